@@ -1,0 +1,1 @@
+"""The words all else is written in; begin with `node.py`."""

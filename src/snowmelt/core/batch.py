@@ -1,0 +1,121 @@
+"""Items that travel, are stored and are acknowledged together: offsets and one blob.
+
+The layout is Arrow's variable-size binary column (n + 1 little-endian 32-bit offsets, and the
+bytes they point into), so a batch is a column without a copy:
+
+    buffers = [None, pyarrow.py_buffer(batch.offsets), pyarrow.py_buffer(batch.blob)]
+    pyarrow.Array.from_buffers(pyarrow.binary(), len(batch), buffers)
+
+Offsets need not begin at 0. That is what makes a slice free: it keeps the blob and narrows the
+offsets.
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, pairwise
+from typing import Final
+
+Buffer = bytes | bytearray | memoryview
+
+OFFSET_BYTES: Final = 4
+BLOB_BYTES_MAX: Final = 2**31 - 1
+
+assert array("i").itemsize == OFFSET_BYTES
+
+
+class Batch:
+    """An immutable run of byte strings.
+
+    >>> batch = Batch.of([b"one", b"two", b"three"])
+    >>> len(batch), bytes(batch[2]), batch.size
+    (3, b'three', 11)
+    >>> [bytes(body) for body in batch.slice(1, 3)]
+    [b'two', b'three']
+    """
+
+    __slots__ = ("_offsets", "blob")
+
+    def __init__(self, offsets: Buffer, blob: Buffer) -> None:
+        """Takes the two buffers as they are, after a look at every offset. O(n), at C's speed."""
+        view = memoryview(offsets).cast("B")
+        if len(view) < OFFSET_BYTES or len(view) % OFFSET_BYTES:
+            raise ValueError(f"{len(view)} bytes are no run of {OFFSET_BYTES}-byte offsets")
+        self._offsets = view.cast("i")
+        self.blob = memoryview(blob).cast("B")
+        edges = self._offsets.tolist()
+        if edges != sorted(edges) or edges[0] < 0 or edges[-1] > len(self.blob):
+            raise ValueError(f"offsets are not in order within a blob of {len(self.blob)} bytes")
+
+    @classmethod
+    def of(cls, bodies: Iterable[bytes]) -> "Batch":
+        """Copies bodies into one batch. O(bytes)."""
+        bodies = list(bodies)
+        size = sum(map(len, bodies))
+        if size > BLOB_BYTES_MAX:
+            raise ValueError(f"a batch holds at most {BLOB_BYTES_MAX} bytes, not {size}")
+        return cls(array("i", accumulate(map(len, bodies), initial=0)).tobytes(), b"".join(bodies))
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def __bool__(self) -> bool:
+        raise TypeError("a batch has no truth value; ask for its length")
+
+    def __getitem__(self, index: int) -> memoryview:
+        """One body, not copied. O(1)."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"no item {index} in a batch of {len(self)}")
+        return self.blob[self._offsets[index] : self._offsets[index + 1]]
+
+    def __iter__(self) -> Iterator[memoryview]:
+        edges = self._offsets.tolist()
+        blob = self.blob
+        return (blob[start:stop] for start, stop in pairwise(edges))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Batch):
+            return NotImplemented
+        return list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # comparing reads every byte
+
+    def __repr__(self) -> str:
+        return f"Batch({len(self)} items, {self.size} bytes)"
+
+    @property
+    def offsets(self) -> memoryview:
+        """The offsets as bytes, as Arrow and the wire take them. O(1)."""
+        return self._offsets.cast("B")
+
+    @property
+    def size(self) -> int:
+        """How many bytes its bodies have together. O(1)."""
+        return self._offsets[-1] - self._offsets[0]
+
+    def slice(self, start: int, stop: int) -> "Batch":
+        """The items from `start` to `stop`, sharing the same memory. O(1)."""
+        if not 0 <= start <= stop <= len(self):
+            raise IndexError(f"no items {start} to {stop} in a batch of {len(self)}")
+        part = object.__new__(Batch)
+        part._offsets = self._offsets[start : stop + 1]  # its own class
+        part.blob = self.blob
+        return part
+
+    def trimmed(self) -> "Batch":
+        """The same items with nothing else in the blob and offsets from 0: what goes on the wire.
+
+        O(1) when it is so already; else the offsets are written anew, O(n), and the blob is not
+        copied.
+
+        >>> part = Batch.of([b"one", b"two", b"three"]).slice(1, 2)
+        >>> len(part.blob), len(part.trimmed().blob)
+        (11, 3)
+        """
+        first, last = self._offsets[0], self._offsets[-1]
+        if first == 0 and last == len(self.blob):
+            return self
+        part = object.__new__(Batch)
+        moved = array("i", [edge - first for edge in self._offsets.tolist()])
+        part._offsets = memoryview(moved)  # its own class
+        part.blob = self.blob[first:last]
+        return part

@@ -1,0 +1,124 @@
+"""Every error a person can meet, on one page, by blame.
+
+Two questions decide where an error stands. Whose fault is it: the caller's (`CallerError`), the
+other side's (`PeerError`), the machine's underneath (`MachineError`), or nobody's, only the state
+of things (`StateError`)? And is it definite: when `definite` is true the operation did not happen
+and never will; when it is false it may yet have happened, and only asking again under the same
+operation id can tell.
+
+Bugs are not here: they are broken assertions and are never caught. `exit_code` is what a command
+of the `snowmelt` program ends with; scripts may rely on it.
+"""
+
+from typing import ClassVar
+
+
+class SnowmeltError(Exception):
+    """The root of all errors below.
+
+    >>> try:
+    ...     raise BadOption("--nodes", 0, "1 to 99")
+    ... except SnowmeltError as error:
+    ...     print(error, error.definite, error.exit_code)
+    --nodes is 0; allowed: 1 to 99 True 2
+    """
+
+    definite: ClassVar[bool] = True
+    exit_code: ClassVar[int] = 1
+
+
+class CallerError(SnowmeltError):
+    """What was asked for can't be had; asking again the same way will not help."""
+
+    exit_code = 2
+
+
+class BadOption(CallerError, ValueError):
+    """An option or argument has a value outside what is allowed."""
+
+    def __init__(self, option: str, value: object, allowed: str) -> None:
+        super().__init__(f"{option} is {value!r}; allowed: {allowed}")
+        self.option = option
+        self.value = value
+        self.allowed = allowed
+
+
+class TooLarge(CallerError, ValueError):
+    """A message is above the limit of the link it should travel on."""
+
+
+class AccessDenied(CallerError):
+    """The token, the certificate or the cluster's name was not accepted."""
+
+    exit_code = 3
+
+
+class NodeRefused(CallerError):
+    """The cluster does not take this node, for a reason that waiting does not mend."""
+
+    exit_code = 3
+
+
+class StateError(SnowmeltError):
+    """Nobody's fault: the operation does not fit the state things are in; later it may."""
+
+    exit_code = 4
+
+
+class Unavailable(StateError):
+    """The node has no current view of the cluster, or is draining: it can't answer for it."""
+
+
+class Unreachable(StateError):
+    """No connection could be made to any of the addresses in the time given."""
+
+
+class OutcomeUnknown(SnowmeltError, TimeoutError):
+    """The time ran out with no answer: the operation may have happened, or may yet happen."""
+
+    definite = False
+    exit_code = 5
+
+
+class PeerError(SnowmeltError):
+    """The other side broke the rules of the wire; the connection is closed, others are served."""
+
+    exit_code = 6
+
+
+class FrameError(PeerError):
+    """Bytes that are no frame of this protocol, or a frame above the limit."""
+
+
+class MessageError(PeerError):
+    """A well-framed message that does not decode, or stands where it may not."""
+
+
+class HandshakeError(PeerError):
+    """The first words did not fit: another version, another protocol, silence."""
+
+
+class MachineError(SnowmeltError):
+    """The machine underneath failed."""
+
+    exit_code = 7
+
+
+class DiskFull(MachineError):
+    """There is no room for a record; nothing of it was kept."""
+
+
+class StoreError(MachineError):
+    """The store can't be opened or written."""
+
+
+class StoreDamaged(StoreError):
+    """A record's checksum does not fit its content or its place. It is never served."""
+
+
+class StoreVersion(StoreError):
+    """The store was written by a version that this one can't read."""
+
+
+class StoreBusy(StoreError):
+    """Another process holds this store."""

@@ -1,0 +1,216 @@
+"""Half-open ranges of positions, and sets of them.
+
+Positions are granted by interval: a batch of a thousand items costs one `Interval`, a lease on
+half of it one more, and what has been acknowledged is an `IntervalSet` whose size is its number
+of gaps, not of items.
+"""
+
+import itertools
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from typing import NewType, NoReturn
+
+import msgspec
+
+Position = NewType("Position", int)
+
+
+class Interval(msgspec.Struct, frozen=True, order=True, array_like=True):
+    """The positions from `start` up to, not including, `stop`, as `range` has it.
+
+    It has no truth value: whether an empty interval counts as false is a question that code
+    should ask in words (`interval.size`).
+
+    >>> grant = Interval(10, 15)
+    >>> grant.size, 12 in grant, 15 in grant
+    (5, True, False)
+    """
+
+    start: int
+    stop: int
+
+    def __post_init__(self) -> None:
+        if self.start > self.stop:
+            raise ValueError(f"an interval can't start at {self.start} and stop at {self.stop}")
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("an interval has no truth value; ask for its size")
+
+    def __contains__(self, position: int) -> bool:
+        return self.start <= position < self.stop
+
+    def __iter__(self) -> Iterator[Position]:
+        return map(Position, range(self.start, self.stop))
+
+    def __str__(self) -> str:
+        return f"[{self.start}, {self.stop})"
+
+    @property
+    def size(self) -> int:
+        """How many positions it holds. O(1)."""
+        return self.stop - self.start
+
+    def split(self, count: int) -> tuple["Interval", "Interval"]:
+        """Its first `count` positions (or all there are) and the rest. O(1).
+
+        >>> Interval(0, 10).split(3)
+        (Interval(start=0, stop=3), Interval(start=3, stop=10))
+        """
+        if count < 0:
+            raise ValueError(f"can't split off {count} positions")
+        middle = min(self.start + count, self.stop)
+        return Interval(self.start, middle), Interval(middle, self.stop)
+
+    def common(self, other: "Interval") -> "Interval":
+        """The positions that both hold; empty when there are none. O(1).
+
+        >>> Interval(0, 5).common(Interval(3, 9))
+        Interval(start=3, stop=5)
+        """
+        start = max(self.start, other.start)
+        return Interval(start, max(start, min(self.stop, other.stop)))
+
+
+class IntervalSet:
+    """A set of positions, kept as its fewest intervals, in order.
+
+    With n intervals held, finding is O(log n); a change is O(log n) plus the intervals that it
+    joins or cuts, plus one move of the memory behind them. It has no truth value.
+
+    >>> acknowledged = IntervalSet([Interval(0, 3), Interval(5, 8)])
+    >>> acknowledged.add(Interval(3, 5))
+    >>> acknowledged
+    IntervalSet([0, 8))
+    """
+
+    __slots__ = ("_starts", "_stops", "_total")
+
+    def __init__(self, intervals: Iterable[Interval] = ()) -> None:
+        self._starts: list[int] = []
+        self._stops: list[int] = []
+        self._total = 0
+        for interval in intervals:
+            self.add(interval)
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("a set of intervals has no truth value; ask for its total")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, IntervalSet):
+            return NotImplemented
+        return self._starts == other._starts and self._stops == other._stops
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def __iter__(self) -> Iterator[Interval]:
+        """Its intervals, in order, none touching another. O(n)."""
+        return map(Interval, list(self._starts), list(self._stops))
+
+    def __contains__(self, position: int) -> bool:
+        """Whether it holds a position. O(log n)."""
+        index = bisect_right(self._starts, position) - 1
+        return index >= 0 and position < self._stops[index]
+
+    def __repr__(self) -> str:
+        return f"IntervalSet({', '.join(str(interval) for interval in self)})"
+
+    @property
+    def total(self) -> int:
+        """How many positions it holds. O(1)."""
+        return self._total
+
+    @property
+    def pieces(self) -> int:
+        """How many intervals it takes to say so. O(1)."""
+        return len(self._starts)
+
+    def covers(self, interval: Interval) -> bool:
+        """Whether it holds every position of an interval. O(log n).
+
+        >>> IntervalSet([Interval(0, 5)]).covers(Interval(4, 6))
+        False
+        """
+        if interval.size == 0:
+            return True
+        index = bisect_right(self._starts, interval.start) - 1
+        return index >= 0 and interval.stop <= self._stops[index]
+
+    def common(self, interval: Interval) -> list[Interval]:
+        """The parts of an interval that it holds. O(log n + answer).
+
+        >>> IntervalSet([Interval(0, 3), Interval(5, 8)]).common(Interval(2, 6))
+        [Interval(start=2, stop=3), Interval(start=5, stop=6)]
+        """
+        first = bisect_right(self._stops, interval.start)
+        last = bisect_left(self._starts, interval.stop)
+        return [
+            Interval(
+                max(self._starts[index], interval.start), min(self._stops[index], interval.stop)
+            )
+            for index in range(first, last)
+        ]
+
+    def add(self, interval: Interval) -> None:
+        """Holds these positions too; those it held are no harm. O(log n + joined)."""
+        if interval.size == 0:
+            return
+        # Every interval that overlaps or touches becomes one with the new one.
+        first = bisect_left(self._stops, interval.start)
+        last = bisect_right(self._starts, interval.stop)
+        start, stop, held = interval.start, interval.stop, 0
+        if first < last:
+            start = min(start, self._starts[first])
+            stop = max(stop, self._stops[last - 1])
+            held = sum(self._stops[first:last]) - sum(self._starts[first:last])
+        self._starts[first:last] = [start]
+        self._stops[first:last] = [stop]
+        self._total += stop - start - held
+
+    def remove(self, interval: Interval) -> None:
+        """Holds none of these positions any more. O(log n + cut).
+
+        >>> backlog = IntervalSet([Interval(0, 10)])
+        >>> backlog.remove(Interval(4, 6))
+        >>> backlog
+        IntervalSet([0, 4), [6, 10))
+        """
+        if interval.size == 0:
+            return
+        first = bisect_right(self._stops, interval.start)
+        last = bisect_left(self._starts, interval.stop)
+        if first >= last:
+            return
+        held = sum(self._stops[first:last]) - sum(self._starts[first:last])
+        left = (self._starts[first], interval.start)
+        right = (interval.stop, self._stops[last - 1])
+        kept = [(start, stop) for start, stop in (left, right) if start < stop]
+        self._starts[first:last] = [start for start, _ in kept]
+        self._stops[first:last] = [stop for _, stop in kept]
+        self._total += sum(stop - start for start, stop in kept) - held
+
+    def take(self, count: int) -> list[Interval]:
+        """Removes and returns its first `count` positions, or all there are. O(taken + n).
+
+        >>> backlog = IntervalSet([Interval(0, 3), Interval(5, 8)])
+        >>> backlog.take(4), backlog
+        ([Interval(start=0, stop=3), Interval(start=5, stop=6)], IntervalSet([6, 8)))
+        """
+        if count < 0:
+            raise ValueError(f"can't take {count} positions")
+        taken: list[Interval] = []
+        for interval in self:
+            if count == 0:
+                break
+            head, _ = interval.split(count)
+            taken.append(head)
+            count -= head.size
+        if taken:
+            self.remove(Interval(taken[0].start, taken[-1].stop))
+        return taken
+
+    def check(self) -> None:
+        """Asserts that it is sorted, that nothing touches, and that the total is right. O(n)."""
+        assert len(self._starts) == len(self._stops)
+        edges = [edge for pair in zip(self._starts, self._stops, strict=True) for edge in pair]
+        assert all(low < high for low, high in itertools.pairwise(edges)), edges
+        assert self._total == sum(self._stops) - sum(self._starts)

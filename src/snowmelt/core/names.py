@@ -1,0 +1,85 @@
+"""The names by which participants and their requests are known."""
+
+import re
+from typing import Final, NewType
+
+import msgspec
+
+from snowmelt.core.errors import BadOption
+
+NodeId = NewType("NodeId", str)
+
+_NODE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_ADDRESS: Final = re.compile(
+    r"(?P<host>[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):(?P<port>\d{1,5})"
+)
+
+
+class OperationId(msgspec.Struct, frozen=True, order=True, array_like=True):
+    """Names one request for ever: who asks, and that asker's own count of requests.
+
+    A retry carries the same id, so that a lost reply never makes a second operation.
+
+    >>> OperationId(NodeId("c-1"), 7)
+    OperationId(client='c-1', number=7)
+    """
+
+    client: NodeId
+    number: int
+
+
+def node_id(text: str) -> NodeId:
+    """Checks a node's name before anything is called by it.
+
+    >>> node_id("n1")
+    'n1'
+    """
+    if not _NODE_ID.fullmatch(text):
+        raise BadOption(
+            "node id", text, "1 to 64 of A-Z a-z 0-9 . _ -, the first a letter or a digit"
+        )
+    return NodeId(text)
+
+
+class Address(msgspec.Struct, frozen=True, order=True):
+    """Where a node listens.
+
+    >>> Address.parse("127.0.0.1:4410")
+    Address(host='127.0.0.1', port=4410)
+    >>> str(Address.parse("[::1]:4410"))
+    '[::1]:4410'
+    """
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str, option: str = "address") -> "Address":
+        """Reads `host:port`; an IPv6 host stands in brackets."""
+        found = _ADDRESS.fullmatch(text)
+        if not found or int(found["port"]) > 65_535:
+            raise BadOption(option, text, "host:port, such as 127.0.0.1:4410 or [::1]:4410")
+        return cls(found["host"].strip("[]"), int(found["port"]))
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def contact(address: Address) -> NodeId:
+    """The name of whoever listens at an address, for a first word to a node not yet known.
+
+    A colon never stands in a node's own id, so the two cannot be mistaken.
+
+    >>> contact(Address("127.0.0.1", 4410))
+    '127.0.0.1:4410'
+    """
+    return NodeId(str(address))
+
+
+def address_of(name: NodeId) -> Address | None:
+    """The address within a contact's name; None for a node's own id.
+
+    >>> address_of(contact(Address("::1", 4410))), address_of(NodeId("n1"))
+    (Address(host='::1', port=4410), None)
+    """
+    return Address.parse(name) if ":" in name else None

@@ -1,0 +1,207 @@
+"""The centre of the house: a node is a pure machine, one function from an event to its effects.
+
+    effects = node.handle(event, now)
+
+A node opens no socket, reads no clock and rolls no dice of its own: time is the argument `now`,
+chance is a `random.Random` given when it is made. So the same node runs in the simulated world
+(`snowmelt.sim`), inside one process, and on a network (`snowmelt.runtime`), and whoever runs it
+owes it these rules:
+
+1. `Started` comes first, once, with every small record of its disk (see `core.record`).
+2. Events come one at a time. `now` never goes backwards between them.
+3. Effects are carried out in the order returned. A `Send` may be lost, doubled, late, or overtake
+   another; a node must live with that.
+4. A `Persist` is atomic and, once flushed, comes back as `Persisted` with its ticket, in the order
+   asked; when the disk has no room it comes back as `PersistFailed` and left no trace. Only what
+   `Persisted` names survives a crash for certain; what was asked and not answered may or may not.
+5. A `Load` comes back as `Loaded` and sees every `Persist` that was asked before it.
+6. Setting a timer that is set replaces it. A timer that is due fires once, as `Expired`.
+7. `Requested` is a client's call; `Reply` answers it. The same operation id may come twice, since
+   clients ask again: a node must do the work once.
+8. `Announce` tells the other machines of the same process a fact, which they see as `Announced`.
+9. `Note` says why a machine decided as it did; it goes to logs, stories and golden scripts.
+10. `Halt` is the node's last effect: it must not go on, and says why.
+
+Rule of order, for whoever writes a machine: what must be safe before it is told goes into a
+`Persist`, and the telling waits for `Persisted`. There is no other way to say "after the flush".
+"""
+
+from enum import Enum
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from snowmelt.core.instant import Instant
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.record import Change, Found, Record
+
+M = TypeVar("M")
+M_co = TypeVar("M_co", covariant=True)
+
+
+class Envelope(msgspec.Struct, Generic[M_co], frozen=True):
+    """A message on its way."""
+
+    source: NodeId
+    target: NodeId
+    message: M_co
+
+
+# --- events: the only way in ----------------------------------------------------------------------
+
+
+class Started(msgspec.Struct, frozen=True, tag=True):
+    """The node begins to live, for the first time or again, with what its disk holds."""
+
+    records: tuple[Record, ...] = ()
+    damaged: tuple[bytes, ...] = ()
+
+
+class Received(msgspec.Struct, Generic[M_co], frozen=True, tag=True):
+    """A message came from another node."""
+
+    source: NodeId
+    message: M_co
+
+
+class Expired(msgspec.Struct, frozen=True, tag=True):
+    """A timer's instant has come."""
+
+    timer: Enum
+
+
+class Persisted(msgspec.Struct, frozen=True, tag=True):
+    """The changes under this ticket are on the disk and flushed."""
+
+    ticket: int
+
+
+class PersistFailed(msgspec.Struct, frozen=True, tag=True):
+    """The changes under this ticket could not be kept; none of them is on the disk."""
+
+    ticket: int
+    reason: str
+
+
+class Loaded(msgspec.Struct, frozen=True, tag=True):
+    """What was found under the keys of this ticket, in their order."""
+
+    ticket: int
+    found: tuple[Found, ...]
+
+
+class Requested(msgspec.Struct, Generic[M_co], frozen=True, tag=True):
+    """A client calls."""
+
+    operation: OperationId
+    message: M_co
+
+
+class Announced(msgspec.Struct, frozen=True, tag=True):
+    """Another machine of this process told a fact."""
+
+    fact: msgspec.Struct
+
+
+Event = (
+    Started
+    | Received[M_co]
+    | Expired
+    | Persisted
+    | PersistFailed
+    | Loaded
+    | Requested[M_co]
+    | Announced
+)
+
+
+# --- effects: the only way out --------------------------------------------------------------------
+
+
+class Send(msgspec.Struct, Generic[M_co], frozen=True, tag=True):
+    """Sends a message; it may never arrive."""
+
+    target: NodeId
+    message: M_co
+
+
+class SetTimer(msgspec.Struct, frozen=True, tag=True):
+    """Asks for `Expired(timer)` at an instant of this node's clock."""
+
+    timer: Enum
+    at: Instant
+
+
+class CancelTimer(msgspec.Struct, frozen=True, tag=True):
+    """Takes a timer back; nothing happens when it is not set."""
+
+    timer: Enum
+
+
+class Persist(msgspec.Struct, frozen=True, tag=True):
+    """Asks that these changes be made on the disk together, and flushed."""
+
+    ticket: int
+    changes: tuple[Change, ...]
+
+
+class Load(msgspec.Struct, frozen=True, tag=True):
+    """Asks for what is under these keys."""
+
+    ticket: int
+    keys: tuple[bytes, ...]
+
+
+class Reply(msgspec.Struct, Generic[M_co], frozen=True, tag=True):
+    """Answers a client's call."""
+
+    operation: OperationId
+    message: M_co
+
+
+class Announce(msgspec.Struct, frozen=True, tag=True):
+    """Tells the other machines of this process a fact."""
+
+    fact: msgspec.Struct
+
+
+class Note(msgspec.Struct, frozen=True, tag=True):
+    """Says why, in a sentence."""
+
+    text: str
+
+
+class Halt(msgspec.Struct, frozen=True, tag=True):
+    """This node must not go on."""
+
+    reason: str
+
+
+Effect = Send[M_co] | SetTimer | CancelTimer | Persist | Load | Reply[M_co] | Announce | Note | Halt
+
+
+class Node(Protocol[M]):
+    """One participant's whole state machine.
+
+    The smallest there is:
+
+    >>> class Parrot:
+    ...     def handle(self, event, now):
+    ...         match event:
+    ...             case Received(source, message):
+    ...                 return [Send(source, message)]
+    ...             case _:
+    ...                 return []
+    ...     def check(self):
+    ...         pass
+    >>> Parrot().handle(Received(NodeId("n2"), "hello"), Instant(0))
+    [Send(target='n2', message='hello')]
+    """
+
+    def handle(self, event: Event[M], now: Instant) -> list[Effect[M]]:
+        """Takes in one event and returns what is to be done, in order."""
+        ...
+
+    def check(self) -> None:
+        """Asserts this node's own invariants; the world calls it after every step."""
+        ...

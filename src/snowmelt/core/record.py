@@ -1,0 +1,60 @@
+"""What a machine may ask of its disk: an ordered map of bytes, changed in atomic steps.
+
+Keys are ordered as bytes. A key that begins with `BULK` stays on the disk until it is loaded; all
+others come back in `Started` when the node starts, so they are for state that is small.
+"""
+
+from typing import Final
+
+import msgspec
+
+BULK: Final = b"~"
+KEY_BYTES_MAX: Final = 400
+
+
+class Write(msgspec.Struct, frozen=True, tag=True):
+    """Puts a value under a key, in the place of any that was there."""
+
+    key: bytes
+    value: bytes
+
+
+class Erase(msgspec.Struct, frozen=True, tag=True):
+    """Removes every key from `start` up to, not including, `stop`."""
+
+    start: bytes
+    stop: bytes
+
+
+Change = Write | Erase
+
+
+class Record(msgspec.Struct, frozen=True, tag=True):
+    """A value as it was written under its key; its checksum was found right."""
+
+    key: bytes
+    value: bytes
+
+
+class Missing(msgspec.Struct, frozen=True, tag=True):
+    """There is nothing under this key."""
+
+    key: bytes
+
+
+class Damaged(msgspec.Struct, frozen=True, tag=True):
+    """Something is under this key, but its checksum fits neither its content nor its place."""
+
+    key: bytes
+
+
+Found = Record | Missing | Damaged
+
+
+def erase(key: bytes) -> Erase:
+    r"""The change that removes one key alone.
+
+    >>> erase(b"view")
+    Erase(start=b'view', stop=b'view\x00')
+    """
+    return Erase(key, key + b"\0")

@@ -1,0 +1,1 @@
+"""The protocol families, each a package of pure machines; `host.py` joins several."""

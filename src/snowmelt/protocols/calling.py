@@ -1,0 +1,215 @@
+"""How clients call nodes: the one client machine, and the messages every family shares.
+
+Theory of operation
+-------------------
+A client is a machine too. It numbers its calls, keeps asking until it is answered or its patience
+ends, and asks elsewhere when one node stays silent. Every family gets the same rules:
+
+1. A call is `Call(number, body)`; its answer is `Answer(number, body)`. Client and number together
+   are the operation id, which never changes while the client asks again. A node does the work of
+   one operation once (see `core.node`, rule 7).
+2. Silence is answered by asking again, after a wait that doubles up to a bound, at the next target
+   in turn. Reconnecting is not this machine's matter: messages may be lost, that is all it knows.
+3. `Elsewhere` says who can answer; the client asks there at once, and counts these steps, so that
+   two nodes that point at each other can't keep it busy.
+4. `Declined` is definite: the operation did not happen and will not. The client gives up at once.
+5. When patience ends first the outcome is `Unknown`: a call that was sent may yet take effect.
+"""
+
+from enum import Enum
+from random import Random
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
+from snowmelt.core.names import Address, NodeId, OperationId, contact
+from snowmelt.core.node import (
+    Effect,
+    Event,
+    Expired,
+    Received,
+    Reply,
+    Requested,
+    Send,
+    SetTimer,
+)
+from snowmelt.core.outcome import Failed, Outcome, Succeeded, Unknown
+
+B_co = TypeVar("B_co", covariant=True)
+
+FIRST_WAIT: Final = milliseconds(500)
+LONGEST_WAIT: Final = seconds(5)
+STEPS_MAX: Final = 8
+
+
+class Call(msgspec.Struct, Generic[B_co], frozen=True, tag="call", array_like=True):
+    """A client asks. The client is whoever the message comes from."""
+
+    number: int
+    body: B_co
+
+
+class Answer(msgspec.Struct, Generic[B_co], frozen=True, tag="answer", array_like=True):
+    """A node answers the call of this number."""
+
+    number: int
+    body: B_co
+
+
+class Elsewhere(msgspec.Struct, frozen=True, tag="elsewhere", array_like=True):
+    """In an answer's body: this node can't answer, that one can."""
+
+    node: NodeId
+    address: Address
+
+
+class Declined(msgspec.Struct, frozen=True, tag="declined", array_like=True):
+    """In an answer's body: it did not happen. `error` is a name from `core.errors`."""
+
+    error: str
+    text: str
+
+
+class Ask(msgspec.Struct, Generic[B_co], frozen=True, tag=True):
+    """What a person hands to the client machine: a body, and how long to wait for its answer."""
+
+    body: B_co
+    patience: Duration
+
+
+class CallTimer(Enum):
+    """The client machine's one timer."""
+
+    NEXT = "call.next"
+
+
+class _Pending(msgspec.Struct):
+    """A call that has no answer yet."""
+
+    body: object
+    deadline: Instant
+    resend: Instant
+    wait: Duration
+    target: NodeId
+    steps: int = 0
+
+
+class Caller:
+    """The client machine. `Requested(operation, Ask(…))` in, `Reply(operation, Outcome)` out.
+
+    >>> caller = Caller([NodeId("n1")], Random(0))
+    >>> operation = OperationId(NodeId("c1"), 1)
+    >>> caller.handle(Requested(operation, Ask("hello", seconds(9))), Instant(0))[0]
+    Send(target='n1', message=Call(number=1, body='hello'))
+    >>> caller.handle(Received(NodeId("n1"), Answer(1, "hi")), Instant(1))
+    [Reply(operation=OperationId(client='c1', number=1), message=Succeeded(value='hi'))]
+    """
+
+    def __init__(self, targets: list[NodeId], chance: Random) -> None:
+        assert targets, "a client needs somebody to ask"
+        self._targets = targets
+        self._chance = chance
+        self._preferred = 0
+        self._pending: dict[OperationId, _Pending] = {}
+        self._client: NodeId | None = None
+        self._timer: Instant | None = None
+
+    def handle(self, event: Event[object], now: Instant) -> list[Effect[object]]:
+        """One door in."""
+        match event:
+            case Received(source, Answer(number, body)):
+                return self._answered(source, number, body, now)
+            case Requested(operation, Ask(body, patience)):
+                return self._asked(operation, body, patience, now)
+            case Expired():
+                return self._due(now)
+            case _:
+                return []
+
+    def check(self) -> None:
+        """Whatever is pending has a timer at or before its next step."""
+        for pending in self._pending.values():
+            assert self._timer is not None
+            assert self._timer <= min(pending.resend, pending.deadline)
+
+    @property
+    def unanswered(self) -> int:
+        """How many calls wait for an answer."""
+        return len(self._pending)
+
+    def _asked(
+        self, operation: OperationId, body: object, patience: Duration, now: Instant
+    ) -> list[Effect[object]]:
+        self._client = operation.client
+        deadline = later(now, patience)
+        if operation in self._pending:  # asked again by its owner: the patience is renewed
+            self._pending[operation].deadline = deadline
+            return self._wake(now)
+        target = self._targets[self._preferred % len(self._targets)]
+        resend = later(now, FIRST_WAIT)
+        self._pending[operation] = _Pending(body, deadline, resend, FIRST_WAIT, target)
+        send = Send(target, Call(operation.number, body))
+        if self._timer is not None and self._timer <= min(resend, deadline):
+            return [send]
+        return [send, *self._wake(now)]
+
+    def _answered(
+        self, source: NodeId, number: int, body: object, now: Instant
+    ) -> list[Effect[object]]:
+        if self._client is None:
+            return []
+        operation = OperationId(self._client, number)
+        pending = self._pending.get(operation)
+        if pending is None:  # the answer to a second asking, or one that came too late
+            return []
+        if isinstance(body, Elsewhere):
+            return self._redirected(operation, pending, body, now)
+        del self._pending[operation]
+        outcome: Outcome[object]
+        if isinstance(body, Declined):
+            outcome = Failed(f"{body.error}: {body.text}")
+        else:
+            outcome = Succeeded(body)
+        if source in self._targets:
+            self._preferred = self._targets.index(source)
+        return [Reply(operation, outcome)]
+
+    def _redirected(
+        self, operation: OperationId, pending: _Pending, to: Elsewhere, now: Instant
+    ) -> list[Effect[object]]:
+        pending.steps += 1
+        if pending.steps > STEPS_MAX:  # rule 3: wait for the retry instead
+            return []
+        pending.target = contact(to.address)
+        pending.resend = later(now, pending.wait)
+        return [Send(pending.target, Call(operation.number, pending.body)), *self._wake(now)]
+
+    def _due(self, now: Instant) -> list[Effect[object]]:
+        effects: list[Effect[object]] = []
+        for operation, pending in list(self._pending.items()):
+            if pending.deadline <= now:
+                del self._pending[operation]
+                reason = f"no answer to call {operation.number} in the time given"
+                effects.append(Reply(operation, Unknown(reason)))
+            elif pending.resend <= now:
+                effects.append(self._again(operation, pending, now))
+        return [*effects, *self._wake(now)]
+
+    def _again(self, operation: OperationId, pending: _Pending, now: Instant) -> Effect[object]:
+        self._preferred += 1
+        pending.target = self._targets[self._preferred % len(self._targets)]
+        pending.steps = 0
+        pending.wait = Duration(min(2 * pending.wait, LONGEST_WAIT))
+        jitter = Duration(self._chance.randrange(pending.wait // 4))
+        pending.resend = later(later(now, pending.wait), jitter)
+        return Send(pending.target, Call(operation.number, pending.body))
+
+    def _wake(self, now: Instant) -> list[Effect[object]]:
+        """Sets the timer to the next step of any call; none when nothing is pending."""
+        if not self._pending:
+            self._timer = None
+            return []
+        due = min(min(each.resend, each.deadline) for each in self._pending.values())
+        self._timer = max(due, now)
+        return [SetTimer(CallTimer.NEXT, self._timer)]

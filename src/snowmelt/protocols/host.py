@@ -1,0 +1,220 @@
+"""Several machines in one process, seen from outside as one node.
+
+A real node is a member of its cluster, and keeps items, and orders queues: three families, three
+machines, one network address, one disk, one clock. The host is the wrapper that makes them one
+`Node`, so that the world and the network run a whole process as they run a single machine:
+
+1. A message goes to the machine whose family declares its type; nobody's message is counted and
+   dropped. A client's `Call` becomes `Requested` for that machine, its `Reply` an `Answer`.
+2. Tickets and disk keys are told apart by family; no machine sees another's.
+3. What a machine announces goes to every other machine at once, before the next event, and to
+   whoever runs the host.
+4. A message to oneself does not touch the network: it is handled within the same step.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, Final
+
+import msgspec
+
+from snowmelt.core.instant import Instant
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import (
+    Announce,
+    Announced,
+    Effect,
+    Event,
+    Expired,
+    Load,
+    Loaded,
+    Node,
+    Note,
+    Persist,
+    Persisted,
+    PersistFailed,
+    Received,
+    Reply,
+    Requested,
+    Send,
+    SetTimer,
+    Started,
+)
+from snowmelt.core.record import BULK, Change, Damaged, Erase, Found, Missing, Record, Write
+from snowmelt.protocols.calling import Answer, Call, Declined
+
+STEPS_MAX: Final = 10_000
+
+Message = Any  # the union of all families' messages, which only the wire knows whole
+
+
+class Family(msgspec.Struct, frozen=True):
+    """One machine and what belongs to it: a name for its keys, and the messages it takes."""
+
+    name: str
+    machine: Node[Message]
+    messages: tuple[type[msgspec.Struct], ...]
+
+
+class Host:
+    """A node made of machines."""
+
+    def __init__(self, me: NodeId, families: Sequence[Family]) -> None:
+        self.me = me
+        self._families = families
+        self._home = {kind: index for index, one in enumerate(families) for kind in one.messages}
+        assert len(self._home) == sum(len(one.messages) for one in families), (
+            "two families, one type"
+        )
+        self._timers: dict[type[Enum], int] = {}
+        self.strays = 0
+
+    def handle(self, event: Event[Message], now: Instant) -> list[Effect[Message]]:
+        """One door in: finds whose event it is, and carries on until nothing stays inside."""
+        effects: list[Effect[Message]] = []
+        inside = self._inward(event, effects)
+        for steps in range(STEPS_MAX):
+            if steps == len(inside):
+                return effects
+            index, inner = inside[steps]
+            for effect in self._families[index].machine.handle(inner, now):
+                self._outward(index, effect, effects, inside)
+        raise AssertionError(f"the machines of {self.me} talk to each other without end")
+
+    def check(self) -> None:
+        """Every machine's own invariants."""
+        for family in self._families:
+            family.machine.check()
+
+    # --- from outside to a machine ----------------------------------------------------------------
+
+    def _inward(
+        self, event: Event[Message], effects: list[Effect[Message]]
+    ) -> list[tuple[int, Event[Message]]]:
+        match event:
+            case Received(source, message):
+                return self._delivered(source, message, effects)
+            case Expired(timer):
+                return [(self._timers[type(timer)], event)]
+            case Persisted() | PersistFailed() | Loaded():
+                return [self._completed(event)]
+            case Started(records, damaged):
+                return [
+                    (index, _own_records(family.name, records, damaged))
+                    for index, family in enumerate(self._families)
+                ]
+            case Requested(_, message):
+                return [(self._home[type(message)], event)]
+            case Announced():
+                return [(index, event) for index in range(len(self._families))]
+
+    def _delivered(
+        self, source: NodeId, message: Message, effects: list[Effect[Message]]
+    ) -> list[tuple[int, Event[Message]]]:
+        if type(message) is Call:
+            body = message.body
+            index = self._home.get(type(body))
+            if index is not None:
+                operation = OperationId(source, message.number)
+                return [(index, Requested(operation, body))]
+            refusal = Declined("MessageError", f"{type(body).__name__} is nothing this node does")
+            effects.append(Send(source, Answer(message.number, refusal)))
+            return []
+        index = self._home.get(type(message))
+        if index is None:
+            self.strays += 1
+            effects.append(Note(f"{type(message).__name__} from {source} has no family here"))
+            return []
+        return [(index, Received(source, message))]
+
+    def _completed(self, event: Persisted | PersistFailed | Loaded) -> tuple[int, Event[Message]]:
+        ticket, index = divmod(event.ticket, len(self._families))
+        match event:
+            case Persisted():
+                return index, Persisted(ticket)
+            case PersistFailed(_, reason):
+                return index, PersistFailed(ticket, reason)
+            case Loaded(_, found):
+                name = self._families[index].name
+                return index, Loaded(ticket, tuple(_own_found(name, one) for one in found))
+
+    # --- from a machine to outside ----------------------------------------------------------------
+
+    def _outward(
+        self,
+        index: int,
+        effect: Effect[Message],
+        effects: list[Effect[Message]],
+        inside: list[tuple[int, Event[Message]]],
+    ) -> None:
+        match effect:
+            case Reply(operation, message) if operation.client != self.me:
+                effects.append(Send(operation.client, Answer(operation.number, message)))
+            case Send(target, message) if target == self.me:
+                inside.extend(self._delivered(self.me, message, effects))
+            case Persist(ticket, changes):
+                name = self._families[index].name
+                shared = tuple(_shared_change(name, change) for change in changes)
+                effects.append(Persist(self._shared_ticket(index, ticket), shared))
+            case Load(ticket, keys):
+                name = self._families[index].name
+                shared_keys = tuple(_shared_key(name, key) for key in keys)
+                effects.append(Load(self._shared_ticket(index, ticket), shared_keys))
+            case SetTimer(timer, _):
+                self._timers[type(timer)] = index
+                effects.append(effect)
+            case Announce(fact):
+                told = Announced(fact)
+                others = (other for other in range(len(self._families)) if other != index)
+                inside.extend((other, told) for other in others)
+                effects.append(effect)
+            case _:
+                effects.append(effect)
+
+    def _shared_ticket(self, index: int, ticket: int) -> int:
+        return ticket * len(self._families) + index
+
+
+def _shared_key(name: str, key: bytes) -> bytes:
+    """Where a family's key stands on the disk that all share; bulk stays bulk."""
+    if key.startswith(BULK):
+        return BULK + name.encode() + b"/" + key[len(BULK) :]
+    return name.encode() + b"/" + key
+
+
+def _own_key(name: str, key: bytes) -> bytes | None:
+    """The family's key again; None when it is another family's."""
+    for mark in (BULK, b""):
+        prefix = mark + name.encode() + b"/"
+        if key.startswith(prefix):
+            return mark + key[len(prefix) :]
+    return None
+
+
+def _shared_change(name: str, change: Change) -> Change:
+    match change:
+        case Write(key, value):
+            return Write(_shared_key(name, key), value)
+        case Erase(start, stop):
+            return Erase(_shared_key(name, start), _shared_key(name, stop))
+
+
+def _own_found(name: str, found: Found) -> Found:
+    key = _own_key(name, found.key)
+    assert key is not None, f"{found.key!r} was not asked for by {name}"
+    match found:
+        case Record(_, value):
+            return Record(key, value)
+        case Missing():
+            return Missing(key)
+        case Damaged():
+            return Damaged(key)
+
+
+def _own_records(name: str, records: tuple[Record, ...], damaged: tuple[bytes, ...]) -> Started:
+    own = [(_own_key(name, record.key), record.value) for record in records]
+    hurt = [_own_key(name, key) for key in damaged]
+    return Started(
+        tuple(Record(key, value) for key, value in own if key is not None),
+        tuple(key for key in hurt if key is not None),
+    )

@@ -1,0 +1,89 @@
+"""Who is here: joining, heartbeats, leaving, and views with a number.
+
+Theory of operation
+-------------------
+A *view* is a numbered list of members; its number is the *epoch*. One node of the cluster, the
+*coordinator*, decides on views, one after another, each on its disk before anybody hears of it.
+The others follow. Whatever needs to know who is here (who keeps a copy, who orders a queue) uses
+the view, carries its epoch, and refuses what carries an older one.
+
+Every node is named by an id that a person chose. Three more numbers keep an id from meaning two
+things: the *birth* was drawn when its disk was new and stays with that disk; the *start* counts
+how often a node began on that disk, and is written before the node's first word; the *run* is
+drawn at every start, and tells two processes on copies of one disk apart.
+
+Rules of the coordinator (`keeper.py`, deciding through `coordinator.py`):
+
+1. A view is told to nobody before it is on the disk (`core.node`, rule of order). So no epoch ever
+   has two contents, whatever crashes.
+2. `Join` admits a node in the next view, when its id is free or bound to the same birth, its start
+   is not older than the last one known, and, for the same start, its run is the same. Otherwise
+   it is refused, and the refusal says why and whether waiting can help.
+3. The `Heartbeat` of a present member is answered by `Accepted`, with the view when its epoch is
+   behind. That of a node which is not in the view is refused: it must join again.
+4. A member silent for `misses` heartbeats and a grace is left out of the next view. Its id stays
+   bound to its birth, so that it can return with its old disk and nobody else can take its name.
+   The coordinator never leaves itself out.
+5. When the coordinator finds that its own clock stood still or jumped (its sweep comes an interval
+   late) every member gets the whole time anew: its own sleep is not their silence.
+6. `Leave` takes a member out at once; its id stays bound. `Forget` frees the id of an absent node.
+
+Rules of a member (`member.py`):
+
+7. A new view is on the member's disk before it is used or announced; its epoch never goes back,
+   through restarts either.
+8. A member is *current* from an `Accepted` until `misses` heartbeats have passed since it *sent*
+   what was accepted. After that it is *cut off*: it announces so, and its process stops what needs
+   a view. The coordinator waits longer (rule 4) and counts from what it *received*, so as long as
+   the two clocks run equally fast to within grace / (misses x interval), a member knows that it is
+   out before anybody acts on it. Clocks that run wilder cost no safety, since every use of a view
+   carries its epoch; they cost only this politeness.
+9. Every answer repeats the run and the number of the word it answers; those of another run, and
+   numbers never sent, are passed over. So words of an earlier life change nothing.
+10. A node that is refused for good before it was ever accepted halts and says why; so does one that
+    is told that its start or run was superseded. One that was accepted before and is refused
+    because the coordinator is another cluster stays cut off and keeps asking: an impostor at
+    the coordinator's address must not be able to stop a cluster.
+
+A joiner may ask any member; one that does not decide answers `Redirected`.
+
+What a failure costs: while the coordinator is down no view changes, and after `misses` heartbeats
+everybody is cut off; all go on when it is back on its disk. A cluster whose coordinator lost its
+disk can't go on by itself. Deciding by compare-and-set on etcd is meant to come behind the same
+`Coordinator`; there is no consensus protocol of our own here, on purpose.
+
+Joint cases, in the order they are easiest to get wrong: a `Join` doubled by the network arrives
+after its node has restarted (rule 2 refuses it by its start, and the refusal carries the old run,
+so the new run passes it over); a member restarts faster than it is missed (its `Join` replaces it
+in the next view, so everybody sees that it restarted); the coordinator crashes between deciding and
+telling (the view is on its disk, and the next heartbeat of each member fetches it).
+"""
+
+from snowmelt.protocols.membership.messages import (
+    MESSAGES,
+    Depart,
+    Departed,
+    Forget,
+    Forgotten,
+    GetStatus,
+    Status,
+)
+from snowmelt.protocols.membership.node import MembershipNode
+from snowmelt.protocols.membership.settings import Identity, Settings
+from snowmelt.protocols.membership.view import CutOff, Member, View
+
+__all__ = [
+    "MESSAGES",
+    "CutOff",
+    "Depart",
+    "Departed",
+    "Forget",
+    "Forgotten",
+    "GetStatus",
+    "Identity",
+    "Member",
+    "MembershipNode",
+    "Settings",
+    "Status",
+    "View",
+]

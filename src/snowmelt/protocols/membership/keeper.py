@@ -1,0 +1,228 @@
+"""The deciding node's side of membership: rules 1 to 6 of the package."""
+
+from enum import Enum
+
+from snowmelt.core.instant import Instant, later, since, spelled
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import Effect, Note, Persisted, PersistFailed, Reply, Send, SetTimer
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.membership.coordinator import Coordinator
+from snowmelt.protocols.membership.messages import (
+    Accepted,
+    Adopt,
+    Forget,
+    Forgotten,
+    Heartbeat,
+    Join,
+    Leave,
+    Left,
+    Refused,
+)
+from snowmelt.protocols.membership.settings import Settings
+from snowmelt.protocols.membership.view import Admit, Known, Release, Remove
+
+Effects = list[Effect[object]]
+
+
+class KeeperTimer(Enum):
+    """Looks who is silent."""
+
+    SWEEP = "membership.sweep"
+
+
+class Keeper:
+    """Hears the members, and proposes what should change."""
+
+    def __init__(self, settings: Settings, coordinator: Coordinator) -> None:
+        self._settings = settings
+        self._coordinator = coordinator
+        self._heard: dict[NodeId, Instant] = {}
+        self._joining: dict[NodeId, tuple[NodeId, Join]] = {}
+        self._leaving: dict[NodeId, tuple[NodeId, Leave]] = {}
+        self._forgetting: dict[NodeId, list[OperationId]] = {}
+        self._sweep_due: Instant | None = None
+
+    def begin(self, now: Instant) -> Effects:
+        """Gives every member that the disk knows the whole time to be heard."""
+        self._heard = {member.id: now for member in self._coordinator.decided.view.members}
+        return self._sweep_later(now)
+
+    def check(self) -> None:
+        """Whoever is in the view is listened for, and nobody else is."""
+        members = [member.id for member in self._coordinator.decided.view.members]
+        assert sorted(self._heard) == members, (sorted(self._heard), members)
+
+    def silent(self, now: Instant) -> dict[NodeId, int]:
+        """For how long each member has not been heard, in nanoseconds."""
+        return {node: since(self._heard[node], now) for node in sorted(self._heard)}
+
+    # --- what members say -------------------------------------------------------------------------
+
+    def join(self, source: NodeId, join: Join, now: Instant) -> Effects:
+        """Rule 2."""
+        ledger = self._coordinator.decided
+        member = join.member
+        refusal = self._refusal(join, ledger.bound(member.id))
+        if refusal is not None:
+            return [
+                Note(f"{member.id} asks to join: {refusal.reason} -> refused"),
+                Send(source, refusal),
+            ]
+        if ledger.view.member(member.id) == member:
+            self._heard[member.id] = now
+            return [Send(source, self._accepted(join))]
+        self._joining[member.id] = source, join
+        return [
+            Note(f"{member.id} asks to join with start {member.start} -> propose it"),
+            *self._coordinator.propose(Admit(member, join.run)),
+        ]
+
+    def heartbeat(self, source: NodeId, beat: Heartbeat, now: Instant) -> Effects:
+        """Rule 3."""
+        ledger = self._coordinator.decided
+        known = ledger.bound(source)
+        if beat.cluster != ledger.view.cluster:
+            return [Send(source, _other_cluster(beat.run))]
+        if known is not None and (known.birth, known.start) == (beat.birth, beat.start):
+            if known.run != beat.run:
+                return [Send(source, _used_twice(beat.run, source))]
+            if ledger.view.member(source) is not None:
+                self._heard[source] = now
+                return [Send(source, self._accepted(beat))]
+        if known is not None and known.birth == beat.birth and known.start > beat.start:
+            return [Send(source, _superseded(beat.run, source, known.start))]
+        reason = f"{source} is not in view {ledger.view.epoch}"
+        return [
+            Note(f"{reason}, its heartbeat came late -> it must join again"),
+            Send(source, Refused(beat.run, reason, final=False)),
+        ]
+
+    def leave(self, source: NodeId, leave: Leave) -> Effects:
+        """Rule 6."""
+        ledger = self._coordinator.decided
+        if leave.cluster != ledger.view.cluster:
+            return [Send(source, _other_cluster(leave.run))]
+        present = ledger.view.member(source)
+        if present is None or present.start != leave.start:
+            return [Send(source, Left(leave.run))]
+        self._leaving[source] = source, leave
+        return [
+            Note(f"{source} leaves in order -> propose a view without it"),
+            *self._coordinator.propose(Remove(source, leave.start)),
+        ]
+
+    def forget(self, operation: OperationId, forget: Forget) -> Effects:
+        """Rule 6."""
+        ledger = self._coordinator.decided
+        if ledger.view.member(forget.node) is not None:
+            text = f"{forget.node} is present in view {ledger.view.epoch}; stop it first"
+            return [Reply(operation, Declined("StateError", text))]
+        if ledger.bound(forget.node) is None:
+            return [Reply(operation, Forgotten(forget.node))]
+        self._forgetting.setdefault(forget.node, []).append(operation)
+        return self._coordinator.propose(Release(forget.node))
+
+    # --- what time and the disk say ---------------------------------------------------------------
+
+    def swept(self, now: Instant) -> Effects:
+        """Rules 4 and 5."""
+        assert self._sweep_due is not None
+        late = since(self._sweep_due, now)
+        if late > self._settings.interval:
+            self._heard = dict.fromkeys(self._heard, now)
+            note = Note(f"the sweep came {spelled(late)} late -> all members get the whole time")
+            return [note, *self._sweep_later(now)]
+        effects: Effects = []
+        view = self._coordinator.decided.view
+        for member in view.members:
+            silence = since(self._heard[member.id], now)
+            itself = member.id == view.coordinator
+            if silence >= self._settings.patience and not itself:
+                text = f"{member.id} silent for {spelled(silence)} -> propose a view without it"
+                effects.append(Note(text))
+                effects += self._coordinator.propose(Remove(member.id, member.start))
+        return [*effects, *self._sweep_later(now)]
+
+    def settled(self, event: Persisted | PersistFailed, now: Instant) -> Effects | None:
+        """A decision is safe: now, and not before, it is told (rule 1)."""
+        before = self._coordinator.decided.view
+        decision = self._coordinator.settle(event)
+        if decision is None:
+            return None
+        view = decision.ledger.view
+        self._heard = {
+            # A joiner counts from its admission, a member from what was last heard of it.
+            member.id: self._heard.get(member.id, now) if member in before.members else now
+            for member in view.members
+        }
+        effects: Effects = []
+        if view != before:
+            effects.append(Note(f"decided {view}"))
+            effects += [Send(member.id, Adopt(view)) for member in view.members]
+        return [*effects, *self._answers(), *decision.effects]
+
+    def _answers(self) -> Effects:
+        """Answers whoever waited for a decision that has now been made."""
+        ledger = self._coordinator.decided
+        effects: Effects = []
+        for node, (source, join) in list(self._joining.items()):
+            if ledger.view.member(node) == join.member:
+                del self._joining[node]
+                effects.append(Send(source, self._accepted(join)))
+        for node, (source, leave) in list(self._leaving.items()):
+            present = ledger.view.member(node)
+            if present is None or present.start != leave.start:
+                del self._leaving[node]
+                effects.append(Send(source, Left(leave.run)))
+        for node, operations in list(self._forgetting.items()):
+            if ledger.bound(node) is None:
+                del self._forgetting[node]
+                effects += [Reply(operation, Forgotten(node)) for operation in operations]
+        return effects
+
+    # --- small decisions --------------------------------------------------------------------------
+
+    def _refusal(self, join: Join, known: Known | None) -> Refused | None:
+        member, view = join.member, self._coordinator.decided.view
+        if join.cluster not in (0, view.cluster):
+            return _other_cluster(join.run)
+        if known is None:
+            return None
+        if known.birth != member.birth:
+            reason = (
+                f"the id {member.id} belongs to another disk; start with that disk, choose another"
+                f" id, or free it with: snowmelt forget {member.id}"
+            )
+            return Refused(join.run, reason, final=True)
+        if member.start < known.start:
+            return _superseded(join.run, member.id, known.start)
+        if member.start == known.start and join.run != known.run:
+            return _used_twice(join.run, member.id)
+        return None
+
+    def _accepted(self, word: Join | Heartbeat) -> Accepted:
+        view = self._coordinator.decided.view
+        return Accepted(
+            word.number, word.run, view.epoch, view if view.epoch > word.epoch else None
+        )
+
+    def _sweep_later(self, now: Instant) -> Effects:
+        soonest = min(self._heard.values(), default=now)
+        due = later(soonest, self._settings.patience)
+        self._sweep_due = max(due, later(now, self._settings.grace))
+        return [SetTimer(KeeperTimer.SWEEP, self._sweep_due)]
+
+
+def _other_cluster(run: int) -> Refused:
+    reason = "this disk belongs to another cluster; start with an empty data folder"
+    return Refused(run, reason, final=True)
+
+
+def _superseded(run: int, node: NodeId, start: int) -> Refused:
+    reason = f"{node} began again (start {start}) since this process began"
+    return Refused(run, reason, final=True, superseded=True)
+
+
+def _used_twice(run: int, node: NodeId) -> Refused:
+    reason = f"the id {node} is used by another process on a copy of this disk"
+    return Refused(run, reason, final=True, superseded=True)

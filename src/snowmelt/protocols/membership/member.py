@@ -1,0 +1,299 @@
+"""Every node's side of membership: rules 7 to 10 of the package."""
+
+from collections.abc import Iterator
+from enum import Enum
+from random import Random
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.instant import START, Duration, Instant, later
+from snowmelt.core.names import NodeId, OperationId, contact
+from snowmelt.core.node import (
+    Announce,
+    CancelTimer,
+    Effect,
+    Halt,
+    Note,
+    Persist,
+    Persisted,
+    PersistFailed,
+    Reply,
+    Send,
+    SetTimer,
+)
+from snowmelt.core.record import Write
+from snowmelt.protocols.membership.disk import SELF, VIEW, Kept, Self, twice
+from snowmelt.protocols.membership.messages import (
+    Accepted,
+    Departed,
+    Heartbeat,
+    Join,
+    Leave,
+    Left,
+    Redirected,
+    Refused,
+)
+from snowmelt.protocols.membership.settings import Identity, Settings
+from snowmelt.protocols.membership.view import CutOff, Member, View
+
+Effects = list[Effect[object]]
+
+WORDS_KEPT: Final = 32
+
+
+class MemberTimer(Enum):
+    """When to speak next, and when what was accepted ends."""
+
+    SPEAK = "membership.speak"
+    LEASE = "membership.lease"
+
+
+class Standing(Enum):
+    """Where this node stands.
+
+    waking --own record safe--> outside --accepted--> current <--lease ends / accepted--> cut off;
+    refused: outside again; told to depart: leaving, then left.
+    """
+
+    WAKING = "waking"
+    OUTSIDE = "outside"
+    CURRENT = "current"
+    CUT_OFF = "cut off"
+    LEAVING = "leaving"
+    LEFT = "left"
+
+
+class Follower:
+    """Joins, keeps itself known, follows the views."""
+
+    def __init__(
+        self, identity: Identity, settings: Settings, chance: Random, tickets: Iterator[int]
+    ) -> None:
+        self.identity = identity
+        self.standing = Standing.WAKING
+        self.view: View | None = None
+        self._settings = settings
+        self._chance = chance
+        self._tickets = tickets
+        self._run = chance.getrandbits(63)
+        self._self = Self(identity.id, chance.getrandbits(63), 0)
+        self._waking: int | None = None
+        self._adopting: tuple[int, View] | None = None
+        self._number = 0
+        self._sent: dict[int, Instant] = {}
+        self._lease_end: Instant = START
+        self._accepted_once = False
+        self._redirects = 0
+        self._attempt = 0
+        self._departing: list[OperationId] = []
+
+    def check(self) -> None:
+        """A current node stands in its own view; a view it adopts is newer than the one it has."""
+        if self.standing is Standing.CURRENT:
+            assert self.view is not None
+            assert self._listed(self.view), f"current, but not in {self.view}"
+        if self._adopting is not None and self.view is not None:
+            assert self._adopting[1].epoch > self.view.epoch
+
+    @property
+    def member(self) -> Member:
+        """This node as a view lists it."""
+        own = self._self
+        return Member(self.identity.id, self.identity.address, own.birth, own.start)
+
+    # --- beginning --------------------------------------------------------------------------------
+
+    def begin(self, kept: Kept) -> Effects:
+        """Counts this start, and keeps the count before the first word goes out."""
+        own = kept.self or self._self
+        if own.id != self.identity.id:
+            return [Halt(f"this disk belongs to node {own.id}, not to {self.identity.id}")]
+        self._self = Self(own.id, own.birth, own.start + 1)
+        self.view = kept.view
+        self._waking = next(self._tickets)
+        return [Persist(self._waking, twice(SELF, msgspec.msgpack.encode(self._self)))]
+
+    def settled(self, event: Persisted | PersistFailed, now: Instant) -> Effects:
+        """The disk answered: for this start, or for a view."""
+        if event.ticket == self._waking:
+            self._waking = None
+            if isinstance(event, PersistFailed):
+                return [Halt(f"the disk can't keep this node's start: {event.reason}")]
+            self.standing = Standing.OUTSIDE
+            return self.speak(now)
+        if self._adopting is None or event.ticket != self._adopting[0]:
+            return []
+        view = self._adopting[1]
+        self._adopting = None
+        if isinstance(event, PersistFailed):
+            return [Note(f"view {view.epoch} could not be kept ({event.reason}) -> still the old")]
+        return self._adopted(view, now)
+
+    # --- speaking ---------------------------------------------------------------------------------
+
+    def speak(self, now: Instant) -> Effects:
+        """Says what this standing asks for, and sets when to speak again."""
+        short = Duration(self._settings.interval // 3)
+        match self.standing:
+            case Standing.WAKING | Standing.LEFT:
+                return []
+            case Standing.OUTSIDE:
+                self._redirects = 0
+                return [self._join(self._next_contact(), now), self._speak_after(short, now)]
+            case Standing.CURRENT | Standing.CUT_OFF:
+                assert self.view is not None
+                beat = self._heartbeat(self.view, now)
+                return [beat, self._speak_after(self._settings.interval, now)]
+            case Standing.LEAVING:
+                assert self.view is not None
+                leave = Leave(self._run, self._self.start, self.view.cluster)
+                return [Send(self.view.coordinator, leave), self._speak_after(short, now)]
+
+    def _join(self, target: NodeId, now: Instant) -> Effect[object]:
+        cluster, epoch = (self.view.cluster, self.view.epoch) if self.view else (0, 0)
+        return Send(target, Join(self._numbered(now), self._run, self.member, cluster, epoch))
+
+    def _heartbeat(self, view: View, now: Instant) -> Effect[object]:
+        own = self._self
+        number = self._numbered(now)
+        beat = Heartbeat(number, self._run, own.birth, own.start, view.cluster, view.epoch)
+        return Send(view.coordinator, beat)
+
+    def _numbered(self, now: Instant) -> int:
+        self._number += 1
+        self._sent[self._number] = now
+        self._sent.pop(self._number - WORDS_KEPT, None)
+        return self._number
+
+    def _speak_after(self, wait: Duration, now: Instant) -> Effect[object]:
+        # A tenth of jitter, always early, keeps a thousand members from beating as one.
+        early = Duration(self._chance.randrange(wait // 10))
+        return SetTimer(MemberTimer.SPEAK, later(now, Duration(wait - early)))
+
+    def _next_contact(self) -> NodeId:
+        """The coordinator last known, then whoever was named, then the members last known."""
+        names = list(self.identity.contacts)
+        if self.view is not None and self.view.coordinator == self.identity.id:
+            return self.identity.id  # it decides itself, whether its last view lists it or not
+        if self.view is not None:
+            first = [one for one in self.view.members if one.id == self.view.coordinator]
+            names = [one.id for one in first] + names + [one.id for one in self.view.members]
+        names = [name for name in names if name != self.identity.id] or [self.identity.id]
+        self._attempt += 1
+        return names[(self._attempt - 1) % len(names)]
+
+    # --- hearing ----------------------------------------------------------------------------------
+
+    def accepted(self, word: Accepted, now: Instant) -> Effects:
+        """Rule 8: the lease counts from when the accepted word was sent."""
+        sent = self._sent.get(word.number)
+        if word.run != self._run or sent is None or self.standing is Standing.LEFT:
+            return []
+        end = later(sent, self._settings.lease)
+        if end <= now:
+            return [Note(f"word {word.number} was accepted too late to count -> speak again")]
+        self._accepted_once = True
+        effects: Effects = []
+        if end > self._lease_end:
+            self._lease_end = end
+            effects.append(SetTimer(MemberTimer.LEASE, end))
+        if word.view is not None:
+            effects += self.adopt(word.view)
+        known = self.view is not None and self.view.epoch >= word.epoch and self._listed(self.view)
+        if known and self._adopting is None:
+            effects += self._now_current(now)
+        return effects
+
+    def adopt(self, view: View) -> Effects:
+        """Rule 7: a newer view of the same cluster goes to the disk first."""
+        newest = self._adopting[1] if self._adopting else self.view
+        if newest is not None and (view.cluster != newest.cluster or view.epoch <= newest.epoch):
+            return []
+        ticket = next(self._tickets)
+        self._adopting = ticket, view
+        return [Persist(ticket, (Write(VIEW, msgspec.msgpack.encode(view)),))]
+
+    def _adopted(self, view: View, now: Instant) -> Effects:
+        self.view = view
+        if not self._listed(view):
+            if self.standing in (Standing.CURRENT, Standing.CUT_OFF):
+                return self._outside(f"view {view.epoch} is without this node", now)
+            return []
+        if self.standing is Standing.CURRENT:
+            return [Announce(view)]
+        return self._now_current(now)
+
+    def _now_current(self, now: Instant) -> Effects:
+        arriving = self.standing in (Standing.OUTSIDE, Standing.CUT_OFF)
+        if not arriving or now >= self._lease_end:
+            return []
+        assert self.view is not None
+        note = Note(f"{self.standing.value}, accepted -> current in view {self.view.epoch}")
+        self.standing = Standing.CURRENT
+        pause = self._speak_after(self._settings.interval, now)
+        return [note, Announce(self.view), pause]
+
+    def expire(self, now: Instant) -> Effects:
+        """Rule 8: looked at before every event, since a node that slept wakes with any of them."""
+        if self.standing is not Standing.CURRENT or now < self._lease_end:
+            return []
+        assert self.view is not None
+        self.standing = Standing.CUT_OFF
+        note = f"nothing accepted for {self._settings.misses} heartbeats -> cut off"
+        return [Note(note), Announce(CutOff(self.view.epoch)), *self.speak(now)]
+
+    def refused(self, word: Refused, now: Instant) -> Effects:
+        """Rule 10."""
+        if word.run != self._run or self.standing is Standing.LEFT:
+            return []
+        if word.superseded or (word.final and not self._accepted_once):
+            return [Note(f"refused: {word.reason} -> halt"), Halt(word.reason)]
+        if word.final:
+            return [Note(f"refused: {word.reason} -> go on asking")]
+        return self._outside(word.reason, now)
+
+    def _outside(self, reason: str, now: Instant) -> Effects:
+        if self.standing is Standing.LEAVING:  # out is where it wants to be
+            return self.left(Left(self._run))
+        was = self.standing
+        self.standing = Standing.OUTSIDE
+        self._lease_end = START
+        self._sent.clear()  # what was accepted before counts no more
+        effects: Effects = [Note(f"{reason} -> join again")]
+        if was is Standing.CURRENT:
+            assert self.view is not None
+            effects += [Announce(CutOff(self.view.epoch)), CancelTimer(MemberTimer.LEASE)]
+        return effects if was is Standing.OUTSIDE else [*effects, *self.speak(now)]
+
+    def redirected(self, word: Redirected, now: Instant) -> Effects:
+        """Asks there at once; only once a turn, lest two nodes that point at each other spin it."""
+        if word.run != self._run or self.standing is not Standing.OUTSIDE or self._redirects:
+            return []
+        self._redirects += 1
+        return [self._join(contact(word.address), now)]
+
+    # --- leaving ----------------------------------------------------------------------------------
+
+    def depart(self, operation: OperationId, now: Instant) -> Effects:
+        """Leaves in order; answered when the coordinator has decided."""
+        if self.standing is Standing.LEFT or self.view is None:
+            self.standing = Standing.LEFT
+            return [Reply(operation, Departed())]
+        self._departing.append(operation)
+        effects: Effects = []
+        if self.standing is Standing.CURRENT:
+            effects = [Announce(CutOff(self.view.epoch)), CancelTimer(MemberTimer.LEASE)]
+        self.standing = Standing.LEAVING
+        return [*effects, *self.speak(now)]
+
+    def left(self, word: Left) -> Effects:
+        """Out of the view, and silent from here on."""
+        if word.run != self._run or self.standing is not Standing.LEAVING:
+            return []
+        self.standing = Standing.LEFT
+        replies = [Reply(operation, Departed()) for operation in self._departing]
+        return [CancelTimer(MemberTimer.SPEAK), *replies]
+
+    def _listed(self, view: View) -> bool:
+        return view.member(self.identity.id) == self.member

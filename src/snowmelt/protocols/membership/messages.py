@@ -1,0 +1,127 @@
+"""What nodes say about membership: requests imperative, replies past; see the package's rules."""
+
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.names import Address, NodeId
+from snowmelt.protocols.membership.view import Member, View
+
+
+class Join(msgspec.Struct, frozen=True, tag="membership.join"):
+    """Let me in. `cluster` is the cluster this disk belongs to, 0 when it belongs to none yet."""
+
+    number: int
+    run: int
+    member: Member
+    cluster: int
+    epoch: int
+
+
+class Redirected(msgspec.Struct, frozen=True, tag="membership.redirected"):
+    """I don't decide; this one does."""
+
+    run: int
+    coordinator: NodeId
+    address: Address
+
+
+class Heartbeat(msgspec.Struct, frozen=True, tag="membership.heartbeat"):
+    """I am here, and this is the epoch I know."""
+
+    number: int
+    run: int
+    birth: int
+    start: int
+    cluster: int
+    epoch: int
+
+
+class Accepted(msgspec.Struct, frozen=True, tag="membership.accepted"):
+    """You are in, by what you said under this number. `view` is None when you have the newest."""
+
+    number: int
+    run: int
+    epoch: int
+    view: View | None = None
+
+
+class Adopt(msgspec.Struct, frozen=True, tag="membership.adopt"):
+    """A new view was decided. Unlike `Accepted` it answers nothing, so it extends no lease."""
+
+    view: View
+
+
+class Refused(msgspec.Struct, frozen=True, tag="membership.refused"):
+    """You are not in. `final` means that asking again as you are can't help."""
+
+    run: int
+    reason: str
+    final: bool
+    superseded: bool = False
+
+
+class Leave(msgspec.Struct, frozen=True, tag="membership.leave"):
+    """I am going, in order."""
+
+    run: int
+    start: int
+    cluster: int
+
+
+class Left(msgspec.Struct, frozen=True, tag="membership.left"):
+    """You are out of the view."""
+
+    run: int
+
+
+class GetStatus(msgspec.Struct, frozen=True, tag="membership.get-status", array_like=True):
+    """A client asks a node how it sees the cluster."""
+
+
+class Status(msgspec.Struct, frozen=True, tag="membership.status"):
+    """How a node sees the cluster. `view` is None before it was ever accepted."""
+
+    node: NodeId
+    standing: str
+    view: View | None
+    silent: dict[NodeId, int]  # the coordinator alone: nanoseconds since each was heard
+
+
+class Forget(msgspec.Struct, frozen=True, tag="membership.forget", array_like=True):
+    """A client asks that the id of an absent node be free again."""
+
+    node: NodeId
+
+
+class Forgotten(msgspec.Struct, frozen=True, tag="membership.forgotten", array_like=True):
+    """The id is free."""
+
+    node: NodeId
+
+
+class Depart(msgspec.Struct, frozen=True, tag="membership.depart", array_like=True):
+    """Whoever runs this node asks it to leave the cluster in order."""
+
+
+class Departed(msgspec.Struct, frozen=True, tag="membership.departed", array_like=True):
+    """It has left."""
+
+
+Message = Join | Redirected | Heartbeat | Accepted | Adopt | Refused | Leave | Left
+Request = GetStatus | Forget | Depart
+Response = Status | Forgotten | Departed
+
+MESSAGES: Final = (
+    Join,
+    Redirected,
+    Heartbeat,
+    Accepted,
+    Adopt,
+    Refused,
+    Leave,
+    Left,
+    GetStatus,
+    Forget,
+    Depart,
+)

@@ -1,0 +1,177 @@
+"""The membership machine: a follower, and on the deciding node a keeper beside it."""
+
+from collections.abc import Iterator
+from itertools import count
+from random import Random
+
+from snowmelt.core.instant import Instant
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import (
+    Effect,
+    Event,
+    Expired,
+    Halt,
+    Persisted,
+    PersistFailed,
+    Received,
+    Reply,
+    Requested,
+    Send,
+    Started,
+)
+from snowmelt.protocols.calling import Declined, Elsewhere
+from snowmelt.protocols.membership.coordinator import DiskCoordinator
+from snowmelt.protocols.membership.disk import Kept, Unreadable, kept
+from snowmelt.protocols.membership.keeper import Keeper, KeeperTimer
+from snowmelt.protocols.membership.member import Follower, MemberTimer, Standing
+from snowmelt.protocols.membership.messages import (
+    Accepted,
+    Adopt,
+    Depart,
+    Forget,
+    GetStatus,
+    Heartbeat,
+    Join,
+    Leave,
+    Left,
+    Message,
+    Redirected,
+    Refused,
+    Request,
+    Status,
+)
+from snowmelt.protocols.membership.settings import Identity, Settings
+from snowmelt.protocols.membership.view import Ledger, View
+
+Effects = list[Effect[object]]
+
+
+class MembershipNode:
+    """One node's whole part in membership.
+
+    >>> from snowmelt.core.names import Address, node_id
+    >>> identity = Identity(id=node_id("n1"), address=Address("127.0.0.1", 4410))
+    >>> node = MembershipNode(identity, Settings(), Random(1))
+    >>> [type(effect).__name__ for effect in node.handle(Started(), Instant(0))]
+    ['Persist', 'SetTimer']
+    """
+
+    def __init__(self, identity: Identity, settings: Settings, chance: Random) -> None:
+        self._settings = settings
+        self._chance = chance
+        self._tickets: Iterator[int] = count(1)
+        self._follower = Follower(identity, settings, chance, self._tickets)
+        self._keeper: Keeper | None = None
+
+    def handle(self, event: Event[Message | Request], now: Instant) -> Effects:
+        """One door in."""
+        effects = self._follower.expire(now)
+        match event:
+            case Received(source, message):
+                return effects + self._received(source, message, now)
+            case Expired(MemberTimer.SPEAK):
+                return effects + self._follower.speak(now)
+            case Expired(KeeperTimer.SWEEP) if self._keeper is not None:
+                return effects + self._keeper.swept(now)
+            case Persisted() | PersistFailed():
+                return effects + self._settled(event, now)
+            case Requested(operation, request):
+                return effects + self._requested(operation, request, now)
+            case Started():
+                return self._started(event, now)
+            case _:
+                return effects
+
+    def check(self) -> None:
+        """Both sides' invariants."""
+        self._follower.check()
+        if self._keeper is not None:
+            self._keeper.check()
+
+    def _started(self, event: Started, now: Instant) -> Effects:
+        try:
+            found = kept(event)
+        except Unreadable as error:
+            return [Halt(str(error))]
+        effects = self._follower.begin(found)
+        ledger = found.ledger or self._founded(found)
+        if ledger is not None:
+            self._keeper = Keeper(self._settings, DiskCoordinator(ledger, self._tickets))
+            effects += self._keeper.begin(now)
+        return effects
+
+    def _founded(self, found: Kept) -> Ledger | None:
+        """A node that nobody invited, with nothing on its disk, begins a cluster of its own."""
+        identity = self._follower.identity
+        if identity.contacts or found.view is not None:
+            return None
+        return Ledger(View(1 + self._chance.getrandbits(62), 0, identity.id, ()))
+
+    def _received(self, source: NodeId, message: Message | Request, now: Instant) -> Effects:
+        match message:
+            case Accepted():
+                return self._follower.accepted(message, now)
+            case Adopt(view):
+                return self._follower.adopt(view) if self._follower.view else []
+            case Refused():
+                return self._follower.refused(message, now)
+            case Redirected():
+                return self._follower.redirected(message, now)
+            case Left():
+                return self._follower.left(message)
+            case Join():
+                if self._keeper is None:
+                    return self._redirect(source, message)
+                return self._keeper.join(source, message, now)
+            case Heartbeat() if self._keeper is not None:
+                return self._keeper.heartbeat(source, message, now)
+            case Leave() if self._keeper is not None:
+                return self._keeper.leave(source, message)
+            case _:
+                return []  # meant for a coordinator, which this node is not; it will be said again
+
+    def _redirect(self, source: NodeId, join: Join) -> Effects:
+        view = self._follower.view
+        decider = view.member(view.coordinator) if view else None
+        if decider is None:
+            return []
+        return [Send(source, Redirected(join.run, decider.id, decider.address))]
+
+    def _settled(self, event: Persisted | PersistFailed, now: Instant) -> Effects:
+        if self._keeper is not None:
+            effects = self._keeper.settled(event, now)
+            if effects is not None:
+                return effects
+        return self._follower.settled(event, now)
+
+    def _requested(
+        self, operation: OperationId, request: Message | Request, now: Instant
+    ) -> Effects:
+        match request:
+            case GetStatus():
+                return [Reply(operation, self._status(now))]
+            case Forget() if self._keeper is not None:
+                return self._keeper.forget(operation, request)
+            case Forget():
+                return [Reply(operation, self._elsewhere())]
+            case Depart() if self._keeper is not None:
+                text = "the coordinator can't leave: views are decided on its disk; stop it instead"
+                return [Reply(operation, Declined("StateError", text))]
+            case Depart():
+                return self._follower.depart(operation, now)
+            case _:
+                text = f"{type(request).__name__} is between nodes"
+                return [Reply(operation, Declined("MessageError", text))]
+
+    def _status(self, now: Instant) -> Status:
+        follower = self._follower
+        silent = self._keeper.silent(now) if self._keeper else {}
+        view = follower.view if follower.standing is not Standing.WAKING else None
+        return Status(follower.identity.id, follower.standing.value, view, silent)
+
+    def _elsewhere(self) -> Elsewhere | Declined:
+        view = self._follower.view
+        decider = view.member(view.coordinator) if view else None
+        if decider is None:
+            return Declined("Unavailable", "this node knows no coordinator yet")
+        return Elsewhere(decider.id, decider.address)

@@ -1,0 +1,49 @@
+"""What a person may choose about membership, and what a node says of itself."""
+
+import msgspec
+
+from snowmelt.core.errors import BadOption
+from snowmelt.core.instant import MILLISECOND, Duration, seconds, spelled
+from snowmelt.core.names import Address, NodeId
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How closely members watch each other; the same on every node of a cluster.
+
+    >>> Settings().lease == seconds(9), Settings().patience == seconds(10)
+    (True, True)
+    """
+
+    interval: Duration = seconds(3)  # Blizzard 2.2.4: every three seconds
+    misses: int = 3  # Blizzard 2.2.4: three in a row
+    grace: Duration = seconds(1)
+
+    def __post_init__(self) -> None:
+        if self.interval < 10 * MILLISECOND:
+            raise BadOption("heartbeat interval", spelled(self.interval), "at least 10ms")
+        if not 1 <= self.misses <= 100:
+            raise BadOption("misses", self.misses, "1 to 100")
+        if self.grace <= 0:
+            raise BadOption("grace", spelled(self.grace), "more than nothing")
+
+    @property
+    def lease(self) -> Duration:
+        """How long a member stays current after sending what was accepted (rule 8)."""
+        return Duration(self.interval * self.misses)
+
+    @property
+    def patience(self) -> Duration:
+        """How long the coordinator bears a member's silence (rule 4)."""
+        return Duration(self.lease + self.grace)
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node is told about itself when it is made.
+
+    A node with no contacts and nothing on its disk founds a new cluster.
+    """
+
+    id: NodeId
+    address: Address
+    contacts: tuple[NodeId, ...] = ()
+    cluster: str = "snowmelt"

@@ -1,0 +1,131 @@
+"""Views, and the ledger of decisions they come from: plain values and one pure step.
+
+Version 1 of the record. When a field is added, give it a default, so that an older record still
+reads; when one changes its meaning, raise the number in `_VERSION`, and teach `Ledger.read` the old
+form before anything else, so that a cluster can be upgraded node by node.
+"""
+
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.names import Address, NodeId
+
+_VERSION: Final = 1
+
+
+class Member(msgspec.Struct, frozen=True, order=True):
+    """A node as a view lists it. A node that restarted is another `Member`, with a later start."""
+
+    id: NodeId
+    address: Address
+    birth: int
+    start: int
+
+
+class View(msgspec.Struct, frozen=True):
+    """A numbered membership. `cluster` was drawn when the cluster was founded."""
+
+    cluster: int
+    epoch: int
+    coordinator: NodeId
+    members: tuple[Member, ...]
+
+    def member(self, node: NodeId) -> Member | None:
+        """The member of this id, if it is present. O(members)."""
+        return next((one for one in self.members if one.id == node), None)
+
+    def __str__(self) -> str:
+        names = " ".join(f"{one.id}/{one.start}" for one in self.members)
+        return f"view {self.epoch}: {names or 'nobody'}"
+
+
+class CutOff(msgspec.Struct, frozen=True):
+    """Announced when a node is no longer current; what needs a view must stop."""
+
+    epoch: int
+
+
+class Known(msgspec.Struct, frozen=True):
+    """To whom an id is bound, present or not."""
+
+    id: NodeId
+    birth: int
+    start: int
+    run: int
+
+
+class Admit(msgspec.Struct, frozen=True):
+    """A decision asked for: this member comes in, or comes in again."""
+
+    member: Member
+    run: int
+
+
+class Remove(msgspec.Struct, frozen=True):
+    """A decision asked for: this start of this node goes out of the view."""
+
+    id: NodeId
+    start: int
+
+
+class Release(msgspec.Struct, frozen=True):
+    """A decision asked for: the id of an absent node becomes free."""
+
+    id: NodeId
+
+
+Proposal = Admit | Remove | Release
+
+
+class Ledger(msgspec.Struct, frozen=True):
+    """All that the coordinator has decided: the present view, and who owns which id."""
+
+    view: View
+    known: tuple[Known, ...] = ()
+    version: int = _VERSION
+
+    def bound(self, node: NodeId) -> Known | None:
+        """To whom an id is bound. O(known)."""
+        return next((one for one in self.known if one.id == node), None)
+
+    def after(self, proposal: Proposal) -> "Ledger":
+        """The ledger once this is decided; itself when the proposal changes nothing."""
+        match proposal:
+            case Admit(member, run):
+                known = Known(member.id, member.birth, member.start, run)
+                return self._with(member.id, member, known)
+            case Remove(node, start):
+                present = self.view.member(node)
+                if present is None or present.start != start:
+                    return self
+                return self._with(node, None, self.bound(node))
+            case Release(node):
+                if self.view.member(node) is not None or self.bound(node) is None:
+                    return self
+                return self._with(node, None, None)
+
+    def _with(self, node: NodeId, member: Member | None, known: Known | None) -> "Ledger":
+        members = [one for one in self.view.members if one.id != node]
+        owners = [one for one in self.known if one.id != node]
+        if member is not None:
+            members.append(member)
+        if known is not None:
+            owners.append(known)
+        # Sorted, so that the same decisions give the same bytes in every process.
+        seen = tuple(sorted(members))
+        epoch = self.view.epoch + (seen != self.view.members)
+        view = View(self.view.cluster, epoch, self.view.coordinator, seen)
+        return Ledger(view, tuple(sorted(owners, key=lambda one: one.id)))
+
+    def written(self) -> bytes:
+        """As it stands on the disk."""
+        return msgspec.msgpack.encode(self)
+
+    @classmethod
+    def read(cls, value: bytes) -> "Ledger":
+        """From the disk; raises `ValueError` for bytes that are no ledger of a known version."""
+        ledger = msgspec.msgpack.decode(value, type=cls)
+        if ledger.version != _VERSION:
+            raise ValueError(f"a ledger of version {ledger.version}; this program reads {_VERSION}")
+        return ledger

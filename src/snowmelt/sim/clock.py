@@ -1,0 +1,45 @@
+"""A node's own steady clock: never backwards, but not quite the world's."""
+
+from typing import Final
+
+from snowmelt.core.instant import Duration, Instant
+
+_PARTS: Final = 1_000_000
+
+
+class Clock:
+    """Runs at its own rate from its own zero.
+
+    >>> clock = Clock()
+    >>> clock.skew(Instant(0), ppm=100_000)
+    >>> clock.read(Instant(1_000)), clock.when(Instant(1_100))
+    (1100, 1000)
+    """
+
+    __slots__ = ("_own", "_ppm", "_world")
+
+    def __init__(self) -> None:
+        self._world = 0  # a moment of the world, and what this clock showed then
+        self._own = 0
+        self._ppm = 0
+
+    def read(self, world: Instant) -> Instant:
+        """What this clock shows at a moment of the world."""
+        if not self._ppm:
+            return Instant(self._own + world - self._world)
+        return Instant(self._own + (world - self._world) * (_PARTS + self._ppm) // _PARTS)
+
+    def when(self, own: Instant) -> Instant:
+        """The first moment of the world at which it shows `own`."""
+        if not self._ppm:
+            return Instant(self._world + own - self._own)
+        return Instant(self._world - (-(own - self._own) * _PARTS // (_PARTS + self._ppm)))
+
+    def skew(self, world: Instant, ppm: int) -> None:
+        """From now on it runs so many parts per million fast (or slow)."""
+        self._own, self._world = self.read(world), world
+        self._ppm = ppm
+
+    def jump(self, world: Instant, by: Duration) -> None:
+        """It leaps forward."""
+        self._own, self._world = self.read(world) + by, world

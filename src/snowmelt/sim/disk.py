@@ -1,0 +1,144 @@
+"""A node's disk: an ordered map with atomic steps, a flush that takes time, and honest checksums.
+
+What was asked and not yet flushed hangs in the air. A crash keeps a prefix of it, drawn by chance;
+a power failure keeps none; a torn write keeps the first part of the last step, its last record cut
+short. A flipped bit stays where it is until something is written over it. Checksums cover the key
+and the value, as the real store's do, so damage is found on reading.
+
+A disk never holds two hurt records at once. What a family must survive is one: it keeps a second copy
+of what it can't be without, here or on another node, and no number of copies survives every number of
+hurts.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+from enum import Enum
+from random import Random
+from zlib import crc32
+
+from snowmelt.core.node import Persist, Started
+from snowmelt.core.record import BULK, Change, Damaged, Found, Missing, Record, Write
+
+
+class Ending(Enum):
+    """How a process came to its end, as its disk sees it."""
+
+    CRASH = "crash"
+    POWER = "power"
+    TORN = "torn"
+
+
+class Disk:
+    """What outlives a process.
+
+    >>> disk = Disk(Random(0))
+    >>> disk.ask(Persist(1, (Write(b"a", b"1"),)))
+    >>> disk.end(Ending.POWER); disk.start()
+    Started(records=(), damaged=())
+    """
+
+    def __init__(self, chance: Random) -> None:
+        self.full = False
+        self._chance = chance
+        self._keys: list[bytes] = []
+        self._values: dict[bytes, tuple[bytes, int]] = {}
+        self._asked: list[Persist] = []
+
+    def ask(self, persist: Persist) -> None:
+        """A step is wanted; it is not safe yet."""
+        self._asked.append(persist)
+
+    def flush(self) -> list[int]:
+        """Everything asked so far is safe; returns the tickets."""
+        asked, self._asked = self._asked, []
+        for persist in asked:
+            self._apply(persist.changes)
+        return [persist.ticket for persist in asked]
+
+    def end(self, ending: Ending) -> None:
+        """The process is gone; decides what remains of what hung in the air."""
+        asked, self._asked = self._asked, []
+        if ending is Ending.POWER or not asked:
+            return
+        for persist in asked[: self._chance.randrange(len(asked) + 1)]:
+            self._apply(persist.changes)
+        if ending is Ending.TORN and not self._hurt():
+            self._tear(asked[-1].changes)
+
+    def start(self) -> Started:
+        """What a process finds when it begins."""
+        records: list[Record] = []
+        damaged: list[bytes] = []
+        for key in self._keys:
+            if key.startswith(BULK):
+                continue
+            match self._read(key):
+                case Record() as record:
+                    records.append(record)
+                case _:
+                    damaged.append(key)
+        return Started(tuple(records), tuple(damaged))
+
+    def load(self, keys: Iterable[bytes]) -> tuple[Found, ...]:
+        """What is under these keys, seeing every step that was asked before."""
+        asked: dict[bytes, bytes | None] = {}
+        for persist in self._asked:
+            for change in persist.changes:
+                if isinstance(change, Write):
+                    asked[change.key] = change.value
+                else:
+                    for key in [*self._keys, *asked]:
+                        if change.start <= key < change.stop:
+                            asked[key] = None
+        return tuple(
+            self._read(key)
+            if key not in asked
+            else (Missing(key) if (value := asked[key]) is None else Record(key, value))
+            for key in keys
+        )
+
+    def flip(self) -> bytes | None:
+        """Turns one bit of one value round; returns its key, or None when the disk is empty."""
+        candidates = [key for key in self._keys if self._values[key][0]]
+        if not candidates or self._hurt():
+            return None
+        key = self._chance.choice(candidates)
+        value, check = self._values[key]
+        bit = self._chance.randrange(8 * len(value))
+        flipped = bytearray(value)
+        flipped[bit // 8] ^= 1 << bit % 8
+        self._values[key] = bytes(flipped), check
+        return key
+
+    def _hurt(self) -> bool:
+        return any(isinstance(self._read(key), Damaged) for key in self._keys)
+
+    def _read(self, key: bytes) -> Found:
+        held = self._values.get(key)
+        if held is None:
+            return Missing(key)
+        value, check = held
+        return Record(key, value) if crc32(value, crc32(key)) == check else Damaged(key)
+
+    def _apply(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            if isinstance(change, Write):
+                self._put(change.key, change.value, crc32(change.value, crc32(change.key)))
+            else:
+                first = bisect_left(self._keys, change.start)
+                last = bisect_left(self._keys, change.stop)
+                for key in self._keys[first:last]:
+                    del self._values[key]
+                del self._keys[first:last]
+
+    def _tear(self, changes: tuple[Change, ...]) -> None:
+        self._apply(changes[:-1])
+        last = changes[-1]
+        if isinstance(last, Write) and last.value:
+            kept = self._chance.randrange(len(last.value))
+            self._put(last.key, last.value[:kept], crc32(last.value, crc32(last.key)))
+
+    def _put(self, key: bytes, value: bytes, check: int) -> None:
+        if key not in self._values:
+            insort(self._keys, key)
+        self._values[key] = value, check

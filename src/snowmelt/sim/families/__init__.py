@@ -1,0 +1,20 @@
+"""How each family lives in the world: who is there, what load it bears, what must hold."""
+
+from typing import Final
+
+from snowmelt.core.errors import BadOption
+from snowmelt.sim.families.echo import EchoLife
+from snowmelt.sim.families.membership import MembershipLife
+from snowmelt.sim.life import FamilyLife
+
+FAMILIES: Final[dict[str, type[FamilyLife]]] = {
+    "echo": EchoLife,
+    "membership": MembershipLife,
+}
+
+
+def family(name: str) -> type[FamilyLife]:
+    """The life of a family, by its name."""
+    if name not in FAMILIES:
+        raise BadOption("--protocol", name, ", ".join(FAMILIES))
+    return FAMILIES[name]

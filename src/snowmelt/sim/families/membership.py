@@ -1,0 +1,181 @@
+"""Membership's life: nodes come, crash, sleep, leave and return; views stay one history."""
+
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from snowmelt.core.instant import Duration, Instant, later, seconds
+from snowmelt.core.names import Address, NodeId, OperationId, contact
+from snowmelt.core.node import Announce, Node, Reply
+from snowmelt.protocols.host import Family, Host
+from snowmelt.protocols.membership import (
+    MESSAGES,
+    CutOff,
+    Depart,
+    Departed,
+    GetStatus,
+    Identity,
+    MembershipNode,
+    Settings,
+    View,
+)
+from snowmelt.sim.families.load import Clients
+from snowmelt.sim.faults import ClockJump, Pause
+from snowmelt.sim.life import FamilyLife
+from snowmelt.sim.planted import planted
+from snowmelt.sim.scenario import Scenario
+from snowmelt.sim.world import Broken, World
+
+SETTINGS: Final = Settings()
+CALLS: Final = 40
+
+
+def address(node: NodeId) -> Address:
+    """Where a simulated node listens."""
+    return Address(node, 4410)
+
+
+def member(node: NodeId, contacts: tuple[NodeId, ...], chance: Random) -> Node[Any]:
+    """One process of a simulated cluster."""
+    identity = Identity(
+        id=node,
+        address=address(node),
+        contacts=tuple(contact(address(one)) for one in contacts),
+    )
+    machine = MembershipNode(identity, SETTINGS, chance)
+    return Host(node, [Family("membership", machine, MESSAGES)])
+
+
+class Sighting(msgspec.Struct, frozen=True):
+    """Somebody announced a view."""
+
+    at: Instant
+    node: NodeId
+    view: View
+
+
+class MembershipLife(FamilyLife):
+    """Three to seven nodes, the first of them the coordinator, and two clients who ask."""
+
+    def __init__(self, scenario: Scenario, chance: Random) -> None:
+        self._scenario = scenario
+        self._chance = chance
+        self._clients = Clients()
+        self._sightings: list[Sighting] = []
+        self._contents: dict[int, Sighting] = {}
+        self._newest: dict[NodeId, int] = {}
+        self._current: dict[NodeId, View] = {}
+        # Rule 8 promises politeness only to nodes whose clocks run and who run themselves.
+        self._polite = not any(isinstance(one, Pause | ClockJump) for one in scenario.faults)
+
+    @property
+    def bound(self) -> Duration:
+        """A silent member must be missed, everybody asked again, and the last client answered."""
+        return Duration(SETTINGS.patience + SETTINGS.lease + seconds(20))
+
+    def populate(self, world: World) -> None:
+        """The founder first; the others join through anybody, at their own time."""
+        self._world = world
+        nodes = self._scenario.nodes
+        for node in nodes:
+            contacts = self._contacts(node)
+            self._add_node(world, node, contacts)
+            begin = 0 if node == nodes[0] else self._chance.randrange(seconds(10))
+            world.at(Instant(begin), world.start, node)
+        for name in ("c1", "c2"):
+            client = NodeId(name)
+            self._clients.add(world, client, self._chance.sample(nodes, 2))
+            for _ in range(CALLS):
+                at = Instant(self._chance.randrange(self._scenario.faults_end))
+                self._clients.call(world, client, GetStatus(), at)
+        if self._chance.random() < 0.4:
+            leaver = self._chance.choice(nodes[1:])
+            at = Instant(self._chance.randrange(self._scenario.faults_end))
+            world.request(leaver, OperationId(leaver, 1), Depart(), at)
+
+    def _contacts(self, node: NodeId) -> tuple[NodeId, ...]:
+        nodes = self._scenario.nodes
+        if node == nodes[0]:
+            return ()
+        others = [one for one in nodes if one != node]
+        asked = self._chance.sample(others, self._chance.randrange(1, len(others) + 1))
+        # Through any node; but somebody among them must at last know the founder.
+        return tuple(dict.fromkeys([*asked, nodes[0]]))
+
+    def _add_node(self, world: World, node: NodeId, contacts: tuple[NodeId, ...]) -> None:
+        def build(chance: Random) -> Node[Any]:
+            return planted(self._scenario.bug, member(node, contacts, chance))
+
+        world.add(node, build, address(node))
+
+    # --- what is seen -----------------------------------------------------------------------------
+
+    def announced(self, at: Instant, node: NodeId, effect: Announce) -> None:
+        """A node became current in a view, or was cut off."""
+        match effect.fact:
+            case View() as view:
+                self._saw(Sighting(at, node, view))
+                self._current[node] = view
+            case CutOff():
+                self._current.pop(node, None)
+            case _:
+                pass
+
+    def ended(self, at: Instant, node: NodeId) -> None:
+        """A process that is gone holds nothing."""
+        del at
+        self._current.pop(node, None)
+
+    def replied(self, at: Instant, node: NodeId, effect: Reply[Any]) -> None:
+        """A client was answered, or a node has left: its operator stops it, and brings it back."""
+        if node.startswith("c"):
+            self._clients.answered(effect.operation, effect.message)
+        elif isinstance(effect.message, Departed):
+            world = self._world
+            world.at(at, world.stop, node)
+            world.at(later(at, seconds(self._chance.randrange(1, 20))), world.start, node)
+
+    def _saw(self, sighting: Sighting) -> None:
+        view, node = sighting.view, sighting.node
+        self._sightings.append(sighting)
+        first = self._contents.get(view.epoch)
+        if first is None:
+            self._contents[view.epoch] = sighting
+            self._check_politeness(sighting)
+        elif first.view != view:
+            text = f"{node} saw {view}, but {first.node} had seen {first.view}"
+            raise Broken(f"{text} under the same number", node)
+        if self._newest.get(node, 0) > view.epoch:
+            raise Broken(f"{node} went back from view {self._newest[node]} to {view.epoch}", node)
+        self._newest[node] = view.epoch
+
+    def _check_politeness(self, sighting: Sighting) -> None:
+        if not self._polite:
+            return
+        for node, held in self._current.items():
+            newer = sighting.view.epoch > held.epoch
+            if newer and sighting.view.member(node) != held.member(node):
+                text = f"{node} is current in view {held.epoch} while {sighting.view} is without it"
+                raise Broken(text, node)
+
+    # --- at the end -------------------------------------------------------------------------------
+
+    def unsettled(self, world: World) -> str:
+        """At rest when all are current in one view of exactly them, and all calls answered."""
+        views = []
+        for node in self._scenario.nodes:
+            if world.slots[node].node is None:
+                return f"{node} does not run"
+            if node not in self._current:
+                return f"{node} is not current"
+            views.append(self._current[node])
+        if any(view != views[0] for view in views):
+            return f"{self._scenario.nodes[0]} and others are current in different views"
+        names = tuple(one.id for one in views[0].members)
+        if names != tuple(sorted(self._scenario.nodes)):
+            return f"{self._scenario.nodes[0]} sees {views[0]}"
+        return self._clients.waiting()
+
+    def judge(self, world: World) -> None:
+        """The same again from the recorded history alone."""

@@ -1,0 +1,115 @@
+"""One life: a family in a world, from a seed to a verdict.
+
+First the safety phase: faults come and go, and whatever happens no invariant may break. Then all
+faults end, and within the family's bound everything must come to rest (liveness). So a life has
+three bad endings, kept apart because they are sought in different places.
+"""
+
+from abc import ABC, abstractmethod
+from enum import IntEnum
+from random import Random
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.instant import Duration, Instant, later, milliseconds, spelled
+from snowmelt.sim import injuries
+from snowmelt.sim.scenario import Scenario
+from snowmelt.sim.world import Broken, MachineCrashed, Observer, World
+
+STEPS_MAX: Final = 2_000_000
+LOOK_EVERY: Final = milliseconds(500)
+
+
+class Ending(IntEnum):
+    """How a life ended; the number is the exit code of `snowmelt sim`."""
+
+    SETTLED = 0
+    INVARIANT_BROKEN = 10
+    NEVER_SETTLED = 11
+    MACHINE_CRASHED = 12
+
+
+class FamilyLife(Observer, ABC):
+    """What a family brings to a life. `sim/families` has one file for each."""
+
+    @abstractmethod
+    def __init__(self, scenario: Scenario, chance: Random) -> None:
+        """Draws whatever the family itself leaves to chance."""
+
+    @abstractmethod
+    def populate(self, world: World) -> None:
+        """Adds nodes and clients, and puts the load into the world's future."""
+
+    @abstractmethod
+    def unsettled(self, world: World) -> str:
+        """Why the world is not at rest yet, its first word a name; nothing when it is."""
+
+    @abstractmethod
+    def judge(self, world: World) -> None:
+        """Raises `Broken` when the history of this life shows what may not be."""
+
+    @property
+    @abstractmethod
+    def bound(self) -> Duration:
+        """How long after the last fault it may take to come to rest."""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a life."""
+
+    protocol: str
+    seed: int
+    ending: Ending
+    digest: str
+    steps: int
+    simulated: Instant
+    settled_after: Duration | None = None
+    sentence: str = ""
+    subject: str = ""
+    story: tuple[str, ...] = ()
+
+
+def live(scenario: Scenario, family: type[FamilyLife], *, keep: bool = False) -> Report:
+    """Lives it. With `keep`, a bad ending tells its story."""
+    life = family(scenario, Random(f"{scenario.seed}/{scenario.protocol}/load"))
+    world = World(scenario.seed, scenario.style, life, keep=keep)
+    ending, settled_after, sentence, subject = Ending.SETTLED, None, "", ""
+    try:
+        life.populate(world)
+        injuries.schedule(world, scenario.faults)
+        world.run(scenario.faults_end, STEPS_MAX)
+        injuries.heal(world)
+        settled_after, sentence = _settle(world, life)
+        if settled_after is None:
+            ending, subject = Ending.NEVER_SETTLED, sentence.split(" ", 1)[0]
+        life.judge(world)
+    except Broken as broken:
+        ending, sentence, subject = Ending.INVARIANT_BROKEN, str(broken), broken.subject
+    except MachineCrashed as crashed:
+        ending, sentence, subject = Ending.MACHINE_CRASHED, str(crashed), crashed.subject
+    return Report(
+        protocol=scenario.protocol,
+        seed=scenario.seed,
+        ending=ending,
+        digest=world.trace.digest,
+        steps=world.trace.steps,
+        simulated=world.now,
+        settled_after=settled_after,
+        sentence=sentence,
+        subject=subject,
+        story=tuple(world.trace.story(subject)) if keep and subject else (),
+    )
+
+
+def _settle(world: World, life: FamilyLife) -> tuple[Duration | None, str]:
+    begin = world.now
+    while True:
+        reason = life.unsettled(world)
+        if not reason:
+            return Duration(world.now - begin), ""
+        if world.now - begin >= life.bound:
+            return None, f"{reason}, {spelled(life.bound)} after the last fault"
+        if world.trace.steps >= STEPS_MAX:
+            return None, f"{reason}, after {STEPS_MAX} steps: it talks without end"
+        world.run(later(world.now, LOOK_EVERY), STEPS_MAX)

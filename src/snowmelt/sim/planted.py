@@ -1,0 +1,102 @@
+"""Known bugs to plant in any family, to show that the world finds them.
+
+A bug is a wrapper round a node: it spoils what the node returns in a way that a person could have
+written. `snowmelt sim --plant` puts one into every node of a life. A sweep that does not find it is
+a sweep not worth running.
+"""
+
+from enum import Enum
+from typing import Any
+
+from snowmelt.core.instant import Instant
+from snowmelt.core.node import (
+    Effect,
+    Event,
+    Node,
+    Persist,
+    Persisted,
+    Send,
+    SetTimer,
+)
+
+
+class Bug(Enum):
+    """The bugs there are to plant."""
+
+    REPLY_BEFORE_PERSISTED = "reply-before-persisted"
+    FORGOTTEN_TIMER = "forgotten-timer"
+    UNSORTED_BROADCAST = "unsorted-broadcast"
+
+
+def planted(bug: Bug | None, node: Node[Any]) -> Node[Any]:
+    """The node with this bug in it, or as it was."""
+    match bug:
+        case None:
+            return node
+        case Bug.REPLY_BEFORE_PERSISTED:
+            return ReplyBeforePersisted(node)
+        case Bug.FORGOTTEN_TIMER:
+            return ForgottenTimer(node)
+        case Bug.UNSORTED_BROADCAST:
+            return UnsortedBroadcast(node)
+
+
+class _Spoiled:
+    """A node inside another that spoils its effects."""
+
+    def __init__(self, node: Node[Any]) -> None:
+        self._node = node
+
+    def check(self) -> None:
+        """As the node does."""
+        self._node.check()
+
+
+class ReplyBeforePersisted(_Spoiled):
+    """Tells what depends on a flush without waiting for it."""
+
+    def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
+        """Says `Persisted` to the node as soon as it asks; the true one is thrown away."""
+        if isinstance(event, Persisted):
+            return []
+        effects = self._node.handle(event, now)
+        spoiled: list[Effect[Any]] = []
+        while effects:
+            effect = effects.pop(0)
+            spoiled.append(effect)
+            if isinstance(effect, Persist):
+                effects += self._node.handle(Persisted(effect.ticket), now)
+        return spoiled
+
+
+class ForgottenTimer(_Spoiled):
+    """Sets every timer at most twice; after that it forgets."""
+
+    def __init__(self, node: Node[Any]) -> None:
+        super().__init__(node)
+        self._set: dict[Enum, int] = {}
+
+    def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
+        """As the node does, with timers missing."""
+        kept: list[Effect[Any]] = []
+        for effect in self._node.handle(event, now):
+            if isinstance(effect, SetTimer):
+                self._set[effect.timer] = self._set.get(effect.timer, 0) + 1
+                if self._set[effect.timer] > 2:
+                    continue
+            kept.append(effect)
+        return kept
+
+
+class UnsortedBroadcast(_Spoiled):
+    """Sends in the order of a set, which differs from process to process."""
+
+    def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
+        """As the node does, its messages in the order of their targets' hashes."""
+        effects = self._node.handle(event, now)
+        sends = sorted(
+            (effect for effect in effects if isinstance(effect, Send)),
+            key=lambda send: hash(send.target),
+        )
+        others = [effect for effect in effects if not isinstance(effect, Send)]
+        return others + sends

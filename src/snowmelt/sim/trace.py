@@ -1,0 +1,94 @@
+"""What happened in a world: a digest of all of it, and, when wanted, the story of a part."""
+
+from collections import deque
+from hashlib import blake2b
+from typing import Any, Final
+
+import msgspec
+
+from snowmelt.core.instant import Instant, spelled
+from snowmelt.core.names import NodeId
+from snowmelt.core.node import Effect, Event, Received
+
+STEPS_KEPT: Final = 50_000
+STORY_LINES: Final = 60
+BYTES_SHOWN: Final = 12
+
+
+class Step(msgspec.Struct, frozen=True, array_like=True):
+    """One event, handled by one node."""
+
+    at: Instant
+    node: NodeId
+    event: Event[Any]
+    effects: list[Effect[Any]]
+
+
+class Trace:
+    """Takes in every step. The digest is the same exactly when all steps were.
+
+    Only what a step *is* goes into it (never its memory address or hash), so two processes can be
+    compared by eight bytes.
+    """
+
+    def __init__(self, *, keep: bool = False) -> None:
+        self.steps = 0
+        self._digest = blake2b(digest_size=8)
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._kept: deque[Step] | None = deque(maxlen=STEPS_KEPT) if keep else None
+
+    def add(self, at: Instant, node: NodeId, event: Event[Any], effects: list[Effect[Any]]) -> None:
+        """One more step."""
+        self.steps += 1
+        self._digest.update(self._encode((at, node, event, effects)))
+        if self._kept is not None:
+            self._kept.append(Step(at, node, event, effects))
+
+    @property
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits."""
+        return self._digest.hexdigest()
+
+    def kept(self) -> list[Step]:
+        """The last steps, when they were to be kept."""
+        return list(self._kept or ())
+
+    def story(self, subject: str) -> list[str]:
+        """The last steps that concern a node (or an item, by any word it is known by)."""
+        lines = [line(step) for step in self.kept() if _concerns(step, subject)]
+        left_out = len(lines) - STORY_LINES
+        head = [f"… {left_out} earlier steps"] if left_out > 0 else []
+        return head + lines[-STORY_LINES:]
+
+
+def line(step: Step) -> str:
+    """One step as a person reads it."""
+    effects = ", ".join(map(brief, step.effects)) or "nothing"
+    return f"{spelled(step.at):>10}  {step.node:<4} {brief(step.event)} -> {effects}"
+
+
+def brief(word: object) -> str:
+    """An event or effect in short: its name and its fields' values.
+
+    >>> brief(Send(NodeId("n2"), "hello"))
+    'Send n2 hello'
+    """
+    if isinstance(word, bytes) and len(word) > BYTES_SHOWN:
+        return f"{word[:BYTES_SHOWN]!r}…({len(word)} bytes)"
+    if isinstance(word, tuple | list):
+        return "(" + ", ".join(map(brief, word)) + ")"
+    if not isinstance(word, msgspec.Struct):
+        return str(getattr(word, "value", word))
+    if type(word).__str__ is not msgspec.Struct.__str__:
+        return str(word)
+    values = [brief(getattr(word, name)) for name in word.__struct_fields__]
+    return " ".join([type(word).__name__, *values])
+
+
+def _concerns(step: Step, subject: str) -> bool:
+    if subject == step.node:
+        return True
+    if isinstance(step.event, Received) and step.event.source == subject:
+        return True
+    named = f"{subject!r}"
+    return named in repr(step.event) or any(named in repr(effect) for effect in step.effects)

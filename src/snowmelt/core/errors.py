@@ -104,6 +104,10 @@ class MachineError(SnowmeltError):
     exit_code = 7
 
 
+class MachineCrashed(MachineError):
+    """A bug in this program ended a node. What it had flushed is on its disk."""
+
+
 class DiskFull(MachineError):
     """There is no room for a record; nothing of it was kept."""
 

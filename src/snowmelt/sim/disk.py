@@ -5,9 +5,9 @@ a power failure keeps none; a torn write keeps the first part of the last step, 
 short. A flipped bit stays where it is until something is written over it. Checksums cover the key
 and the value, as the real store's do, so damage is found on reading.
 
-A disk never holds two hurt records at once. What a family must survive is one: it keeps a second copy
-of what it can't be without, here or on another node, and no number of copies survives every number of
-hurts.
+A disk never holds two hurt records at once. What a family must survive is one: it keeps a second
+copy of what it can't be without, here or on another node, and no number of copies survives every
+number of hurts.
 """
 
 from bisect import bisect_left, insort

@@ -8,7 +8,7 @@ from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.membership.view import Member, View
 
 
-class Join(msgspec.Struct, frozen=True, tag="membership.join"):
+class Join(msgspec.Struct, frozen=True, tag="membership.join", array_like=True):
     """Let me in. `cluster` is the cluster this disk belongs to, 0 when it belongs to none yet."""
 
     number: int
@@ -18,7 +18,7 @@ class Join(msgspec.Struct, frozen=True, tag="membership.join"):
     epoch: int
 
 
-class Redirected(msgspec.Struct, frozen=True, tag="membership.redirected"):
+class Redirected(msgspec.Struct, frozen=True, tag="membership.redirected", array_like=True):
     """I don't decide; this one does."""
 
     run: int
@@ -26,7 +26,7 @@ class Redirected(msgspec.Struct, frozen=True, tag="membership.redirected"):
     address: Address
 
 
-class Heartbeat(msgspec.Struct, frozen=True, tag="membership.heartbeat"):
+class Heartbeat(msgspec.Struct, frozen=True, tag="membership.heartbeat", array_like=True):
     """I am here, and this is the epoch I know."""
 
     number: int
@@ -37,7 +37,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="membership.heartbeat"):
     epoch: int
 
 
-class Accepted(msgspec.Struct, frozen=True, tag="membership.accepted"):
+class Accepted(msgspec.Struct, frozen=True, tag="membership.accepted", array_like=True):
     """You are in, by what you said under this number. `view` is None when you have the newest."""
 
     number: int
@@ -46,13 +46,13 @@ class Accepted(msgspec.Struct, frozen=True, tag="membership.accepted"):
     view: View | None = None
 
 
-class Adopt(msgspec.Struct, frozen=True, tag="membership.adopt"):
+class Adopt(msgspec.Struct, frozen=True, tag="membership.adopt", array_like=True):
     """A new view was decided. Unlike `Accepted` it answers nothing, so it extends no lease."""
 
     view: View
 
 
-class Refused(msgspec.Struct, frozen=True, tag="membership.refused"):
+class Refused(msgspec.Struct, frozen=True, tag="membership.refused", array_like=True):
     """You are not in. `final` means that asking again as you are can't help."""
 
     run: int
@@ -61,7 +61,7 @@ class Refused(msgspec.Struct, frozen=True, tag="membership.refused"):
     superseded: bool = False
 
 
-class Leave(msgspec.Struct, frozen=True, tag="membership.leave"):
+class Leave(msgspec.Struct, frozen=True, tag="membership.leave", array_like=True):
     """I am going, in order."""
 
     run: int
@@ -69,7 +69,7 @@ class Leave(msgspec.Struct, frozen=True, tag="membership.leave"):
     cluster: int
 
 
-class Left(msgspec.Struct, frozen=True, tag="membership.left"):
+class Left(msgspec.Struct, frozen=True, tag="membership.left", array_like=True):
     """You are out of the view."""
 
     run: int
@@ -79,7 +79,7 @@ class GetStatus(msgspec.Struct, frozen=True, tag="membership.get-status", array_
     """A client asks a node how it sees the cluster."""
 
 
-class Status(msgspec.Struct, frozen=True, tag="membership.status"):
+class Status(msgspec.Struct, frozen=True, tag="membership.status", array_like=True):
     """How a node sees the cluster. `view` is None before it was ever accepted."""
 
     node: NodeId

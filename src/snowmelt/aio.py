@@ -1,0 +1,66 @@
+"""The same names as `snowmelt`, with `await`."""
+
+from types import TracebackType
+from typing import Self
+
+from snowmelt.client.asynchronous import AsyncClient
+from snowmelt.client.cluster import TIMEOUT
+from snowmelt.client.url import read
+from snowmelt.core.names import node_id
+from snowmelt.protocols.echo import Echo
+from snowmelt.protocols.membership import Forget, GetStatus, Status
+
+__all__ = ["Cluster", "connect"]
+
+
+class Cluster:
+    """A connection to a cluster, for one event loop. Close it, or use it in an `async with`.
+
+    Any number of calls may wait at once.
+    """
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        self._client = AsyncClient(read(url, token))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends the connections."""
+        await self._client.close()
+
+    async def ping(self, body: bytes = b"", *, timeout: float = TIMEOUT) -> bytes:
+        """Sends bytes to a node and gets them back."""
+        answer: bytes = (await self._client.call(Echo(body), timeout)).body
+        return answer
+
+    async def status(self, *, timeout: float = TIMEOUT) -> Status:
+        """How the node that answers sees the cluster."""
+        status: Status = await self._client.call(GetStatus(), timeout)
+        return status
+
+    async def forget(self, node: str, *, timeout: float = TIMEOUT) -> None:
+        """Frees the id of an absent node, so that a node with an empty disk may take it."""
+        await self._client.call(Forget(node_id(node)), timeout)
+
+
+def connect(url: str, *, token: str | None = None) -> Cluster:
+    """Opens a cluster by its URL; the connection itself is made with the first call.
+
+    >>> import asyncio, snowmelt.aio
+    >>> async def nobody_there():
+    ...     async with snowmelt.aio.connect("snowmelt://127.0.0.1:1") as cluster:
+    ...         await cluster.ping(timeout=0.2)
+    >>> asyncio.run(nobody_there())
+    Traceback (most recent call last):
+    snowmelt.core.errors.Unreachable: no node could be reached in the time given...
+    """
+    return Cluster(url, token)

@@ -1,0 +1,70 @@
+"""Every property that can be checked, by name."""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from snowmelt.check.conservation import check_conservation
+from snowmelt.check.fifo import check_fifo
+from snowmelt.check.fifo_witness import check_fifo_witness
+from snowmelt.check.history import History
+from snowmelt.check.verdict import Undecided, Verdict
+from snowmelt.check.views import check_view_agreement, check_view_monotony
+from snowmelt.core.errors import BadOption
+
+
+class Property(msgspec.Struct, frozen=True):
+    """A check and what it asks, in a line."""
+
+    check: Callable[[History], Verdict]
+    description: str
+
+
+PROPERTIES: Final[dict[str, Property]] = {
+    "conservation": Property(
+        check_conservation,
+        "nothing is lost, invented, or delivered after it was acknowledged",
+    ),
+    "fifo": Property(
+        check_fifo,
+        "first in, first out, as seen from outside; values are distinct and got once",
+    ),
+    "fifo_witness": Property(
+        check_fifo_witness,
+        "first in, first out, in the order of the positions that the product gave",
+    ),
+    "view_agreement": Property(
+        check_view_agreement,
+        "whoever saw an epoch saw the same members in it",
+    ),
+    "view_monotony": Property(
+        check_view_monotony,
+        "no process saw an earlier epoch after a later one",
+    ),
+}
+
+
+def check_history(history: History, properties: Iterable[str]) -> list[Verdict]:
+    """One verdict for each property named, in that order.
+
+    >>> check_history(History.of([]), ["fifo", "conservation"])[0]
+    Valid(property='fifo', report=None)
+    >>> check_history(History.of([]), ["lifo"])
+    Traceback (most recent call last):
+        ...
+    snowmelt.core.errors.BadOption: property is 'lifo'; allowed: conservation, fifo, \
+fifo_witness, view_agreement, view_monotony
+    """
+    names = list(properties)
+    for name in names:
+        if name not in PROPERTIES:
+            raise BadOption("property", name, ", ".join(PROPERTIES))
+    return [_checked(name, history) for name in names]
+
+
+def _checked(name: str, history: History) -> Verdict:
+    try:
+        return PROPERTIES[name].check(history)
+    except Exception as error:  # a check that broke has judged nothing
+        return Undecided(name, f"the check broke: {type(error).__name__}: {error}")

@@ -1,0 +1,147 @@
+"""`snowmelt up`, `status`, `ping`, `forget`: a cluster seen from outside."""
+
+import json
+import statistics
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from snowmelt.cli.local import LocalCluster
+from snowmelt.cli.node import read_token
+from snowmelt.cli.show import standing_table, status_table
+from snowmelt.client.cluster import Cluster
+from snowmelt.core.errors import BadOption
+
+URL = typer.Option(help="Where the cluster is.", envvar="SNOWMELT_URL")
+TOKEN = typer.Option(help="File with the cluster's token.")
+JSON = typer.Option("--json", help="Print one JSON object and nothing else.")
+TIMEOUT = typer.Option(help="Seconds to wait at most.")
+DEFAULT_URL = "snowmelt://127.0.0.1:4410"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands."""
+    for command in (up, status, ping, forget):
+        app.command()(command)
+
+
+def open_cluster(url: str, token_file: Path | None) -> Cluster:
+    """A cluster by the options all commands share."""
+    return Cluster(url, read_token(token_file) or None)
+
+
+def up(
+    nodes: Annotated[int, typer.Option(help="How many nodes.")] = 3,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of their disks; one that is thrown away if none.")
+    ] = None,
+    port: Annotated[int, typer.Option(help="Port of the first; the others follow.")] = 4410,
+    heartbeat: Annotated[float, typer.Option(help="Seconds between heartbeats.")] = 3.0,
+) -> None:
+    """Run a local cluster in the foreground until Ctrl-C."""
+    if not 1 <= nodes <= 99:
+        raise BadOption("--nodes", nodes, "1 to 99")
+    if not 1 <= port <= 65_535 - nodes:
+        raise BadOption("--port", port, f"1 to {65_535 - nodes}")
+    with ExitStack() as stack:
+        folder = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="snowmelt-")))
+        cluster = stack.enter_context(LocalCluster(nodes, folder, heartbeat, port))
+        view = cluster.start()
+        console = Console()
+        kept = folder if data else "a folder that is thrown away (--data keeps it)"
+        console.print(f"{view} is up at [bold]{cluster.url}[/], on {kept}. Ctrl-C ends it.")
+        try:
+            _watch(cluster, console)
+        except KeyboardInterrupt:
+            console.print("stopping in order …")
+
+
+def _watch(cluster: LocalCluster, console: Console) -> None:
+    """Shows how the nodes stand, as long as anybody looks."""
+    if not console.is_terminal:
+        while True:
+            time.sleep(1.0)
+    with Live(console=console, refresh_per_second=2) as live:
+        while True:
+            rows = [
+                (node.name, f"127.0.0.1:{node.port}", node.status(0.5)) for node in cluster.nodes
+            ]
+            live.update(standing_table(rows))
+            time.sleep(0.5)
+
+
+def status(
+    url: Annotated[str, URL] = DEFAULT_URL,
+    token_file: Annotated[Path | None, TOKEN] = None,
+    as_json: Annotated[bool, JSON] = False,
+    counts: Annotated[bool, typer.Option(help="The process' own counts too.")] = False,
+    timeout: Annotated[float, TIMEOUT] = 10.0,
+) -> None:
+    """Show how a node sees the cluster."""
+    with open_cluster(url, token_file) as cluster:
+        told = cluster.status(timeout=timeout)
+        process = cluster.statistics(timeout=timeout) if counts else None
+    if as_json:
+        object_ = msgspec.to_builtins(told)
+        if process is not None:
+            object_["process"] = msgspec.to_builtins(process)
+        print(json.dumps(object_))
+        return
+    console = Console()
+    console.print(status_table(told))
+    if process is not None:
+        console.print_json(msgspec.json.encode(process).decode())
+
+
+def ping(
+    url: Annotated[str, URL] = DEFAULT_URL,
+    token_file: Annotated[Path | None, TOKEN] = None,
+    count: Annotated[int, typer.Option(help="How often.")] = 10,
+    size: Annotated[int, typer.Option(help="How many bytes.")] = 64,
+    as_json: Annotated[bool, JSON] = False,
+    timeout: Annotated[float, TIMEOUT] = 10.0,
+) -> None:
+    """Send bytes to a node and back, and time it."""
+    if count < 1:
+        raise BadOption("--count", count, "1 or more")
+    if not 0 <= size <= 64 << 20:
+        raise BadOption("--size", size, "0 to 67108864 bytes")
+    took: list[float] = []
+    with open_cluster(url, token_file) as cluster:
+        for _ in range(count):
+            begin = time.perf_counter()
+            cluster.ping(bytes(size), timeout=timeout)
+            took.append((time.perf_counter() - begin) * 1e3)
+    told = {
+        "count": count,
+        "size": size,
+        "median_ms": round(statistics.median(took), 3),
+        "max_ms": round(max(took), 3),
+    }
+    print(json.dumps(told) if as_json else _sentence(told))
+
+
+def _sentence(told: dict[str, float]) -> str:
+    return (
+        f"{told['count']} x {told['size']} bytes there and back: "
+        f"median {told['median_ms']} ms, longest {told['max_ms']} ms"
+    )
+
+
+def forget(
+    node: Annotated[str, typer.Argument(help="The id of a node that is gone for good.")],
+    url: Annotated[str, URL] = DEFAULT_URL,
+    token_file: Annotated[Path | None, TOKEN] = None,
+    timeout: Annotated[float, TIMEOUT] = 10.0,
+) -> None:
+    """Free the id of an absent node, so that a node with an empty disk may take it."""
+    with open_cluster(url, token_file) as cluster:
+        cluster.forget(node, timeout=timeout)
+    print(f"{node} is free")

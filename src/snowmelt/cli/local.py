@@ -1,0 +1,167 @@
+"""A cluster on this machine: real processes, one for each node, on free ports of the loopback."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from snowmelt.client.cluster import Cluster
+from snowmelt.core.errors import SnowmeltError, Unavailable
+from snowmelt.protocols.membership import Status, View
+
+START_SECONDS = 30.0
+
+
+def free_port() -> int:
+    """A port nobody listens on now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+class LocalNode:
+    """One node's process, which may be stopped, killed and started again."""
+
+    def __init__(self, name: str, port: int, folder: Path, options: list[str]) -> None:
+        self.name = name
+        self.port = port
+        self.folder = folder
+        self.log = folder.with_suffix(".log")
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"snowmelt://127.0.0.1:{self.port}"
+
+    @property
+    def running(self) -> bool:
+        """Whether its process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """Its process' id."""
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Starts it, on the disk that is there."""
+        assert not self.running
+        command = [sys.executable, "-m", "snowmelt", "node", "--id", self.name]
+        command += ["--listen", f"127.0.0.1:{self.port}", "--data", str(self.folder)]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, *self._options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for the one who started it, who stops them all
+            )
+
+    def stop(self, timeout: float = 20.0) -> int:
+        """Asks it to stop in order, and waits; returns its exit code."""
+        return self._end(signal.SIGTERM, timeout)
+
+    def kill(self) -> int:
+        """Kills it, without a word."""
+        return self._end(signal.SIGKILL, 10.0)
+
+    def status(self, timeout: float = 2.0) -> Status | None:
+        """How it sees the cluster; None when it does not answer."""
+        try:
+            with Cluster(self.url) as cluster:
+                return cluster.status(timeout=timeout)
+        except SnowmeltError:
+            return None
+
+    def _end(self, how: signal.Signals, timeout: float) -> int:
+        assert self._process is not None
+        if self.running:
+            os.kill(self._process.pid, how)
+        try:
+            return self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait(10.0)
+
+
+class LocalCluster:
+    """Some nodes, and a wait for what they should come to."""
+
+    def __init__(self, nodes: int, folder: Path, heartbeat: float = 3.0, port: int = 0) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        ports = [port + one if port else free_port() for one in range(nodes)]
+        options = ["--heartbeat", str(heartbeat)]
+        self.nodes = [
+            LocalNode(
+                f"n{one + 1}",
+                ports[one],
+                folder / f"n{one + 1}",
+                options if one == 0 else [*options, "--join", f"127.0.0.1:{ports[0]}"],
+            )
+            for one in range(nodes)
+        ]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        """All its nodes, for a client."""
+        return "snowmelt://" + ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+
+    def start(self) -> View:
+        """Starts all, and waits until all are current in one view."""
+        for node in self.nodes:
+            node.start()
+        return self.wait_for([node.name for node in self.nodes], START_SECONDS)
+
+    def stop(self) -> None:
+        """Stops all in order, the one that decides last, so that the others can leave."""
+        for node in reversed(self.nodes):
+            if node.running:
+                node.stop()
+
+    def wait_for(
+        self, names: list[str], timeout: float, tick: Callable[[], None] = lambda: None
+    ) -> View:
+        """Waits until these nodes are current in one view of just them."""
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            view = self._agreed(names)
+            if view is not None:
+                return view
+            tick()
+            time.sleep(0.05)
+        logs = ", ".join(str(node.log) for node in self.nodes)
+        wanted = ", ".join(names)
+        raise Unavailable(f"{wanted} did not come into one view in {timeout:g} s; see {logs}")
+
+    def _agreed(self, names: list[str]) -> View | None:
+        views: list[View] = []
+        for node in self.nodes:
+            if node.name in names:
+                status = node.status()
+                if status is None or status.standing != "current" or status.view is None:
+                    return None
+                views.append(status.view)
+        listed = sorted(member.id for member in views[0].members)
+        same = all(view == views[0] for view in views)
+        return views[0] if same and listed == sorted(names) else None

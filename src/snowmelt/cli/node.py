@@ -1,0 +1,80 @@
+"""`snowmelt node`: one node of a cluster, in the foreground."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from snowmelt.core.errors import BadOption
+from snowmelt.core.instant import seconds
+from snowmelt.core.names import Address, node_id
+from snowmelt.protocols.membership import Settings
+from snowmelt.runtime import logs, server
+from snowmelt.runtime.credentials import Credentials
+from snowmelt.runtime.limits import Limits
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(node)
+
+
+def read_token(file: Path | None) -> str:
+    """The token in a file, without the white space round it."""
+    if file is None:
+        return ""
+    try:
+        token = file.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadOption("--token-file", str(file), f"a readable text file ({error})") from error
+    if not token:
+        raise BadOption("--token-file", str(file), "a file with a token in it; this one is empty")
+    return token
+
+
+def node(
+    id: Annotated[str, typer.Option(help="This node's name in the cluster.")],  # noqa: A002
+    data: Annotated[Path, typer.Option(help="Folder of this node's disk; made when missing.")],
+    listen: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1:4410",
+    join: Annotated[
+        list[str] | None, typer.Option(help="Address of any node; again for more. None: found.")
+    ] = None,
+    advertise: Annotated[str, typer.Option(help="Where others reach it, if not --listen.")] = "",
+    cluster: Annotated[str, typer.Option(help="The cluster's name.")] = "snowmelt",
+    token_file: Annotated[Path | None, typer.Option(help="File with the cluster's token.")] = None,
+    tls_authority: Annotated[Path | None, typer.Option(help="CA certificate, PEM.")] = None,
+    tls_certificate: Annotated[
+        Path | None, typer.Option(help="This node's certificate, good for its id, PEM.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The key of the certificate.")] = None,
+    heartbeat: Annotated[float, typer.Option(help="Seconds between heartbeats.")] = 3.0,
+    misses: Annotated[int, typer.Option(help="Heartbeats that may be missed.")] = 3,
+    connections: Annotated[int, typer.Option(help="The most connections taken.")] = 20_000,
+    log: Annotated[str, typer.Option(help="Log level: debug, info, warning, error.")] = "info",
+) -> None:
+    """Run one node until SIGTERM or Ctrl-C; it then leaves the cluster in order.
+
+    Without --join, and with an empty --data, it founds a new cluster and decides on its views.
+    """
+    if log not in LEVELS:
+        raise BadOption("--log", log, ", ".join(LEVELS))
+    logs.set_up(log)
+    config = server.NodeConfig(
+        id=node_id(id),
+        listen=Address.parse(listen, "--listen"),
+        advertise=Address.parse(advertise, "--advertise") if advertise else None,
+        data=data,
+        join=tuple(Address.parse(one, "--join") for one in join or ()),
+        cluster=cluster,
+        credentials=Credentials(
+            token=read_token(token_file),
+            authority=tls_authority,
+            certificate=tls_certificate,
+            key=tls_key,
+        ),
+        settings=Settings(interval=seconds(heartbeat), misses=misses, grace=seconds(heartbeat / 3)),
+        limits=Limits(connections=connections),
+    )
+    server.run(config)

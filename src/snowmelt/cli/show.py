@@ -1,0 +1,39 @@
+"""How a cluster looks on a terminal."""
+
+from rich.table import Table
+
+from snowmelt.core.instant import SECOND
+from snowmelt.protocols.membership import Status
+
+STYLES = {"current": "green", "cut off": "red", "outside": "yellow", "no answer": "red"}
+
+
+def standing_table(rows: list[tuple[str, str, Status | None]]) -> Table:
+    """One line a node: (name, address, what it says)."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in ("node", "address", "standing", "view", "members"):
+        table.add_column(head)
+    for name, address, status in rows:
+        standing = status.standing if status else "no answer"
+        view = status.view if status else None
+        members = " ".join(f"{one.id}/{one.start}" for one in view.members) if view else "-"
+        epoch = str(view.epoch) if view else "-"
+        style = STYLES.get(standing, "white")
+        table.add_row(name, address, f"[{style}]{standing}[/]", epoch, members)
+    return table
+
+
+def status_table(status: Status) -> Table:
+    """One node's sight of the cluster, a line a member."""
+    view = status.view
+    title = f"{status.node} is {status.standing}"
+    title += f" in view {view.epoch} of cluster {view.cluster:x}" if view else ""
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for head in ("node", "address", "starts", "role", "last heard"):
+        table.add_column(head)
+    for member in view.members if view else ():
+        role = "coordinator" if view and member.id == view.coordinator else "member"
+        silent = status.silent.get(member.id)
+        heard = f"{silent / SECOND:.1f} s ago" if silent is not None else "-"
+        table.add_row(member.id, str(member.address), str(member.start), role, heard)
+    return table

@@ -1,0 +1,172 @@
+"""`snowmelt sim`: lives of the simulated world."""
+
+import json
+import os
+import re
+import sys
+import time
+from collections import Counter
+from hashlib import blake2b
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
+
+from snowmelt.core.errors import BadOption
+from snowmelt.core.instant import spelled
+from snowmelt.sim import faults as faults_
+from snowmelt.sim.families import family
+from snowmelt.sim.life import Ending, Report
+from snowmelt.sim.planted import Bug
+from snowmelt.sim.scenario import drawn
+from snowmelt.sim.sweep import sweep
+
+SHOWN = 3
+_SEEDS = re.compile(r"(\d{1,18}):(\d{1,18})")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(sim)
+
+
+def sim(
+    protocol: Annotated[str, typer.Option(help="Which family lives: echo, membership.")],
+    seed: Annotated[int | None, typer.Option(help="One life.")] = None,
+    seeds: Annotated[str, typer.Option(help="Many lives, A:B, without B.")] = "",
+    faults: Annotated[
+        str, typer.Option(help="Which kinds, by commas: " + ", ".join(faults_.KINDS))
+    ] = "all",
+    plant: Annotated[
+        str, typer.Option(help="Plant a known bug: " + ", ".join(bug.value for bug in Bug))
+    ] = "",
+    jobs: Annotated[int, typer.Option(help="Processes; 0 is one for each core.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Live one or many lives of a family in a world with faults, and judge them.
+
+    Ends with 10 when an invariant broke, 11 when a life never settled, 12 when a machine crashed.
+    """
+    family(protocol)
+    range_ = _range(seed, seeds)
+    kinds = faults_.kinds(faults.split(","))
+    bug = _bug(plant)
+    if jobs < 0:
+        raise BadOption("--jobs", jobs, "0 or more")
+    console = Console(stderr=True)
+    if len(range_) == 1 and not as_json:
+        _print_scenario(protocol, range_[0], kinds, bug)
+    workers = 1 if len(range_) < 64 else (jobs or os.cpu_count() or 1)
+    begin = time.perf_counter()
+    reports: list[Report] = []
+    with Progress(
+        *Progress.get_default_columns()[:2],
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal or len(range_) == 1,
+    ) as progress:
+        task = progress.add_task(protocol, total=len(range_))
+        for report in sweep(protocol, range_, kinds, bug, workers):
+            reports.append(report if report.ending else msgspec.structs.replace(report, story=()))
+            progress.advance(task)
+    took = time.perf_counter() - begin
+    bad = [report for report in reports if report.ending is not Ending.SETTLED]
+    if as_json:
+        print(json.dumps(_summary(reports, bad, kinds, took)))
+    else:
+        _tell(reports, bad, took)
+    if bad:
+        raise typer.Exit(int(bad[0].ending))
+
+
+def _range(seed: int | None, seeds: str) -> range:
+    if (seed is None) == (not seeds):
+        raise BadOption("--seed", seed, "a number, or --seeds A:B, one of the two")
+    if seed is not None:
+        if seed < 0:
+            raise BadOption("--seed", seed, "0 or more")
+        return range(seed, seed + 1)
+    found = _SEEDS.fullmatch(seeds)
+    if not found or int(found[1]) >= int(found[2]):
+        raise BadOption("--seeds", seeds, "A:B with A below B, such as 0:1000")
+    return range(int(found[1]), int(found[2]))
+
+
+def _bug(word: str) -> Bug | None:
+    if not word:
+        return None
+    try:
+        return Bug(word)
+    except ValueError:
+        allowed = ", ".join(bug.value for bug in Bug)
+        raise BadOption("--plant", word, allowed) from None
+
+
+def _print_scenario(protocol: str, seed: int, kinds: tuple[str, ...], bug: Bug | None) -> None:
+    """The seed and all that is drawn from it, before anything happens."""
+    scenario = drawn(protocol, seed, kinds, bug)
+    style = scenario.style
+    print(f"{protocol}, seed {seed}: {len(scenario.nodes)} nodes, faults until ", end="")
+    print(spelled(scenario.faults_end), end="")
+    order = "in order" if style.in_order else "in any order"
+    delay = f"{spelled(style.delay_min)} + {spelled(style.delay_mean)} on average"
+    print(f"; links {order}, {delay}")
+    for fault in scenario.faults:
+        fields = msgspec.structs.asdict(fault)
+        at, until = fields.pop("at"), fields.pop("until", None)
+        when = spelled(at) + (f" to {spelled(until)}" if until is not None else "")
+        rest = " ".join(f"{name}={value}" for name, value in fields.items() if value)
+        print(f"  {when:>22}  {fault.__struct_config__.tag} {rest}")
+    sys.stdout.flush()
+
+
+def _summary(
+    reports: list[Report], bad: list[Report], kinds: tuple[str, ...], took: float
+) -> dict[str, object]:
+    endings = Counter(report.ending.name.lower() for report in reports)
+    settled = [report.settled_after for report in reports if report.settled_after is not None]
+    return {
+        "protocol": reports[0].protocol,
+        "lives": len(reports),
+        "endings": dict(sorted(endings.items())),
+        "faults": list(kinds),
+        "steps": sum(report.steps for report in reports),
+        "seconds": round(took, 3),
+        "settled_after_max_s": max(settled, default=0) / 1e9,
+        "digest": reports[0].digest if len(reports) == 1 else _joined(reports),
+        "bad": [
+            {
+                "seed": report.seed,
+                "ending": report.ending.name.lower(),
+                "exit_code": int(report.ending),
+                "sentence": report.sentence,
+                "subject": report.subject,
+                "story": list(report.story),
+            }
+            for report in bad[:SHOWN]
+        ],
+    }
+
+
+def _joined(reports: list[Report]) -> str:
+    return blake2b("".join(one.digest for one in reports).encode(), digest_size=8).hexdigest()
+
+
+def _tell(reports: list[Report], bad: list[Report], took: float) -> None:
+    for report in bad[:SHOWN]:
+        print(f"\nseed {report.seed}: {report.ending.name.lower().replace('_', ' ')}: ", end="")
+        print(report.sentence)
+        print(f"the story of {report.subject}:")
+        print("\n".join(report.story))
+        print(f"again: snowmelt sim --protocol {report.protocol} --seed {report.seed}")
+    steps = sum(report.steps for report in reports)
+    longest = max((one.settled_after or 0 for one in reports), default=0)
+    digest = reports[0].digest if len(reports) == 1 else _joined(reports)
+    print(
+        f"{len(reports)} lives, {len(bad)} ended badly; {steps} events in {took:.1f} s; "
+        f"longest to come to rest {spelled(longest)}; digest {digest}"
+    )

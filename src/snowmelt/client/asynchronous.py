@@ -1,0 +1,92 @@
+"""The async client: the same machine on an event loop, any number of calls at once."""
+
+import asyncio
+from random import SystemRandom
+from time import monotonic_ns
+from typing import Any
+
+from snowmelt.client.session import Session, value
+from snowmelt.client.url import Place
+from snowmelt.core.errors import Unreachable
+from snowmelt.core.instant import SECOND, Instant
+from snowmelt.core.names import NodeId, OperationId, contact
+from snowmelt.core.node import Effect, Event, Expired, Received, Reply, Send, SetTimer
+from snowmelt.core.outcome import Outcome
+from snowmelt.protocols.calling import Caller, CallTimer
+from snowmelt.runtime.limits import Limits
+from snowmelt.runtime.transport import Transport
+from snowmelt.wire.greeting import Gate, Role
+
+
+class AsyncClient:
+    """Calls nodes from one event loop."""
+
+    def __init__(self, place: Place) -> None:
+        self._session = Session()
+        self._caller = Caller([contact(one) for one in place.addresses], SystemRandom())
+        self._transport = Transport(
+            self._session.name,
+            Role.CLIENT,
+            Gate(place.cluster),
+            place.credentials,
+            Limits(),
+            self._received,
+        )
+        self._answers: dict[OperationId, asyncio.Future[Outcome[Any]]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    async def call(self, body: Any, timeout: float) -> Any:  # the machine counts
+        """Calls, waits, and returns the answer's body; raises what went wrong."""
+        if self._closed:
+            raise Unreachable("this client is closed")
+        request = self._session.request(body, timeout)
+        answer: asyncio.Future[Outcome[Any]] = asyncio.get_running_loop().create_future()
+        self._answers[request.operation] = answer
+        frames = self._transport.sent
+        try:
+            self._handle(request)
+            outcome = await answer
+        finally:
+            self._answers.pop(request.operation, None)
+        reached = self._transport.sent > frames
+        return value(outcome, reached, self._transport.last_failure)
+
+    async def close(self) -> None:
+        """Ends the connections; calls that still wait are cancelled."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for answer in self._answers.values():
+            answer.cancel()
+        await self._transport.close()
+
+    def _received(self, source: NodeId, message: Any) -> None:
+        self._handle(Received(source, message))
+
+    def _handle(self, event: Event[Any]) -> None:
+        for effect in self._caller.handle(event, Instant(monotonic_ns())):
+            self._carry_out(effect)
+
+    def _carry_out(self, effect: Effect[Any]) -> None:
+        match effect:
+            case Send(target, message):
+                self._transport.send(target, message)
+            case SetTimer(_, at):
+                self._set_timer(at)
+            case Reply(operation, outcome):
+                answer = self._answers.get(operation)
+                if answer is not None and not answer.done():
+                    answer.set_result(outcome)
+            case _:
+                pass
+
+    def _set_timer(self, at: Instant) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        wait = max(0, at - monotonic_ns()) / SECOND
+        self._timer = asyncio.get_running_loop().call_later(wait, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        self._handle(Expired(CallTimer.NEXT))

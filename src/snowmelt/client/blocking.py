@@ -1,0 +1,213 @@
+"""The blocking client: plain sockets, driven in the thread that calls. No loop, no second thread.
+
+A call gives the machine its event, writes what it wants sent, and reads until its answer is there;
+between calls nothing runs. So a call costs one write and one read. Threads may share a client: they
+take turns, and each waits for its turn no longer than its own time-out.
+"""
+
+import select
+import socket
+import ssl
+import threading
+from collections.abc import Iterable
+from random import Random
+from time import monotonic_ns
+from typing import Any, Final
+
+from snowmelt.client.session import Session, value
+from snowmelt.client.url import Place
+from snowmelt.core.errors import (
+    HandshakeError,
+    OutcomeUnknown,
+    SnowmeltError,
+    Unreachable,
+)
+from snowmelt.core.instant import SECOND, Instant
+from snowmelt.core.names import Address, NodeId, OperationId, address_of, contact, node_id
+from snowmelt.core.node import Effect, Event, Expired, Received, Reply, Send, SetTimer
+from snowmelt.core.outcome import Outcome
+from snowmelt.protocols.calling import Caller, CallTimer
+from snowmelt.runtime.credentials import check_certificate
+from snowmelt.wire.codec import Codec, encode
+from snowmelt.wire.framing import FRAME_BYTES_MAX, FrameReader, Kind, framed
+from snowmelt.wire.greeting import Goodbye, Hello, Role, Welcome, as_error, heard, said
+
+DIAL_SECONDS: Final = 3.0
+READ_BYTES: Final = 256 << 10
+
+
+class Line:
+    """One connection to one node, greeted and ready."""
+
+    def __init__(self, address: Address, place: Place, name: NodeId, timeout: float) -> None:
+        self._reader = FrameReader(FRAME_BYTES_MAX)
+        self.socket: socket.socket = socket.create_connection((address.host, address.port), timeout)
+        try:
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            context = place.credentials.client_context()
+            if context is not None:
+                self.socket = context.wrap_socket(self.socket)
+            hello = Hello(place.cluster, name, Role.CLIENT, place.credentials.token)
+            self.socket.sendall(said(Kind.HELLO, hello))
+            self._welcomed()
+        except BaseException:
+            self.socket.close()
+            raise
+
+    def _welcomed(self) -> None:
+        while True:
+            frames = self.read()
+            if not frames:
+                continue
+            kind, payload = frames[0]
+            if kind is not Kind.WELCOME:
+                raise HandshakeError(f"{kind.name} is no welcome")
+            self.peer = node_id(heard(payload, Welcome).name)
+            if isinstance(self.socket, ssl.SSLSocket):
+                check_certificate(self.socket, self.peer)
+            return
+
+    def read(self) -> list[tuple[Kind, bytes]]:
+        """The frames that the next bytes make whole; raises when the connection ends."""
+        data = self.socket.recv(READ_BYTES)
+        if not data:
+            raise ConnectionResetError("the node closed the connection")
+        frames = self._reader.feed(data)
+        for kind, payload in frames:
+            if kind is Kind.GOODBYE:
+                word = heard(payload, Goodbye)
+                raise as_error(word.error, word.text)
+        return frames
+
+    def pending(self) -> bool:
+        """Whether TLS holds bytes that no select can see."""
+        return isinstance(self.socket, ssl.SSLSocket) and self.socket.pending() > 0
+
+
+class BlockingClient:
+    """Calls nodes, one call at a time."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._session = Session()
+        self._caller = Caller([contact(one) for one in place.addresses], Random())
+        self._codec = Codec.for_clients()
+        self._lines: dict[NodeId, Line] = {}
+        self._due: int | None = None
+        self._outcomes: dict[OperationId, Outcome[Any]] = {}
+        self._turn = threading.Lock()
+        self._reached = False
+        self._failure: Exception | None = None
+        self._closed = False
+
+    def call(self, body: Any, timeout: float) -> Any:
+        """Calls, waits, and returns the answer's body; raises what went wrong."""
+        if self._closed:
+            raise Unreachable("this client is closed")
+        if not self._turn.acquire(timeout=timeout):
+            raise OutcomeUnknown(f"other threads used this client for all of {timeout:g} s")
+        try:
+            self._reached, self._failure = False, None
+            request = self._session.request(body, timeout)
+            self._handle(request)
+            while request.operation not in self._outcomes:
+                self._step()
+            outcome = self._outcomes.pop(request.operation)
+            return value(outcome, self._reached, self._failure)
+        finally:
+            self._turn.release()
+
+    def inquire(self, timeout: float) -> bytes:
+        """Asks the first node that answers how its process is."""
+        with self._turn:
+            for target in [contact(one) for one in self._place.addresses]:
+                line = self._line(target)
+                if line is None:
+                    continue
+                line.socket.settimeout(timeout)
+                line.socket.sendall(framed(Kind.INQUIRE, b""))
+                while True:
+                    for kind, payload in line.read():
+                        if kind is Kind.INFORM:
+                            return payload
+            raise Unreachable(f"no node could be reached: {self._failure}")
+
+    def close(self) -> None:
+        """Ends the connections."""
+        self._closed = True
+        with self._turn:
+            for line in self._lines.values():
+                line.socket.close()
+            self._lines.clear()
+
+    # --- driving the machine ----------------------------------------------------------------------
+
+    def _handle(self, event: Event[Any]) -> None:
+        for effect in self._caller.handle(event, Instant(monotonic_ns())):
+            self._carry_out(effect)
+
+    def _carry_out(self, effect: Effect[Any]) -> None:
+        match effect:
+            case Send(target, message):
+                self._send(target, message)
+            case SetTimer(_, at):
+                self._due = at
+            case Reply(operation, outcome):
+                self._outcomes[operation] = outcome
+            case _:
+                pass
+
+    def _step(self) -> None:
+        """Waits for bytes or the machine's timer, whichever comes first."""
+        wait = 0.0 if self._due is None else max(0, self._due - monotonic_ns()) / SECOND
+        lines = list(self._lines.items())
+        ready = [pair for pair in lines if pair[1].pending()] or _readable(lines, wait)
+        for target, line in ready:
+            self._read(target, line)
+        if self._due is not None and monotonic_ns() >= self._due:
+            self._due = None
+            self._handle(Expired(CallTimer.NEXT))
+
+    def _read(self, target: NodeId, line: Line) -> None:
+        try:
+            for kind, payload in line.read():
+                if kind is Kind.MESSAGE:
+                    self._handle(Received(line.peer, self._codec.decode(payload)))
+        except (OSError, SnowmeltError) as error:
+            self._drop(target, error)
+
+    def _send(self, target: NodeId, message: Any) -> None:
+        line = self._line(target)
+        if line is None:
+            return
+        try:
+            line.socket.sendall(framed(Kind.MESSAGE, encode(message)))
+            self._reached = True
+        except OSError as error:
+            self._drop(target, error)
+
+    def _line(self, target: NodeId) -> Line | None:
+        line = self._lines.get(target)
+        address = address_of(target)
+        if line is not None or address is None:
+            return line
+        try:
+            line = Line(address, self._place, self._session.name, DIAL_SECONDS)
+        except (OSError, SnowmeltError) as error:
+            self._failure = error
+            return None
+        self._lines[target] = line
+        return line
+
+    def _drop(self, target: NodeId, error: Exception) -> None:
+        """The connection is gone; the machine finds out by silence, and asks again."""
+        self._failure = error
+        line = self._lines.pop(target, None)
+        if line is not None:
+            line.socket.close()
+
+
+def _readable(lines: Iterable[tuple[NodeId, Line]], wait: float) -> list[tuple[NodeId, Line]]:
+    by_socket = {line.socket: (target, line) for target, line in lines}
+    ready, _, _ = select.select(list(by_socket), [], [], wait)
+    return [by_socket[one] for one in ready]

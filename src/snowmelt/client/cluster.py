@@ -1,0 +1,70 @@
+"""A cluster as a program sees it, blocking."""
+
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from snowmelt.client.blocking import BlockingClient
+from snowmelt.client.url import read
+from snowmelt.core.names import node_id
+from snowmelt.protocols.echo import Echo
+from snowmelt.protocols.membership import Forget, GetStatus, Status
+from snowmelt.runtime.statistics import NodeStatistics
+
+TIMEOUT = 10.0
+
+
+class Cluster:
+    """A connection to a cluster, made by `snowmelt.connect`. Close it, or use it in a `with`.
+
+    Every call takes a `timeout` in seconds and never waits longer. Threads may share a cluster;
+    they take turns.
+    """
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        self._client = BlockingClient(read(url, token))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connections."""
+        self._client.close()
+
+    def ping(self, body: bytes = b"", *, timeout: float = TIMEOUT) -> bytes:
+        """Sends bytes to a node and gets them back."""
+        answer: bytes = self._client.call(Echo(body), timeout).body
+        return answer
+
+    def status(self, *, timeout: float = TIMEOUT) -> Status:
+        """How the node that answers sees the cluster."""
+        status: Status = self._client.call(GetStatus(), timeout)
+        return status
+
+    def forget(self, node: str, *, timeout: float = TIMEOUT) -> None:
+        """Frees the id of an absent node, so that a node with an empty disk may take it."""
+        self._client.call(Forget(node_id(node)), timeout)
+
+    def statistics(self, *, timeout: float = TIMEOUT) -> NodeStatistics:
+        """How the process that answers is: connections, counts, what was closed and dropped."""
+        return msgspec.json.decode(self._client.inquire(timeout), type=NodeStatistics)
+
+
+def connect(url: str, *, token: str | None = None) -> Cluster:
+    """Opens a cluster by its URL.
+
+    >>> import snowmelt
+    >>> snowmelt.connect("http://127.0.0.1")
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: url is 'http://127.0.0.1'; allowed: snowmelt://HOST:PORT...
+    """
+    return Cluster(url, token)

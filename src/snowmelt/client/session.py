@@ -1,0 +1,53 @@
+"""What the blocking and the async client have in common: names, numbers, outcomes."""
+
+import secrets
+from typing import Any, assert_never
+
+from snowmelt.core.errors import OutcomeUnknown, SnowmeltError, Unreachable
+from snowmelt.core.instant import Duration, seconds
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import Requested
+from snowmelt.core.outcome import Failed, Outcome, Succeeded, Unknown
+from snowmelt.protocols.calling import Ask
+from snowmelt.wire.greeting import CLIENT_PREFIX, as_error
+
+
+def new_name() -> NodeId:
+    """A name no other client has."""
+    return NodeId(CLIENT_PREFIX + secrets.token_hex(8))
+
+
+class Session:
+    """Numbers the calls of one client and turns outcomes into values and exceptions."""
+
+    def __init__(self) -> None:
+        self.name = new_name()
+        self._calls = 0
+
+    def request(self, body: Any, timeout: float) -> Requested[Any]:
+        """The event that makes the client machine call."""
+        self._calls += 1
+        patience: Duration = seconds(max(0.001, timeout))
+        return Requested(OperationId(self.name, self._calls), Ask(body, patience))
+
+
+def value(outcome: Outcome[Any], reached: bool, failure: Exception | None) -> Any:
+    """What the call gave; raises what it failed with.
+
+    A call that never reached anybody is definite, whatever the machine must think of it.
+    """
+    match outcome:
+        case Succeeded(answer):
+            return answer
+        case Failed(reason):
+            name, _, text = reason.partition(": ")
+            raise as_error(name, text)
+        case Unknown(reason):
+            if isinstance(failure, SnowmeltError) and not reached:
+                raise failure
+            if not reached:
+                why = f": {failure}" if failure else ""
+                raise Unreachable(f"no node could be reached in the time given{why}")
+            raise OutcomeUnknown(reason)
+        case _:
+            assert_never(outcome)

@@ -1,0 +1,101 @@
+"""Who may talk to whom: TLS and tokens.
+
+Between nodes TLS is mutual, and a certificate is good for the node whose id stands in it (as a
+DNS name), whatever host it runs on. Clients check the node's certificate in the same way and show
+a token. Both are off only on loopback; a node that should listen anywhere else without them does
+not start.
+"""
+
+import ipaddress
+import ssl
+from pathlib import Path
+
+import msgspec
+
+from snowmelt.core.errors import AccessDenied, BadOption
+from snowmelt.core.names import Address, NodeId
+
+
+class Credentials(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process shows, and what it trusts. All empty is good for loopback alone."""
+
+    token: str = ""
+    authority: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether connections are TLS."""
+        return self.authority is not None
+
+    def check_listen(self, address: Address) -> None:
+        """Refuses to listen in the open without protection."""
+        if is_loopback(address.host):
+            return
+        missing = [
+            option
+            for option, given in (
+                ("--tls-authority", self.authority),
+                ("--tls-certificate", self.certificate),
+                ("--tls-key", self.key),
+                ("--token-file", self.token),
+            )
+            if not given
+        ]
+        if missing:
+            allowed = "an address on loopback, or give " + ", ".join(missing)
+            raise BadOption("--listen", str(address), allowed)
+
+    def server_context(self) -> ssl.SSLContext | None:
+        """For accepting: a node must show its certificate, a client may."""
+        if not self.encrypted:
+            return None
+        context = self._context(ssl.Purpose.CLIENT_AUTH)
+        context.verify_mode = ssl.CERT_OPTIONAL
+        return context
+
+    def client_context(self) -> ssl.SSLContext | None:
+        """For dialling: the chain is checked here, the name in it once the node has said it."""
+        if not self.encrypted:
+            return None
+        context = self._context(ssl.Purpose.SERVER_AUTH)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+    def _context(self, purpose: ssl.Purpose) -> ssl.SSLContext:
+        try:
+            context = ssl.create_default_context(purpose, cafile=self.authority)
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            if self.certificate is not None:
+                context.load_cert_chain(self.certificate, self.key)
+        except (OSError, ssl.SSLError) as error:
+            files = f"{self.authority}, {self.certificate}, {self.key}"
+            raise BadOption("TLS files", files, f"readable PEM files that fit ({error})") from error
+        return context
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a host.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_certificate(tls: ssl.SSLObject | ssl.SSLSocket | None, name: NodeId) -> None:
+    """Raises when the other side's certificate is missing or not good for this id."""
+    if tls is None:
+        return
+    certificate = tls.getpeercert() or {}
+    names = [str(entry[1]) for entry in certificate.get("subjectAltName", ()) if entry[0] == "DNS"]
+    if name not in names:
+        shown = ", ".join(names) or "nobody"
+        raise AccessDenied(f"the certificate is good for {shown}, not for {name}")

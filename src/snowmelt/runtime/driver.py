@@ -1,0 +1,214 @@
+"""The driver of one node: gives it events, carries out its effects, decides nothing.
+
+Everything happens in the event loop's thread except the flush. What a machine asks while an event
+is being carried out (a message to itself never gets here; a completion may) waits its turn, so a
+machine never sees two events at once.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from time import monotonic_ns
+from typing import Any, Final, Protocol
+
+from snowmelt.core.errors import MachineError, Unavailable
+from snowmelt.core.instant import SECOND, Instant
+from snowmelt.core.names import NodeId
+from snowmelt.core.node import (
+    Announce,
+    CancelTimer,
+    Effect,
+    Event,
+    Expired,
+    Halt,
+    Load,
+    Loaded,
+    Node,
+    Note,
+    Persist,
+    Persisted,
+    PersistFailed,
+    Received,
+    Reply,
+    Send,
+    SetTimer,
+    Started,
+)
+from snowmelt.store import Completion, GroupCommit, Store
+
+FENCE: Final = -1
+
+
+class Watcher(Protocol):
+    """Whoever runs the driver: told what is not for the network or the disk."""
+
+    def announced(self, effect: Announce) -> None:
+        """A machine told a fact."""
+
+    def noted(self, effect: Note) -> None:
+        """A machine said why."""
+
+    def replied(self, effect: Reply[Any]) -> None:
+        """A call made from inside this process was answered."""
+
+    def halted(self, effect: Halt) -> None:
+        """The node must not go on."""
+
+    def crashed(self, error: Exception) -> None:
+        """A machine raised: a bug. Its state is worth nothing any more."""
+
+
+class Driver:
+    """Runs one node on the running event loop."""
+
+    def __init__(
+        self,
+        node: Node[Any],
+        send: Callable[[NodeId, Any], None],
+        watcher: Watcher,
+        store: Store | None = None,
+    ) -> None:
+        self.events = 0
+        self._loop = asyncio.get_running_loop()
+        self._node = node
+        self._send = send
+        self._watcher = watcher
+        self._store = store
+        self._commit = GroupCommit(store, self._flushed) if store is not None else None
+        self._timers: dict[Enum, asyncio.TimerHandle] = {}
+        self._waiting: deque[Event[Any]] = deque()
+        self._busy = False
+        self._stopped = False
+        self._persisting = 0
+        self._fences: deque[Load] = deque()
+
+    def start(self) -> None:
+        """The node's first event, with what its disk holds."""
+        started = Started()
+        if self._store is not None:
+            recovered = self._store.recover()
+            started = Started(recovered.records, recovered.damaged)
+        self.handle(started)
+
+    def stop(self, timeout: float) -> None:
+        """No more events; what was asked of the disk is done first, within the time."""
+        self._stopped = True
+        for handle in self._timers.values():
+            handle.cancel()
+        self._timers.clear()
+        if self._commit is not None:
+            self._commit.close(timeout)
+
+    def received(self, source: NodeId, message: Any) -> None:
+        """A message came from the network."""
+        self.handle(Received(source, message))
+
+    @property
+    def persisting(self) -> int:
+        """How many steps wait for their flush."""
+        return self._persisting
+
+    def handle(self, event: Event[Any]) -> None:
+        """One event, and all that follows from it at once."""
+        if self._busy:
+            self._waiting.append(event)
+            return
+        self._busy = True
+        try:
+            while True:
+                if self._stopped:
+                    return
+                self.events += 1
+                for effect in self._node.handle(event, Instant(monotonic_ns())):
+                    if type(effect) is Send:  # the most frequent by far
+                        self._send(effect.target, effect.message)
+                    else:
+                        self._carry_out(effect)
+                if not self._waiting:
+                    return
+                event = self._waiting.popleft()
+        except Exception as error:  # a bug must not look like a lost connection
+            self._stopped = True
+            self._watcher.crashed(error)
+        finally:
+            self._busy = False
+
+    def _carry_out(self, effect: Effect[Any]) -> None:
+        match effect:
+            case Send(target, message):
+                self._send(target, message)
+            case SetTimer(timer, at):
+                self._set_timer(timer, at)
+            case CancelTimer(timer):
+                self._cancel_timer(timer)
+            case Persist():
+                self._persist(effect)
+            case Load():
+                self._load(effect)
+            case Reply():
+                self._watcher.replied(effect)
+            case Announce():
+                self._watcher.announced(effect)
+            case Note():
+                self._watcher.noted(effect)
+            case Halt():
+                self._stopped = True
+                self._watcher.halted(effect)
+
+    # --- timers -----------------------------------------------------------------------------------
+
+    def _set_timer(self, timer: Enum, at: Instant) -> None:
+        self._cancel_timer(timer)
+        wait = max(0, at - monotonic_ns()) / SECOND
+        self._timers[timer] = self._loop.call_later(wait, self._expire, timer)
+
+    def _cancel_timer(self, timer: Enum) -> None:
+        handle = self._timers.pop(timer, None)
+        if handle is not None:
+            handle.cancel()
+
+    def _expire(self, timer: Enum) -> None:
+        del self._timers[timer]
+        self.handle(Expired(timer))
+
+    # --- the disk ---------------------------------------------------------------------------------
+
+    def _persist(self, effect: Persist) -> None:
+        assert self._commit is not None, "this node was given no disk"
+        try:
+            self._commit.submit(effect.ticket, effect.changes)
+            self._persisting += 1
+        except (Unavailable, MachineError) as error:
+            self._waiting.append(PersistFailed(effect.ticket, str(error)))
+
+    def _load(self, effect: Load) -> None:
+        assert self._commit is not None, "this node was given no disk"
+        if self._persisting:  # rule 5: it sees what was asked before it
+            self._fences.append(effect)
+            self._commit.submit(FENCE, ())
+            self._persisting += 1
+        else:
+            self._loaded(effect)
+
+    def _loaded(self, effect: Load) -> None:
+        assert self._store is not None
+        self._waiting.append(Loaded(effect.ticket, self._store.load(effect.keys)))
+        if not self._busy:
+            self.handle(self._waiting.popleft())
+
+    def _flushed(self, completions: list[Completion]) -> None:
+        """In the writer's thread: one hop to the loop for a whole flush."""
+        self._loop.call_soon_threadsafe(self._completed, completions)
+
+    def _completed(self, completions: list[Completion]) -> None:
+        self._persisting -= len(completions)
+        for completion in completions:
+            if self._stopped:
+                return
+            if completion.ticket == FENCE:
+                self._loaded(self._fences.popleft())
+            elif completion.failure is None:
+                self.handle(Persisted(completion.ticket))
+            else:
+                self.handle(PersistFailed(completion.ticket, str(completion.failure)))

@@ -1,0 +1,32 @@
+"""Everything has a limit. Each has a default, a name, and an error that tells it."""
+
+import msgspec
+
+from snowmelt.core.errors import BadOption
+from snowmelt.wire.framing import FRAME_BYTES_MAX
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node lets others cost it.
+
+    >>> Limits(connections=0)
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: connections is 0; allowed: 1 or more
+    """
+
+    connections: int = 20_000
+    frame_bytes: int = FRAME_BYTES_MAX
+    in_flight_bytes: int = 16 << 20  # of one connection: calls heard and not yet answered
+    unsent_bytes: int = 2 << 20  # of one connection: above this, nothing more is read from it
+    unsent_bytes_max: int = 128 << 20  # of one connection: above this, it is cut off
+    greeting_seconds: float = 10.0
+    slow_reader_seconds: float = 10.0  # unsent bytes above the limit for so long: cut off
+    dial_seconds: float = 5.0
+    drain_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            least = 1 if isinstance(value, int) else 0.001
+            if value < least:
+                raise BadOption(name, value, f"{least} or more")

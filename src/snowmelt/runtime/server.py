@@ -1,0 +1,233 @@
+"""A whole process: disk, machines, network and signals, put together and taken down in order."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from random import SystemRandom
+from time import monotonic
+from typing import Any
+
+import msgspec
+
+from snowmelt.core.errors import MachineCrashed, NodeRefused, SnowmeltError, Unavailable
+from snowmelt.core.names import Address, NodeId, OperationId, contact
+from snowmelt.core.node import Announce, Halt, Note, Reply, Requested
+from snowmelt.protocols import echo, membership
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.host import Family, Host
+from snowmelt.protocols.membership import CutOff, Depart, Departed, Identity, Settings, View
+from snowmelt.runtime.credentials import Credentials
+from snowmelt.runtime.driver import Driver
+from snowmelt.runtime.limits import Limits
+from snowmelt.runtime.logs import LOG, tell
+from snowmelt.runtime.statistics import NodeStatistics
+from snowmelt.runtime.transport import Transport
+from snowmelt.store import Store
+from snowmelt.wire.framing import Kind, framed
+from snowmelt.wire.greeting import Gate, Role
+
+
+class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a person chooses for one node."""
+
+    id: NodeId
+    listen: Address
+    data: Path
+    join: tuple[Address, ...] = ()
+    advertise: Address | None = None
+    cluster: str = "snowmelt"
+    credentials: Credentials = Credentials()
+    settings: Settings = Settings()
+    limits: Limits = Limits()
+    flush: bool = True
+
+
+class Server:
+    """One node of a cluster, as a process."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        self.config = config
+        self.view: View | None = None
+        self.current = False
+        self.failure: SnowmeltError | None = None
+        self._began = monotonic()
+        self._notes = 0
+        self._stopping = asyncio.Event()
+        self._departed = asyncio.Event()
+        self._store: Store | None = None
+        self._driver: Driver | None = None
+        self._transport: Transport | None = None
+
+    # --- life -------------------------------------------------------------------------------------
+
+    async def start(self) -> Address:
+        """Opens the disk, listens, and wakes the machines; returns where it listens."""
+        config = self.config
+        gate = Gate(config.cluster, config.credentials.token)
+        transport = self._transport = Transport(
+            config.id, Role.NODE, gate, config.credentials, config.limits, self._deliver
+        )
+        config.credentials.check_listen(config.listen)
+        self._store = await asyncio.to_thread(Store.open, config.data, flush=config.flush)
+        try:
+            listening = await transport.listen(config.listen)
+        except OSError as error:
+            self._store.close()
+            text = f"can't listen on {config.listen}: {error.strerror}"
+            raise Unavailable(text) from error
+        transport.inform = lambda: framed(Kind.INFORM, msgspec.json.encode(self.statistics()))
+        transport.refused = self._refused
+        host = Host(config.id, self._families(config.advertise or listening))
+        self._driver = Driver(host, transport.send, self, self._store)
+        tell("listening", node=config.id, address=str(listening), data=str(config.data))
+        self._driver.start()
+        return listening
+
+    def _families(self, address: Address) -> list[Family]:
+        config = self.config
+        identity = Identity(
+            id=config.id,
+            address=address,
+            contacts=tuple(contact(one) for one in config.join),
+            cluster=config.cluster,
+        )
+        member = membership.MembershipNode(identity, config.settings, SystemRandom())
+        return [
+            Family("membership", member, membership.MESSAGES),
+            Family("echo", echo.EchoNode(), echo.MESSAGES),
+        ]
+
+    async def stop(self, *, depart: bool = True) -> None:
+        """Drains: leaves the cluster in order, answers what was asked, ends the connections."""
+        driver, transport = self._driver, self._transport
+        assert driver is not None
+        assert transport is not None
+        tell("draining", node=self.config.id, in_flight=transport.in_flight)
+        transport.drain()
+        limit = self.config.limits.drain_seconds
+        if depart and self.current:
+            driver.handle(Requested(OperationId(self.config.id, 1), Depart()))
+            await _within(limit / 2, self._departed.is_set)
+        await _within(limit / 2, lambda: not transport.in_flight and not driver.persisting)
+        await transport.close(Unavailable("this node is stopping"))
+        await asyncio.to_thread(driver.stop, limit)
+        assert self._store is not None
+        self._store.close()
+        tell("stopped", node=self.config.id, seconds=round(monotonic() - self._began, 3))
+
+    def kill(self) -> None:
+        """Asks a running `serve` to stop."""
+        self._stopping.set()
+
+    async def serve(self, ready: Callable[[Address], None] | None = None) -> None:
+        """Runs until a signal, `kill` or a refusal; raises what made it stop."""
+        loop = asyncio.get_running_loop()
+        listening = await self.start()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stopping.set)
+        if ready is not None:
+            ready(listening)
+        await self._stopping.wait()
+        await self.stop(depart=self.failure is None)
+        if self.failure is not None:
+            raise self.failure
+
+    # --- what the driver tells --------------------------------------------------------------------
+
+    def announced(self, effect: Announce) -> None:
+        """The view changed, or was lost."""
+        match effect.fact:
+            case View() as view:
+                self.view, self.current = view, True
+                assert self._transport is not None
+                self._transport.addresses = {one.id: one.address for one in view.members}
+                members = [one.id for one in view.members]
+                tell("view", node=self.config.id, epoch=view.epoch, members=members)
+            case CutOff(epoch):
+                self.current = False
+                tell("cut off", node=self.config.id, epoch=epoch)
+            case _:
+                pass
+
+    def noted(self, effect: Note) -> None:
+        """Why a machine did what it did."""
+        self._notes += 1
+        tell(effect.text, node=self.config.id)
+
+    def replied(self, effect: Reply[Any]) -> None:
+        """The answer to `Depart`."""
+        if isinstance(effect.message, Departed | Declined):
+            self._departed.set()
+
+    def halted(self, effect: Halt) -> None:
+        """The node must not go on."""
+        self._fail(NodeRefused(effect.reason))
+
+    def crashed(self, error: Exception) -> None:
+        """A bug: the disk is sound, the memory is not; end, and let a supervisor start again."""
+        LOG.critical(
+            "a machine crashed", exc_info=error, extra={"fields": {"node": self.config.id}}
+        )
+        self._fail(MachineCrashed(f"a machine of {self.config.id} raised {error!r}; see the log"))
+
+    def _refused(self, error: SnowmeltError) -> None:
+        """A node that was never let in and is refused at the door has nothing to wait for."""
+        if self.view is None:
+            self._fail(error)
+
+    def _fail(self, error: SnowmeltError) -> None:
+        self.failure = error
+        self._stopping.set()
+
+    def _deliver(self, source: NodeId, message: Any) -> None:
+        if self._driver is not None:
+            self._driver.received(source, message)
+
+    def statistics(self) -> NodeStatistics:
+        """How this process is, now."""
+        assert self._driver is not None
+        assert self._transport is not None
+        assert self._store is not None
+        transport = self._transport
+        return NodeStatistics(
+            node=self.config.id,
+            seconds=round(monotonic() - self._began, 3),
+            events=self._driver.events,
+            notes=self._notes,
+            flush_waits=self._driver.persisting,
+            connections=tuple(one.statistics() for one in transport.connections()[:1000]),
+            connections_total=transport.connections_total,
+            closed=transport.closed_by.read(),
+            dropped=transport.dropped.read(),
+            store=msgspec.structs.asdict(self._store.statistics()),
+        )
+
+
+async def _within(seconds: float, done: Callable[[], bool]) -> None:
+    """Waits until something is so, but no longer than this."""
+    end = monotonic() + seconds
+    while not done() and monotonic() < end:
+        await asyncio.sleep(0.01)
+
+
+def run(config: NodeConfig, ready: Callable[[Address], None] | None = None) -> None:
+    """Runs a node until it is told to stop, on the fastest loop there is."""
+    if not __debug__:
+        raise NodeRefused("run without -O: the machines' assertions are part of their safety")
+    with asyncio.Runner(loop_factory=new_loop()) as runner:
+        runner.run(_serve(config, ready))
+
+
+async def _serve(config: NodeConfig, ready: Callable[[Address], None] | None) -> None:
+    await Server(config).serve(ready)
+
+
+def new_loop() -> Callable[[], asyncio.AbstractEventLoop]:
+    """The loop of uvloop where it is to be had, of asyncio elsewhere."""
+    try:
+        import uvloop  # noqa: PLC0415  # not on every system
+    except ImportError:
+        return asyncio.new_event_loop
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory

@@ -1,0 +1,53 @@
+"""What a process tells about itself: frozen values, made when somebody asks."""
+
+import msgspec
+
+
+class ConnectionStatistics(msgspec.Struct, frozen=True):
+    """One connection, now."""
+
+    peer: str
+    role: str
+    inbound: bool
+    seconds: float
+    frames_in: int
+    frames_out: int
+    bytes_in: int
+    bytes_out: int
+    in_flight_bytes: int
+    unsent_bytes: int
+
+
+class NodeStatistics(msgspec.Struct, frozen=True):
+    """One process, since it began. `closed` and `dropped` count by reason."""
+
+    node: str
+    seconds: float
+    events: int
+    notes: int
+    flush_waits: int
+    connections: tuple[ConnectionStatistics, ...]
+    connections_total: int
+    closed: dict[str, int]
+    dropped: dict[str, int]
+    store: dict[str, int]
+
+
+class Counts:
+    """Counts by reason, so that nothing is dropped in silence.
+
+    >>> counts = Counts()
+    >>> counts.add("no route"); counts.add("no route"); counts.read()
+    {'no route': 2}
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def add(self, reason: str) -> None:
+        """One more."""
+        self._counts[reason] = self._counts.get(reason, 0) + 1
+
+    def read(self) -> dict[str, int]:
+        """All, in the order of their names."""
+        return dict(sorted(self._counts.items()))

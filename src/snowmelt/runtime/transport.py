@@ -1,0 +1,288 @@
+"""Envelopes over TCP: who is connected, who must be dialled, and what is dropped, by reason.
+
+A message may be lost (`core.node`, rule 3), so nothing here is kept for ever: what can't be sent
+now waits for one dial at most, within a limit, and is then dropped and counted. Dials that fail
+wait longer each time, with jitter, so that a node which is down is not stormed when it comes back.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final
+
+from snowmelt.core.errors import (
+    AccessDenied,
+    HandshakeError,
+    MessageError,
+    NodeRefused,
+    SnowmeltError,
+    Unavailable,
+)
+from snowmelt.core.names import Address, NodeId, address_of, node_id
+from snowmelt.protocols.calling import Call
+from snowmelt.runtime.connection import Connection
+from snowmelt.runtime.credentials import Credentials, check_certificate
+from snowmelt.runtime.limits import Limits
+from snowmelt.runtime.statistics import Counts
+from snowmelt.wire.codec import Codec
+from snowmelt.wire.framing import Kind
+from snowmelt.wire.greeting import Gate, Hello, Role, Welcome, heard, said
+
+FIRST_PAUSE: Final = 0.05
+LONGEST_PAUSE: Final = 5.0
+WAITING_MAX: Final = 256
+
+Deliver = Callable[[NodeId, Any], None]
+
+
+class Route:
+    """The way to one target: an open connection, or a dial under way with what waits for it."""
+
+    __slots__ = ("connection", "dial", "failures", "not_before", "waiting")
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+        self.dial: asyncio.Task[None] | None = None
+        self.waiting: deque[Any] = deque()
+        self.failures = 0
+        self.not_before = 0.0
+
+
+class Transport:
+    """A node's (or an asyncio client's) connections."""
+
+    def __init__(
+        self,
+        me: NodeId,
+        role: Role,
+        gate: Gate,
+        credentials: Credentials,
+        limits: Limits,
+        deliver: Deliver,
+    ) -> None:
+        self.me = me
+        self.limits = limits
+        self.addresses: dict[NodeId, Address] = {}
+        self.closed_by = Counts()
+        self.dropped = Counts()
+        self.connections_total = 0
+        self.sent = 0
+        self.last_failure: Exception | None = None
+        self.refused: Callable[[SnowmeltError], None] = lambda _: None
+        self.inform: Callable[[], bytes] = bytes
+        self._role = role
+        self._gate = gate
+        self._credentials = credentials
+        self._deliver = deliver
+        self._codec = Codec.for_nodes() if role is Role.NODE else Codec.for_clients()
+        self._chance = Random()
+        self._routes: dict[NodeId, Route] = {}
+        self._connections: dict[Connection, Hello | None] = {}
+        self._dialled: dict[Connection, asyncio.Future[Connection]] = {}
+        self._server: asyncio.Server | None = None
+        self._draining = False
+
+    # --- whole life -------------------------------------------------------------------------------
+
+    async def listen(self, address: Address) -> Address:
+        """Accepts connections; returns where (a port of 0 takes a free one)."""
+        self._credentials.check_listen(address)
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: Connection(self, self._codec, inbound=True),
+            address.host,
+            address.port,
+            ssl=self._credentials.server_context(),
+            backlog=1024,
+        )
+        host, port = self._server.sockets[0].getsockname()[:2]
+        return Address(host if address.host != "localhost" else "localhost", port)
+
+    def drain(self) -> None:
+        """Takes no new connection and no new call; answers still go out."""
+        self._draining = True
+        if self._server is not None:
+            self._server.close()
+
+    @property
+    def in_flight(self) -> int:
+        """Calls that still wait for their answer, over all connections."""
+        return sum(connection.in_flight for connection in self._connections)
+
+    async def close(self, reason: SnowmeltError | None = None) -> None:
+        """Ends all; the others are told why."""
+        self.drain()
+        dials = [route.dial for route in self._routes.values() if route.dial is not None]
+        for dial in dials:
+            dial.cancel()
+        for connection in list(self._connections):
+            connection.close(reason)
+        await asyncio.gather(*dials, return_exceptions=True)
+        await asyncio.sleep(0)
+
+    def connections(self) -> list[Connection]:
+        """All that are there now."""
+        return list(self._connections)
+
+    # --- sending ----------------------------------------------------------------------------------
+
+    def send(self, target: NodeId, message: Any) -> None:
+        """Sends, or dials and sends, or drops and counts."""
+        route = self._routes.get(target)
+        if route is not None and route.connection is not None:
+            self.sent += 1
+            route.connection.send(message)
+            return
+        if self._address(target) is None:
+            self.dropped.add("no route")
+            return
+        if route is None:
+            route = self._routes[target] = Route()
+        if len(route.waiting) >= WAITING_MAX:
+            self.dropped.add("too many wait for a dial")
+            return
+        route.waiting.append(message)
+        if route.dial is None:
+            route.dial = asyncio.get_running_loop().create_task(self._dial(target, route))
+
+    def _address(self, target: NodeId) -> Address | None:
+        return self.addresses.get(target) or address_of(target)
+
+    async def _dial(self, target: NodeId, route: Route) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await asyncio.sleep(max(0.0, route.not_before - loop.time()))
+            address = self._address(target)
+            if address is None:
+                raise Unavailable(f"{target} has no address any more")
+            async with asyncio.timeout(self.limits.dial_seconds):
+                connection = await self._connect(address)
+            if address_of(target) is None and connection.peer != target:
+                connection.close()
+                raise AccessDenied(f"{connection.peer} answers where {target} should be")
+            route.failures = 0
+            self._routed(target, connection)
+        except (OSError, SnowmeltError, TimeoutError) as error:
+            self._failed(target, route, error)
+        finally:
+            route.dial = None
+
+    async def _connect(self, address: Address) -> Connection:
+        loop = asyncio.get_running_loop()
+        opened: asyncio.Future[Connection] = loop.create_future()
+
+        def make() -> Connection:
+            connection = Connection(self, self._codec, inbound=False)
+            self._dialled[connection] = opened
+            return connection
+
+        context = self._credentials.client_context()
+        _, connection = await loop.create_connection(
+            make, address.host, address.port, ssl=context, server_hostname="" if context else None
+        )
+        try:
+            return await opened
+        except asyncio.CancelledError:
+            connection.close()
+            raise
+
+    def _routed(self, target: NodeId, connection: Connection) -> None:
+        for name in dict.fromkeys((target, connection.peer)):
+            route = self._routes.setdefault(name, Route())
+            if route.connection is None:
+                route.connection = connection
+        route = self._routes[target]
+        while route.waiting:
+            self.sent += 1
+            connection.send(route.waiting.popleft())
+
+    def _failed(self, target: NodeId, route: Route, error: Exception) -> None:
+        self.last_failure = error
+        if isinstance(error, AccessDenied | NodeRefused):
+            self.refused(error)
+        self.dropped.add(f"dial failed: {type(error).__name__}")
+        for _ in route.waiting:
+            self.dropped.add("its dial failed")
+        route.waiting.clear()
+        route.failures += 1
+        pause = min(FIRST_PAUSE * 2**route.failures, LONGEST_PAUSE) * self._chance.uniform(0.5, 1)
+        route.not_before = asyncio.get_running_loop().time() + pause
+        if self._role is Role.CLIENT:
+            del self._routes[target]  # its machine has its own waits
+
+    # --- what connections tell --------------------------------------------------------------------
+
+    def connected(self, connection: Connection) -> None:
+        """Bytes can flow: greet, when this side dialled."""
+        self._connections[connection] = None
+        self.connections_total += 1
+        if not connection.inbound:
+            token = self._credentials.token
+            hello = Hello(self._gate.cluster, self.me, self._role, token)
+            connection.say(said(Kind.HELLO, hello))
+        elif self._draining or len(self._connections) > self.limits.connections:
+            text = (
+                "this node is stopping" if self._draining else "this node has too many connections"
+            )
+            connection.close(Unavailable(text))
+
+    def greeted(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        """The first frame of a connection."""
+        if connection.inbound and kind is Kind.HELLO:
+            self._let_in(connection, heard(payload, Hello))
+        elif not connection.inbound and kind is Kind.WELCOME:
+            self._welcomed(connection, heard(payload, Welcome))
+        else:
+            raise HandshakeError(f"{kind.name} is no first word")
+
+    def _let_in(self, connection: Connection, hello: Hello) -> None:
+        name = self._gate.check(hello)
+        if name == self.me:
+            raise NodeRefused(f"the id {name} is this node's own; give the other another --id")
+        if hello.role is Role.NODE:
+            check_certificate(connection.tls, name)
+        connection.open(name, hello.role, self.limits.frame_bytes)
+        connection.say(said(Kind.WELCOME, Welcome(self.me, self.limits.frame_bytes)))
+        route = self._routes.setdefault(name, Route())
+        if route.connection is None or hello.role is Role.CLIENT:
+            route.connection = connection
+
+    def _welcomed(self, connection: Connection, welcome: Welcome) -> None:
+        name = node_id(welcome.name)
+        check_certificate(connection.tls, name)
+        connection.open(name, Role.NODE, self.limits.frame_bytes)
+        opened = self._dialled.pop(connection)
+        if not opened.done():
+            opened.set_result(connection)
+
+    def received(self, connection: Connection, message: Any) -> None:
+        """A message from whom the connection is with: nobody can speak in another's name."""
+        if connection.role is Role.CLIENT and type(message) is not Call:
+            raise MessageError(f"{type(message).__name__} is between nodes; a client may only call")
+        self._deliver(connection.peer, message)
+
+    def inquired(self, connection: Connection) -> bytes:
+        """How this process is."""
+        del connection
+        return self.inform()
+
+    def closed(self, connection: Connection, reason: str) -> None:
+        """A connection is gone, and so are the routes through it."""
+        self._connections.pop(connection, None)
+        self.closed_by.add(reason)
+        opened = self._dialled.pop(connection, None)
+        if opened is not None and not opened.done():
+            error = connection.error or HandshakeError(f"no welcome, the connection {reason}")
+            opened.set_exception(error)
+        for name in [connection.peer, *self._aliases(connection)]:
+            route = self._routes.get(name)
+            if route is not None and route.connection is connection:
+                route.connection = None
+                if route.dial is None and not route.waiting:
+                    del self._routes[name]
+
+    def _aliases(self, connection: Connection) -> list[NodeId]:
+        if connection.inbound:
+            return []
+        return [name for name, route in self._routes.items() if route.connection is connection]

@@ -1,0 +1,129 @@
+"""Group commit: one thread writes, and one flush serves all that wait.
+
+    submit(ticket, changes)    from the thread that runs the machines; returns at once
+    completed([...])           called in the writer's thread, once a flush, in the order asked
+
+The thread sleeps until something is submitted, takes all there is, and commits it with one flush.
+What comes in the meantime waits for the next. So one that comes alone is written at once, and the
+more come together, the more share a flush; there is nothing to tune. `completed` is for handing
+over to the event loop, by one `loop.call_soon_threadsafe` a flush.
+
+A ticket without changes is a fence: it completes when all before it have, and costs no flush. A
+`Load` that must see what was asked before it waits behind one.
+
+Every ticket that was taken is answered exactly once, also when the disk fails: then by a
+`StoreError`, for those that wait and for all that come after.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.errors import MachineError, StoreError, Unavailable
+from snowmelt.store.changes import Group, check, weight
+from snowmelt.store.durable import Store
+
+WAITING_BYTES_MAX: Final = 64 << 20
+
+
+class Completion(msgspec.Struct, frozen=True):
+    """What became of a ticket: `failure` is None when its changes are safe."""
+
+    ticket: int
+    failure: MachineError | None = None
+
+
+class GroupCommit:
+    """The one thread that writes to a store.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from snowmelt.core.record import Write
+    >>> with TemporaryDirectory() as folder, Store.open(Path(folder)) as store:
+    ...     commit = GroupCommit(store, completed=print)
+    ...     commit.submit(1, [Write(b"view", b"7")])
+    ...     commit.close(timeout=10)
+    [Completion(ticket=1, failure=None)]
+    True
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        completed: Callable[[list[Completion]], None],
+        *,
+        waiting_bytes_max: int = WAITING_BYTES_MAX,
+    ) -> None:
+        self._store = store
+        self._completed = completed
+        self._waiting_bytes_max = waiting_bytes_max
+        self._waiting: deque[tuple[int, Group]] = deque()
+        self._waiting_bytes = 0
+        self._closing = False
+        self._changed = threading.Condition()
+        # A daemon, so that a program that forgot to close can still end.
+        self._thread = threading.Thread(target=self._run, name="snowmelt-commit", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes submitted and not yet taken by the thread; slow down when this grows."""
+        return self._waiting_bytes
+
+    def submit(self, ticket: int, changes: Group) -> None:
+        """Asks for these changes; raises `Unavailable` when too much waits, or after `close`.
+
+        A group above the limit by itself is taken when nothing else waits.
+        """
+        check(changes)
+        size = weight(changes)
+        with self._changed:
+            if self._closing:
+                raise Unavailable("the store is closing; nothing more is written")
+            if self._waiting and self._waiting_bytes + size > self._waiting_bytes_max:
+                raise Unavailable(
+                    f"{self._waiting_bytes} bytes wait for the disk and {size} more are asked for; "
+                    f"the limit is {self._waiting_bytes_max}. Ask again when some are done"
+                )
+            self._waiting.append((ticket, changes))
+            self._waiting_bytes += size
+            self._changed.notify()
+
+    def close(self, timeout: float) -> bool:
+        """Takes no more, and waits for what is there; whether all of it is done in time."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            while taken := self._take():
+                failures = self._commit(taken)
+                tickets = [ticket for ticket, _ in taken]
+                self._completed(list(map(Completion, tickets, failures)))
+        finally:
+            self._closing = True  # should `completed` raise, nobody hears: refuse what comes
+
+    def _take(self) -> list[tuple[int, Group]]:
+        """Waits until there is something, and takes all; nothing means the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closing)
+            taken = list(self._waiting)
+            self._waiting.clear()
+            self._waiting_bytes = 0
+            return taken
+
+    def _commit(self, taken: Sequence[tuple[int, Group]]) -> Sequence[MachineError | None]:
+        try:
+            return self._store.commit([changes for _, changes in taken])
+        except MachineError as error:
+            return [error] * len(taken)
+        except Exception as error:  # a bug; the tickets are answered all the same
+            failure = StoreError(f"the writer of the store failed: {error!r}")
+            failure.__cause__ = error
+            return [failure] * len(taken)

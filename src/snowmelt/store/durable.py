@@ -1,0 +1,288 @@
+"""The store: one folder, one process, an ordered map of sealed records on LMDB.
+
+    Store.open(folder)      takes the folder, looks at its stamp, audits the file, opens the engine
+    store.recover()         the small records, for a node that starts
+    store.load, store.scan  some records; what fails its seal is named, never served
+    store.commit(groups)    several atomic groups of changes, one flush for all of them
+
+Rules:
+
+1. What `commit` answered with None is on the disk and flushed (`flush=False` gives that up).
+2. A group is made whole or not at all. One that finds no room is answered with `DiskFull` and has
+   left no trace; the others of the same call go through.
+3. When the disk fails in any other way, `commit` raises `StoreError` and the store refuses all
+   further work. A flush that failed is never tried again: the system may have thrown away what it
+   could not write and would report success. Open the store anew; what is there then is what is
+   known to be there.
+4. Reading may be done from any thread while one commits; it sees the last commit, whole.
+"""
+
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, TypeAlias
+
+import lmdb
+import msgspec
+
+from snowmelt.core.errors import BadOption, DiskFull, MachineError, StoreDamaged, StoreError
+from snowmelt.core.record import BULK, Change, Damaged, Erase, Found, Missing, Record, Write
+from snowmelt.store.changes import Group, check, payload
+from snowmelt.store.engine import DATA_NAME, open_engine
+from snowmelt.store.folder import Owner, make_folder, naming
+from snowmelt.store.room import Room, used_bytes
+from snowmelt.store.seal import seal, unseal
+from snowmelt.store.stamp import Stamp
+
+SIZE_MAX_DEFAULT: Final = 32 << 30
+SIZE_MAX_LOWEST: Final = 1 << 20
+_Transaction: TypeAlias = "lmdb.Transaction[bytes]"
+_CLOSED: Final = "the store is closed"
+_AFTER_BULK: Final = bytes([BULK[0] + 1])
+_EXAMINED_AT_ONCE: Final = 256
+
+
+class Recovered(msgspec.Struct, frozen=True):
+    """Every small record in the order of keys, and the keys of those that are damaged."""
+
+    records: tuple[Record, ...]
+    damaged: tuple[bytes, ...]
+
+
+class Statistics(msgspec.Struct, frozen=True):
+    """What a store did since it was opened, and how full it is."""
+
+    commits: int
+    """Transactions of the engine."""
+    flushes: int
+    """Times the disk was waited for: as many as commits, or none with `flush=False`."""
+    groups: int
+    """Groups of changes that were made."""
+    refused: int
+    """Groups that found no room."""
+    bytes_written: int
+    """Bytes of keys and values in the groups that were made."""
+    damaged_found: int
+    """Records met whose seal did not fit; each time one is met counts."""
+    bytes_used: int
+    """Bytes of the pages that hold records."""
+    bytes_max: int
+    """The `size_max` of this store."""
+
+
+class Store:
+    """The durable records of one node.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder, Store.open(Path(folder) / "n1") as store:
+    ...     store.commit([(Write(b"view", b"7"), Write(b"~item/1", b"one"))])
+    ...     store.load([b"view", b"term"])
+    ...     store.scan(b"~", b"~~", limit=10)
+    ...     store.recover().records
+    [None]
+    (Record(key=b'view', value=b'7'), Missing(key=b'term'))
+    [Record(key=b'~item/1', value=b'one')]
+    (Record(key=b'view', value=b'7'),)
+    """
+
+    def __init__(self, owner: Owner, env: lmdb.Environment, stamp: Stamp, room: Room) -> None:
+        """Takes over what `Store.open` made ready; that is the door."""
+        self._owner = owner
+        self._env = env
+        self._identity = stamp.identity
+        self._room = room
+        self._flush = env.flags()["sync"]
+        self._writing = threading.Lock()
+        self._refusal = ""  # why the store does no more work
+        self._commits = self._groups = self._refused = self._written = self._damaged = 0
+
+    @classmethod
+    def open(cls, folder: Path, *, size_max: int = SIZE_MAX_DEFAULT, flush: bool = True) -> "Store":
+        """Opens the store in this folder, or makes one there.
+
+        `size_max` bounds the bytes of payloads; the file may grow above it by a reserve of an
+        eighth, at least 16 MiB (see `room.py`). `flush=False` is for records that may be lost with
+        the machine: it survives the death of the process, not of the power.
+        """
+        if size_max < SIZE_MAX_LOWEST:
+            raise BadOption("size_max", size_max, f"{SIZE_MAX_LOWEST} or more")
+        with naming(folder):
+            make_folder(folder)
+            owner = Owner(folder)
+            try:
+                env, stamp = open_engine(folder, size_max, flush=flush)
+                return cls(owner, env, stamp, Room(folder / DATA_NAME, size_max))
+            except BaseException:
+                owner.release()
+                raise
+
+    def recover(self) -> Recovered:
+        """Every record whose key does not begin with BULK, in order."""
+        records: list[Record] = []
+        damaged: list[bytes] = []
+        with self._reading() as transaction:
+            for start, stop in ((b"", BULK), (_AFTER_BULK, None)):
+                for found in self._walk(transaction, start, stop):
+                    if isinstance(found, Record):
+                        records.append(found)
+                    else:
+                        damaged.append(found.key)
+        return Recovered(tuple(records), tuple(damaged))
+
+    def load(self, keys: Sequence[bytes]) -> tuple[Found, ...]:
+        """What is under each of these keys, all as of one commit."""
+        with self._reading() as transaction:
+            return tuple(self._found(transaction, key) for key in keys)
+
+    def scan(self, start: bytes, stop: bytes, limit: int) -> list[Record | Damaged]:
+        """The first `limit` records from `start` up to, not including, `stop`, in order."""
+        with self._reading() as transaction:
+            return list(islice(self._walk(transaction, start, stop), limit))
+
+    def examine(self) -> tuple[bytes, ...]:
+        """Reads every record there is and returns the keys of the damaged ones."""
+        damaged: list[bytes] = []
+        start = b""
+        while True:
+            with self._reading() as transaction:  # a new one each time: an old one holds back room
+                part = list(islice(self._walk(transaction, start, None), _EXAMINED_AT_ONCE))
+            damaged += [found.key for found in part if isinstance(found, Damaged)]
+            if len(part) < _EXAMINED_AT_ONCE:
+                return tuple(damaged)
+            start = part[-1].key + b"\0"
+
+    def commit(self, groups: Sequence[Group]) -> list[MachineError | None]:
+        """Makes these groups of changes with one flush; None for each that is safe now."""
+        for group in groups:
+            check(group)
+        with self._writing:
+            self._assert_working()
+            answers: list[MachineError | None] = [*self._admitted(groups)]
+            admitted = [at for at, answer in enumerate(answers) if answer is None]
+            if not self._made([groups[at] for at in admitted]):
+                # The engine found no room after all; each group alone shows which it was.
+                for at in admitted:
+                    if not self._made([groups[at]]):
+                        answers[at] = DiskFull(f"{self._room.folder} has no room for the changes")
+            self._refused += sum(answer is not None for answer in answers)
+            return answers
+
+    def statistics(self) -> Statistics:
+        """What was done so far."""
+        return Statistics(
+            commits=self._commits,
+            flushes=self._commits if self._flush else 0,
+            groups=self._groups,
+            refused=self._refused,
+            bytes_written=self._written,
+            damaged_found=self._damaged,
+            bytes_used=used_bytes(self._env),
+            bytes_max=self._room.size_max,
+        )
+
+    def close(self) -> None:
+        """Gives the folder back. No other thread may be reading; closing twice is once."""
+        with self._writing:
+            if self._refusal != _CLOSED:
+                self._refusal = _CLOSED
+                try:
+                    if not self._flush:
+                        self._env.sync(True)
+                finally:
+                    self._env.close()
+                    self._owner.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # --- writing --------------------------------------------------------------------------------
+
+    def _admitted(self, groups: Sequence[Group]) -> list[DiskFull | None]:
+        try:
+            return self._room.admit(groups, self._env)
+        except OSError as error:
+            raise self._broken(error) from error
+
+    def _made(self, groups: Sequence[Group]) -> bool:
+        """Makes the groups in one transaction; False when there is no room for all of them."""
+        if any(groups):
+            try:
+                with self._env.begin(write=True) as transaction:
+                    for group in groups:
+                        for change in group:
+                            self._change(transaction, change)
+            except lmdb.Error as error:
+                if self._room.is_full(error):
+                    return False
+                raise self._broken(error) from error
+            self._commits += 1
+        self._groups += len(groups)
+        self._written += sum(payload(group) for group in groups)
+        return True
+
+    def _change(self, transaction: _Transaction, change: Change) -> None:
+        match change:
+            case Write(key, value):
+                transaction.put(key, seal(self._identity, key, value))
+            case Erase(start, stop):
+                cursor = transaction.cursor()
+                there = cursor.set_range(start) if start else cursor.first()
+                while there and cursor.key() < stop:
+                    there = cursor.delete() and bool(cursor.key())
+
+    def _broken(self, error: Exception) -> StoreError:
+        """From now on nothing is written: what the disk holds is no longer known (rule 3)."""
+        self._refusal = f"the disk of {self._room.folder} failed ({error}); open the store anew"
+        return StoreError(self._refusal)
+
+    def _assert_working(self) -> None:
+        if self._refusal:
+            raise StoreError(self._refusal)
+
+    # --- reading --------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[_Transaction]:
+        self._assert_working()
+        try:
+            with self._env.begin() as transaction:
+                yield transaction
+        except lmdb.Error as error:
+            # The audit found the file sound when it was opened: it was harmed since.
+            self._refusal = (
+                f"the file of {self._room.folder} is damaged ({error}); restart to audit"
+            )
+            raise StoreDamaged(self._refusal) from error
+
+    def _walk(
+        self, transaction: _Transaction, start: bytes, stop: bytes | None
+    ) -> Iterator[Record | Damaged]:
+        cursor = transaction.cursor()
+        if not (cursor.set_range(start) if start else cursor.first()):
+            return
+        for key, sealed in cursor:
+            if stop is not None and key >= stop:
+                return
+            yield self._unsealed(key, sealed)
+
+    def _found(self, transaction: _Transaction, key: bytes) -> Found:
+        sealed = transaction.get(key) if key else None
+        return Missing(key) if sealed is None else self._unsealed(key, sealed)
+
+    def _unsealed(self, key: bytes, sealed: bytes) -> Record | Damaged:
+        value = unseal(self._identity, key, sealed)
+        if value is None:
+            self._damaged += 1
+            return Damaged(key)
+        return Record(key, value)

@@ -1,0 +1,85 @@
+"""LMDB as this store uses it: how its file is made, opened and closed.
+
+LMDB never overwrites a page that the last commit can see and has no log to replay: a crash at any
+moment leaves the last commit whole, and what is on the disk is what was acknowledged. Why it was
+chosen before others, and what they lost when bits of their files were flipped, is in
+`docs/store.md`. The engine is named by its major version, so that neither an environment variable
+nor a newer package makes files of another format.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import lmdb
+
+from snowmelt.core.errors import StoreDamaged, StoreError
+from snowmelt.store.audit import audit
+from snowmelt.store.folder import flush_folder
+from snowmelt.store.room import reserve
+from snowmelt.store.stamp import Stamp, new_stamp, read_stamp, write_stamp
+
+DATA_NAME: Final = "records"
+_SMALLEST: Final = 1 << 20
+
+
+def open_engine(folder: Path, size_max: int, *, flush: bool) -> tuple[lmdb.Environment, Stamp]:
+    """Opens the records of a folder that is owned, after an audit; makes them where none are."""
+    file = folder / DATA_NAME
+    stamp = read_stamp(folder)
+    if stamp is None and not file.exists():
+        _make_file(file)
+    elif not file.exists():
+        raise StoreDamaged(
+            f"{folder} is stamped as a store, but {file} is gone; bring back a copy, or remove the "
+            "stamp to begin with nothing and let the other nodes fill it"
+        )
+    audit(file)
+    env = _opened(file, size_max + 2 * reserve(size_max), flush=flush)
+    try:
+        return env, stamp or _stamped(folder, env)
+    except BaseException:
+        env.close()
+        raise
+
+
+def _make_file(file: Path) -> None:
+    """Makes the file under another name first, so that under its own it is whole."""
+    fresh = file.with_suffix(".new")
+    fresh.unlink(missing_ok=True)
+    env = _opened(fresh, _SMALLEST, flush=True)
+    with env.begin(write=True) as transaction:  # two commits fill both roots, see `audit.py`
+        transaction.put(b"made", b"")
+    with env.begin(write=True) as transaction:
+        transaction.delete(b"made")
+    env.close()
+    _readers_of(fresh).unlink(missing_ok=True)
+    fresh.replace(file)
+    flush_folder(file.parent)
+
+
+def _stamped(folder: Path, env: lmdb.Environment) -> Stamp:
+    """Stamps a store that is being made, again perhaps after a crash on the way here."""
+    if env.stat()["entries"]:
+        raise StoreDamaged(
+            f"{folder} holds records, but its stamp is gone, so they can't be told from others; "
+            "bring back the stamp, or empty the folder and let the other nodes fill it"
+        )
+    stamp = new_stamp()
+    write_stamp(folder, stamp)
+    return stamp
+
+
+def _opened(file: Path, map_size: int, *, flush: bool) -> lmdb.Environment:
+    # The table of readers matters only while it is mapped. The folder is ours alone, so what is
+    # there is left from a process that died; the engine would trust the locks in it, and hang.
+    _readers_of(file).unlink(missing_ok=True)
+    try:
+        return lmdb.open(
+            str(file), map_size=map_size, subdir=False, sync=flush, metasync=flush, lib_version=0
+        )
+    except lmdb.Error as error:
+        raise StoreError(f"the engine can't open {file}: {error}") from error
+
+
+def _readers_of(file: Path) -> Path:
+    return file.with_name(file.name + "-lock")

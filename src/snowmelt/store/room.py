@@ -1,0 +1,130 @@
+"""What "full" means: who is refused first, and how to learn it before anything is written.
+
+A queue that is full must still be able to shrink, and shrinking writes too: the engine copies the
+pages it changes, and a machine notes what it gave away. So there are three ceilings:
+
+    payloads (keys that begin with BULK)   size_max
+    a machine's small state                size_max and half the reserve
+    erasing                                size_max and the whole reserve
+
+The size of the store can be known from the engine. The disk's can't be asked for reliably, and a
+disk that fills in the middle of a write makes the engine report a plain i/o error, which looks like
+a dying disk. So the file is made longer ahead of the writes, by `posix_fallocate`: there "no space"
+comes as a clean answer, before anything was begun, and some space is always in hand for erasing.
+"""
+
+import errno
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import lmdb
+
+from snowmelt.core.errors import DiskFull
+from snowmelt.core.record import Write
+from snowmelt.store.changes import Group, is_bulk, writes
+from snowmelt.store.folder import FULL
+
+PAGE: Final = 4096
+_RESERVE_MIN: Final = 16 << 20
+_AHEAD: Final = 256 << 10  # always in hand, for the pages the engine copies when it erases
+_STRIDE_MAX: Final = 64 << 20
+
+
+def reserve(size_max: int) -> int:
+    """Bytes above `size_max` that only small state and erasing may use.
+
+    >>> reserve(1 << 20), reserve(1 << 30)
+    (16777216, 134217728)
+    """
+    return max(_RESERVE_MIN, size_max // 8)
+
+
+class Room:
+    """Decides which groups of changes the folder has room for."""
+
+    def __init__(self, file: Path, size_max: int) -> None:
+        self.folder = file.parent
+        self.size_max = size_max
+        self._file = file
+        self._allocated = file.stat().st_size // PAGE * PAGE
+        self.short = False  # the disk itself had no room when it was last asked
+
+    def admit(self, groups: Sequence[Group], env: lmdb.Environment) -> list[DiskFull | None]:
+        """For each group, why it is refused, or None; those admitted fit together."""
+        used = used_bytes(env)
+        end = (env.info()["last_pgno"] + 1) * PAGE
+        verdicts: list[DiskFull | None] = []
+        for group in groups:
+            need = sum(_footprint(write) for write in writes(group))
+            refusal = self._refusal(group, used, need, end) if need else None
+            verdicts.append(refusal)
+            used += need if refusal is None else 0
+        self._lengthen(max(end, used))
+        return verdicts
+
+    def _refusal(self, group: Group, used: int, need: int, end: int) -> DiskFull | None:
+        ceiling = self._ceiling(group)
+        if used + need > ceiling:
+            return DiskFull(
+                f"{self.folder} holds {used} bytes and {need} more are asked for; the limit is "
+                f"{ceiling}. Raise size_max, or take items off"
+            )
+        self._lengthen(max(end, used + need))
+        if self.short and used + need + _AHEAD > self._allocated:  # nor do freed pages suffice
+            return DiskFull(f"the disk of {self.folder} has no room for {need} bytes more")
+        return None
+
+    def is_full(self, error: lmdb.Error) -> bool:
+        """Whether the engine failed for want of room, and not because something broke.
+
+        A write cut short by a full disk reaches us as EIO. Nothing refers to the pages of a commit
+        that failed, and the next one writes them anew, so going on is safe; it is done only when
+        the disk is known to be full, since else EIO means what it says.
+        """
+        if isinstance(error, lmdb.MapFullError | lmdb.TxnFullError | lmdb.DiskError):
+            return True
+        code = getattr(error, "code", 0)  # only those that come from the engine have it
+        return code in FULL or (code == errno.EIO and self.short)
+
+    def _ceiling(self, group: Group) -> int:
+        if any(is_bulk(write) for write in writes(group)):
+            return self.size_max
+        return self.size_max + reserve(self.size_max) // 2
+
+    def _lengthen(self, end: int) -> None:
+        """Gets disk space up to `end` and a little more, or finds that the disk is short of it."""
+        wanted = end + _AHEAD
+        if wanted <= self._allocated:
+            self.short = False
+            return
+        stride = min(_STRIDE_MAX, self._allocated // 8) // PAGE * PAGE
+        self.short = not any(self._allocate(length) for length in (wanted + stride, wanted))
+
+    def _allocate(self, length: int) -> bool:
+        handle = os.open(self._file, os.O_RDWR)
+        try:
+            if hasattr(os, "posix_fallocate"):  # macOS has none; there the engine's word must do
+                os.posix_fallocate(handle, 0, length)
+        except OSError as error:
+            if error.errno in FULL:
+                return False
+            raise
+        finally:
+            os.close(handle)
+        self._allocated = length
+        return True
+
+
+def used_bytes(env: lmdb.Environment) -> int:
+    """Bytes of the pages that hold records now; the file is longer by those that are free."""
+    stat = env.stat()
+    return (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]) * stat["psize"]
+
+
+def _footprint(write: Write) -> int:
+    size = len(write.key) + len(write.value) + 32
+    if size > PAGE // 2:
+        return -(-size // PAGE) * PAGE  # it gets pages of its own
+    return 2 * size  # a page may be half empty after it was split

@@ -1,0 +1,62 @@
+"""Messages to bytes and back: the one place that knows all families' messages.
+
+Decoding is by type: what comes out is a message of the union with fields of the right types, or an
+error. Nothing is ever unpickled, and nothing is built that the union does not name.
+"""
+
+from typing import Any, Final, Union
+
+import msgspec
+
+from snowmelt.core.errors import MessageError
+from snowmelt.protocols.calling import Answer, Call, Declined, Elsewhere
+from snowmelt.protocols.echo import messages as echo_messages
+from snowmelt.protocols.membership import messages as membership_messages
+
+Request = echo_messages.Request | membership_messages.Request
+Response = echo_messages.Response | membership_messages.Response | Declined | Elsewhere
+_Calls = Call[Request]
+_Answers = Answer[Response]
+
+_TO_NODES: Final = Union[_Calls, membership_messages.Message]  # noqa: UP007  # at run time
+_TO_CLIENTS: Final = _Answers
+
+
+class Codec:
+    """Reads one direction of a connection.
+
+    >>> codec = Codec.for_nodes()
+    >>> codec.decode(encode(Call(1, echo_messages.Echo(b"hey"))))
+    Call(number=1, body=Echo(body=b'hey'))
+    >>> codec.decode(b"nonsense")
+    Traceback (most recent call last):
+    snowmelt.core.errors.MessageError: a message that does not read: ...
+    """
+
+    __slots__ = ("_decode",)
+
+    def __init__(self, union: Any) -> None:
+        self._decode = msgspec.msgpack.Decoder(union).decode
+
+    @classmethod
+    def for_nodes(cls) -> "Codec":
+        """What a node may be sent."""
+        return _FOR_NODES
+
+    @classmethod
+    def for_clients(cls) -> "Codec":
+        """What a client may be sent."""
+        return _FOR_CLIENTS
+
+    def decode(self, payload: bytes) -> Any:
+        """A message; raises `MessageError`."""
+        try:
+            return self._decode(payload)
+        except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+            raise MessageError(f"a message that does not read: {error}") from error
+
+
+encode: Final = msgspec.msgpack.Encoder().encode
+
+_FOR_NODES: Final = Codec(_TO_NODES)
+_FOR_CLIENTS: Final = Codec(_TO_CLIENTS)

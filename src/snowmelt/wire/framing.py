@@ -1,0 +1,118 @@
+"""Frames: how a stream of bytes is cut into words.
+
+    magic 0x53 | version | kind | 0 | length, 4 bytes, big-endian | payload
+
+The length is checked against the limit before a byte of the payload is kept, so what a stranger
+claims to send costs nothing. Version 1 is this layout with msgpack payloads. A change that old
+programs can't read raises the version; a reader refuses what it does not know and says which it
+reads, so that the other side can tell its person what to upgrade.
+"""
+
+from enum import IntEnum
+from struct import Struct
+from typing import Final
+
+from snowmelt.core.errors import FrameError, TooLarge
+
+MAGIC: Final = 0x53
+VERSION: Final = 1
+HEADER: Final = Struct("!BBBBI")
+HEADER_BYTES: Final = HEADER.size
+
+FRAME_BYTES_MAX: Final = 72 << 20  # a body of 64 MB and what goes round it
+GREETING_BYTES_MAX: Final = 8 << 10  # before the other side has shown who it is
+
+
+class Kind(IntEnum):
+    """What a frame carries."""
+
+    HELLO = 1
+    WELCOME = 2
+    GOODBYE = 3
+    MESSAGE = 4
+    INQUIRE = 5
+    INFORM = 6
+
+
+_KINDS: Final = {int(kind): kind for kind in Kind}
+
+
+def framed(kind: Kind, payload: bytes, limit: int = FRAME_BYTES_MAX) -> bytes:
+    r"""A payload with its header before it.
+
+    >>> framed(Kind.MESSAGE, b"hi")
+    b'S\x01\x04\x00\x00\x00\x00\x02hi'
+    """
+    if len(payload) > limit:
+        raise TooLarge(f"a message of {len(payload)} bytes; the limit of a frame is {limit}")
+    return HEADER.pack(MAGIC, VERSION, kind, 0, len(payload)) + payload
+
+
+class FrameReader:
+    """Cuts a stream into frames, however it was torn on its way. Each byte is copied at most twice.
+
+    >>> reader = FrameReader()
+    >>> stream = framed(Kind.MESSAGE, b"one") + framed(Kind.MESSAGE, b"two")
+    >>> reader.feed(stream[:15])
+    [(<Kind.MESSAGE: 4>, b'one')]
+    >>> reader.feed(stream[15:])
+    [(<Kind.MESSAGE: 4>, b'two')]
+    """
+
+    __slots__ = ("_have", "_limit", "_need", "_parts")
+
+    def __init__(self, limit: int = FRAME_BYTES_MAX) -> None:
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._have = 0
+        self._need = HEADER_BYTES
+
+    @property
+    def held(self) -> int:
+        """How many bytes wait for the rest of their frame."""
+        return self._have
+
+    def admit(self, limit: int) -> None:
+        """Changes the limit, once the other side has shown who it is."""
+        self._limit = limit
+
+    def feed(self, data: bytes) -> list[tuple[Kind, bytes]]:
+        """Takes in what came, and returns the frames that are whole. Raises `FrameError`."""
+        if self._parts:
+            self._parts.append(data)
+            self._have += len(data)
+            if self._have < self._need:
+                return []
+            data = b"".join(self._parts)
+            self._parts.clear()
+        at, size = 0, len(data)
+        frames: list[tuple[Kind, bytes]] = []
+        need = HEADER_BYTES
+        while size - at >= HEADER_BYTES:
+            magic, version, kind, zero, length = HEADER.unpack_from(data, at)
+            if magic != MAGIC or version != VERSION or zero or length > self._limit:
+                raise self._refused(magic, version, zero, length)
+            known = _KINDS.get(kind)
+            if known is None:
+                raise FrameError(f"a frame of kind {kind}, which version {VERSION} does not have")
+            end = at + HEADER_BYTES + length
+            if end > size:
+                need = HEADER_BYTES + length
+                break
+            frames.append((known, data[at + HEADER_BYTES : end]))
+            at = end
+        self._keep(data, at, need)
+        return frames
+
+    def _keep(self, data: bytes, at: int, need: int) -> None:
+        self._have = len(data) - at
+        self._need = need
+        if self._have:
+            self._parts.append(data[at:] if at else data)
+
+    def _refused(self, magic: int, version: int, zero: int, length: int) -> FrameError:
+        if magic != MAGIC or zero:
+            return FrameError("bytes that are no frame; is this another protocol, or TLS?")
+        if version != VERSION:
+            return FrameError(f"a frame of version {version}; this program reads {VERSION}")
+        return FrameError(f"a frame of {length} bytes; the limit here is {self._limit}")

@@ -1,6 +1,6 @@
 """VWit: whether the queue can have been empty when a get found it so.
 
-Value v is in the queue for certain between the return of its put and the call of its get. A get
+A value is in the queue for certain from the latest instant of its put to the call of its get. A get
 that found nothing is wrong if and only if such segments together cover all of its own interval:
 then at every instant at which it may have taken effect some value was there (the pattern VWit of
 Henzinger, Sezgin and Vafeiadis, CONCUR 2013).
@@ -12,18 +12,30 @@ segments holds it. Sort, join, and look up each empty get by bisection: O(n log 
 
 from bisect import bisect_left
 
+import msgspec
+
 from snowmelt.check.history import Operation
-from snowmelt.check.passage import Passage
+
+
+class Segment(msgspec.Struct, frozen=True, order=True, gc=False):
+    """Between these instants, themselves not included, the value at `index` is in the queue."""
+
+    start: int
+    stop: int
+    index: int
 
 
 def find_covered(
-    passages: list[Passage], empty: list[Operation]
-) -> tuple[Operation, list[Passage]] | None:
-    """The first get that can't have found nothing, and the fewest values that cover it."""
-    segments = sorted(
-        (one for one in passages if one.put_returned < one.got_called),
-        key=lambda one: one.put_returned,
-    )
+    segments: list[Segment], empty: list[Operation]
+) -> tuple[Operation, list[Segment]] | None:
+    """The first get that can't have found nothing, and the fewest segments that cover it.
+
+    >>> from snowmelt.check.history import Kind
+    >>> find_covered([Segment(1, 6, 0), Segment(5, 9, 1)], [Operation("p", Kind.GET, (), 4, 7)])
+    (p get nothing [4, 7], [Segment(start=1, stop=6, index=0), Segment(start=5, stop=9, index=1)])
+    >>> find_covered([Segment(1, 5, 0), Segment(5, 9, 1)], [Operation("p", Kind.GET, (), 4, 7)])
+    """
+    segments = sorted(one for one in segments if one.start < one.stop)
     starts, stops = _runs(segments)
     for get in empty:
         run = bisect_left(starts, get.called) - 1
@@ -32,29 +44,29 @@ def find_covered(
     return None
 
 
-def _runs(segments: list[Passage]) -> tuple[list[int], list[int]]:
+def _runs(segments: list[Segment]) -> tuple[list[int], list[int]]:
     """The segments joined: where each run starts and where it stops."""
     starts: list[int] = []
     stops: list[int] = []
     for segment in segments:
-        if starts and segment.put_returned < stops[-1]:
-            stops[-1] = max(stops[-1], segment.got_called)
+        if starts and segment.start < stops[-1]:
+            stops[-1] = max(stops[-1], segment.stop)
         else:
-            starts.append(segment.put_returned)
-            stops.append(segment.got_called)
+            starts.append(segment.start)
+            stops.append(segment.stop)
     return starts, stops
 
 
-def _cover(segments: list[Passage], get: Operation) -> list[Passage]:
+def _cover(segments: list[Segment], get: Operation) -> list[Segment]:
     """Of a covering run, the fewest: always the segment that reaches furthest."""
-    cover: list[Passage] = []
+    cover: list[Segment] = []
     reached, furthest = get.called, segments[0]
     for segment in segments:
-        if segment.put_returned >= reached:
+        if segment.start >= reached:
             cover.append(furthest)
-            reached = furthest.got_called
+            reached = furthest.stop
             if reached > get.until:
                 return cover
-        if segment.got_called > furthest.got_called:
+        if segment.stop > furthest.stop:
             furthest = segment
     return [*cover, furthest]

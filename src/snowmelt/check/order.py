@@ -1,21 +1,29 @@
 """VOrd: whether one order of the values fits both the puts and the gets.
 
-Value a goes before value b when the history forces it so on either side of the queue: a's put (or
-get) returned before b's was called, or one batch carried both with a first. A fifo has one order
-for both sides, so the forced orders together must have no cycle.
+A fifo has one order of its values for both sides. The history forces value a before value b in it
+when
 
-For calls of single values every cycle holds one of two values: a was put before b and b was got
-before a. This is the pattern VOrd of Henzinger, Sezgin and Vafeiadis (CONCUR 2013). Batches add
-chains within calls, and with chains there are cycles of four values and no shorter one, so here
-cycles of any length are found, in one way:
+1. a's put had returned before b's put was called, or a's get before b's get;
+2. one batch carried both, a first;
+3. a's get had returned before b's put was called.
 
-Peel the values off in the order of the queue. A value may go when on both sides no value that is
-still there comes before it. On one side that is: its call is not after the earliest return among
-those still there, and the one before it in its batch is gone. Both thresholds only ever rise, so
-two sorted lists a side and one pointer in each are enough: O(n log n) for the sorting, O(n) for the
-rest. If all values go, the order in which they went is the order wanted. If some stay, each of them
-has another one before it, so going from each to the one before it must come back, and that is the
-cycle.
+The history fits an order only if these have no cycle. For calls of single values every cycle holds
+a short one, of two values of which a was put before b and b was got before a: this is the pattern
+VOrd of Henzinger, Sezgin and Vafeiadis (CONCUR 2013). Batches make chains, and with chains there
+are cycles of more values and no shorter one. So here cycles of any length are found, in one way:
+
+Peel the values off in the order of the queue. A value may go when nothing that is still there comes
+before it: its call is not after the earliest return among those still there (on each `_Side`: puts,
+gets, and gets before puts), and those ahead of it in its batches are gone. The thresholds only ever
+rise, so two sorted lists a side and one pointer in each are enough: O(n log n) for the sorting,
+O(n) for the rest. If all values go, the order in which they went is the order wanted. If some stay,
+each of them has another one before it, so going from each to the one before it must come back, and
+that is the cycle.
+
+A forced order also says more of when a value was put: not after any value that comes after it was
+put or got. `latest_puts` has this for the chains. The other forced orders add nothing to what
+`emptiness.py` makes of it: where a value is held in the queue through one of those, a later value
+that is there as long or longer can be named in its place.
 """
 
 from collections.abc import Iterator
@@ -26,120 +34,151 @@ from snowmelt.check.passage import Passage
 _NOBODY = -1
 
 
-class _Side:
-    """One side of the queue: who must go before whom there, of those not yet `gone`."""
-
-    def __init__(
-        self,
-        called: list[int],
-        returned: list[int],
-        carriers: list[Operation | None],
-        places: list[int],
-        gone: bytearray,
-    ) -> None:
-        self.called = called
-        self.returned = returned
-        self.gone = gone
-        self._waiting = iter(sorted(range(len(called)), key=called.__getitem__))
-        self._next = next(self._waiting, _NOBODY)
-        self._leaving = iter(sorted(range(len(called)), key=returned.__getitem__))
-        self._earliest = next(self._leaving, _NOBODY)
-        self.ahead, self.behind = _chains(carriers, places)
-
-    def earliest(self) -> int:
-        """Who returned first of those still there, or nobody."""
-        while self._earliest != _NOBODY and self.gone[self._earliest]:
-            self._earliest = next(self._leaving, _NOBODY)
-        return self._earliest
-
-    def opened(self) -> Iterator[int]:
-        """Those that no interval holds back, each once, as soon as it is so."""
-        earliest = self.earliest()
-        if earliest == _NOBODY:
-            return
-        threshold = self.returned[earliest]
-        while self._next != _NOBODY and self.called[self._next] <= threshold:
-            yield self._next
-            self._next = next(self._waiting, _NOBODY)
-
-    def before(self, index: int) -> int:
-        """One that is still there and comes before this one, or nobody.
-
-        Of a batch it is the first, so that the circle is short.
-        """
-        earliest = self.earliest()
-        if self.returned[earliest] < self.called[index]:
-            return earliest
-        first = _NOBODY
-        ahead = self.ahead[index]
-        while ahead != _NOBODY and not self.gone[ahead]:
-            first, ahead = ahead, self.ahead[ahead]
-        return first
-
-
-def _chains(carriers: list[Operation | None], places: list[int]) -> tuple[list[int], list[int]]:
-    """For each value who is next to it, ahead and behind, in the same batch."""
-    ahead, behind = [_NOBODY] * len(carriers), [_NOBODY] * len(carriers)
-    last: tuple[Operation | None, int] = (None, _NOBODY)
-    for index in sorted(range(len(carriers)), key=places.__getitem__):
-        carrier = carriers[index]
-        if carrier is not None and carrier is last[0]:
-            ahead[index], behind[last[1]] = last[1], index
-        last = carrier, index
-    return ahead, behind
-
-
-def find_cycle(passages: list[Passage], got_places: list[int]) -> list[Passage]:
-    """Values in a circle, each forced to come after the next; empty when an order fits.
+class ForcedOrder:
+    """The order that a history forces upon the values of a queue.
 
     `passages` are as their puts carry them; `got_places` says where each stands among all values
     got, so that the values of one get are next to each other.
     """
-    gone = bytearray(len(passages))
-    puts = _Side(
-        [one.put_called for one in passages],
-        [one.put_returned for one in passages],
-        [one.put for one in passages],
-        list(range(len(passages))),
-        gone,
-    )
-    gets = _Side(
-        [one.got_called for one in passages],
-        [one.got_returned for one in passages],
-        [one.get for one in passages],
-        got_places,
-        gone,
-    )
-    _peel(puts, gets, gone)
-    return [passages[index] for index in _circle(puts, gets, gone)]
+
+    def __init__(self, passages: list[Passage], got_places: list[int]) -> None:
+        self.passages = passages
+        self._gone = bytearray(len(passages))
+        put_called = [one.put_called for one in passages]
+        got_returned = [one.got_returned for one in passages]
+        self._puts = _Side(put_called, [one.put_returned for one in passages], self._gone)
+        self._gets = _Side([one.got_called for one in passages], got_returned, self._gone)
+        self._sides = (self._puts, self._gets, _Side(put_called, got_returned, self._gone))
+        self._put_chain = _Chain([one.put for one in passages], range(len(passages)), self._gone)
+        self._got_chain = _Chain([one.get for one in passages], got_places, self._gone)
+        self._chains = (self._put_chain, self._got_chain)
+        self._order = self._peel()
+        self._because: list[int] = []
+
+    def _peel(self) -> list[int]:
+        # Each value waits for every side to open, and for those ahead of it in its batches.
+        waits = [
+            len(self._sides) + sum(chain.ahead[index] != _NOBODY for chain in self._chains)
+            for index in range(len(self.passages))
+        ]
+        order: list[int] = []
+        freed = [index for side in self._sides for index in side.opened()]
+        while freed:
+            index = freed.pop()
+            waits[index] -= 1
+            if waits[index] == 0:
+                order.append(index)
+                self._gone[index] = True
+                next_ones = (chain.behind[index] for chain in self._chains)
+                freed += [behind for behind in next_ones if behind != _NOBODY]
+                for side in self._sides:
+                    freed += side.opened()
+        return order
+
+    def cycle(self) -> list[Passage]:
+        """Values in a circle, each forced to come after the next; empty when an order fits."""
+        stuck = self._gone.find(0)
+        if stuck == _NOBODY:
+            return []
+        met: dict[int, int] = {}
+        path: list[int] = []
+        while stuck not in met:
+            met[stuck] = len(path)
+            path.append(stuck)
+            befores = (rule.before(stuck) for rule in (*self._sides, *self._chains))
+            stuck = next(before for before in befores if before != _NOBODY)
+        return [self.passages[index] for index in path[met[stuck] :]]
+
+    def latest_puts(self) -> list[int]:
+        """For each value the latest instant at which it can have been put. Needs that no cycle is.
+
+        O(n): a value is not put after the one behind it in a batch, and those went later.
+        """
+        latest = [min(one.put_returned, one.got_returned) for one in self.passages]
+        self._because = [_NOBODY] * len(latest)
+        for index in reversed(self._order):
+            for chain in self._chains:
+                behind = chain.behind[index]
+                if behind != _NOBODY and latest[behind] < latest[index]:
+                    latest[index] = latest[behind]
+                    self._because[index] = behind
+        return latest
+
+    def because(self, index: int) -> list[Passage]:
+        """The value, and those that tell when it was put at the latest: the corners of the way."""
+        way = [self.passages[index]]
+        while self._because[index] != _NOBODY:
+            index = self._because[index]
+            if len(way) > 1 and _straight(way[-2], way[-1], self.passages[index]):
+                way.pop()
+            way.append(self.passages[index])
+        return way
 
 
-def _peel(puts: _Side, gets: _Side, gone: bytearray) -> None:
-    # Each value waits for both intervals and for those ahead of it in its batches.
-    waits = [
-        2 + (ahead_put != _NOBODY) + (ahead_get != _NOBODY)
-        for ahead_put, ahead_get in zip(puts.ahead, gets.ahead, strict=True)
-    ]
-    freed = [*puts.opened(), *gets.opened()]
-    while freed:
-        index = freed.pop()
-        waits[index] -= 1
-        if waits[index] == 0:
-            gone[index] = True
-            freed += [one for one in (puts.behind[index], gets.behind[index]) if one != _NOBODY]
-            freed += puts.opened()
-            freed += gets.opened()
+def _straight(one: Passage, other: Passage, third: Passage) -> bool:
+    """Whether one batch carried all three."""
+    got_together = one.get is not None and one.get is other.get and other.get is third.get
+    return got_together or (one.put is other.put and other.put is third.put)
 
 
-def _circle(puts: _Side, gets: _Side, gone: bytearray) -> list[int]:
-    stuck = gone.find(0)
-    if stuck == _NOBODY:
-        return []
-    met: dict[int, int] = {}
-    path: list[int] = []
-    while stuck not in met:
-        met[stuck] = len(path)
-        path.append(stuck)
-        before = puts.before(stuck)
-        stuck = before if before != _NOBODY else gets.before(stuck)
-    return path[met[stuck] :]
+class _Side:
+    """Who must go before whom because one returned before the other was called."""
+
+    def __init__(self, called: list[int], returned: list[int], gone: bytearray) -> None:
+        self._called = called
+        self._returned = returned
+        self._gone = gone
+        self._waiting = iter(sorted(range(len(called)), key=called.__getitem__))
+        self._next = next(self._waiting, _NOBODY)
+        self._leaving = iter(sorted(range(len(called)), key=returned.__getitem__))
+        self._earliest = next(self._leaving, _NOBODY)
+
+    def _skip_gone(self) -> None:
+        while self._earliest != _NOBODY and self._gone[self._earliest]:
+            self._earliest = next(self._leaving, _NOBODY)
+
+    def opened(self) -> Iterator[int]:
+        """Those that nothing here holds back, each once, as soon as it is so."""
+        self._skip_gone()
+        if self._earliest == _NOBODY:
+            return
+        threshold = self._returned[self._earliest]
+        while self._next != _NOBODY and self._called[self._next] <= threshold:
+            yield self._next
+            self._next = next(self._waiting, _NOBODY)
+
+    def before(self, index: int) -> int:
+        """Who returned first of those still there, if it was before this one's call; or nobody."""
+        self._skip_gone()
+        early = self._returned[self._earliest] < self._called[index]
+        return self._earliest if early else _NOBODY
+
+
+class _Chain:
+    """Who must go before whom because one batch carried them in that order."""
+
+    def __init__(
+        self,
+        carriers: list[Operation] | list[Operation | None],
+        places: range | list[int],
+        gone: bytearray,
+    ) -> None:
+        self._gone = gone
+        self.ahead = [_NOBODY] * len(carriers)
+        self.behind = [_NOBODY] * len(carriers)
+        last, held = _NOBODY, None
+        for index in sorted(range(len(carriers)), key=places.__getitem__):
+            carrier = carriers[index]
+            if carrier is not None and carrier is held:
+                self.ahead[index], self.behind[last] = last, index
+            last, held = index, carrier
+
+    def before(self, index: int) -> int:
+        """The first of this one's batch, if another is still there; or nobody.
+
+        The first, and not the next, so that the circle is short.
+        """
+        first, ahead = _NOBODY, self.ahead[index]
+        while ahead != _NOBODY and not self._gone[ahead]:
+            first, ahead = ahead, self.ahead[ahead]
+        return first

@@ -11,7 +11,7 @@ from snowmelt.core.errors import Unreachable
 from snowmelt.core.instant import SECOND, Instant
 from snowmelt.core.names import NodeId, OperationId, contact
 from snowmelt.core.node import Effect, Event, Expired, Received, Reply, Send, SetTimer
-from snowmelt.core.outcome import Outcome
+from snowmelt.core.outcome import Outcome, Unknown
 from snowmelt.protocols.calling import Caller, CallTimer
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.transport import Transport
@@ -53,12 +53,13 @@ class AsyncClient:
         return value(outcome, reached, self._transport.last_failure)
 
     async def close(self) -> None:
-        """Ends the connections; calls that still wait are cancelled."""
+        """Ends the connections; of calls that still wait the outcome is unknown."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         for answer in self._answers.values():
-            answer.cancel()
+            if not answer.done():
+                answer.set_result(Unknown("the client was closed before the answer came"))
         await self._transport.close()
 
     def _received(self, source: NodeId, message: Any) -> None:

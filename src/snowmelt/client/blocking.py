@@ -9,27 +9,35 @@ import select
 import socket
 import ssl
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from math import ceil
 from random import Random
-from time import monotonic_ns
+from time import monotonic, monotonic_ns
 from typing import Any, Final
 
 from snowmelt.client.session import Session, value
 from snowmelt.client.url import Place
 from snowmelt.core.errors import (
     HandshakeError,
-    OutcomeUnknown,
     SnowmeltError,
+    TooLarge,
     Unreachable,
 )
 from snowmelt.core.instant import SECOND, Instant
 from snowmelt.core.names import Address, NodeId, OperationId, address_of, contact, node_id
 from snowmelt.core.node import Effect, Event, Expired, Received, Reply, Send, SetTimer
 from snowmelt.core.outcome import Outcome
-from snowmelt.protocols.calling import Caller, CallTimer
+from snowmelt.protocols.calling import Answer, Caller, CallTimer, Declined
 from snowmelt.runtime.credentials import check_certificate
 from snowmelt.wire.codec import Codec, encode
-from snowmelt.wire.framing import FRAME_BYTES_MAX, FrameReader, Kind, framed
+from snowmelt.wire.framing import (
+    FRAME_BYTES_MAX,
+    GREETING_BYTES_MAX,
+    FrameReader,
+    Kind,
+    framed,
+)
 from snowmelt.wire.greeting import Goodbye, Hello, Role, Welcome, as_error, heard, said
 
 DIAL_SECONDS: Final = 3.0
@@ -40,7 +48,8 @@ class Line:
     """One connection to one node, greeted and ready."""
 
     def __init__(self, address: Address, place: Place, name: NodeId, timeout: float) -> None:
-        self._reader = FrameReader(FRAME_BYTES_MAX)
+        deadline = monotonic() + timeout
+        self._reader = FrameReader(GREETING_BYTES_MAX)
         self.socket: socket.socket = socket.create_connection((address.host, address.port), timeout)
         try:
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -49,13 +58,15 @@ class Line:
                 self.socket = context.wrap_socket(self.socket)
             hello = Hello(place.cluster, name, Role.CLIENT, place.credentials.token)
             self.socket.sendall(said(Kind.HELLO, hello))
-            self._welcomed()
+            self._welcomed(deadline)
+            self._reader.admit(FRAME_BYTES_MAX)
         except BaseException:
             self.socket.close()
             raise
 
-    def _welcomed(self) -> None:
+    def _welcomed(self, deadline: float) -> None:
         while True:
+            self.socket.settimeout(max(0.001, deadline - monotonic()))
             frames = self.read()
             if not frames:
                 continue
@@ -96,41 +107,60 @@ class BlockingClient:
         self._due: int | None = None
         self._outcomes: dict[OperationId, Outcome[Any]] = {}
         self._turn = threading.Lock()
+        self._deadline = 0.0  # of the call that has its turn
         self._reached = False
         self._failure: Exception | None = None
         self._closed = False
 
     def call(self, body: Any, timeout: float) -> Any:
         """Calls, waits, and returns the answer's body; raises what went wrong."""
-        if self._closed:
-            raise Unreachable("this client is closed")
-        if not self._turn.acquire(timeout=timeout):
-            raise OutcomeUnknown(f"other threads used this client for all of {timeout:g} s")
-        try:
+        with self._my_turn(timeout):
             self._reached, self._failure = False, None
-            request = self._session.request(body, timeout)
+            request = self._session.request(body, self._deadline - monotonic())
             self._handle(request)
             while request.operation not in self._outcomes:
                 self._step()
             outcome = self._outcomes.pop(request.operation)
             return value(outcome, self._reached, self._failure)
+
+    @contextmanager
+    def _my_turn(self, timeout: float) -> Iterator[None]:
+        """Waits for this thread's turn, out of the call's own time."""
+        deadline = monotonic() + timeout
+        if not self._turn.acquire(timeout=max(0.0, timeout)):
+            raise Unreachable(f"other threads used this client for all of {timeout:g} s")
+        try:
+            if self._closed:
+                raise Unreachable("this client is closed")
+            self._deadline = deadline
+            yield
         finally:
             self._turn.release()
 
+    def _left(self) -> float:
+        """Seconds left of the call's time; a socket wants more than none."""
+        return max(0.001, self._deadline - monotonic())
+
     def inquire(self, timeout: float) -> bytes:
         """Asks the first node that answers how its process is."""
-        with self._turn:
+        with self._my_turn(timeout):
             for target in [contact(one) for one in self._place.addresses]:
                 line = self._line(target)
-                if line is None:
-                    continue
-                line.socket.settimeout(timeout)
-                line.socket.sendall(framed(Kind.INQUIRE, b""))
-                while True:
-                    for kind, payload in line.read():
-                        if kind is Kind.INFORM:
-                            return payload
+                try:
+                    if line is not None:
+                        return self._informed(line)
+                except (OSError, SnowmeltError) as error:
+                    self._drop(target, error)
             raise Unreachable(f"no node could be reached: {self._failure}")
+
+    def _informed(self, line: Line) -> bytes:
+        line.socket.settimeout(self._left())
+        line.socket.sendall(framed(Kind.INQUIRE, b""))
+        while True:
+            line.socket.settimeout(self._left())
+            for kind, payload in line.read():
+                if kind is Kind.INFORM:
+                    return payload
 
     def close(self) -> None:
         """Ends the connections."""
@@ -170,6 +200,7 @@ class BlockingClient:
 
     def _read(self, target: NodeId, line: Line) -> None:
         try:
+            line.socket.settimeout(self._left())
             for kind, payload in line.read():
                 if kind is Kind.MESSAGE:
                     self._handle(Received(line.peer, self._codec.decode(payload)))
@@ -181,19 +212,29 @@ class BlockingClient:
         if line is None:
             return
         try:
-            line.socket.sendall(framed(Kind.MESSAGE, encode(message)))
+            frame = framed(Kind.MESSAGE, encode(message))
+        except TooLarge as error:
+            refusal = Declined("TooLarge", str(error))
+            self._handle(Received(line.peer, Answer(message.number, refusal)))
+            return
+        try:
+            line.socket.settimeout(self._left())
+            line.socket.sendall(frame)
             self._reached = True
         except OSError as error:
             self._drop(target, error)
 
     def _line(self, target: NodeId) -> Line | None:
         line = self._lines.get(target)
-        address = address_of(target)
-        if line is not None or address is None:
+        if line is not None:
             return line
         try:
-            line = Line(address, self._place, self._session.name, DIAL_SECONDS)
-        except (OSError, SnowmeltError) as error:
+            address = address_of(target)
+            if address is None:
+                return None
+            timeout = min(DIAL_SECONDS, self._left())
+            line = Line(address, self._place, self._session.name, timeout)
+        except (OSError, SnowmeltError, UnicodeError) as error:  # the last: no host's name
             self._failure = error
             return None
         self._lines[target] = line
@@ -208,6 +249,8 @@ class BlockingClient:
 
 
 def _readable(lines: Iterable[tuple[NodeId, Line]], wait: float) -> list[tuple[NodeId, Line]]:
-    by_socket = {line.socket: (target, line) for target, line in lines}
-    ready, _, _ = select.select(list(by_socket), [], [], wait)
-    return [by_socket[one] for one in ready]
+    by_socket = {line.socket.fileno(): (target, line) for target, line in lines}
+    poll = select.poll()  # select.select knows no descriptor above 1023
+    for number in by_socket:
+        poll.register(number, select.POLLIN)
+    return [by_socket[number] for number, _ in poll.poll(ceil(wait * 1e3))]

@@ -145,14 +145,14 @@ class Caller:
         deadline = later(now, patience)
         if operation in self._pending:  # asked again by its owner: the patience is renewed
             self._pending[operation].deadline = deadline
-            return self._wake(now)
+            return self._wake()
         target = self._targets[self._preferred % len(self._targets)]
         resend = later(now, FIRST_WAIT)
         self._pending[operation] = _Pending(body, deadline, resend, FIRST_WAIT, target)
         send = Send(target, Call(operation.number, body))
         if self._timer is not None and self._timer <= min(resend, deadline):
             return [send]
-        return [send, *self._wake(now)]
+        return [send, *self._wake()]
 
     def _answered(
         self, source: NodeId, number: int, body: object, now: Instant
@@ -183,7 +183,7 @@ class Caller:
             return []
         pending.target = contact(to.address)
         pending.resend = later(now, pending.wait)
-        return [Send(pending.target, Call(operation.number, pending.body)), *self._wake(now)]
+        return [Send(pending.target, Call(operation.number, pending.body)), *self._wake()]
 
     def _due(self, now: Instant) -> list[Effect[object]]:
         effects: list[Effect[object]] = []
@@ -194,7 +194,7 @@ class Caller:
                 effects.append(Reply(operation, Unknown(reason)))
             elif pending.resend <= now:
                 effects.append(self._again(operation, pending, now))
-        return [*effects, *self._wake(now)]
+        return [*effects, *self._wake()]
 
     def _again(self, operation: OperationId, pending: _Pending, now: Instant) -> Effect[object]:
         self._preferred += 1
@@ -205,11 +205,10 @@ class Caller:
         pending.resend = later(later(now, pending.wait), jitter)
         return Send(pending.target, Call(operation.number, pending.body))
 
-    def _wake(self, now: Instant) -> list[Effect[object]]:
+    def _wake(self) -> list[Effect[object]]:
         """Sets the timer to the next step of any call; none when nothing is pending."""
         if not self._pending:
             self._timer = None
             return []
-        due = min(min(each.resend, each.deadline) for each in self._pending.values())
-        self._timer = max(due, now)
+        self._timer = min(min(each.resend, each.deadline) for each in self._pending.values())
         return [SetTimer(CallTimer.NEXT, self._timer)]

@@ -12,15 +12,16 @@ from enum import Enum
 from time import monotonic
 from typing import Any, Final, Protocol, cast
 
-from snowmelt.core.errors import FrameError, HandshakeError, SnowmeltError
+from snowmelt.core.errors import FrameError, HandshakeError, MessageError, SnowmeltError, TooLarge
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.calling import Answer, Call
+from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.statistics import ConnectionStatistics
-from snowmelt.wire.codec import Codec, encode
+from snowmelt.wire.codec import Codec, encode_into
 from snowmelt.wire.framing import (
     GREETING_BYTES_MAX,
     HEADER,
+    HEADER_BYTES,
     MAGIC,
     VERSION,
     FrameReader,
@@ -28,6 +29,7 @@ from snowmelt.wire.framing import (
 )
 from snowmelt.wire.greeting import Goodbye, Role, as_error, goodbye, heard
 
+MESSAGE: Final = int(Kind.MESSAGE)
 CALL_COST: Final = 128  # what a call costs besides its bytes
 
 
@@ -50,7 +52,7 @@ class Owner(Protocol):
     def connected(self, connection: "Connection") -> None:
         """The bytes can flow; whoever dialled speaks first."""
 
-    def received(self, connection: "Connection", message: Any) -> None:
+    def deliver(self, source: NodeId, message: Any) -> None:
         """A message came."""
 
     def inquired(self, connection: "Connection") -> bytes:
@@ -72,10 +74,12 @@ class Connection(asyncio.Protocol):
         self._owner = owner
         self._limits = owner.limits
         self._decode = codec.decode
+        self._deliver = owner.deliver
         self._reader = FrameReader(GREETING_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._out: list[bytes] = []
+        self._out = bytearray()  # what is sent in this turn of the loop
+        self._rest: list[tuple[Kind, bytes]] = []  # came, but waits until what is unsent is read
         self._reading = False
         self._flush_due = False
         self._blocked = False
@@ -96,10 +100,24 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes came."""
+        if self.stage is Stage.CLOSED:
+            return
         self._bytes_in += len(data)
+        try:
+            self._rest += self._reader.feed(data)
+        except SnowmeltError as error:
+            self.close(error)
+        self._work()
+
+    def _work(self) -> None:
+        """Takes what came, as long as the other side reads what it is answered."""
+        frames, self._rest = self._rest, []
         self._reading = True
         try:
-            for kind, payload in self._reader.feed(data):
+            for at, (kind, payload) in enumerate(frames):
+                if self._blocked:
+                    self._rest = frames[at:]
+                    return
                 self._frames_in += 1
                 if kind is Kind.MESSAGE and self.stage is Stage.OPEN:
                     self._take(payload)
@@ -116,18 +134,25 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """The stream is gone."""
+        self._transport = None
+        self._cancel_timer()
         self._close(type(error).__name__ if error else "ended")
 
     def pause_writing(self) -> None:
         """Too much is unsent: stop reading, and wait only so long."""
+        if self.stage is Stage.CLOSED:
+            return
         self._blocked = True
         self._set_reading()
         self._after(self._limits.slow_reader_seconds, FrameError("slow reader: it does not read"))
 
     def resume_writing(self) -> None:
         """It reads again."""
+        if self.stage is Stage.CLOSED:
+            return
         self._blocked = False
         self._cancel_timer()
+        self._work()
         self._set_reading()
 
     # --- what the owner asks ----------------------------------------------------------------------
@@ -135,6 +160,7 @@ class Connection(asyncio.Protocol):
     def open(self, peer: NodeId, role: Role, frame_limit: int) -> None:
         """The other side has shown who it is."""
         self.peer, self.role, self.stage = peer, role, Stage.OPEN
+        self._deliver = self._owner.deliver
         self._reader.admit(frame_limit)
         self._cancel_timer()
 
@@ -144,13 +170,20 @@ class Connection(asyncio.Protocol):
             return
         if type(message) is Answer:
             self._answered(message.number)
-        payload = encode(message)
-        if len(payload) > self._limits.frame_bytes:
-            self.close(FrameError(f"a message of {len(payload)} bytes was to be sent"))
+        out = self._out
+        begin = len(out)
+        encode_into(message, out, begin + HEADER_BYTES)
+        size = len(out) - begin - HEADER_BYTES
+        if size > self._limits.frame_bytes:
+            del out[begin:]
+            self._unsendable(message, size)
             return
-        self._write(HEADER.pack(MAGIC, VERSION, Kind.MESSAGE, 0, len(payload)))
-        self._write(payload)
+        HEADER.pack_into(out, begin, MAGIC, VERSION, MESSAGE, 0, size)
         self._frames_out += 1
+        if len(out) > self._limits.unsent_bytes:
+            self._flush()
+        elif not self._reading and not self._flush_due:
+            self._flush_soon()
 
     def say(self, frame: bytes) -> None:
         """Sends a frame that is made already."""
@@ -162,13 +195,13 @@ class Connection(asyncio.Protocol):
         if self.stage is Stage.CLOSED:
             return
         self.error = error
-        if error is not None:
-            self._out.append(goodbye(error))
+        if error is not None and not self._blocked:  # who does not read would not read this either
+            self._out += goodbye(error)
         self._flush()
         reason = "closed" if error is None else str(error).split(":", 1)[0]
         if self._transport is not None:
             if self._blocked:
-                self._transport.abort()  # it does not read; it would not read this either
+                self._transport.abort()
             else:
                 self._transport.close()
         self._close(type(error).__name__ if error and reason != "slow reader" else reason)
@@ -179,13 +212,17 @@ class Connection(asyncio.Protocol):
         return len(self._in_flight)
 
     @property
+    def unsent(self) -> int:
+        """How many bytes have not left this process."""
+        return self._transport.get_write_buffer_size() if self._transport else 0
+
+    @property
     def tls(self) -> Any:
         """The TLS object, None without TLS."""
         return self._transport.get_extra_info("ssl_object") if self._transport else None
 
     def statistics(self) -> ConnectionStatistics:
         """How it is, now."""
-        unsent = self._transport.get_write_buffer_size() if self._transport else 0
         return ConnectionStatistics(
             peer=self.peer,
             role=self.role.value if self.role else "unknown",
@@ -196,7 +233,7 @@ class Connection(asyncio.Protocol):
             bytes_in=self._bytes_in,
             bytes_out=self._bytes_out,
             in_flight_bytes=self._in_flight_bytes,
-            unsent_bytes=unsent,
+            unsent_bytes=self.unsent,
         )
 
     # --- in ---------------------------------------------------------------------------------------
@@ -210,7 +247,9 @@ class Connection(asyncio.Protocol):
             self._in_flight[message.number] = cost
             if self._in_flight_bytes > self._limits.in_flight_bytes:
                 self._set_reading()
-        self._owner.received(self, message)
+        elif self.inbound and self.role is Role.CLIENT:
+            raise MessageError(f"{type(message).__name__} is between nodes; a client may only call")
+        self._deliver(self.peer, message)  # by the name it was greeted with, and no other
 
     def _take_other(self, kind: Kind, payload: bytes) -> None:
         if kind is Kind.GOODBYE:
@@ -248,22 +287,39 @@ class Connection(asyncio.Protocol):
 
     # --- out --------------------------------------------------------------------------------------
 
+    def _unsendable(self, message: Any, size: int) -> None:
+        """A call or an answer above the limit is declined; the connection lives on."""
+        limit = self._limits.frame_bytes
+        error = TooLarge(f"a message of {size} bytes; the limit of a frame is {limit}")
+        if type(message) is Call:
+            refusal = Declined("TooLarge", str(error))
+            self._deliver(self.peer, Answer(message.number, refusal))
+        elif type(message) is Answer and not isinstance(message.body, Declined):
+            self.send(Answer(message.number, Declined("TooLarge", str(error))))
+        else:
+            self.close(error)
+
     def _write(self, data: bytes) -> None:
-        self._out.append(data)
-        if not self._reading and not self._flush_due:
-            self._flush_due = True
-            asyncio.get_running_loop().call_soon(self._flush)
+        self._out += data
+        if len(self._out) > self._limits.unsent_bytes:
+            self._flush()
+        elif not self._reading and not self._flush_due:
+            self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        self._flush_due = True
+        asyncio.get_running_loop().call_soon(self._flush)
 
     def _flush(self) -> None:
         self._flush_due = False
-        out, self._out = self._out, []
+        out, self._out = self._out, bytearray()
         transport = self._transport
         if not out or transport is None or transport.is_closing():
             return
-        data = b"".join(out)
-        self._bytes_out += len(data)
-        transport.write(data)
+        self._bytes_out += len(out)
+        transport.write(out)
         if transport.get_write_buffer_size() > self._limits.unsent_bytes_max:
+            self._blocked = True
             self.close(FrameError("slow reader: too much is unsent"))
 
     # --- endings ----------------------------------------------------------------------------------
@@ -281,5 +337,9 @@ class Connection(asyncio.Protocol):
         if self.stage is Stage.CLOSED:
             return
         self.stage = Stage.CLOSED
+        self._rest = []
         self._cancel_timer()
+        if self._transport is not None:  # it may never read the last of what it was sent
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._limits.slow_reader_seconds, self._transport.abort)
         self._owner.closed(self, reason)

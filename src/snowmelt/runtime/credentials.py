@@ -30,19 +30,20 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
         return self.authority is not None
 
     def check_listen(self, address: Address) -> None:
-        """Refuses to listen in the open without protection."""
+        """Refuses to listen in the open without protection, or anywhere with half of TLS."""
+        tls = {
+            "--tls-authority": self.authority,
+            "--tls-certificate": self.certificate,
+            "--tls-key": self.key,
+        }
+        missing = [option for option, given in tls.items() if not given]
+        if missing and len(missing) < len(tls):
+            allowed = "given, since other files of TLS are: all three or none"
+            raise BadOption(missing[0], None, allowed)
         if is_loopback(address.host):
             return
-        missing = [
-            option
-            for option, given in (
-                ("--tls-authority", self.authority),
-                ("--tls-certificate", self.certificate),
-                ("--tls-key", self.key),
-                ("--token-file", self.token),
-            )
-            if not given
-        ]
+        if not self.token:
+            missing.append("--token-file")
         if missing:
             allowed = "an address on loopback, or give " + ", ".join(missing)
             raise BadOption("--listen", str(address), allowed)

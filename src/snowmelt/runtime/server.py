@@ -66,7 +66,7 @@ class Server:
         config = self.config
         gate = Gate(config.cluster, config.credentials.token)
         transport = self._transport = Transport(
-            config.id, Role.NODE, gate, config.credentials, config.limits, self._deliver
+            config.id, Role.NODE, gate, config.credentials, config.limits, _too_early
         )
         config.credentials.check_listen(config.listen)
         self._store = await asyncio.to_thread(Store.open, config.data, flush=config.flush)
@@ -76,10 +76,14 @@ class Server:
             self._store.close()
             text = f"can't listen on {config.listen}: {error.strerror}"
             raise Unavailable(text) from error
+        except SnowmeltError:
+            self._store.close()
+            raise
         transport.inform = lambda: framed(Kind.INFORM, msgspec.json.encode(self.statistics()))
         transport.refused = self._refused
         host = Host(config.id, self._families(config.advertise or listening))
         self._driver = Driver(host, transport.send, self, self._store)
+        transport.deliver = self._driver.received
         tell("listening", node=config.id, address=str(listening), data=str(config.data))
         self._driver.start()
         return listening
@@ -109,7 +113,10 @@ class Server:
         if depart and self.current:
             driver.handle(Requested(OperationId(self.config.id, 1), Depart()))
             await _within(limit / 2, self._departed.is_set)
-        await _within(limit / 2, lambda: not transport.in_flight and not driver.persisting)
+        await _within(
+            limit / 2,
+            lambda: not (transport.in_flight or driver.persisting or transport.unsent),
+        )
         await transport.close(Unavailable("this node is stopping"))
         await asyncio.to_thread(driver.stop, limit)
         assert self._store is not None
@@ -180,10 +187,6 @@ class Server:
         self.failure = error
         self._stopping.set()
 
-    def _deliver(self, source: NodeId, message: Any) -> None:
-        if self._driver is not None:
-            self._driver.received(source, message)
-
     def statistics(self) -> NodeStatistics:
         """How this process is, now."""
         assert self._driver is not None
@@ -202,6 +205,11 @@ class Server:
             dropped=transport.dropped.read(),
             store=msgspec.structs.asdict(self._store.statistics()),
         )
+
+
+def _too_early(source: NodeId, message: Any) -> None:
+    """Takes what comes before the machines are awake: lost, as the network may lose anything."""
+    del source, message
 
 
 async def _within(seconds: float, done: Callable[[], bool]) -> None:

@@ -6,6 +6,7 @@ wait longer each time, with jitter, so that a node which is down is not stormed 
 """
 
 import asyncio
+import socket
 from collections import deque
 from collections.abc import Callable
 from random import Random
@@ -13,14 +14,13 @@ from typing import Any, Final
 
 from snowmelt.core.errors import (
     AccessDenied,
+    BadOption,
     HandshakeError,
-    MessageError,
     NodeRefused,
     SnowmeltError,
     Unavailable,
 )
 from snowmelt.core.names import Address, NodeId, address_of, node_id
-from snowmelt.protocols.calling import Call
 from snowmelt.runtime.connection import Connection
 from snowmelt.runtime.credentials import Credentials, check_certificate
 from snowmelt.runtime.limits import Limits
@@ -74,7 +74,7 @@ class Transport:
         self._role = role
         self._gate = gate
         self._credentials = credentials
-        self._deliver = deliver
+        self.deliver = deliver
         self._codec = Codec.for_nodes() if role is Role.NODE else Codec.for_clients()
         self._chance = Random()
         self._routes: dict[NodeId, Route] = {}
@@ -93,9 +93,12 @@ class Transport:
             lambda: Connection(self, self._codec, inbound=True),
             address.host,
             address.port,
-            ssl=self._credentials.server_context(),
+            ssl=(context := self._credentials.server_context()),
+            ssl_handshake_timeout=self.limits.greeting_seconds if context else None,
             backlog=1024,
         )
+        for one in self._server.sockets:  # whoever is accepted inherits it; who vanished is missed
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         host, port = self._server.sockets[0].getsockname()[:2]
         return Address(host if address.host != "localhost" else "localhost", port)
 
@@ -109,6 +112,11 @@ class Transport:
     def in_flight(self) -> int:
         """Calls that still wait for their answer, over all connections."""
         return sum(connection.in_flight for connection in self._connections)
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that have not left this process, over all connections."""
+        return sum(connection.unsent for connection in self._connections)
 
     async def close(self, reason: SnowmeltError | None = None) -> None:
         """Ends all; the others are told why."""
@@ -147,7 +155,10 @@ class Transport:
             route.dial = asyncio.get_running_loop().create_task(self._dial(target, route))
 
     def _address(self, target: NodeId) -> Address | None:
-        return self.addresses.get(target) or address_of(target)
+        try:
+            return self.addresses.get(target) or address_of(target)
+        except BadOption:  # another node said this address
+            return None
 
     async def _dial(self, target: NodeId, route: Route) -> None:
         loop = asyncio.get_running_loop()
@@ -163,7 +174,7 @@ class Transport:
                 raise AccessDenied(f"{connection.peer} answers where {target} should be")
             route.failures = 0
             self._routed(target, connection)
-        except (OSError, SnowmeltError, TimeoutError) as error:
+        except (OSError, SnowmeltError, ValueError, OverflowError) as error:  # or no host at all
             self._failed(target, route, error)
         finally:
             route.dial = None
@@ -172,20 +183,23 @@ class Transport:
         loop = asyncio.get_running_loop()
         opened: asyncio.Future[Connection] = loop.create_future()
 
-        def make() -> Connection:
-            connection = Connection(self, self._codec, inbound=False)
-            self._dialled[connection] = opened
-            return connection
-
+        connection = Connection(self, self._codec, inbound=False)
+        self._dialled[connection] = opened
         context = self._credentials.client_context()
-        _, connection = await loop.create_connection(
-            make, address.host, address.port, ssl=context, server_hostname="" if context else None
-        )
         try:
+            await loop.create_connection(
+                lambda: connection,
+                address.host,
+                address.port,
+                ssl=context,
+                server_hostname="" if context else None,
+            )
             return await opened
         except asyncio.CancelledError:
             connection.close()
             raise
+        finally:
+            self._dialled.pop(connection, None)
 
     def _routed(self, target: NodeId, connection: Connection) -> None:
         for name in dict.fromkeys((target, connection.peer)):
@@ -255,12 +269,6 @@ class Transport:
         opened = self._dialled.pop(connection)
         if not opened.done():
             opened.set_result(connection)
-
-    def received(self, connection: Connection, message: Any) -> None:
-        """A message from whom the connection is with: nobody can speak in another's name."""
-        if connection.role is Role.CLIENT and type(message) is not Call:
-            raise MessageError(f"{type(message).__name__} is between nodes; a client may only call")
-        self._deliver(connection.peer, message)
 
     def inquired(self, connection: Connection) -> bytes:
         """How this process is."""

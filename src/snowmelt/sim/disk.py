@@ -1,9 +1,9 @@
 """A node's disk: an ordered map with atomic steps, a flush that takes time, and honest checksums.
 
 What was asked and not yet flushed hangs in the air. A crash keeps a prefix of it, drawn by chance;
-a power failure keeps none; a torn write keeps the first part of the last step, its last record cut
-short. A flipped bit stays where it is until something is written over it. Checksums cover the key
-and the value, as the real store's do, so damage is found on reading.
+a power failure keeps none; a torn write keeps a prefix and the first part of the step after it, the
+last record cut short. A flipped bit stays where it is until something is written over it. Checksums
+cover the key and the value, as the real store's do, so damage is found on reading.
 
 A disk never holds two hurt records at once. What a family must survive is one: it keeps a second
 copy of what it can't be without, here or on another node, and no number of copies survives every
@@ -60,10 +60,13 @@ class Disk:
         asked, self._asked = self._asked, []
         if ending is Ending.POWER or not asked:
             return
-        for persist in asked[: self._chance.randrange(len(asked) + 1)]:
+        kept = self._chance.randrange(len(asked) + 1)
+        if ending is Ending.TORN:  # one step at least was on its way
+            kept = min(kept, len(asked) - 1)
+        for persist in asked[:kept]:
             self._apply(persist.changes)
         if ending is Ending.TORN and not self._hurt():
-            self._tear(asked[-1].changes)
+            self._tear(asked[kept].changes)
 
     def start(self) -> Started:
         """What a process finds when it begins."""

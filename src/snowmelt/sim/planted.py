@@ -15,6 +15,7 @@ from snowmelt.core.node import (
     Node,
     Persist,
     Persisted,
+    PersistFailed,
     Send,
     SetTimer,
 )
@@ -57,7 +58,7 @@ class ReplyBeforePersisted(_Spoiled):
 
     def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
         """Says `Persisted` to the node as soon as it asks; the true one is thrown away."""
-        if isinstance(event, Persisted):
+        if isinstance(event, Persisted | PersistFailed):
             return []
         effects = self._node.handle(event, now)
         spoiled: list[Effect[Any]] = []

@@ -7,10 +7,11 @@ file as bytes; nothing in it can crash or hang the reader. LMDB's Python package
 and the counts of pages and entries are right. The values themselves are not read here: they are
 sealed one by one (see `seal.py`) and checked when they are wanted.
 
-Three things that the walker lets pass are looked at here; each was met by flipping bits.
+What the walker lets pass is looked at here; each of these was met by flipping bits.
 
 - The file has two roots, written in turn, each one commit after the other. When their numbers do
   not follow each other, the newer was lost, and with it a commit that somebody was told is safe.
+- A root says what kind of tree the records are; this store has but one kind.
 - The nodes on a page lie side by side without a gap, and the engine moves them by their sizes. A
   size that says a little too much still reads well, and corrupts memory at the next erasing.
 - A large value lies on pages of its own, of which the walker reads the first. When the file was
@@ -32,8 +33,10 @@ _MAGIC: Final = 0xBEEFC0DE
 _FORMAT: Final = 1
 _PAGE_HEAD: Final = struct.Struct("=8xxxHHH")  # flags, end of the offsets, begin of the nodes
 _BRANCH: Final = 1
-_ROOT: Final = struct.Struct("=16xII16xI36xQ40xQ8xQ")
-"""Magic, format, page size, first page of the free list, first page of the records, commit."""
+_ROOT: Final = struct.Struct("=16xII16xIH34xQ4xH34xQ8xQ")
+"""Magic, format; page size, flags and first page of the free list; flags and first page of the
+records; commit."""
+_FREE_FLAGS: Final = 0x4008  # keys are numbers; the file is named, not its folder
 _NOWHERE: Final = (1 << 64) - 1  # in the place of a page's number: the tree is empty
 _NODE: Final = struct.Struct("=HHHH")  # size low, size high, flags, key size; or a page's number
 _BIG: Final = 1  # the value is on pages of its own, the node holds the number of the first
@@ -43,7 +46,7 @@ _NUMBER: Final = struct.Struct("=Q")
 def audit(file: Path) -> None:
     """Raises `StoreDamaged` unless the engine can be trusted with this file.
 
-    Takes about two seconds for a gigabyte of small records, half of one for large ones.
+    Takes about two seconds for a million records, however large they are.
     """
     try:
         problems = list(_faults(file))
@@ -74,12 +77,13 @@ def _faults(file: Path) -> Iterator[str]:
 
 def _roots(stream: BinaryIO) -> tuple[int, tuple[int, int], list[str]]:
     """The page size, the trees of the newer root, and what is wrong with the roots."""
-    magic, form, page_size, *_ = first = _ROOT.unpack(stream.read(_ROOT.size))
-    stream.seek(page_size)
+    first = _ROOT.unpack(stream.read(_ROOT.size))
+    stream.seek(first[2])
     second = _ROOT.unpack(stream.read(_ROOT.size))
-    if (magic, form) != (_MAGIC, _FORMAT) or first[:3] != second[:3]:
-        return 0, (0, 0), ["a root has another mark, format or page size"]
-    *_, free, records, commit = max(first, second, key=lambda root: root[-1])
+    for magic, form, _, free_flags, _, flags, _, _ in (first, second):
+        if (magic, form, free_flags, flags) != (_MAGIC, _FORMAT, _FREE_FLAGS, 0):
+            return 0, (0, 0), ["a root has another mark, format or kind"]
+    _, _, page_size, _, free, _, records, commit = max(first, second, key=lambda root: root[-1])
     if {first[-1], second[-1]} != {commit, commit - 1}:
         return 0, (0, 0), [f"its roots are of commits {first[-1]} and {second[-1]}: one was lost"]
     return page_size, (free, records), []

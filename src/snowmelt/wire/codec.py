@@ -13,7 +13,8 @@ from snowmelt.protocols.calling import Answer, Call, Declined, Elsewhere
 from snowmelt.protocols.echo import messages as echo_messages
 from snowmelt.protocols.membership import messages as membership_messages
 
-Request = echo_messages.Request | membership_messages.Request
+# Nobody but its own process may tell a node to depart.
+Request = echo_messages.Request | membership_messages.GetStatus | membership_messages.Forget
 Response = echo_messages.Response | membership_messages.Response | Declined | Elsewhere
 _Calls = Call[Request]
 _Answers = Answer[Response]
@@ -56,7 +57,9 @@ class Codec:
             raise MessageError(f"a message that does not read: {error}") from error
 
 
-encode: Final = msgspec.msgpack.Encoder().encode
+_ENCODER: Final = msgspec.msgpack.Encoder()
+encode: Final = _ENCODER.encode
+encode_into: Final = _ENCODER.encode_into
 
 _FOR_NODES: Final = Codec(_TO_NODES)
 _FOR_CLIENTS: Final = Codec(_TO_CLIENTS)

@@ -34,6 +34,10 @@ class Coordinator(Protocol):
         """Asks for a decision. Proposing the same thing again while it is undecided is no harm."""
         ...
 
+    def undecided(self, proposal: Proposal) -> bool:
+        """Whether this was proposed, and may be decided at any moment."""
+        ...
+
     def settle(self, event: Persisted | PersistFailed) -> Decision | None:
         """Takes the completion of an effect; None when it is not one of its own."""
         ...
@@ -55,10 +59,14 @@ class DiskCoordinator:
 
     def propose(self, proposal: Proposal) -> list[Effect[object]]:
         """Queues a proposal and writes it when nothing is being written."""
-        busy = self._writing[2] if self._writing else []
-        if proposal not in self._waiting and proposal not in busy:
+        if not self.undecided(proposal):
             self._waiting.append(proposal)
         return self._write()
+
+    def undecided(self, proposal: Proposal) -> bool:
+        """Whether it waits, or is being written."""
+        busy = self._writing[2] if self._writing else []
+        return proposal in self._waiting or proposal in busy
 
     def settle(self, event: Persisted | PersistFailed) -> Decision | None:
         """The flush is done, or the disk is full."""

@@ -57,13 +57,13 @@ def kept(started: Started) -> Kept:
 
 def _either(started: Started, key: bytes, read: Callable[[bytes], T]) -> T | None:
     names = [key + suffix for suffix in _COPIES]
+    hurt = any(name in started.damaged for name in names)
     for record in started.records:
         if record.key in names:
             try:
                 return read(record.value)
             except ValueError:  # msgspec's errors are ValueErrors too
-                continue
-    hurt = any(name in started.damaged for name in names)
+                hurt = True  # it is there, but this program can't read it
     if hurt and key != VIEW:  # a lost view is fetched again; the other two have no other source
-        raise Unreadable(f"the record {key.decode()!r} of this node's disk is damaged")
+        raise Unreadable(f"the record {key.decode()!r} of this node's disk can't be read")
     return None

@@ -68,7 +68,7 @@ class Keeper:
                 Note(f"{member.id} asks to join: {refusal.reason} -> refused"),
                 Send(source, refusal),
             ]
-        if ledger.view.member(member.id) == member:
+        if ledger.view.member(member.id) == member and not self._going(member.id, member.start):
             self._heard[member.id] = now
             return [Send(source, self._accepted(join))]
         self._joining[member.id] = source, join
@@ -86,6 +86,8 @@ class Keeper:
         if known is not None and (known.birth, known.start) == (beat.birth, beat.start):
             if known.run != beat.run:
                 return [Send(source, _used_twice(beat.run, source))]
+            if self._going(source, beat.start):
+                return [Note(f"{source} is being left out, its heartbeat came late -> no answer")]
             if ledger.view.member(source) is not None:
                 self._heard[source] = now
                 return [Send(source, self._accepted(beat))]
@@ -105,6 +107,9 @@ class Keeper:
         present = ledger.view.member(source)
         if present is None or present.start != leave.start:
             return [Send(source, Left(leave.run))]
+        known = ledger.bound(source)
+        if known is not None and known.run != leave.run:
+            return [Send(source, _used_twice(leave.run, source))]
         self._leaving[source] = source, leave
         return [
             Note(f"{source} leaves in order -> propose a view without it"),
@@ -115,8 +120,7 @@ class Keeper:
         """Rule 6."""
         ledger = self._coordinator.decided
         if ledger.view.member(forget.node) is not None:
-            text = f"{forget.node} is present in view {ledger.view.epoch}; stop it first"
-            return [Reply(operation, Declined("StateError", text))]
+            return [Reply(operation, _present(forget.node, ledger.view.epoch))]
         if ledger.bound(forget.node) is None:
             return [Reply(operation, Forgotten(forget.node))]
         self._forgetting.setdefault(forget.node, []).append(operation)
@@ -166,7 +170,8 @@ class Keeper:
         ledger = self._coordinator.decided
         effects: Effects = []
         for node, (source, join) in list(self._joining.items()):
-            if ledger.view.member(node) == join.member:
+            known = ledger.bound(node)
+            if ledger.view.member(node) == join.member and known and known.run == join.run:
                 del self._joining[node]
                 effects.append(Send(source, self._accepted(join)))
         for node, (source, leave) in list(self._leaving.items()):
@@ -175,9 +180,15 @@ class Keeper:
                 del self._leaving[node]
                 effects.append(Send(source, Left(leave.run)))
         for node, operations in list(self._forgetting.items()):
+            answer: Forgotten | Declined
             if ledger.bound(node) is None:
-                del self._forgetting[node]
-                effects += [Reply(operation, Forgotten(node)) for operation in operations]
+                answer = Forgotten(node)
+            elif ledger.view.member(node) is not None:  # it joined first
+                answer = _present(node, ledger.view.epoch)
+            else:
+                continue
+            del self._forgetting[node]
+            effects += [Reply(operation, answer) for operation in operations]
         return effects
 
     # --- small decisions --------------------------------------------------------------------------
@@ -200,6 +211,10 @@ class Keeper:
             return _used_twice(join.run, member.id)
         return None
 
+    def _going(self, node: NodeId, start: int) -> bool:
+        """Whether it may be out of the view at any moment: to accept it now would be a lie."""
+        return self._coordinator.undecided(Remove(node, start))
+
     def _accepted(self, word: Join | Heartbeat) -> Accepted:
         view = self._coordinator.decided.view
         return Accepted(
@@ -211,6 +226,10 @@ class Keeper:
         due = later(soonest, self._settings.patience)
         self._sweep_due = max(due, later(now, self._settings.grace))
         return [SetTimer(KeeperTimer.SWEEP, self._sweep_due)]
+
+
+def _present(node: NodeId, epoch: int) -> Declined:
+    return Declined("StateError", f"{node} is present in view {epoch}; stop it first")
 
 
 def _other_cluster(run: int) -> Refused:

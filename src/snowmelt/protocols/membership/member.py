@@ -23,6 +23,7 @@ from snowmelt.core.node import (
     SetTimer,
 )
 from snowmelt.core.record import Write
+from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.membership.disk import SELF, VIEW, Kept, Self, twice
 from snowmelt.protocols.membership.messages import (
     Accepted,
@@ -277,6 +278,9 @@ class Follower:
 
     def depart(self, operation: OperationId, now: Instant) -> Effects:
         """Leaves in order; answered when the coordinator has decided."""
+        if self.standing is Standing.WAKING:  # not a word before its start is safe
+            text = "this node is still beginning; ask again, or stop it"
+            return [Reply(operation, Declined("Unavailable", text))]
         if self.standing is Standing.LEFT or self.view is None:
             self.standing = Standing.LEFT
             return [Reply(operation, Departed())]

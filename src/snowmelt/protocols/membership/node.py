@@ -21,7 +21,7 @@ from snowmelt.core.node import (
 )
 from snowmelt.protocols.calling import Declined, Elsewhere
 from snowmelt.protocols.membership.coordinator import DiskCoordinator
-from snowmelt.protocols.membership.disk import Kept, Unreadable, kept
+from snowmelt.protocols.membership.disk import VIEW, Kept, Unreadable, kept
 from snowmelt.protocols.membership.keeper import Keeper, KeeperTimer
 from snowmelt.protocols.membership.member import Follower, MemberTimer, Standing
 from snowmelt.protocols.membership.messages import (
@@ -93,7 +93,12 @@ class MembershipNode:
             found = kept(event)
         except Unreadable as error:
             return [Halt(str(error))]
+        lonely = found.ledger is None and not self._follower.identity.contacts
+        if lonely and VIEW in event.damaged:  # it was a member; it must not found a cluster now
+            return [Halt("the view on this disk can't be read; name a member of its cluster")]
         effects = self._follower.begin(found)
+        if isinstance(effects[-1], Halt):
+            return effects
         ledger = found.ledger or self._founded(found)
         if ledger is not None:
             self._keeper = Keeper(self._settings, DiskCoordinator(ledger, self._tickets))

@@ -93,6 +93,8 @@ class Ledger(msgspec.Struct, frozen=True):
         """The ledger once this is decided; itself when the proposal changes nothing."""
         match proposal:
             case Admit(member, run):
+                if not self._fits(member, run):
+                    return self
                 known = Known(member.id, member.birth, member.start, run)
                 return self._with(member.id, member, known)
             case Remove(node, start):
@@ -104,6 +106,14 @@ class Ledger(msgspec.Struct, frozen=True):
                 if self.view.member(node) is not None or self.bound(node) is None:
                     return self
                 return self._with(node, None, None)
+
+    def _fits(self, member: Member, run: int) -> bool:
+        """Rule 2 once more: another may have been admitted since this one was proposed."""
+        known = self.bound(member.id)
+        if known is None:
+            return True
+        again = (member.start, run) == (known.start, known.run)
+        return member.birth == known.birth and (member.start > known.start or again)
 
     def _with(self, node: NodeId, member: Member | None, known: Known | None) -> "Ledger":
         members = [one for one in self.view.members if one.id != node]

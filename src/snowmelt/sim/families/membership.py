@@ -5,6 +5,9 @@ from typing import Any, Final
 
 import msgspec
 
+from snowmelt.check.history import History, Kind, Operation
+from snowmelt.check.verdict import Invalid, combine
+from snowmelt.check.views import check_view_agreement, check_view_monotony
 from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.names import Address, NodeId, OperationId, contact
 from snowmelt.core.node import Announce, Node, Reply
@@ -178,4 +181,18 @@ class MembershipLife(FamilyLife):
         return self._clients.waiting()
 
     def judge(self, world: World) -> None:
-        """The same again from the recorded history alone."""
+        """The same again from the recorded history alone, by those who judge any history."""
+        history = History.of(
+            Operation(
+                process=seen.node,
+                kind=Kind.VIEW,
+                values=(str(seen.view),),
+                called=seen.at,
+                returned=seen.at,
+                position=seen.view.epoch,
+            )
+            for seen in self._sightings
+        )
+        verdict = combine([check_view_agreement(history), check_view_monotony(history)])
+        if isinstance(verdict, Invalid):
+            raise Broken(str(verdict), verdict.example[-1].process)

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.live import Live
 
 from snowmelt.cli.local import LocalCluster
-from snowmelt.cli.node import read_token
+from snowmelt.cli.node import checked_heartbeat, read_token
 from snowmelt.cli.show import standing_table, status_table
 from snowmelt.client.cluster import Cluster
 from snowmelt.core.errors import BadOption
@@ -50,6 +50,7 @@ def up(
         raise BadOption("--nodes", nodes, "1 to 99")
     if not 1 <= port <= 65_535 - nodes:
         raise BadOption("--port", port, f"1 to {65_535 - nodes}")
+    checked_heartbeat(heartbeat)
     with ExitStack() as stack:
         folder = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="snowmelt-")))
         cluster = stack.enter_context(LocalCluster(nodes, folder, heartbeat, port))

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from snowmelt.cli.local import LocalCluster, LocalNode
+from snowmelt.cli.node import checked_heartbeat
 from snowmelt.cli.show import standing_table
 from snowmelt.core.errors import BadOption
 from snowmelt.protocols.membership import View
@@ -27,6 +28,7 @@ def demo(
     """Start a cluster, kill a node, watch the view change, start it again, end clean."""
     if not 2 <= nodes <= 20:
         raise BadOption("--nodes", nodes, "2 to 20")
+    checked_heartbeat(heartbeat)
     console = Console()
     begin = time.perf_counter()
     with (

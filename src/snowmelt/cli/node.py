@@ -34,6 +34,13 @@ def read_token(file: Path | None) -> str:
     return token
 
 
+def checked_heartbeat(given: float) -> float:
+    """Seconds between heartbeats that make sense."""
+    if not 0.01 <= given <= 3600:
+        raise BadOption("--heartbeat", given, "0.01 to 3600 seconds")
+    return given
+
+
 def node(
     id: Annotated[str, typer.Option(help="This node's name in the cluster.")],  # noqa: A002
     data: Annotated[Path, typer.Option(help="Folder of this node's disk; made when missing.")],
@@ -60,6 +67,7 @@ def node(
     """
     if log not in LEVELS:
         raise BadOption("--log", log, ", ".join(LEVELS))
+    checked_heartbeat(heartbeat)
     logs.set_up(log)
     config = server.NodeConfig(
         id=node_id(id),

@@ -5,7 +5,7 @@ from random import SystemRandom
 from time import monotonic_ns
 from typing import Any
 
-from snowmelt.client.session import Session, value
+from snowmelt.client.session import Session, checked, value
 from snowmelt.client.url import Place
 from snowmelt.core.errors import Unreachable
 from snowmelt.core.instant import SECOND, Instant
@@ -40,7 +40,7 @@ class AsyncClient:
         """Calls, waits, and returns the answer's body; raises what went wrong."""
         if self._closed:
             raise Unreachable("this client is closed")
-        request = self._session.request(body, timeout)
+        request = self._session.request(body, checked(timeout))
         answer: asyncio.Future[Outcome[Any]] = asyncio.get_running_loop().create_future()
         self._answers[request.operation] = answer
         frames = self._transport.sent

@@ -16,7 +16,7 @@ from random import Random
 from time import monotonic, monotonic_ns
 from typing import Any, Final
 
-from snowmelt.client.session import Session, value
+from snowmelt.client.session import Session, checked, value
 from snowmelt.client.url import Place
 from snowmelt.core.errors import (
     HandshakeError,
@@ -126,7 +126,7 @@ class BlockingClient:
     @contextmanager
     def _my_turn(self, timeout: float) -> Iterator[None]:
         """Waits for this thread's turn, out of the call's own time."""
-        deadline = monotonic() + timeout
+        deadline = monotonic() + checked(timeout)
         if not self._turn.acquire(timeout=max(0.0, timeout)):
             raise Unreachable(f"other threads used this client for all of {timeout:g} s")
         try:

@@ -1,9 +1,9 @@
 """What the blocking and the async client have in common: names, numbers, outcomes."""
 
 import secrets
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
-from snowmelt.core.errors import OutcomeUnknown, SnowmeltError, Unreachable
+from snowmelt.core.errors import BadOption, OutcomeUnknown, SnowmeltError, Unreachable
 from snowmelt.core.instant import Duration, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Requested
@@ -11,10 +11,24 @@ from snowmelt.core.outcome import Failed, Outcome, Succeeded, Unknown
 from snowmelt.protocols.calling import Ask
 from snowmelt.wire.greeting import CLIENT_PREFIX, as_error
 
+TIMEOUT_MAX: Final = 1_000_000
+
 
 def new_name() -> NodeId:
     """A name no other client has."""
     return NodeId(CLIENT_PREFIX + secrets.token_hex(8))
+
+
+def checked(timeout: float) -> float:
+    """A time-out that clocks and timers can count; raises `BadOption`.
+
+    >>> checked(float("nan"))
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: timeout is nan; allowed: seconds, at most 1000000
+    """
+    if not timeout <= TIMEOUT_MAX:
+        raise BadOption("timeout", timeout, f"seconds, at most {TIMEOUT_MAX}")
+    return timeout
 
 
 class Session:

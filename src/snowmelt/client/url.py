@@ -39,7 +39,10 @@ def read(url: str, token: str | None = None) -> Place:
     >>> [str(one) for one in place.addresses], place.cluster
     (['127.0.0.1:4410', '127.0.0.1:4411'], 'orders')
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise BadOption("url", url, ALLOWED) from None
     if parts.scheme != SCHEME or not parts.netloc or "@" in parts.netloc:
         raise BadOption("url", url, ALLOWED)
     addresses = tuple(Address.parse(one, "url") for one in parts.netloc.split(","))

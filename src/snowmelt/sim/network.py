@@ -24,7 +24,7 @@ class Network:
     """Decides the fate of every message; carries none.
 
     >>> Network(LinkStyle(), Random(0)).fate(NodeId("a"), NodeId("b"), Instant(0))
-    [1029665]
+    [1030303]
     """
 
     def __init__(self, style: LinkStyle, chance: Random) -> None:

@@ -8,7 +8,8 @@ import msgspec
 
 from snowmelt.core.instant import Instant, spelled
 from snowmelt.core.names import NodeId
-from snowmelt.core.node import Effect, Event, Received
+from snowmelt.core.node import Effect, Event, Received, SetTimer
+from snowmelt.core.record import Write
 
 STEPS_KEPT: Final = 50_000
 STORY_LINES: Final = 60
@@ -70,11 +71,16 @@ def line(step: Step) -> str:
 def brief(word: object) -> str:
     """An event or effect in short: its name and its fields' values.
 
+    >>> from snowmelt.core.node import Send
     >>> brief(Send(NodeId("n2"), "hello"))
     'Send n2 hello'
     """
     if isinstance(word, bytes) and len(word) > BYTES_SHOWN:
         return f"{word[:BYTES_SHOWN]!r}…({len(word)} bytes)"
+    if isinstance(word, SetTimer):
+        return f"SetTimer {word.timer.value} {spelled(word.at)}"
+    if isinstance(word, Write):
+        return f"{word.key.decode(errors='replace')} ({len(word.value)} bytes)"
     if isinstance(word, tuple | list):
         return "(" + ", ".join(map(brief, word)) + ")"
     if not isinstance(word, msgspec.Struct):

@@ -131,16 +131,18 @@ class World:
         seed: int | str,
         style: LinkStyle | None = None,
         observer: Observer | None = None,
+        dice: Callable[[str], Random] = Random,
         *,
         keep: bool = False,
     ) -> None:
         self.now = START
         self.trace = Trace(keep=keep)
         self.slots: dict[NodeId, Slot] = {}
-        self.network = Network(style or LinkStyle(), Random(f"{seed}/network"))
+        self.network = Network(style or LinkStyle(), dice(f"{seed}/network"))
         self._seed = seed
         self._observer = observer or Observer()
-        self._chance = Random(f"{seed}/world")
+        self._dice = dice
+        self._chance = dice(f"{seed}/world")
         self._addresses: dict[Address, NodeId] = {}
         self._heap: list[tuple[Instant, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order = 0
@@ -150,7 +152,7 @@ class World:
     def add(self, node: NodeId, build: Build, address: Address | None = None) -> Slot:
         """Makes a place for a process; it is not started yet."""
         assert node not in self.slots, f"{node} is there already"
-        slot = self.slots[node] = Slot(build, Disk(Random(f"{self._seed}/{node}/disk")))
+        slot = self.slots[node] = Slot(build, Disk(self._dice(f"{self._seed}/{node}/disk")))
         if address is not None:
             self._addresses[address] = node
         return slot
@@ -164,7 +166,7 @@ class World:
         slot.halted = ""
         slot.timers.clear()
         slot.flushing = False
-        slot.node = slot.build(Random(f"{self._seed}/{node}/{slot.life}"))
+        slot.node = slot.build(self._dice(f"{self._seed}/{node}/{slot.life}"))
         self._observer.started(self.now, node)
         self._handle(node, slot, slot.disk.start())
 

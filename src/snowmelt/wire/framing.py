@@ -50,7 +50,7 @@ def framed(kind: Kind, payload: bytes, limit: int = FRAME_BYTES_MAX) -> bytes:
 
 
 class FrameReader:
-    """Cuts a stream into frames, however it was torn on its way. A byte is copied at most three times.
+    """Cuts a stream into frames, however it was torn on its way, a byte copied thrice at most.
 
     >>> reader = FrameReader()
     >>> stream = framed(Kind.MESSAGE, b"one") + framed(Kind.MESSAGE, b"two")

@@ -224,7 +224,8 @@ class Keeper:
     def _sweep_later(self, now: Instant) -> Effects:
         soonest = min(self._heard.values(), default=now)
         due = later(soonest, self._settings.patience)
-        self._sweep_due = max(due, later(now, self._settings.grace))
+        # Whoever is overdue was proposed for removal; look again whether that came to be.
+        self._sweep_due = due if due > now else later(now, self._settings.grace)
         return [SetTimer(KeeperTimer.SWEEP, self._sweep_due)]
 
 

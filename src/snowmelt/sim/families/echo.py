@@ -104,3 +104,4 @@ class EchoLife(FamilyLife):
 
     def judge(self, world: World) -> None:
         """Everything was judged as it came."""
+        del world

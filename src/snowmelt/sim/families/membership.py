@@ -182,6 +182,7 @@ class MembershipLife(FamilyLife):
 
     def judge(self, world: World) -> None:
         """The same again from the recorded history alone, by those who judge any history."""
+        del world
         history = History.of(
             Operation(
                 process=seen.node,

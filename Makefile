@@ -26,6 +26,7 @@ lint: setup
 	$(BIN)/lint-imports
 
 bench: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	$(BIN)/python benchmarks/run_all.py
 
 soak: setup

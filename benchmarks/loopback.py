@@ -9,9 +9,9 @@ Three servers, each a process of its own, take the same frames from the same loa
 - `node`: `snowmelt node`, which also decodes, runs its machines, and encodes an answer.
 
 The client keeps a fixed number of requests in flight on one connection, and does what a client
-must: each request has its own number, each answer is decoded and matched to its request. The servers
-take turns within each round, so that noise hits them alike; the figure is the median of the rounds'
-ratios.
+must: each request has its own number, each answer is decoded and matched to its request. The
+servers take turns within each round, so that noise hits them alike; the figure is the median of the
+rounds' ratios.
 """
 
 import argparse

@@ -13,8 +13,6 @@ table are our store.
 RocksDB takes part when `rocksdict` is installed. Ratios are to the first engine, within this run.
 """
 
-# ruff: noqa: D102 - `Engine` says once what each method is for
-
 import argparse
 import importlib
 import json

@@ -1,8 +1,8 @@
 """How many events a second the simulated world handles on one core.
 
 Two nodes of a trivial machine throw messages at each other; every event goes through the heap, the
-network's fate, the machine, its check and the trace's digest, as in any life. Beside it, for scale, a
-loop that only pushes to and pops from a heap of the same size.
+network's fate, the machine, its check and the trace's digest, as in any life. Beside it, for scale,
+a loop that only pushes to and pops from a heap of the same size.
 """
 
 import argparse

@@ -4,24 +4,23 @@ A fifo has one order of its values for both sides. The history forces value a be
 when
 
 1. a's put had returned before b's put was called, or a's get before b's get;
-2. one batch carried both, a first;
-3. a's get had returned before b's put was called.
+2. one batch carried both, a first.
 
-The history fits an order only if these have no cycle. For calls of single values every cycle holds
-a short one, of two values of which a was put before b and b was got before a: this is the pattern
-VOrd of Henzinger, Sezgin and Vafeiadis (CONCUR 2013). Batches make chains, and with chains there
-are cycles of more values and no shorter one. So here cycles of any length are found, in one way:
+A put counts here as returned when its value has been got, if that is sooner. The history fits an
+order only if these have no cycle. For calls of single values every cycle holds a short one, of two
+values of which a was put before b and b was got before a: this is the pattern VOrd of Henzinger,
+Sezgin and Vafeiadis (CONCUR 2013). Batches make chains, and with chains there are cycles of more
+values and no shorter one. So here cycles of any length are found, in one way:
 
 Peel the values off in the order of the queue. A value may go when nothing that is still there comes
-before it: its call is not after the earliest return among those still there (on each `_Side`: puts,
-gets, and gets before puts), and those ahead of it in its batches are gone. The thresholds only ever
-rise, so two sorted lists a side and one pointer in each are enough: O(n log n) for the sorting,
-O(n) for the rest. If all values go, the order in which they went is the order wanted. If some stay,
-each of them has another one before it, so going from each to the one before it must come back, and
-that is the cycle.
+before it: on both sides its call is not after the earliest return among those still there, and
+those ahead of it in its batches are gone. The thresholds only ever rise, so two sorted lists a side
+and one pointer in each are enough: O(n log n) for the sorting, O(n) for the rest. If all values go,
+the order in which they went is the order wanted. If some stay, each of them has another one before
+it, so going from each to the one before it must come back, and that is the cycle.
 
 A forced order also says more of when a value was put: not after any value that comes after it was
-put or got. `latest_puts` has this for the chains. The other forced orders add nothing to what
+put. `latest_puts` has this for the chains. The other forced orders add nothing to what
 `emptiness.py` makes of it: where a value is held in the queue through one of those, a later value
 that is there as long or longer can be named in its place.
 """
@@ -48,7 +47,7 @@ class ForcedOrder:
         got_returned = [one.got_returned for one in passages]
         self._puts = _Side(put_called, [one.put_returned for one in passages], self._gone)
         self._gets = _Side([one.got_called for one in passages], got_returned, self._gone)
-        self._sides = (self._puts, self._gets, _Side(put_called, got_returned, self._gone))
+        self._sides = (self._puts, self._gets)
         self._put_chain = _Chain([one.put for one in passages], range(len(passages)), self._gone)
         self._got_chain = _Chain([one.get for one in passages], got_places, self._gone)
         self._chains = (self._put_chain, self._got_chain)
@@ -94,7 +93,7 @@ class ForcedOrder:
 
         O(n): a value is not put after the one behind it in a batch, and those went later.
         """
-        latest = [min(one.put_returned, one.got_returned) for one in self.passages]
+        latest = [one.put_returned for one in self.passages]
         self._because = [_NOBODY] * len(latest)
         for index in reversed(self._order):
             for chain in self._chains:

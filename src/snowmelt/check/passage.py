@@ -9,7 +9,8 @@ class Passage(msgspec.Struct, frozen=True, gc=False):
     """When a value may have been put and got.
 
     It was put at an instant of [put_called, put_returned] and got at one of [got_called,
-    got_returned]; a value that was never got has both of the latter far in the future.
+    got_returned], and put_returned is never after got_returned. A value that was never got has its
+    get far in the future.
     """
 
     value: Value

@@ -13,9 +13,9 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from snowmelt.cli.local import LocalCluster
+from snowmelt.cli.local import LocalCluster, end_on_sigterm
 from snowmelt.cli.node import checked_heartbeat, read_token
-from snowmelt.cli.show import standing_table, status_table
+from snowmelt.cli.show import as_builtins, standing_table, status_table
 from snowmelt.client.cluster import Cluster
 from snowmelt.core.errors import BadOption
 
@@ -23,6 +23,7 @@ URL = typer.Option(help="Where the cluster is.", envvar="SNOWMELT_URL")
 TOKEN = typer.Option(help="File with the cluster's token.")
 JSON = typer.Option("--json", help="Print one JSON object and nothing else.")
 TIMEOUT = typer.Option(help="Seconds to wait at most.")
+NOT_CURRENT = 4
 DEFAULT_URL = "snowmelt://127.0.0.1:4410"
 
 
@@ -37,10 +38,17 @@ def open_cluster(url: str, token_file: Path | None) -> Cluster:
     return Cluster(url, read_token(token_file) or None)
 
 
+def check_timeout(timeout: float) -> None:
+    """Refuses a time-out in which nothing can happen."""
+    if not 0 < timeout <= 86_400:
+        raise BadOption("--timeout", timeout, "more than 0, at most 86400 seconds")
+
+
 def up(
     nodes: Annotated[int, typer.Option(help="How many nodes.")] = 3,
     data: Annotated[
-        Path | None, typer.Option(help="Folder of their disks; one that is thrown away if none.")
+        Path | None,
+        typer.Option(help="Folder of their disks; if none, a new one, thrown away at the end."),
     ] = None,
     port: Annotated[int, typer.Option(help="Port of the first; the others follow.")] = 4410,
     heartbeat: Annotated[float, typer.Option(help="Seconds between heartbeats.")] = 3.0,
@@ -51,6 +59,7 @@ def up(
     if not 1 <= port <= 65_535 - nodes:
         raise BadOption("--port", port, f"1 to {65_535 - nodes}")
     checked_heartbeat(heartbeat)
+    end_on_sigterm()
     with ExitStack() as stack:
         folder = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="snowmelt-")))
         cluster = stack.enter_context(LocalCluster(nodes, folder, heartbeat, port))
@@ -85,20 +94,23 @@ def status(
     counts: Annotated[bool, typer.Option(help="The process' own counts too.")] = False,
     timeout: Annotated[float, TIMEOUT] = 10.0,
 ) -> None:
-    """Show how a node sees the cluster."""
+    """Show how a node sees the cluster. Ends with 4 when that node is not current."""
+    check_timeout(timeout)
     with open_cluster(url, token_file) as cluster:
         told = cluster.status(timeout=timeout)
         process = cluster.statistics(timeout=timeout) if counts else None
     if as_json:
-        object_ = msgspec.to_builtins(told)
+        object_ = as_builtins(told)
         if process is not None:
             object_["process"] = msgspec.to_builtins(process)
         print(json.dumps(object_))
-        return
-    console = Console()
-    console.print(status_table(told))
-    if process is not None:
-        console.print_json(msgspec.json.encode(process).decode())
+    else:
+        console = Console()
+        console.print(status_table(told))
+        if process is not None:
+            console.print_json(msgspec.json.encode(process).decode())
+    if told.standing != "current":
+        raise typer.Exit(NOT_CURRENT)
 
 
 def ping(
@@ -110,6 +122,7 @@ def ping(
     timeout: Annotated[float, TIMEOUT] = 10.0,
 ) -> None:
     """Send bytes to a node and back, and time it."""
+    check_timeout(timeout)
     if count < 1:
         raise BadOption("--count", count, "1 or more")
     if not 0 <= size <= 64 << 20:
@@ -143,6 +156,7 @@ def forget(
     timeout: Annotated[float, TIMEOUT] = 10.0,
 ) -> None:
     """Free the id of an absent node, so that a node with an empty disk may take it."""
+    check_timeout(timeout)
     with open_cluster(url, token_file) as cluster:
         cluster.forget(node, timeout=timeout)
     print(f"{node} is free")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from snowmelt.cli.local import LocalCluster, LocalNode
+from snowmelt.cli.local import LocalCluster, LocalNode, end_on_sigterm
 from snowmelt.cli.node import checked_heartbeat
 from snowmelt.cli.show import standing_table
 from snowmelt.core.errors import BadOption
@@ -29,6 +29,7 @@ def demo(
     if not 2 <= nodes <= 20:
         raise BadOption("--nodes", nodes, "2 to 20")
     checked_heartbeat(heartbeat)
+    end_on_sigterm()
     console = Console()
     begin = time.perf_counter()
     with (

@@ -26,6 +26,22 @@ def free_port() -> int:
         return port
 
 
+def listens(port: int) -> bool:
+    """Whether somebody takes connections on a port of this machine."""
+    with socket.socket() as one:
+        one.settimeout(1.0)
+        return one.connect_ex(("127.0.0.1", port)) == 0
+
+
+def end_on_sigterm() -> None:
+    """Makes SIGTERM end this program as Ctrl-C does, so that it stops the nodes it started."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+
+
 class LocalNode:
     """One node's process, which may be stopped, killed and started again."""
 
@@ -56,6 +72,8 @@ class LocalNode:
     def start(self) -> None:
         """Starts it, on the disk that is there."""
         assert not self.running
+        if listens(self.port):
+            raise Unavailable(f"port {self.port} is taken; choose another, or end who has it")
         command = [sys.executable, "-m", "snowmelt", "node", "--id", self.name]
         command += ["--listen", f"127.0.0.1:{self.port}", "--data", str(self.folder)]
         with self.log.open("ab") as log:
@@ -82,6 +100,20 @@ class LocalNode:
                 return cluster.status(timeout=timeout)
         except SnowmeltError:
             return None
+
+    def check_alive(self) -> None:
+        """Raises, with its last words, when its process has ended by itself."""
+        if self._process is not None and self._process.poll() is not None:
+            code = self._process.returncode
+            raise Unavailable(f"{self.name} ended with {code}: {self.last_words()}")
+
+    def last_words(self) -> str:
+        """The last line of its log."""
+        try:
+            lines = self.log.read_text(errors="replace").strip().splitlines()
+        except OSError:
+            lines = []
+        return lines[-1] if lines else "it said nothing"
 
     def _end(self, how: signal.Signals, timeout: float) -> int:
         assert self._process is not None
@@ -145,14 +177,17 @@ class LocalCluster:
         """Waits until these nodes are current in one view of just them."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:
+            for node in self.nodes:
+                if node.name in names:
+                    node.check_alive()
             view = self._agreed(names)
             if view is not None:
                 return view
             tick()
             time.sleep(0.05)
-        logs = ", ".join(str(node.log) for node in self.nodes)
         wanted = ", ".join(names)
-        raise Unavailable(f"{wanted} did not come into one view in {timeout:g} s; see {logs}")
+        said = "; ".join(f"{node.name}: {node.last_words()}" for node in self.nodes)
+        raise Unavailable(f"{wanted} did not come into one view in {timeout:g} s. {said}")
 
     def _agreed(self, names: list[str]) -> View | None:
         views: list[View] = []

@@ -50,5 +50,7 @@ def run() -> None:
     except SnowmeltError as error:
         print(f"snowmelt: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
     except BrokenPipeError:
         raise SystemExit(0) from None

@@ -8,6 +8,29 @@ from snowmelt.protocols.membership import Status
 STYLES = {"current": "green", "cut off": "red", "outside": "yellow", "no answer": "red"}
 
 
+def as_builtins(status: Status) -> dict[str, object]:
+    """A status as one JSON object, its fields by name."""
+    view = status.view
+    shown = None
+    if view is not None:
+        shown = {
+            "cluster": f"{view.cluster:x}",
+            "epoch": view.epoch,
+            "coordinator": view.coordinator,
+            "members": [
+                {"id": one.id, "address": str(one.address), "start": one.start}
+                for one in view.members
+            ],
+        }
+    silent = {node: span / SECOND for node, span in status.silent.items()}
+    return {
+        "node": status.node,
+        "standing": status.standing,
+        "view": shown,
+        "seconds_since_heard": silent,
+    }
+
+
 def standing_table(rows: list[tuple[str, str, Status | None]]) -> Table:
     """One line a node: (name, address, what it says)."""
     table = Table(box=None, pad_edge=False, header_style="bold")

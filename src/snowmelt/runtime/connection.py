@@ -30,6 +30,9 @@ from snowmelt.wire.framing import (
 from snowmelt.wire.greeting import Goodbye, Role, as_error, goodbye, heard
 
 MESSAGE: Final = int(Kind.MESSAGE)
+# A turn takes so many frames of one connection; then its answers leave, while the other side has
+# work again, and other connections have their turn.
+TURN_FRAMES: Final = 16
 CALL_COST: Final = 128  # what a call costs besides its bytes
 
 
@@ -54,6 +57,9 @@ class Owner(Protocol):
 
     def deliver(self, source: NodeId, message: Any) -> None:
         """A message came."""
+
+    def spoke(self, connection: "Connection") -> None:
+        """A node said something here, and will hear its answer here."""
 
     def inquired(self, connection: "Connection") -> bytes:
         """The other side asks how this process is."""
@@ -118,6 +124,10 @@ class Connection(asyncio.Protocol):
                 if self._blocked:
                     self._rest = frames[at:]
                     return
+                if at == TURN_FRAMES:
+                    self._rest = frames[at:]
+                    asyncio.get_running_loop().call_soon(self._work)
+                    return
                 self._frames_in += 1
                 if kind is Kind.MESSAGE and self.stage is Stage.OPEN:
                     self._take(payload)
@@ -169,7 +179,10 @@ class Connection(asyncio.Protocol):
         if self.stage is not Stage.OPEN:
             return
         if type(message) is Answer:
-            self._answered(message.number)
+            was_above = self._in_flight_bytes > self._limits.in_flight_bytes
+            self._in_flight_bytes -= self._in_flight.pop(message.number, 0)
+            if was_above:
+                self._set_reading()
         out = self._out
         begin = len(out)
         encode_into(message, out, begin + HEADER_BYTES)
@@ -188,7 +201,9 @@ class Connection(asyncio.Protocol):
     def say(self, frame: bytes) -> None:
         """Sends a frame that is made already."""
         self._frames_out += 1
-        self._write(frame)
+        self._out += frame
+        if not self._reading and not self._flush_due:
+            self._flush_soon()
 
     def close(self, error: SnowmeltError | None = None) -> None:
         """Ends the connection; the other side is told why."""
@@ -247,7 +262,9 @@ class Connection(asyncio.Protocol):
             self._in_flight[message.number] = cost
             if self._in_flight_bytes > self._limits.in_flight_bytes:
                 self._set_reading()
-        elif self.inbound and self.role is Role.CLIENT:
+        elif self.role is Role.NODE:
+            self._owner.spoke(self)
+        elif self.inbound:
             raise MessageError(f"{type(message).__name__} is between nodes; a client may only call")
         self._deliver(self.peer, message)  # by the name it was greeted with, and no other
 
@@ -270,13 +287,6 @@ class Connection(asyncio.Protocol):
         self._transport.close()
         self._close(f"goodbye: {type(error).__name__}")
 
-    def _answered(self, number: int) -> None:
-        cost = self._in_flight.pop(number, 0)
-        was_above = self._in_flight_bytes > self._limits.in_flight_bytes
-        self._in_flight_bytes -= cost
-        if was_above:
-            self._set_reading()
-
     def _set_reading(self) -> None:
         if self._transport is None or self._transport.is_closing():
             return
@@ -298,13 +308,6 @@ class Connection(asyncio.Protocol):
             self.send(Answer(message.number, Declined("TooLarge", str(error))))
         else:
             self.close(error)
-
-    def _write(self, data: bytes) -> None:
-        self._out += data
-        if len(self._out) > self._limits.unsent_bytes:
-            self._flush()
-        elif not self._reading and not self._flush_due:
-            self._flush_soon()
 
     def _flush_soon(self) -> None:
         self._flush_due = True

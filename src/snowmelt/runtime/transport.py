@@ -24,6 +24,7 @@ from snowmelt.core.names import Address, NodeId, address_of, node_id
 from snowmelt.runtime.connection import Connection
 from snowmelt.runtime.credentials import Credentials, check_certificate
 from snowmelt.runtime.limits import Limits
+from snowmelt.runtime.logs import tell
 from snowmelt.runtime.statistics import Counts
 from snowmelt.wire.codec import Codec
 from snowmelt.wire.framing import Kind
@@ -172,6 +173,8 @@ class Transport:
             if address_of(target) is None and connection.peer != target:
                 connection.close()
                 raise AccessDenied(f"{connection.peer} answers where {target} should be")
+            if route.failures:
+                tell("reached", node=self.me, target=target, after=route.failures)
             route.failures = 0
             self._routed(target, connection)
         except (OSError, SnowmeltError, ValueError, OverflowError) as error:  # or no host at all
@@ -213,6 +216,8 @@ class Transport:
 
     def _failed(self, target: NodeId, route: Route, error: Exception) -> None:
         self.last_failure = error
+        if self._role is Role.NODE and not route.failures:  # said once, not at every try
+            tell("can't reach", node=self.me, target=target, reason=str(error), again="later")
         if isinstance(error, AccessDenied | NodeRefused):
             self.refused(error)
         self.dropped.add(f"dial failed: {type(error).__name__}")
@@ -261,6 +266,11 @@ class Transport:
         route = self._routes.setdefault(name, Route())
         if route.connection is None or hello.role is Role.CLIENT:
             route.connection = connection
+
+    def spoke(self, connection: Connection) -> None:
+        """Whoever spoke last under a name is answered: two processes may claim the same."""
+        if connection.inbound:
+            self._routes.setdefault(connection.peer, Route()).connection = connection
 
     def _welcomed(self, connection: Connection, welcome: Welcome) -> None:
         name = node_id(welcome.name)

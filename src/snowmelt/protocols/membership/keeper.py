@@ -68,9 +68,10 @@ class Keeper:
                 Note(f"{member.id} asks to join: {refusal.reason} -> refused"),
                 Send(source, refusal),
             ]
-        if ledger.view.member(member.id) == member and not self._going(member.id, member.start):
+        if ledger.view.member(member.id) == member:
             self._heard[member.id] = now
-            return [Send(source, self._accepted(join))]
+            if not self._going(member.id, member.start):
+                return [Send(source, self._accepted(join))]
         self._joining[member.id] = source, join
         return [
             Note(f"{member.id} asks to join with start {member.start} -> propose it"),

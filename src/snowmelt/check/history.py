@@ -24,7 +24,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from snowmelt.core.errors import CallerError
+from snowmelt.core.errors import BadHistory
 
 Value = str | int
 Time = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -51,15 +51,6 @@ class Ended(Enum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     UNKNOWN = "unknown"
-
-
-class BadHistory(CallerError, ValueError):
-    """A line of a history is no operation."""
-
-    def __init__(self, line: int, reason: str) -> None:
-        super().__init__(f"line {line} of the history is no operation: {reason}")
-        self.line = line
-        self.reason = reason
 
 
 class Operation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -127,7 +118,7 @@ class History(msgspec.Struct, frozen=True):
     >>> History.read(['{"process": "p1", "kind": "put"}'])
     Traceback (most recent call last):
         ...
-    snowmelt.check.history.BadHistory: line 1 of the history is no operation: Object missing \
+    snowmelt.core.errors.BadHistory: line 1 of the history is no operation: Object missing \
 required field `values`
     """
 
@@ -152,7 +143,9 @@ required field `values`
             try:
                 operations.append(decoder.decode(line))
             except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-                raise BadHistory(number, str(error)) from error
+                raise BadHistory(
+                    f"line {number} of the history is no operation: {error}"
+                ) from error
         return cls(tuple(operations))
 
     def lines(self) -> Iterator[bytes]:

@@ -46,7 +46,10 @@ def node(
     data: Annotated[Path, typer.Option(help="Folder of this node's disk; made when missing.")],
     listen: Annotated[str, typer.Option(help="Where to listen.")] = "127.0.0.1:4410",
     join: Annotated[
-        list[str] | None, typer.Option(help="Address of any node; again for more. None: found.")
+        list[str] | None,
+        typer.Option(
+            help="Address of any node; give again for more. Without it, a new cluster is founded."
+        ),
     ] = None,
     advertise: Annotated[str, typer.Option(help="Where others reach it, if not --listen.")] = "",
     cluster: Annotated[str, typer.Option(help="The cluster's name.")] = "snowmelt",
@@ -57,7 +60,7 @@ def node(
     ] = None,
     tls_key: Annotated[Path | None, typer.Option(help="The key of the certificate.")] = None,
     heartbeat: Annotated[float, typer.Option(help="Seconds between heartbeats.")] = 3.0,
-    misses: Annotated[int, typer.Option(help="Heartbeats that may be missed.")] = 3,
+    misses: Annotated[int, typer.Option(help="After so many missed heartbeats a node is out.")] = 3,
     connections: Annotated[int, typer.Option(help="The most connections taken.")] = 20_000,
     log: Annotated[str, typer.Option(help="Log level: debug, info, warning, error.")] = "info",
 ) -> None:

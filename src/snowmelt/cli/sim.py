@@ -35,7 +35,7 @@ def add_to(app: typer.Typer) -> None:
 def sim(
     protocol: Annotated[str, typer.Option(help="Which family lives: echo, membership.")],
     seed: Annotated[int | None, typer.Option(help="One life.")] = None,
-    seeds: Annotated[str, typer.Option(help="Many lives, A:B, without B.")] = "",
+    seeds: Annotated[str, typer.Option(help="Many lives: 0:1000 is a thousand.")] = "",
     faults: Annotated[
         str, typer.Option(help="Which kinds, by commas: " + ", ".join(faults_.KINDS))
     ] = "all",
@@ -78,7 +78,8 @@ def sim(
     if as_json:
         print(json.dumps(_summary(reports, bad, kinds, took)))
     else:
-        _tell(reports, bad, took)
+        again = f"--faults {faults}" + (f" --plant {plant}" if plant else "")
+        _tell(reports, bad, took, again)
     if bad:
         raise typer.Exit(int(bad[0].ending))
 
@@ -119,9 +120,18 @@ def _print_scenario(protocol: str, seed: int, kinds: tuple[str, ...], bug: Bug |
         fields = msgspec.structs.asdict(fault)
         at, until = fields.pop("at"), fields.pop("until", None)
         when = spelled(at) + (f" to {spelled(until)}" if until is not None else "")
-        rest = " ".join(f"{name}={value}" for name, value in fields.items() if value)
+        rest = " ".join(_field(name, value) for name, value in fields.items() if value)
         print(f"  {when:>22}  {fault.__struct_config__.tag} {rest}")
     sys.stdout.flush()
+
+
+def _field(name: str, value: object) -> str:
+    """One field of a fault; its durations as a person reads them."""
+    if name in ("extra", "by", "period") and isinstance(value, int):
+        return f"{name}={spelled(value)}"
+    if isinstance(value, tuple):
+        return f"{name}={','.join(map(str, value))}"
+    return name.replace("_", "-") if value is True else f"{name}={value}"
 
 
 def _summary(
@@ -156,17 +166,18 @@ def _joined(reports: list[Report]) -> str:
     return blake2b("".join(one.digest for one in reports).encode(), digest_size=8).hexdigest()
 
 
-def _tell(reports: list[Report], bad: list[Report], took: float) -> None:
+def _tell(reports: list[Report], bad: list[Report], took: float, again: str) -> None:
     for report in bad[:SHOWN]:
         print(f"\nseed {report.seed}: {report.ending.name.lower().replace('_', ' ')}: ", end="")
         print(report.sentence)
         print(f"the story of {report.subject}:")
         print("\n".join(report.story))
-        print(f"again: snowmelt sim --protocol {report.protocol} --seed {report.seed}")
+        print(f"again: snowmelt sim --protocol {report.protocol} --seed {report.seed} {again}")
     steps = sum(report.steps for report in reports)
     longest = max((one.settled_after or 0 for one in reports), default=0)
     digest = reports[0].digest if len(reports) == 1 else _joined(reports)
+    lives = "1 life" if len(reports) == 1 else f"{len(reports)} lives"
     print(
-        f"{len(reports)} lives, {len(bad)} ended badly; {steps} events in {took:.1f} s; "
+        f"{lives}, {len(bad)} ended badly; {steps} events in {took:.1f} s; "
         f"longest to come to rest {spelled(longest)}; digest {digest}"
     )

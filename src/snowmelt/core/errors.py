@@ -43,6 +43,10 @@ class BadOption(CallerError, ValueError):
         self.allowed = allowed
 
 
+class BadHistory(CallerError, ValueError):
+    """A line of a recorded history is no operation; the message names the line."""
+
+
 class TooLarge(CallerError, ValueError):
     """A message is above the limit of the link it should travel on."""
 

@@ -141,6 +141,8 @@ class IntervalSet:
         >>> IntervalSet([Interval(0, 3), Interval(5, 8)]).common(Interval(2, 6))
         [Interval(start=2, stop=3), Interval(start=5, stop=6)]
         """
+        if interval.size == 0:
+            return []
         first = bisect_right(self._stops, interval.start)
         last = bisect_left(self._starts, interval.stop)
         return [

@@ -32,7 +32,7 @@ from snowmelt.wire.greeting import Goodbye, Role, as_error, goodbye, heard
 MESSAGE: Final = int(Kind.MESSAGE)
 # A turn takes so many frames of one connection; then its answers leave, while the other side has
 # work again, and other connections have their turn.
-TURN_FRAMES: Final = 16
+TURN_FRAMES: Final = 32
 CALL_COST: Final = 128  # what a call costs besides its bytes
 
 
@@ -126,7 +126,8 @@ class Connection(asyncio.Protocol):
                     return
                 if at == TURN_FRAMES:
                     self._rest = frames[at:]
-                    asyncio.get_running_loop().call_soon(self._work)
+                    self._set_reading()  # or a flood of small frames would heap up here
+                    asyncio.get_running_loop().call_soon(self._go_on)
                     return
                 self._frames_in += 1
                 if kind is Kind.MESSAGE and self.stage is Stage.OPEN:
@@ -141,6 +142,11 @@ class Connection(asyncio.Protocol):
             self._reading = False
             if self._out:
                 self._flush()
+
+    def _go_on(self) -> None:
+        self._work()
+        if not self._rest:
+            self._set_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
         """The stream is gone."""
@@ -290,7 +296,8 @@ class Connection(asyncio.Protocol):
     def _set_reading(self) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        if self._blocked or self._in_flight_bytes > self._limits.in_flight_bytes:
+        above = self._in_flight_bytes > self._limits.in_flight_bytes
+        if self._blocked or self._rest or above:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()

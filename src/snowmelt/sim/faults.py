@@ -66,6 +66,7 @@ class Crash(msgspec.Struct, frozen=True, tag="crash"):
     at: Instant
     until: Instant
     node: NodeId
+    mid_write: bool = False  # not before it next asks its disk for something
 
 
 class LostWrites(msgspec.Struct, frozen=True, tag="lost-writes"):
@@ -74,6 +75,7 @@ class LostWrites(msgspec.Struct, frozen=True, tag="lost-writes"):
     at: Instant
     until: Instant
     node: NodeId
+    mid_write: bool = False  # not before it next asks its disk for something
 
 
 class TornRecord(msgspec.Struct, frozen=True, tag="torn-record"):
@@ -82,6 +84,7 @@ class TornRecord(msgspec.Struct, frozen=True, tag="torn-record"):
     at: Instant
     until: Instant
     node: NodeId
+    mid_write: bool = False  # not before it next asks its disk for something
 
 
 class Pause(msgspec.Struct, frozen=True, tag="pause"):
@@ -177,15 +180,15 @@ def _partition(chance: Random, at: Instant, until: Instant, nodes: Sequence[Node
 
 
 def _crash(chance: Random, at: Instant, until: Instant, nodes: Sequence[NodeId]) -> Fault:
-    return Crash(at, until, chance.choice(nodes))
+    return Crash(at, until, chance.choice(nodes), chance.random() < 0.5)
 
 
 def _lost_writes(chance: Random, at: Instant, until: Instant, nodes: Sequence[NodeId]) -> Fault:
-    return LostWrites(at, until, chance.choice(nodes))
+    return LostWrites(at, until, chance.choice(nodes), chance.random() < 0.5)
 
 
 def _torn_record(chance: Random, at: Instant, until: Instant, nodes: Sequence[NodeId]) -> Fault:
-    return TornRecord(at, until, chance.choice(nodes))
+    return TornRecord(at, until, chance.choice(nodes), chance.random() < 0.5)
 
 
 def _pause(chance: Random, at: Instant, until: Instant, nodes: Sequence[NodeId]) -> Fault:

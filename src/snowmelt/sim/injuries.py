@@ -39,6 +39,8 @@ def begin(world: World, fault: Fault) -> None:
     match fault:
         case Loss() | Duplication() | Reordering() | Delay() | Partition():
             world.network.begin(fault)
+        case Crash(mid_write=True) | LostWrites(mid_write=True) | TornRecord(mid_write=True):
+            world.slots[fault.node].doom = _ENDINGS[type(fault)]
         case Crash(node=node) | LostWrites(node=node) | TornRecord(node=node):
             world.stop(node, _ENDINGS[type(fault)])
         case Pause(until=until, node=node):
@@ -64,6 +66,7 @@ def end(world: World, fault: Fault) -> None:
         case Loss() | Duplication() | Reordering() | Delay() | Partition():
             world.network.end(fault)
         case Crash(node=node) | LostWrites(node=node) | TornRecord(node=node):
+            world.slots[node].doom = None
             if world.slots[node].wanted:
                 world.start(node)
         case SlowNode(node=node):
@@ -80,6 +83,7 @@ def heal(world: World) -> None:
     for node, slot in world.slots.items():
         slot.paused_until = min(slot.paused_until, world.now)
         slot.slowness = Duration(0)
+        slot.doom = None
         slot.disk.full = False
         if slot.wanted:
             world.start(node)

@@ -71,6 +71,7 @@ class Slot:
         "build",
         "clock",
         "disk",
+        "doom",
         "flushing",
         "halted",
         "life",
@@ -90,6 +91,7 @@ class Slot:
         self.wanted = True  # whether its supervisor starts it again
         self.halted = ""
         self.flushing = False
+        self.doom: Ending | None = None  # how it ends as soon as it asks its disk for something
         self.paused_until = START
         self.slowness = Duration(0)
         self.timers: dict[Enum, tuple[Instant, int]] = {}
@@ -311,6 +313,9 @@ class World:
             self.at(later(self.now, wait), self._deliver, name, slot.life, failed)
             return
         slot.disk.ask(persist)
+        if slot.doom is not None:  # after this step's other effects: what it told too soon is told
+            self.at(self.now, self.stop, name, slot.doom)
+            slot.doom = None
         if not slot.flushing:
             slot.flushing = True
             self.at(later(self.now, self._disk_wait(slot)), self._flush, name, slot, slot.life)

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from snowmelt.core.errors import BadOption
@@ -13,6 +14,8 @@ from snowmelt.runtime import logs, server
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.limits import Limits
 
+DEFAULTS = msgspec.structs.asdict(Limits())
+LIMITS_HELP = ", ".join(f"{name}={value}" for name, value in DEFAULTS.items())
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -41,6 +44,26 @@ def checked_heartbeat(given: float) -> float:
     return given
 
 
+def read_limits(words: list[str]) -> Limits:
+    """The limits with some of them changed.
+
+    >>> read_limits(["connections=100", "drain_seconds=2"]).connections
+    100
+    """
+    changes: dict[str, int | float] = {}
+    for word in words:
+        name, _, value = word.partition("=")
+        default = DEFAULTS.get(name)
+        if default is None:
+            raise BadOption("--limit", word, "NAME=VALUE, where NAME is " + ", ".join(DEFAULTS))
+        try:
+            changes[name] = type(default)(value)
+        except ValueError:
+            kind = "a whole number" if isinstance(default, int) else "a number of seconds"
+            raise BadOption(f"--limit {name}", value, kind) from None
+    return msgspec.structs.replace(Limits(), **changes)
+
+
 def node(
     id: Annotated[str, typer.Option(help="This node's name in the cluster.")],  # noqa: A002
     data: Annotated[Path, typer.Option(help="Folder of this node's disk; made when missing.")],
@@ -61,7 +84,9 @@ def node(
     tls_key: Annotated[Path | None, typer.Option(help="The key of the certificate.")] = None,
     heartbeat: Annotated[float, typer.Option(help="Seconds between heartbeats.")] = 3.0,
     misses: Annotated[int, typer.Option(help="After so many missed heartbeats a node is out.")] = 3,
-    connections: Annotated[int, typer.Option(help="The most connections taken.")] = 20_000,
+    limit: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE; again for more. " + LIMITS_HELP)
+    ] = None,
     log: Annotated[str, typer.Option(help="Log level: debug, info, warning, error.")] = "info",
 ) -> None:
     """Run one node until SIGTERM or Ctrl-C; it then leaves the cluster in order.
@@ -86,6 +111,6 @@ def node(
             key=tls_key,
         ),
         settings=Settings(interval=seconds(heartbeat), misses=misses, grace=seconds(heartbeat / 3)),
-        limits=Limits(connections=connections),
+        limits=read_limits(limit or []),
     )
     server.run(config)

@@ -79,6 +79,10 @@ class Connection(asyncio.Protocol):
         self.error: SnowmeltError | None = None  # why it ended, when that was said
         self._owner = owner
         self._limits = owner.limits
+        # Read for every message, and so kept at hand.
+        self._frame_max = owner.limits.frame_bytes
+        self._in_flight_max = owner.limits.in_flight_bytes
+        self._unsent_max = owner.limits.unsent_bytes
         self._decode = codec.decode
         self._deliver = owner.deliver
         self._reader = FrameReader(GREETING_BYTES_MAX)
@@ -100,7 +104,7 @@ class Connection(asyncio.Protocol):
         """The stream is there."""
         # uvloop's transports have the methods of asyncio's, not its classes.
         self._transport = transport = cast("asyncio.Transport", transport)
-        transport.set_write_buffer_limits(high=self._limits.unsent_bytes)
+        transport.set_write_buffer_limits(high=self._unsent_max)
         self._after(self._limits.greeting_seconds, HandshakeError("no greeting came in time"))
         self._owner.connected(self)
 
@@ -185,7 +189,7 @@ class Connection(asyncio.Protocol):
         if self.stage is not Stage.OPEN:
             return
         if type(message) is Answer:
-            was_above = self._in_flight_bytes > self._limits.in_flight_bytes
+            was_above = self._in_flight_bytes > self._in_flight_max
             self._in_flight_bytes -= self._in_flight.pop(message.number, 0)
             if was_above:
                 self._set_reading()
@@ -193,13 +197,13 @@ class Connection(asyncio.Protocol):
         begin = len(out)
         encode_into(message, out, begin + HEADER_BYTES)
         size = len(out) - begin - HEADER_BYTES
-        if size > self._limits.frame_bytes:
+        if size > self._frame_max:
             del out[begin:]
             self._unsendable(message, size)
             return
         HEADER.pack_into(out, begin, MAGIC, VERSION, MESSAGE, 0, size)
         self._frames_out += 1
-        if len(out) > self._limits.unsent_bytes:
+        if len(out) > self._unsent_max:
             self._flush()
         elif not self._reading and not self._flush_due:
             self._flush_soon()
@@ -266,7 +270,7 @@ class Connection(asyncio.Protocol):
             # Asked again under the same number it costs once.
             self._in_flight_bytes += cost - self._in_flight.get(message.number, 0)
             self._in_flight[message.number] = cost
-            if self._in_flight_bytes > self._limits.in_flight_bytes:
+            if self._in_flight_bytes > self._in_flight_max:
                 self._set_reading()
         elif self.role is Role.NODE:
             self._owner.spoke(self)
@@ -277,7 +281,10 @@ class Connection(asyncio.Protocol):
     def _take_other(self, kind: Kind, payload: bytes) -> None:
         if kind is Kind.GOODBYE:
             word = heard(payload, Goodbye)
-            self._part(as_error(word.error, word.text))
+            self.error = as_error(word.error, word.text)
+            assert self._transport is not None
+            self._transport.close()  # there is nobody left to answer
+            self._close(f"goodbye: {type(self.error).__name__}")
             return
         if self.stage is Stage.OPENING:
             self._owner.greeted(self, kind, payload)
@@ -286,17 +293,10 @@ class Connection(asyncio.Protocol):
         else:
             raise FrameError(f"{kind.name} does not stand in an open connection")
 
-    def _part(self, error: SnowmeltError) -> None:
-        """The other side has said goodbye; there is nobody left to answer."""
-        self.error = error
-        assert self._transport is not None
-        self._transport.close()
-        self._close(f"goodbye: {type(error).__name__}")
-
     def _set_reading(self) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        above = self._in_flight_bytes > self._limits.in_flight_bytes
+        above = self._in_flight_bytes > self._in_flight_max
         if self._blocked or self._rest or above:
             self._transport.pause_reading()
         else:
@@ -306,7 +306,7 @@ class Connection(asyncio.Protocol):
 
     def _unsendable(self, message: Any, size: int) -> None:
         """A call or an answer above the limit is declined; the connection lives on."""
-        limit = self._limits.frame_bytes
+        limit = self._frame_max
         error = TooLarge(f"a message of {size} bytes; the limit of a frame is {limit}")
         if type(message) is Call:
             refusal = Declined("TooLarge", str(error))

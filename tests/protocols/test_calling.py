@@ -1,0 +1,186 @@
+"""The client machine, by comparing what it returns; its rules stand in protocols/calling.py."""
+
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snowmelt.core.instant import Instant, later, milliseconds, seconds
+from snowmelt.core.names import Address, NodeId, OperationId, contact
+from snowmelt.core.node import Expired, Received, Reply, Requested, Send, SetTimer
+from snowmelt.core.outcome import Failed, Succeeded, Unknown
+from snowmelt.protocols.calling import (
+    FIRST_WAIT,
+    LONGEST_WAIT,
+    STEPS_MAX,
+    Answer,
+    Ask,
+    Call,
+    Caller,
+    CallTimer,
+    Declined,
+    Elsewhere,
+)
+
+TARGETS = [NodeId("n1"), NodeId("n2"), NodeId("n3")]
+START = Instant(0)
+PATIENCE = seconds(60)
+THERE = Elsewhere(NodeId("n9"), Address("n9", 4410))
+
+
+def operation(number=1):
+    return OperationId(NodeId("c1"), number)
+
+
+def asked(caller, number=1, patience=PATIENCE, now=START):
+    return caller.handle(Requested(operation(number), Ask("body", patience)), now)
+
+
+def answer(caller, body, number=1, now=START, source="n1"):
+    return caller.handle(Received(NodeId(source), Answer(number, body)), now)
+
+
+def fire(caller, effects):
+    """Lets the last timer set expire; returns what came of it, and when."""
+    at = next(effect.at for effect in reversed(effects) if isinstance(effect, SetTimer))
+    return caller.handle(Expired(CallTimer.NEXT), at), at
+
+
+def test_a_call_goes_to_the_first_target_and_is_asked_again_after_half_a_second():
+    effects = asked(Caller(TARGETS, Random(0)))
+    assert effects == [
+        Send(NodeId("n1"), Call(1, "body")),
+        SetTimer(CallTimer.NEXT, later(START, FIRST_WAIT)),
+    ]
+
+
+def test_an_answer_is_a_success_and_a_second_answer_is_nothing():
+    caller = Caller(TARGETS, Random(0))
+    asked(caller)
+    assert answer(caller, "yes") == [Reply(operation(), Succeeded("yes"))]
+    assert answer(caller, "yes") == []
+    assert answer(caller, Declined("StateError", "no")) == []
+    assert answer(caller, THERE) == []
+    assert caller.unanswered == 0
+
+
+def test_an_answer_nobody_waits_for_is_nothing():
+    caller = Caller(TARGETS, Random(0))
+    assert answer(caller, "yes") == []
+    asked(caller)
+    assert answer(caller, "yes", number=2) == []
+
+
+def test_silence_is_asked_again_with_waits_that_double_at_the_next_target_in_turn():
+    caller = Caller(TARGETS, Random(7))
+    effects, before = asked(caller), FIRST_WAIT
+    at, targets = FIRST_WAIT, [effects[0].target]
+    for _ in range(7):
+        effects, now = fire(caller, effects)
+        assert now == at
+        (send, timer) = effects
+        targets.append(send.target)
+        assert send.message == Call(1, "body")
+        wait = min(2 * before, LONGEST_WAIT)
+        assert wait <= timer.at - now < wait + wait // 4
+        before, at = wait, timer.at
+    assert targets == [TARGETS[turn % 3] for turn in range(8)]
+
+
+def test_when_patience_ends_the_outcome_is_unknown_and_nothing_more_is_sent():
+    caller = Caller(TARGETS, Random(0))
+    effects, replies, now = asked(caller, patience=seconds(3)), [], START
+    while not replies:
+        effects, now = fire(caller, effects)
+        replies = [effect for effect in effects if isinstance(effect, Reply)]
+    assert now == seconds(3)
+    assert effects == [Reply(operation(), Unknown("no answer to call 1 in the time given"))]
+    assert caller.handle(Expired(CallTimer.NEXT), later(now, seconds(9))) == []
+
+
+def test_declined_is_a_definite_failure_at_once():
+    caller = Caller(TARGETS, Random(0))
+    asked(caller)
+    assert answer(caller, Declined("DiskFull", "no room")) == [
+        Reply(operation(), Failed("DiskFull: no room"))
+    ]
+
+
+def test_elsewhere_is_followed_at_once_and_at_most_eight_times_between_two_retries():
+    caller = Caller(TARGETS, Random(0))
+    effects = asked(caller)
+    for _ in range(STEPS_MAX):
+        effects = answer(caller, THERE, now=Instant(5))
+        assert effects[0] == Send(contact(THERE.address), Call(1, "body"))
+    assert STEPS_MAX == 8
+    assert answer(caller, THERE, now=Instant(5)) == []
+    effects, now = fire(caller, effects)
+    assert effects[0] == Send(NodeId("n2"), Call(1, "body"))  # the retry goes on in turn
+    assert answer(caller, THERE, now=now)[0] == Send(contact(THERE.address), Call(1, "body"))
+
+
+def test_who_answered_is_asked_first_the_next_time():
+    caller = Caller(TARGETS, Random(0))
+    asked(caller)
+    answer(caller, "yes", source="n3")
+    assert asked(caller, number=2)[0].target == "n3"
+
+
+def test_asking_again_under_the_same_id_renews_the_patience_and_sends_nothing_twice():
+    caller = Caller(TARGETS, Random(0))
+    asked(caller, patience=seconds(1))
+    again = asked(caller, patience=seconds(10), now=Instant(milliseconds(400)))
+    assert [type(effect) for effect in again] == [SetTimer]
+    effects, _ = fire(caller, again)
+    effects, now = fire(caller, effects)
+    assert now > seconds(1)
+    assert not any(isinstance(effect, Reply) for effect in effects)
+
+
+def test_a_timer_that_fires_late_finds_the_machine_in_order():
+    caller = Caller(TARGETS, Random(0))
+    asked(caller)
+    asked(caller, now=Instant(seconds(2)))  # its timer was due long ago
+    caller.check()
+    answer(caller, THERE, now=Instant(seconds(3)))
+    caller.check()
+
+
+EVENTS = st.one_of(
+    st.tuples(st.just("ask"), st.integers(1, 4), st.integers(0, 4_000)),
+    st.tuples(st.just("answer"), st.integers(1, 5), st.sampled_from(["yes", "no", "there"])),
+    st.tuples(st.just("expire"), st.just(0), st.just(0)),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(EVENTS, st.integers(0, 2_000)), max_size=40))
+def test_whatever_comes_in_whatever_order_each_request_is_answered_exactly_once(steps):
+    caller = Caller(TARGETS, Random(0))
+    bodies = {"yes": "yes", "no": Declined("StateError", "no"), "there": THERE}
+    now, owed, timer = START, {}, None  # owed: number -> how many replies are still to come
+
+    def take(effects):
+        nonlocal timer
+        caller.check()
+        for effect in effects:
+            if isinstance(effect, Reply):
+                owed[effect.operation.number] -= 1
+                assert owed[effect.operation.number] == 0
+            elif isinstance(effect, SetTimer):
+                timer = effect.at
+
+    for (kind, number, extra), wait in steps:
+        now = later(now, milliseconds(wait))
+        if kind == "ask":
+            owed[number] = 1  # asked again while it waits: still one reply
+            take(asked(caller, number, milliseconds(extra), now))
+        elif kind == "answer":
+            take(answer(caller, bodies[extra], number, now))
+        else:
+            take(caller.handle(Expired(CallTimer.NEXT), now))
+    for _ in range(30):
+        if caller.unanswered:
+            now = max(now, timer)
+            take(caller.handle(Expired(CallTimer.NEXT), now))
+    assert set(owed.values()) <= {0}

@@ -1,0 +1,216 @@
+"""TLS and tokens: mutual between nodes, checked by name, and off only on loopback."""
+
+import asyncio
+import ssl
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+import trustme
+from network import QUICK, Stranger, serving, until
+
+import snowmelt.aio
+from snowmelt.core.errors import AccessDenied, BadOption, SnowmeltError
+from snowmelt.core.names import Address, NodeId
+from snowmelt.runtime.credentials import Credentials
+from snowmelt.runtime.limits import Limits
+from snowmelt.runtime.server import NodeConfig, Server
+from snowmelt.wire.framing import Kind
+from snowmelt.wire.greeting import Hello, Role, said
+
+TOKEN = "the token"
+
+
+class Papers:
+    """Makes the files a process shows and trusts."""
+
+    def __init__(self, folder: Path, name: str = "authority") -> None:
+        self._folder = folder
+        self._authority = trustme.CA()
+        self.authority = folder / f"{name}.pem"
+        self._authority.cert_pem.write_to_path(self.authority)
+
+    def of(self, name: str, token: str = TOKEN) -> Credentials:
+        issued = self._authority.issue_cert(name)
+        certificate, key = self._folder / f"{name}.crt", self._folder / f"{name}.key"
+        for at, blob in enumerate(issued.cert_chain_pems):
+            blob.write_to_path(certificate, append=at > 0)
+        issued.private_key_pem.write_to_path(key)
+        return Credentials(token=token, authority=self.authority, certificate=certificate, key=key)
+
+
+@pytest.fixture
+def papers(tmp_path: Path) -> Iterator[Papers]:
+    return Papers(tmp_path)
+
+
+def url(address: Address, papers: Papers) -> str:
+    return f"snowmelt://{address}?authority={papers.authority}"
+
+
+async def refused(
+    folder: Path, name: str, join: Address, credentials: Credentials
+) -> SnowmeltError:
+    server = Server(
+        NodeConfig(
+            id=NodeId(name),
+            listen=Address("127.0.0.1", 0),
+            data=folder / f"{name} refused",
+            join=(join,),
+            credentials=credentials,
+            settings=QUICK,
+        )
+    )
+    asyncio.get_running_loop().call_later(20, server.kill)
+    with pytest.raises(SnowmeltError) as raised:
+        await server.serve()
+    return raised.value
+
+
+async def test_three_nodes_meet_over_mutual_tls_and_serve_a_client_with_the_authority(
+    tmp_path: Path, papers: Papers
+) -> None:
+    async with AsyncExitStack() as stack:
+        first = await stack.enter_async_context(serving(tmp_path, credentials=papers.of("n1")))
+        nodes = [first]
+        for name in ("n2", "n3"):
+            more = serving(tmp_path, name, credentials=papers.of(name), join=(first.address,))
+            nodes.append(await stack.enter_async_context(more))
+        for node in nodes:
+            await until(lambda node=node: node.server.view and len(node.server.view.members) == 3)
+        for node in nodes:
+            async with snowmelt.aio.connect(url(node.address, papers), token=TOKEN) as cluster:
+                assert await cluster.ping(bytes(3_000_000)) == bytes(3_000_000)
+                assert (await cluster.status()).node == node.server.config.id
+
+
+async def test_a_certificate_of_another_id_is_refused_on_both_sides(
+    tmp_path: Path, papers: Papers
+) -> None:
+    async with serving(tmp_path, credentials=papers.of("n1")) as node:
+        error = await refused(tmp_path, "n2", node.address, papers.of("n3"))
+        assert isinstance(error, AccessDenied)
+        assert str(error) == "the certificate is good for n3, not for n2"
+        assert node.closed["AccessDenied"] == 1
+    async with serving(tmp_path, "n4", credentials=papers.of("n5")) as impostor:
+        error = await refused(tmp_path, "n2", impostor.address, papers.of("n2"))
+        assert str(error) == "the certificate is good for n5, not for n4"
+        async with snowmelt.aio.connect(url(impostor.address, papers), token=TOKEN) as cluster:
+            with pytest.raises(AccessDenied, match="good for n5, not for n4"):
+                await cluster.ping(timeout=1)
+
+
+async def test_a_node_without_a_certificate_is_refused_and_a_client_is_not(
+    tmp_path: Path, papers: Papers
+) -> None:
+    context = ssl.create_default_context(cafile=papers.authority)
+    context.check_hostname = False
+    async with serving(tmp_path, credentials=papers.of("n1")) as node:
+        async with await Stranger.dial(node.address, context) as stranger:
+            stranger.send(said(Kind.HELLO, Hello("snowmelt", "n2", Role.NODE, TOKEN)))
+            word = await stranger.goodbye()
+            assert word.error == "AccessDenied"
+            assert "the certificate is good for nobody, not for n2" in word.text
+        async with await Stranger.dial(node.address, context) as stranger:
+            await (await stranger.greet(token=TOKEN)).is_served()
+
+
+async def test_a_certificate_of_another_authority_is_refused(
+    tmp_path: Path, papers: Papers
+) -> None:
+    strangers = Papers(tmp_path, "strangers")
+    async with serving(tmp_path, credentials=papers.of("n1")) as node:
+        async with snowmelt.aio.connect(url(node.address, strangers), token=TOKEN) as cluster:
+            with pytest.raises(snowmelt.Unreachable, match="certificate"):
+                await cluster.ping(timeout=1)
+            assert cluster._client._transport._dialled == {}  # and nothing is kept of the dials
+        async with snowmelt.aio.connect(url(node.address, papers), token=TOKEN) as cluster:
+            await cluster.ping()
+
+
+async def test_a_client_in_plain_text_gets_nowhere_and_others_are_served(
+    tmp_path: Path, papers: Papers
+) -> None:
+    limits = Limits(greeting_seconds=0.5)
+    async with serving(tmp_path, credentials=papers.of("n1"), limits=limits) as node:
+        async with await Stranger.dial(node.address) as plain:
+            plain.send(said(Kind.HELLO, Hello("snowmelt", "c-1", Role.CLIENT, TOKEN)))
+            with pytest.raises((EOFError, OSError, SnowmeltError)):
+                await plain.frame()
+        async with await Stranger.dial(node.address) as silent:  # never begins the handshake
+            with pytest.raises((EOFError, OSError)):
+                await silent.frame()
+        async with snowmelt.aio.connect(f"snowmelt://{node.address}", token=TOKEN) as cluster:
+            with pytest.raises(snowmelt.SnowmeltError):
+                await cluster.ping(timeout=0.5)
+        async with snowmelt.aio.connect(url(node.address, papers), token=TOKEN) as cluster:
+            await cluster.ping()
+        assert node.server.statistics().connections_total == 1
+
+
+async def test_tls_does_not_replace_the_token(tmp_path: Path, papers: Papers) -> None:
+    async with serving(tmp_path, credentials=papers.of("n1")) as node:
+        error = await refused(tmp_path, "n2", node.address, papers.of("n2", token="guess"))
+        assert str(error) == "the token is missing or wrong"
+        async with snowmelt.aio.connect(url(node.address, papers), token="guess") as cluster:
+            with pytest.raises(AccessDenied, match="token is missing or wrong"):
+                await cluster.ping(timeout=1)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "example.org"])
+async def test_listening_in_the_open_without_protection_names_what_is_missing(
+    tmp_path: Path, papers: Papers, host: str
+) -> None:
+    full = papers.of("n1")
+    for given, missing in (
+        (Credentials(), "--tls-authority, --tls-certificate, --tls-key, --token-file"),
+        (Credentials(token=TOKEN), "--tls-authority, --tls-certificate, --tls-key"),
+        (papers.of("n1", token=""), "--token-file"),
+    ):
+        with pytest.raises(BadOption, match=f"^--listen is .*{missing}$"):
+            given.check_listen(Address(host, 4410))
+    full.check_listen(Address(host, 4410))
+    config = NodeConfig(id=NodeId("n1"), listen=Address(host, 0), data=tmp_path / "n1")
+    with pytest.raises(BadOption, match="--listen"):
+        await Server(config).start()
+    assert not (tmp_path / "n1").exists()
+
+
+@pytest.mark.parametrize("left_out", ["authority", "certificate", "key"])
+async def test_half_of_tls_is_refused_on_loopback_too(
+    tmp_path: Path, papers: Papers, left_out: str
+) -> None:
+    files = {name: getattr(papers.of("n1"), name) for name in ("authority", "certificate", "key")}
+    del files[left_out]
+    config = NodeConfig(
+        id=NodeId("n1"),
+        listen=Address("127.0.0.1", 0),
+        data=tmp_path / "n1",
+        credentials=Credentials(**files),
+    )
+    with pytest.raises(BadOption, match=f"--tls-{left_out} is None"):
+        await Server(config).start()
+
+
+async def test_files_of_tls_that_do_not_read_are_named(tmp_path: Path, papers: Papers) -> None:
+    good, other = papers.of("n1"), papers.of("n2")
+    nothing = tmp_path / "nothing.pem"
+    garbage = tmp_path / "garbage.pem"
+    garbage.write_bytes(b"garbage")
+    for at, bad in enumerate(
+        (
+            Credentials(authority=nothing, certificate=good.certificate, key=good.key),
+            Credentials(authority=garbage, certificate=good.certificate, key=good.key),
+            Credentials(authority=good.authority, certificate=garbage, key=good.key),
+            Credentials(authority=good.authority, certificate=good.certificate, key=other.key),
+        )
+    ):
+        config = NodeConfig(
+            id=NodeId("n1"),
+            listen=Address("127.0.0.1", 0),
+            data=tmp_path / f"n1-{at}",
+            credentials=bad,
+        )
+        with pytest.raises(BadOption, match="TLS files is"):
+            await Server(config).start()

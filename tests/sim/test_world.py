@@ -1,0 +1,368 @@
+"""The world carries out effects as core/node.py promises; a puppet node writes down what comes."""
+
+from enum import Enum
+from random import Random
+
+import pytest
+
+from snowmelt.core.instant import Duration, Instant, milliseconds, seconds
+from snowmelt.core.names import Address, NodeId, OperationId, contact
+from snowmelt.core.node import (
+    Announce,
+    CancelTimer,
+    Expired,
+    Halt,
+    Load,
+    Loaded,
+    Note,
+    Persist,
+    Persisted,
+    PersistFailed,
+    Received,
+    Reply,
+    Requested,
+    Send,
+    SetTimer,
+    Started,
+)
+from snowmelt.core.outcome import Failed
+from snowmelt.core.record import Record, Write
+from snowmelt.sim.disk import Ending
+from snowmelt.sim.faults import LostWrites
+from snowmelt.sim.injuries import schedule
+from snowmelt.sim.network import LinkStyle
+from snowmelt.sim.world import SUPERVISOR_WAIT, Broken, MachineCrashed, Observer, World
+
+N1, N2 = NodeId("n1"), NodeId("n2")
+OPERATION = OperationId(N1, 1)
+END = seconds(60)
+
+
+class Timer(Enum):
+    TICK = "tick"
+    TOCK = "tock"
+
+
+class Puppet:
+    """Does what its book says for an event, and writes the event down with its time."""
+
+    def __init__(self, book, diary, chance):
+        self.book, self.diary, self.dice = book, diary, chance.random()
+
+    def handle(self, event, now):
+        self.diary.append((now, event))
+        word = event.message if isinstance(event, Received | Requested) else type(event).__name__
+        effects = self.book.get(word, [])
+        return effects() if callable(effects) else list(effects)
+
+    def check(self):
+        assert self.diary[-1][1] != Received(N2, "break"), "it broke"
+
+
+class Stage:
+    """A world with puppets, and the diary of each."""
+
+    def __init__(self, seed=1, **books):
+        self.seen = Seen()
+        style = LinkStyle(delay_min=milliseconds(1), delay_mean=Duration(1))
+        self.world = World(seed, style, self.seen, keep=True)
+        self.diaries = {}
+        for name in books or {"n1": {}, "n2": {}}:
+            self.add(NodeId(name), books.get(name, {}))
+
+    def add(self, name, book):
+        diary = self.diaries[name] = []
+        address = Address(name, 1)
+        self.world.add(name, lambda chance: Puppet(book, diary, chance), address)
+        self.world.start(name)
+
+    def events(self, name=N1):
+        return [event for _, event in self.diaries[name]]
+
+    def times(self, name, kind):
+        return [now for now, event in self.diaries[name] if isinstance(event, kind)]
+
+    def say(self, word, at=None, node=N1):
+        self.world.request(node, OPERATION, word, at)
+
+    def run(self, until=END):
+        self.world.run(Instant(until))
+
+
+class Seen(Observer):
+    def __init__(self):
+        self.all = []
+
+    def announced(self, at, node, effect):
+        self.all.append((at, node, effect))
+
+    def replied(self, at, node, effect):
+        self.all.append((at, node, effect))
+
+    def started(self, at, node):
+        self.all.append((at, node, "started"))
+
+    def ended(self, at, node):
+        self.all.append((at, node, "ended"))
+
+    def damaged(self, at, node, key):
+        self.all.append((at, node, key))
+
+
+def at(count):
+    return Instant(milliseconds(count))
+
+
+def test_a_message_arrives_under_a_nodes_name_or_its_address():
+    stage = Stage(n1={"go": [Send(N2, "a"), Send(contact(Address("n2", 1)), "b")]}, n2={})
+    stage.say("go")
+    stage.run()
+    assert stage.events(N2) == [Started(), Received(N1, "a"), Received(N1, "b")]
+
+
+def test_a_message_to_nobody_is_gone_without_a_word():
+    nowhere = contact(Address("n9", 1))
+    stage = Stage(n1={"go": [Send(NodeId("n9"), "a"), Send(nowhere, "b")]})
+    stage.say("go")
+    stage.run()
+    assert stage.events() == [Started(), Requested(OPERATION, "go")]
+
+
+def test_a_timer_fires_once_and_at_its_instant():
+    stage = Stage(n1={"go": [SetTimer(Timer.TICK, at(50))]})
+    stage.say("go")
+    stage.run()
+    assert stage.times(N1, Expired) == [at(50)]
+
+
+def test_a_timer_that_is_set_again_replaces_the_first_and_one_that_is_taken_back_is_silent():
+    stage = Stage(
+        n1={
+            "go": [SetTimer(Timer.TICK, at(50)), SetTimer(Timer.TOCK, at(60))],
+            "later": [SetTimer(Timer.TICK, at(90)), CancelTimer(Timer.TOCK)],
+        }
+    )
+    stage.say("go")
+    stage.say("later", at(40))
+    stage.run()
+    assert stage.diaries[N1][3:] == [(at(90), Expired(Timer.TICK))]
+
+
+def test_a_timer_in_the_past_fires_at_once():
+    stage = Stage(n1={"go": [SetTimer(Timer.TICK, at(5))]})
+    stage.say("go", at(40))
+    stage.run()
+    assert stage.times(N1, Expired) == [at(40)]
+
+
+@pytest.mark.parametrize("ppm", [-40_000, 40_000])
+def test_timers_follow_a_clock_that_is_turned(ppm):
+    stage = Stage(n1={"go": [SetTimer(Timer.TICK, at(1_000))]})
+    stage.say("go")
+    stage.world.at(at(500), lambda: stage.world.turn_clock(N1, ppm=ppm))
+    stage.run()
+    (own,) = stage.times(N1, Expired)
+    assert at(1_000) <= own <= at(1_000) + 2
+    (step,) = [one for one in stage.world.trace.kept() if isinstance(one.event, Expired)]
+    assert (step.at > at(1_000)) == (ppm < 0)
+
+
+def test_a_clock_that_jumps_over_a_timer_fires_it_at_once():
+    stage = Stage(n1={"go": [SetTimer(Timer.TICK, at(1_000))]})
+    stage.say("go")
+    stage.world.at(at(500), lambda: stage.world.turn_clock(N1, by=Duration(at(700))))
+    stage.run()
+    assert stage.times(N1, Expired) == [at(1_200)]
+
+
+def test_what_is_persisted_comes_back_in_the_order_asked_and_is_there_after_a_crash():
+    steps = [Persist(ticket, (Write(b"k%d" % ticket, b"v"),)) for ticket in (1, 2, 3)]
+    stage = Stage(n1={"go": steps})
+    stage.say("go")
+    stage.run(seconds(1))
+    assert stage.events()[2:] == [Persisted(1), Persisted(2), Persisted(3)]
+    stage.world.stop(N1, Ending.POWER)
+    stage.world.start(N1)
+    assert stage.events()[-1] == Started(tuple(Record(b"k%d" % one, b"v") for one in (1, 2, 3)))
+
+
+def test_a_load_sees_what_was_asked_before_it():
+    stage = Stage(n1={"go": [Persist(1, (Write(b"~k", b"v"),)), Load(2, (b"~k",))]})
+    stage.say("go")
+    stage.run()
+    assert Loaded(2, (Record(b"~k", b"v"),)) in stage.events()
+
+
+def test_a_full_disk_keeps_nothing_and_says_so():
+    stage = Stage(n1={"go": [Persist(1, (Write(b"k", b"v"),))]})
+    stage.world.slots[N1].disk.full = True
+    stage.say("go")
+    stage.run(seconds(1))
+    assert stage.events()[-1] == PersistFailed(1, "no space left on the disk")
+    assert stage.world.slots[N1].disk.start() == Started()
+
+
+def test_a_paused_node_handles_late_and_in_order_what_came_meanwhile():
+    stage = Stage(n1={"go": [SetTimer(Timer.TICK, at(30))]}, n2={"go": [Send(N1, "a")]})
+    stage.say("go")
+    stage.world.at(at(10), lambda: setattr(stage.world.slots[N1], "paused_until", at(500)))
+    stage.say("go", at(20), node=N2)
+    stage.say("go", at(40), node=N2)
+    stage.run()
+    late = stage.diaries[N1][2:]
+    assert [now for now, _ in late] == [at(500)] * 3
+    assert [event for _, event in late] == [
+        Received(N2, "a"),
+        Expired(Timer.TICK),
+        Received(N2, "a"),
+    ]
+
+
+def test_a_crash_drops_what_was_for_the_earlier_life():
+    effects = [SetTimer(Timer.TICK, at(30)), Persist(1, (Write(b"k", b"v"),)), Load(2, (b"k",))]
+    stage = Stage(n1={"go": effects})
+    stage.say("go")
+    stage.run(0)
+    stage.world.stop(N1)
+    stage.world.start(N1)
+    stage.run()
+    assert [type(event) for event in stage.events()] == [Started, Requested, Started]
+
+
+@pytest.mark.parametrize("mid_write", [False, True])
+def test_a_crash_comes_at_its_moment_or_when_the_node_next_asks_its_disk(mid_write):
+    book = {"go": [Persist(1, (Write(b"k", b"v"),)), Send(N2, "told too soon")]}
+    stage = Stage(n1=book, n2={})
+    schedule(stage.world, (LostWrites(at(10), at(900), N1, mid_write),))
+    stage.say("go", at(20))
+    stage.run()
+    assert stage.events(N2)[1:] == [Received(N1, "told too soon")] * mid_write
+    assert stage.times(N1, Started) == [0, at(900)]
+    assert stage.events()[-1] == Started()
+
+
+def test_what_a_pause_held_back_is_lost_in_a_crash():
+    stage = Stage()
+    stage.world.slots[N1].paused_until = at(100)
+    stage.say("go", at(10))
+    stage.run(at(20))
+    stage.world.stop(N1)
+    stage.world.start(N1)
+    stage.run()
+    assert stage.events() == [Started(), Started()]
+
+
+def test_a_message_outlives_its_sender_and_finds_the_next_life_of_its_target():
+    stage = Stage(n1={}, n2={"go": [Send(N1, "a")]})
+    stage.say("go", node=N2)
+    stage.run(0)
+    stage.world.stop(N2)
+    stage.world.stop(N1)
+    stage.world.start(N1)
+    stage.run()
+    assert stage.events()[-1] == Received(N2, "a")
+
+
+def test_a_node_that_is_down_hears_nothing():
+    stage = Stage()
+    stage.world.stop(N1)
+    stage.world.stop(N1)
+    stage.say("go")
+    stage.run()
+    assert stage.events() == [Started()]
+
+
+def test_each_life_has_its_own_dice():
+    stage = Stage()
+    first = stage.world.slots[N1].node.dice
+    stage.world.stop(N1)
+    stage.world.start(N1)
+    assert stage.world.slots[N1].node.dice != first
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_node_that_halts_is_started_again_when_its_supervisor_wants_it(wanted):
+    stage = Stage(n1={"go": [Halt("enough")]})
+    stage.world.slots[N1].wanted = wanted
+    stage.say("go", at(10))
+    stage.run(at(11))
+    assert stage.world.slots[N1].halted == "enough"
+    stage.run()
+    assert stage.times(N1, Started) == [0, at(10) + SUPERVISOR_WAIT][: 1 + wanted]
+
+
+def test_the_observer_sees_what_a_node_tells():
+    stage = Stage(n1={"go": [Announce(Failed("f")), Reply(OPERATION, "r"), Note("n")]})
+    stage.say("go", at(3))
+    stage.run()
+    stage.world.stop(N1)
+    assert stage.seen.all == [
+        (0, N1, "started"),
+        (at(3), N1, Announce(Failed("f"))),
+        (at(3), N1, Reply(OPERATION, "r")),
+        (seconds(60), N1, "ended"),
+    ]
+
+
+def test_a_flipped_bit_is_told_to_the_observer():
+    stage = Stage(n1={"go": [Persist(1, (Write(b"k", b"v"),))]})
+    stage.world.flip(N1)
+    stage.say("go")
+    stage.run(seconds(1))
+    stage.world.flip(N1)
+    assert stage.seen.all[1:] == [(seconds(1), N1, b"k")]
+
+
+def test_an_invariant_that_breaks_names_its_node():
+    stage = Stage(n1={}, n2={"go": [Send(N1, "break")]})
+    stage.say("go", node=N2)
+    with pytest.raises(Broken, match="n1: it broke") as caught:
+        stage.run()
+    assert caught.value.subject == N1
+
+
+def test_a_machine_that_raises_is_a_crash_and_its_last_event_is_in_the_trace():
+    stage = Stage(n1={"go": lambda: 1 // 0})
+    stage.say("go")
+    with pytest.raises(MachineCrashed) as caught:
+        stage.run()
+    assert caught.value.subject == N1
+    assert "crashed: ZeroDivisionError" in stage.world.trace.story(N1)[-1]
+
+
+def test_steps_can_be_bounded_though_two_nodes_talk_without_end():
+    talk = {"go": [Send(N2, "go")]}
+    stage = Stage(n1=talk, n2={"go": [Send(N1, "go")]})
+    stage.say("go")
+    stage.world.run(Instant(seconds(60)), steps_max=100)
+    assert stage.world.trace.steps == 102  # two had started before
+
+
+def test_a_slow_node_hears_speaks_and_writes_late():
+    book = {"go": [Send(N2, "a"), Persist(1, (Write(b"k", b"v"),))]}
+    stage = Stage(n1=book, n2={"a": [Send(N1, "b")]})
+    stage.world.slots[N1].slowness = milliseconds(200)
+    stage.say("go")
+    stage.run()
+    assert stage.times(N2, Received)[0] >= at(200)
+    assert stage.times(N1, Persisted)[0] >= at(200)
+    assert stage.times(N1, Received)[0] >= at(400)
+
+
+def talkative(seed):
+    dice = Random(3)
+
+    def chatter():
+        return [Send(N2, "go")] if dice.random() < 0.9 else []
+
+    stage = Stage(seed, n1={"go": chatter}, n2={"go": [Send(N1, "go")]})
+    for turn in range(20):
+        stage.say("go", at(turn))
+    stage.run()
+    return stage.world.trace
+
+
+def test_the_same_seed_is_the_same_life_and_another_seed_another():
+    assert talkative(1).digest == talkative(1).digest
+    assert talkative(1).steps > 60
+    assert talkative(1).digest != talkative(2).digest

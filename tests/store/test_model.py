@@ -1,0 +1,72 @@
+"""A dict is a store: whatever groups come, both hold the same."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snowmelt.core.record import BULK, Change, Erase, Missing, Record, Write
+from snowmelt.store import Store
+
+KEYS = st.one_of(
+    st.binary(min_size=1, max_size=3),
+    st.binary(max_size=2).map(lambda tail: BULK + tail),
+    st.binary(min_size=400, max_size=400),
+)
+VALUES = st.one_of(st.binary(max_size=20), st.integers(0, 20_000).map(lambda size: b"x" * size))
+CHANGES = st.one_of(st.builds(Write, KEYS, VALUES), st.builds(Erase, KEYS, KEYS))
+GROUPS = st.lists(st.lists(CHANGES, max_size=5), max_size=5)
+
+
+def change(model: dict[bytes, bytes], step: Change) -> None:
+    match step:
+        case Write(key, value):
+            model[key] = value
+        case Erase(start, stop):
+            for key in [key for key in model if start <= key < stop]:
+                del model[key]
+
+
+def compare(store: Store, model: dict[bytes, bytes]) -> None:
+    records = [Record(key, model[key]) for key in sorted(model)]
+    assert store.scan(b"", b"\xff" * 401, limit=10_000) == records
+    assert store.recover().records == tuple(r for r in records if not r.key.startswith(BULK))
+    assert store.examine() == ()
+    for key in [*model, b"never written"]:
+        (found,) = store.load([key])
+        assert found == (Record(key, model[key]) if key in model else Missing(key))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.one_of(GROUPS, st.just("reopen")), max_size=8))
+def test_a_store_does_as_a_dict_does(steps: list[list[list[Change]] | str]) -> None:
+    model: dict[bytes, bytes] = {}
+    with TemporaryDirectory() as folder:
+        store = Store.open(Path(folder), flush=False)
+        for groups in steps:
+            if isinstance(groups, str):
+                store.close()
+                store = Store.open(Path(folder), flush=False)
+                continue
+            assert store.commit(groups) == [None] * len(groups)
+            for group in groups:
+                for step in group:
+                    change(model, step)
+            compare(store, model)
+        store.close()
+
+
+@settings(max_examples=40, deadline=None)
+@given(GROUPS, KEYS, KEYS, st.integers(0, 9))
+def test_scanning_is_slicing(
+    groups: list[list[Change]], start: bytes, stop: bytes, limit: int
+) -> None:
+    model: dict[bytes, bytes] = {}
+    with TemporaryDirectory() as folder, Store.open(Path(folder), flush=False) as store:
+        store.commit(groups)
+        for group in groups:
+            for step in group:
+                change(model, step)
+        expected = [Record(key, model[key]) for key in sorted(model) if start <= key < stop]
+        assert store.scan(start, stop, limit) == expected[:limit]

@@ -1,0 +1,118 @@
+"""The codec: every message comes back as it went; nothing hostile gets in."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from snowmelt.core.errors import MessageError
+from snowmelt.core.names import Address, NodeId
+from snowmelt.protocols import echo, membership
+from snowmelt.protocols.calling import Answer, Call, Declined, Elsewhere
+from snowmelt.protocols.membership import Member, View
+from snowmelt.protocols.membership import messages as words
+from snowmelt.wire.codec import Codec, encode
+
+N1, N2 = NodeId("n1"), NodeId("n2")
+HERE = Address("127.0.0.1", 4410)
+MEMBER = Member(N1, HERE, 2**63 - 1, 1)
+VIEW = View(2**62, 3, N1, (MEMBER, Member(N2, Address("::1", 1), 5, 6)))
+TO_NODES = [
+    Call(1, echo.Echo(b"\0\xff")),
+    Call(2**63, echo.Remember("ä name", bytes(1000))),
+    Call(0, echo.Recall("")),
+    Call(3, words.GetStatus()),
+    Call(4, words.Forget(N2)),
+    words.Join(1, 2, MEMBER, 0, 0),
+    words.Redirected(2, N1, HERE),
+    words.Heartbeat(1, 2, 3, 4, 5, 6),
+    words.Accepted(1, 2, 3),
+    words.Accepted(1, 2, 3, VIEW),
+    words.Adopt(VIEW),
+    words.Refused(2, "why", True),
+    words.Leave(2, 1, 5),
+    words.Left(2),
+]
+TO_CLIENTS = [
+    Answer(1, echo.Echoed(b"\0")),
+    Answer(2, echo.Remembered("name")),
+    Answer(3, echo.Recalled("name", None, True)),
+    Answer(4, membership.Status(N1, "current", VIEW, {N2: 5})),
+    Answer(5, membership.Forgotten(N2)),
+    Answer(6, Declined("Unavailable", "why")),
+    Answer(7, Elsewhere(N2, HERE)),
+]
+STR = b"\xdb\xff\xff\xff\xff"  # a string of four billion bytes, and nothing after it
+
+
+def pack(value: Any) -> bytes:
+    return msgspec.msgpack.encode(value)
+
+
+HOSTILE = {
+    "nothing": b"",
+    "noise": b"\xc1\xc1\xc1",
+    "a bare number": pack(7),
+    "an unknown tag": pack(["rm -rf", 1]),
+    "a tag that is a number": pack([1, 1]),
+    "an empty array": pack([]),
+    "fields missing": pack(["call", 1]),
+    "a body of an unknown kind": pack(["call", 1, ["exec", b"import os"]]),
+    "a body that is no array": pack(["call", 1, {"echo": b""}]),
+    "a string for a number": pack(["call", "1", ["echo.echo", b""]]),
+    "a float for a number": pack(["call", 1.5, ["echo.echo", b""]]),
+    "a number for bytes": pack(["call", 1, ["echo.echo", 5]]),
+    "nothing for bytes": pack(["call", 1, ["echo.echo", None]]),
+    "a map for an array": pack({"type": "call", "number": 1}),
+    "a call within a call": pack(["call", 1, ["call", 1, ["echo.echo", b""]]]),
+    "another node's word within a call": pack(["call", 1, ["membership.left", 1]]),
+    "an order to depart": pack(["call", 1, ["membership.depart"]]),
+    "something after the end": pack(["call", 1, ["echo.echo", b""]]) + b"\0",
+    "a truncated message": pack(["call", 1, ["echo.echo", b"abc"]])[:-1],
+    "text that is no UTF-8": b"\x93\xa4call\x01\x92\xabecho.recall\xa2\xff\xff",
+    "a huge string": b"\x93\xa4call\x01\x92\xabecho.recall" + STR,
+    "huge bytes": b"\x93\xa4call\x01\x92\xa9echo.echo\xc6\xff\xff\xff\xff",
+    "a huge array": b"\xdd\xff\xff\xff\xff\xa4call",
+    "a huge map": b"\x92\xb0membership.adopt\xdf\xff\xff\xff\xff",
+    "a huge tuple": b"\x92\xb0membership.adopt\x81\xa7members\xdd\xff\xff\xff\xff",
+    "a nest of arrays": b"\x91" * 500_000,
+    "a nest in a field": b"\x93\xa4call\x01" + b"\x91" * 500_000,
+    "a nest in a field too many": pack(["membership.left", 1])[1:].join(
+        [b"\x93", b"\x91" * 99_999]
+    ),
+    "a nest of maps": b"\x81\xa1a" * 200_000,
+    "an extension": b"\x93\xa4call\x01\x92\xa9echo.echo\xc7\x03\x05abc",
+}
+
+
+@pytest.mark.parametrize("message", TO_NODES, ids=lambda one: type(one).__name__)
+def test_what_nodes_are_sent_comes_back_as_it_went(message: Any) -> None:
+    assert Codec.for_nodes().decode(encode(message)) == message
+
+
+@pytest.mark.parametrize("message", TO_CLIENTS, ids=lambda one: type(one.body).__name__)
+def test_what_clients_are_sent_comes_back_as_it_went(message: Any) -> None:
+    assert Codec.for_clients().decode(encode(message)) == message
+
+
+@pytest.mark.parametrize("payload", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("codec", [Codec.for_nodes(), Codec.for_clients()], ids=["node", "client"])
+def test_a_hostile_payload_is_a_message_error_and_nothing_else(
+    codec: Codec, payload: bytes
+) -> None:
+    with pytest.raises(MessageError, match="does not read"):
+        codec.decode(payload)
+
+
+def test_each_direction_takes_only_its_own() -> None:
+    for message in TO_CLIENTS:
+        with pytest.raises(MessageError):
+            Codec.for_nodes().decode(encode(message))
+    for message in TO_NODES:
+        with pytest.raises(MessageError):
+            Codec.for_clients().decode(encode(message))
+
+
+def test_fields_that_a_later_version_adds_are_passed_over() -> None:
+    later = ["call", 1, ["echo.echo", b"hey", {"added": [1, 2]}], "later"]
+    assert Codec.for_nodes().decode(pack(later)) == Call(1, echo.Echo(b"hey"))

@@ -11,12 +11,14 @@ Three servers, each a process of its own, take the same frames from the same loa
 The client keeps a fixed number of requests in flight on one connection, and does what a client
 must: each request has its own number, each answer is decoded and matched to its request. The
 servers take turns within each round, so that noise hits them alike; the figure is the median of the
-rounds' ratios.
+rounds' ratios. The client has one core and the servers another: left to the system, both ends share
+a core in some runs and not in others, and the rates differ twofold.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import socket
 import statistics
 import subprocess
@@ -140,6 +142,7 @@ async def measure(port: int, size: int, flight: int, seconds: float, kind: str) 
 
 def compare(sizes: list[int], flights: list[int], rounds: int, seconds: float) -> list[dict]:
     """Starts the servers, lets them take turns, and returns a row for each case."""
+    cores = sorted(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory(prefix="snowmelt-bench-") as folder:
         ports = {kind: free_port() for kind in SERVERS}
         bare = [
@@ -151,6 +154,10 @@ def compare(sizes: list[int], flights: list[int], rounds: int, seconds: float) -
         try:
             for port in ports.values():
                 wait_for(port)
+            if len(cores) > 1:
+                os.sched_setaffinity(0, cores[:1])
+                for pid in (node.pid, *(process.pid for process in bare)):
+                    pin(pid, cores[1])
             return [
                 case(ports, size, flight, rounds, seconds) for size in sizes for flight in flights
             ]
@@ -159,6 +166,12 @@ def compare(sizes: list[int], flights: list[int], rounds: int, seconds: float) -
             for process in bare:
                 process.terminate()
                 process.wait()
+
+
+def pin(pid: int, core: int) -> None:
+    """Keeps all threads of a process on one core."""
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), {core})
 
 
 def case(ports: dict[str, int], size: int, flight: int, rounds: int, seconds: float) -> dict:

@@ -54,6 +54,9 @@ def read(url: str, token: str | None = None) -> Place:
     credentials = Credentials(
         token=secret, **{name: Path(value) for name, value in options.items()}
     )
+    if options and not credentials.encrypted:
+        raise BadOption("url", url, "authority=FILE as well; without it there is no TLS")
+    credentials.client_context()  # files that don't read are named here, not by the first call
     if secret and not credentials.encrypted:
         for address in addresses:
             if not is_loopback(address.host):

@@ -1,9 +1,13 @@
 """Everything has a limit. Each has a default, a name, and an error that tells it."""
 
+from typing import Final
+
 import msgspec
 
 from snowmelt.core.errors import BadOption
 from snowmelt.wire.framing import FRAME_BYTES_MAX
+
+MOST: Final = 0xFFFF_FFFF  # what the length of a frame can say, and a hundred years in seconds
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -11,7 +15,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     >>> Limits(connections=0)
     Traceback (most recent call last):
-    snowmelt.core.errors.BadOption: connections is 0; allowed: 1 or more
+    snowmelt.core.errors.BadOption: connections is 0; allowed: 1 to 4294967295
     """
 
     connections: int = 20_000
@@ -28,5 +32,5 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         for name in self.__struct_fields__:
             value = getattr(self, name)
             least = 1 if isinstance(value, int) else 0.001
-            if value < least:
-                raise BadOption(name, value, f"{least} or more")
+            if not least <= value <= MOST:  # so that "nan" is refused too
+                raise BadOption(name, value, f"{least} to {MOST}")

@@ -1,0 +1,150 @@
+"""The commands against a real cluster and the simulated world: what they print and end with."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import snowmelt
+
+from snowmelt.cli.local import LocalCluster, free_port
+
+
+def as_json(*arguments: str, code: int = 0) -> dict[str, Any]:
+    """What a command prints with --json: one object, and nothing else."""
+    ended = snowmelt(*arguments, "--json")
+    assert (ended.returncode, ended.stderr) == (code, "")
+    assert ended.stdout.count("\n") == 1
+    told = json.loads(ended.stdout)
+    assert isinstance(told, dict)
+    return told
+
+
+def test_the_version_is_printed() -> None:
+    ended = snowmelt("--version")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.strip().count(".") == 2
+
+
+def test_status_shows_how_a_node_sees_the_cluster(cluster: LocalCluster) -> None:
+    told = as_json("status", "--url", cluster.url)
+    assert told["standing"] == "current"
+    assert [member["id"] for member in told["view"]["members"]] == ["n1", "n2"]
+    shown = snowmelt("status", "--url", cluster.url)
+    assert shown.returncode == 0
+    assert "n1 is current in view" in shown.stdout
+    assert "coordinator" in shown.stdout
+    by_environment = snowmelt("status", SNOWMELT_URL=cluster.nodes[1].url)
+    assert "n2 is current in view" in by_environment.stdout
+
+
+def test_status_with_counts_shows_the_process_too(cluster: LocalCluster) -> None:
+    told = as_json("status", "--counts", "--url", cluster.url)
+    assert told["process"]["node"] == "n1"
+    assert told["process"]["connections_total"] >= 1
+
+
+def test_ping_times_calls(cluster: LocalCluster) -> None:
+    told = as_json("ping", "--url", cluster.url, "--count", "5", "--size", "1000000")
+    assert (told["count"], told["size"]) == (5, 1_000_000)
+    assert 0 < told["median_ms"] <= told["max_ms"]
+    shown = snowmelt("ping", "--url", cluster.url, "--count", "2")
+    assert shown.stdout.startswith("2 x 64 bytes there and back: median ")
+
+
+def test_forget_frees_an_id_and_refuses_one_that_is_present(cluster: LocalCluster) -> None:
+    assert snowmelt("forget", "n9", "--url", cluster.url).stdout == "n9 is free\n"
+    ended = snowmelt("forget", "n2", "--url", cluster.nodes[1].url)  # which sends it to n1
+    assert (ended.returncode, ended.stdout) == (4, "")
+    assert "n2 is present in view" in ended.stderr
+
+
+@pytest.mark.parametrize("command", [("status",), ("ping",), ("forget", "n1")])
+def test_nobody_there_ends_with_4_and_a_sentence(command: tuple[str, ...]) -> None:
+    url = f"snowmelt://127.0.0.1:{free_port()}"
+    ended = snowmelt(*command, "--url", url, "--timeout", "0.3")
+    assert (ended.returncode, ended.stdout) == (4, "")
+    assert ended.stderr.startswith("snowmelt: no node could be reached in the time given")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_a_wrong_token_ends_with_3(cluster: LocalCluster, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("guess\n")
+    ended = snowmelt("status", "--url", cluster.url, "--token-file", str(token), "--timeout", "0.7")
+    assert (ended.returncode, ended.stdout) == (3, "")
+    assert "no token is wanted here" in ended.stderr
+
+
+def test_a_port_in_use_ends_with_4(cluster: LocalCluster, tmp_path: Path) -> None:
+    listen = f"127.0.0.1:{cluster.nodes[0].port}"
+    ended = snowmelt("node", "--id", "n9", "--data", str(tmp_path / "n9"), "--listen", listen)
+    assert (ended.returncode, ended.stdout) == (4, "")
+    assert f"can't listen on {listen}" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_folder_that_can_not_be_a_disk_ends_with_7(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    listen = f"127.0.0.1:{free_port()}"
+    ended = snowmelt("node", "--id", "n9", "--data", str(tmp_path / "file"), "--listen", listen)
+    assert (ended.returncode, ended.stdout) == (7, "")
+    assert str(tmp_path / "file") in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_life_that_settles_ends_with_0_and_is_the_same_again() -> None:
+    life = ("sim", "--protocol", "membership", "--seed", "7")
+    first, second = as_json(*life), as_json(*life)
+    assert (first["lives"], first["endings"], first["bad"]) == (1, {"settled": 1}, [])
+    assert first["digest"] == second["digest"]
+
+
+@pytest.mark.parametrize(
+    ("family", "bug", "ending", "code"),
+    [
+        ("echo", "reply-before-persisted", "invariant_broken", 10),
+        ("membership", "forgotten-timer", "never_settled", 11),
+    ],
+)
+def test_a_planted_bug_is_found_told_and_ends_with_its_code(
+    family: str, bug: str, ending: str, code: int
+) -> None:
+    lives = ("sim", "--protocol", family, "--seeds", "0:40", "--plant", bug)
+    told = as_json(*lives, code=code)
+    assert told["endings"][ending] > 0
+    assert (told["bad"][0]["ending"], told["bad"][0]["exit_code"]) == (ending, code)
+    assert told["bad"][0]["story"]
+    shown = snowmelt(*lives[:3], "--seed", str(told["bad"][0]["seed"]), *lives[5:])
+    assert shown.returncode == code
+    assert told["bad"][0]["sentence"] in shown.stdout
+    assert "again: snowmelt sim" in shown.stdout
+
+
+OPERATIONS = """\
+{"process": "p1", "kind": "put", "values": ["a"], "called": 1, "returned": 2}
+{"process": "p1", "kind": "put", "values": ["b"], "called": 3, "returned": 4}
+{"process": "p2", "kind": "get", "values": ["%s"], "called": 5, "returned": 6}
+"""
+
+
+@pytest.mark.parametrize(("first", "code"), [("a", 0), ("b", 20)])
+def test_check_judges_a_history(tmp_path: Path, first: str, code: int) -> None:
+    file = tmp_path / "history"
+    file.write_text(OPERATIONS % first)
+    told = as_json("check", str(file), "--property", "fifo", code=code)
+    assert told["operations"] == 3
+    shown = snowmelt("check", str(file), "--property", "fifo")
+    assert (shown.returncode, shown.stderr) == (code, "")
+    assert shown.stdout
+
+
+def test_check_needs_a_history_that_reads(tmp_path: Path) -> None:
+    file = tmp_path / "history"
+    for content in (b"garbage\n", b"{}\n", b"\xff\xfe\n", b'{"a": ' * 50_000):
+        file.write_bytes(content)
+        ended = snowmelt("check", str(file))
+        assert ended.returncode != 0
+        assert ended.stdout == ""
+        assert "Traceback" not in ended.stderr
+        assert ended.stderr.startswith("snowmelt: ")

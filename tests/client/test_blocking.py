@@ -1,0 +1,92 @@
+"""What only the blocking client has: threads that share it, and no thread of its own."""
+
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from conftest import fake, greeted
+
+import snowmelt
+from snowmelt.cli.local import LocalNode
+from snowmelt.core.errors import OutcomeUnknown, Unreachable
+
+
+def test_it_starts_no_thread(node: LocalNode) -> None:
+    before = threading.enumerate()
+    with snowmelt.connect(node.url) as client:
+        client.ping()
+        assert threading.enumerate() == before
+    assert threading.enumerate() == before
+
+
+def test_threads_that_share_a_client_each_get_their_own_answer(node: LocalNode) -> None:
+    with snowmelt.connect(node.url) as client, ThreadPoolExecutor(8) as pool:
+        bodies = [b"%d" % at for at in range(800)]
+        assert list(pool.map(client.ping, bodies)) == bodies
+
+
+def test_waiting_for_a_turn_counts_to_the_call_s_time_and_is_definite() -> None:
+    with (
+        fake(greeted) as where,
+        snowmelt.connect(f"snowmelt://{where}") as client,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        long = pool.submit(client.ping, timeout=1.0)
+        while not client._client._turn.locked():
+            assert not long.done()
+        begin = time.monotonic()
+        with pytest.raises(Unreachable, match=r"other threads used this client for all of 0\.2 s"):
+            client.ping(timeout=0.2)
+        with pytest.raises(OutcomeUnknown):
+            client.ping(timeout=1.2)  # most of it goes by until the other is done
+        assert time.monotonic() - begin < 2.0
+        with pytest.raises(OutcomeUnknown):
+            long.result(5)
+
+
+def test_a_client_closed_while_another_thread_waits_its_turn_opens_nothing_more() -> None:
+    with fake(greeted) as where, ThreadPoolExecutor(2) as pool:
+        client = snowmelt.connect(f"snowmelt://{where}")
+        calls = [pool.submit(client.ping, timeout=0.5) for _ in range(2)]
+        while not client._client._turn.locked():
+            assert not calls[0].done()
+        client.close()
+        errors = [type(call.exception(5)) for call in calls]
+        assert OutcomeUnknown in errors
+        assert client._client._lines == {}
+
+
+def test_it_works_in_a_process_with_thousands_of_descriptors(node: LocalNode) -> None:
+    more = [os.dup(0) for _ in range(1100)]
+    try:
+        with snowmelt.connect(node.url) as client:
+            assert client.ping(b"hey") == b"hey"
+            assert max(line.socket.fileno() for line in client._client._lines.values()) > 1024
+    finally:
+        for one in more:
+            os.close(one)
+
+
+def test_statistics_come_from_the_process_and_survive_its_restart(own_node: LocalNode) -> None:
+    with snowmelt.connect(own_node.url) as client:
+        told = client.statistics()
+        assert told.node == own_node.name
+        own_node.kill()
+        with pytest.raises(Unreachable):
+            client.statistics(timeout=0.5)
+        own_node.start()
+        client.ping(timeout=20)
+        assert client.statistics().seconds < told.seconds + 20
+
+
+def test_statistics_from_who_does_not_answer_end_in_time() -> None:
+    with fake(greeted) as where, snowmelt.connect(f"snowmelt://{where}") as client:
+        begin = time.monotonic()
+        with pytest.raises(Unreachable):
+            client.statistics(timeout=0.4)
+        assert time.monotonic() - begin < 1
+        client.close()
+        with pytest.raises(Unreachable, match="closed"):
+            client.statistics()

@@ -1,26 +1,10 @@
-"""The program as a person runs it, and a cluster to run it against."""
+"""A cluster to run the program against."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 
 from snowmelt.cli.local import LocalCluster
-
-
-def snowmelt(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """Runs the program to its end."""
-    environment = {name: value for name, value in os.environ.items() if "SNOWMELT" not in name}
-    return subprocess.run(
-        [sys.executable, "-m", "snowmelt", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env=environment | {"COLUMNS": "100", "NO_COLOR": "1"} | more,
-    )
 
 
 @pytest.fixture(scope="session")

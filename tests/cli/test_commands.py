@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import snowmelt
 
+from cli.program import snowmelt
 from snowmelt.cli.local import LocalCluster, free_port
 
 

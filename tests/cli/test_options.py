@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from conftest import snowmelt
+
+from cli.program import snowmelt
 
 NODE = ("node", "--id", "n1", "--data", "{tmp}/n1")
 WRONG = [

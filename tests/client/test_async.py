@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from conftest import fake, greeted
 
 import snowmelt.aio
+from client.fakes import fake, greeted
 from snowmelt.cli.local import LocalNode
 from snowmelt.core.errors import OutcomeUnknown
 

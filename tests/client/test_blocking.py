@@ -6,9 +6,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from conftest import fake, greeted
 
 import snowmelt
+from client.fakes import fake, greeted
 from snowmelt.cli.local import LocalNode
 from snowmelt.core.errors import OutcomeUnknown, Unreachable
 

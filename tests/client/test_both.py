@@ -7,8 +7,8 @@ from collections.abc import Callable
 from itertools import count
 
 import pytest
-from conftest import Client, Talk, fake, greeted
 
+from client.fakes import Client, Talk, fake, greeted
 from snowmelt.cli.local import LocalNode, free_port
 from snowmelt.core.errors import (
     AccessDenied,

@@ -172,6 +172,10 @@ def admitted(follower, epoch=1, others=()):
     return word, view
 
 
+def not_in_view(run, number):
+    return Refused(run, "n2 is not in view 2", final=False, number=number)
+
+
 def current(follower):
     word, view = admitted(follower)
     follower.flush()
@@ -610,9 +614,15 @@ def test_rule_9_answers_to_another_run_are_passed_over(follower):
 
 def test_rule_9_what_was_accepted_before_a_refusal_counts_no_more(follower):
     word, _ = current(follower)
-    follower.hear(N1, Refused(word.run, "n2 is not in view 2", final=False))
+    follower.hear(N1, not_in_view(word.run, word.number + 1))
     assert follower.hear(N1, Accepted(word.number, word.run, 1)) == []
     assert follower.standing == "outside"
+
+
+def test_rule_9_a_refusal_older_than_the_newest_acceptance_is_passed_over(follower):
+    word, _ = current(follower)
+    assert follower.hear(N1, not_in_view(word.run, word.number)) == []
+    assert follower.standing == "current"
 
 
 # --- rule 10: refusals ----------------------------------------------------------------------------
@@ -639,11 +649,11 @@ def test_rule_10_who_was_superseded_halts_though_it_was_accepted(follower):
 
 def test_rule_10_who_is_not_in_the_view_says_so_and_joins_again(follower):
     word, _ = current(follower)
-    effects = follower.hear(N1, Refused(word.run, "n2 is not in view 2", final=False))
+    effects = follower.hear(N1, not_in_view(word.run, word.number + 1))
     assert [type(effect) for effect in effects] == [Note, Announce, CancelTimer, Send, SetTimer]
     assert effects[1] == Announce(CutOff(1))
     assert isinstance(effects[3].message, Join)
-    again = follower.hear(N1, Refused(word.run, "n2 is not in view 2", final=False))
+    again = follower.hear(N1, not_in_view(word.run, word.number + 1))
     assert [type(effect) for effect in again] == [Note]  # its next turn is set already
 
 

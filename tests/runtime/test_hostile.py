@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-from network import Stranger, packed, serving
 
+from runtime.network import Stranger, packed, serving
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.calling import Call
 from snowmelt.protocols.membership import Depart, Member

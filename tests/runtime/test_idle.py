@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from network import Stranger
 
+from runtime.network import Stranger
 from snowmelt.cli.local import LocalCluster, LocalNode
 from snowmelt.client.cluster import Cluster
 from snowmelt.core.names import Address

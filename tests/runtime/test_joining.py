@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from network import QUICK, Serving, Stranger, serving, until
 
+from runtime.network import QUICK, Serving, Stranger, serving, until
 from snowmelt.cli.local import free_port
 from snowmelt.core.errors import AccessDenied, NodeRefused, SnowmeltError, Unavailable
 from snowmelt.core.names import Address, NodeId

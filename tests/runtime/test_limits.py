@@ -5,8 +5,8 @@ import socket
 from pathlib import Path
 
 import msgspec
-from network import Serving, Stranger, serving, until
 
+from runtime.network import Serving, Stranger, serving, until
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.echo import Echo, Echoed, Recall, Recalled, Remember, Remembered
 from snowmelt.runtime.limits import Limits

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from network import Stranger
 
+from runtime.network import Stranger
 from snowmelt.cli.local import LocalCluster, LocalNode, free_port
 from snowmelt.core.names import Address
 from snowmelt.protocols.calling import Answer, Call
@@ -77,7 +77,7 @@ async def test_calls_in_flight_are_answered_when_a_node_is_told_to_stop(node: Lo
     assert (word.error, word.text) == ("Unavailable", "this node is stopping")
     expected = [Answer(one, Remembered(f"name {one}")) for one in range(count)]
     assert sorted(answers, key=lambda answer: answer.number) == expected
-    assert node.stop() == 0
+    assert node._process.wait(20) == 0
 
 
 async def test_an_answer_on_its_way_arrives_whole_when_a_node_is_told_to_stop(
@@ -92,7 +92,7 @@ async def test_an_answer_on_its_way_arrives_whole_when_a_node_is_told_to_stop(
         stranger._frames.feed(some)
         assert (await stranger.answer()).body.body == body
         assert (await stranger.goodbye()).error == "Unavailable"
-    assert node.stop() == 0
+    assert node._process.wait(20) == 0
 
 
 def test_a_killed_node_comes_back_as_itself_with_a_later_start(cluster: LocalCluster) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import trustme
-from network import QUICK, Stranger, serving, until
 
 import snowmelt.aio
+from runtime.network import QUICK, Stranger, serving, until
 from snowmelt.core.errors import AccessDenied, BadOption, SnowmeltError
 from snowmelt.core.names import Address, NodeId
 from snowmelt.runtime.credentials import Credentials

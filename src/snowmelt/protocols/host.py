@@ -197,6 +197,7 @@ def _shared_change(name: str, change: Change) -> Change:
         case Write(key, value):
             return Write(_shared_key(name, key), value)
         case Erase(start, stop):
+            assert start.startswith(BULK) == stop.startswith(BULK), "from small records into bulk"
             return Erase(_shared_key(name, start), _shared_key(name, stop))
 
 

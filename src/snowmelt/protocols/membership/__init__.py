@@ -38,8 +38,10 @@ Rules of a member (`member.py`):
    the two clocks run equally fast to within grace / (misses x interval), a member knows that it is
    out before anybody acts on it. Clocks that run wilder cost no safety, since every use of a view
    carries its epoch; they cost only this politeness.
-9. Every answer repeats the run and the number of the word it answers; those of another run, and
-   numbers never sent, are passed over. So words of an earlier life change nothing.
+9. Every answer repeats the run it answers, and one that a later answer may undo (an acceptance, a
+   refusal that is not final) the number of the word too. Those of another run are passed over, as
+   are numbers never sent, and a refusal older than the newest acceptance. So words of an earlier
+   life, or of an earlier moment of this one, change nothing.
 10. A node that is refused for good before it was ever accepted halts and says why; so does one that
     is told that its start or run was superseded. One that was accepted before and is refused
     because the coordinator is another cluster stays cut off and keeps asking: an impostor at

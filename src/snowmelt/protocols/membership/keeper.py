@@ -97,7 +97,7 @@ class Keeper:
         reason = f"{source} is not in view {ledger.view.epoch}"
         return [
             Note(f"{reason}, its heartbeat came late -> it must join again"),
-            Send(source, Refused(beat.run, reason, final=False)),
+            Send(source, Refused(beat.run, reason, final=False, number=beat.number)),
         ]
 
     def leave(self, source: NodeId, leave: Leave) -> Effects:

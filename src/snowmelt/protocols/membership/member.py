@@ -84,7 +84,7 @@ class Follower:
         self._number = 0
         self._sent: dict[int, Instant] = {}
         self._lease_end: Instant = START
-        self._accepted_once = False
+        self._accepted_number = 0  # the newest of its words that was accepted
         self._redirects = 0
         self._attempt = 0
         self._departing: list[OperationId] = []
@@ -194,7 +194,7 @@ class Follower:
         end = later(sent, self._settings.lease)
         if end <= now:
             return [Note(f"word {word.number} was accepted too late to count -> speak again")]
-        self._accepted_once = True
+        self._accepted_number = max(self._accepted_number, word.number)
         effects: Effects = []
         if end > self._lease_end:
             self._lease_end = end
@@ -248,10 +248,12 @@ class Follower:
         """Rule 10."""
         if word.run != self._run or self.standing is Standing.LEFT:
             return []
-        if word.superseded or (word.final and not self._accepted_once):
+        if word.superseded or (word.final and not self._accepted_number):
             return [Note(f"refused: {word.reason} -> halt"), Halt(word.reason)]
         if word.final:
             return [Note(f"refused: {word.reason} -> go on asking")]
+        if word.number <= self._accepted_number:  # said before what was accepted since
+            return []
         return self._outside(word.reason, now)
 
     def _outside(self, reason: str, now: Instant) -> Effects:

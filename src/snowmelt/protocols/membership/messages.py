@@ -53,12 +53,16 @@ class Adopt(msgspec.Struct, frozen=True, tag="membership.adopt", array_like=True
 
 
 class Refused(msgspec.Struct, frozen=True, tag="membership.refused", array_like=True):
-    """You are not in. `final` means that asking again as you are can't help."""
+    """You are not in. `final` means that asking again as you are can't help.
+
+    A refusal that is not final is undone by the next acceptance, and so names the word it answers.
+    """
 
     run: int
     reason: str
     final: bool
     superseded: bool = False
+    number: int = 0
 
 
 class Leave(msgspec.Struct, frozen=True, tag="membership.leave", array_like=True):

@@ -5,12 +5,12 @@ import time
 from itertools import chain
 
 import pytest
-from test_codec import HOSTILE, TO_CLIENTS, TO_NODES
 
 from snowmelt.core.errors import BadOption, FrameError, HandshakeError, MessageError, SnowmeltError
 from snowmelt.wire.codec import Codec, encode
 from snowmelt.wire.framing import HEADER_BYTES, FrameReader, Kind, framed
 from snowmelt.wire.greeting import Gate, Goodbye, Hello, Role, Welcome, as_error, heard, said
+from wire.test_codec import HOSTILE, TO_CLIENTS, TO_NODES
 
 GATE = Gate("snow", "secret")
 GREETINGS = [

@@ -1,4 +1,4 @@
-"""The same names as `snowmelt`, with `await`."""
+"""The calls of `snowmelt`, with `await`; `statistics` is on the blocking cluster alone."""
 
 from types import TracebackType
 from typing import Self

@@ -7,12 +7,12 @@ from typing import Any
 
 from snowmelt.client.session import Session, checked, value
 from snowmelt.client.url import Place
-from snowmelt.core.errors import Unreachable
+from snowmelt.core.errors import SnowmeltError, Unreachable
 from snowmelt.core.instant import SECOND, Instant
 from snowmelt.core.names import NodeId, OperationId, contact
 from snowmelt.core.node import Effect, Event, Expired, Received, Reply, Send, SetTimer
 from snowmelt.core.outcome import Outcome, Unknown
-from snowmelt.protocols.calling import Caller, CallTimer
+from snowmelt.protocols.calling import Answer, Caller, CallTimer, Declined
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.transport import Transport
 from snowmelt.wire.greeting import Gate, Role
@@ -32,6 +32,7 @@ class AsyncClient:
             Limits(),
             self._received,
         )
+        self._transport.refused = self._refused
         self._answers: dict[OperationId, asyncio.Future[Outcome[Any]]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -61,6 +62,14 @@ class AsyncClient:
             if not answer.done():
                 answer.set_result(Unknown("the client was closed before the answer came"))
         await self._transport.close()
+
+    def _refused(self, error: SnowmeltError) -> None:
+        """Not let in: for a client that never was, waiting would not help."""
+        if self._transport.sent:
+            return
+        for operation in list(self._answers):
+            refusal = Declined(type(error).__name__, str(error))
+            self._handle(Received(self._session.name, Answer(operation.number, refusal)))
 
     def _received(self, source: NodeId, message: Any) -> None:
         self._handle(Received(source, message))

@@ -19,6 +19,7 @@ from typing import Any, Final
 from snowmelt.client.session import Session, checked, value
 from snowmelt.client.url import Place
 from snowmelt.core.errors import (
+    AccessDenied,
     HandshakeError,
     SnowmeltError,
     TooLarge,
@@ -210,6 +211,9 @@ class BlockingClient:
     def _send(self, target: NodeId, message: Any) -> None:
         line = self._line(target)
         if line is None:
+            if isinstance(self._failure, AccessDenied) and not self._reached:
+                refusal = Declined("AccessDenied", str(self._failure))  # waiting would not help
+                self._handle(Received(target, Answer(message.number, refusal)))
             return
         try:
             frame = framed(Kind.MESSAGE, encode(message))

@@ -62,6 +62,8 @@ class Keeper:
         """Rule 2."""
         ledger = self._coordinator.decided
         member = join.member
+        if member.id != source:  # the network vouches for the source, nobody for the rest
+            return [Note(f"{source} asks to join as {member.id} -> passed over")]
         refusal = self._refusal(join, ledger.bound(member.id))
         if refusal is not None:
             return [

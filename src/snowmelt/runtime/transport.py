@@ -139,9 +139,10 @@ class Transport:
     def send(self, target: NodeId, message: Any) -> None:
         """Sends, or dials and sends, or drops and counts."""
         route = self._routes.get(target)
-        if route is not None and route.connection is not None:
+        connection = route.connection if route is not None else None
+        if connection is not None:
             self.sent += 1
-            route.connection.send(message)
+            connection.send(message)
             return
         if self._address(target) is None:
             self.dropped.add("no route")

@@ -24,8 +24,9 @@ Rules of the coordinator (`keeper.py`, deciding through `coordinator.py`):
 4. A member silent for `misses` heartbeats and a grace is left out of the next view. Its id stays
    bound to its birth, so that it can return with its old disk and nobody else can take its name.
    The coordinator never leaves itself out.
-5. When the coordinator finds that its own clock stood still or jumped (its sweep comes an interval
-   late) every member gets the whole time anew: its own sleep is not their silence.
+5. The coordinator looks round every interval. When a look comes an interval late, its own process
+   slept or its clock leapt, and every member gets the whole time anew: its own sleep is not their
+   silence. (A leap of less than two intervals may pass unseen, and costs members that much.)
 6. `Leave` takes a member out at once; its id stays bound. `Forget` frees the id of an absent node.
 
 Rules of a member (`member.py`):

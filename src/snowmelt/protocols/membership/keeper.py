@@ -227,8 +227,8 @@ class Keeper:
     def _sweep_later(self, now: Instant) -> Effects:
         soonest = min(self._heard.values(), default=now)
         due = later(soonest, self._settings.patience)
-        # Whoever is overdue was proposed for removal; look again whether that came to be. A look at
-        # every interval, though nobody can be overdue yet, is what shows a sleep or a leap (rule 5).
+        # Whoever is overdue was proposed for removal; look again whether that came to be. A look
+        # every interval, though nobody can be overdue yet, shows a sleep or a leap (rule 5).
         look = due if due > now else later(now, self._settings.grace)
         self._sweep_due = min(look, later(now, self._settings.interval))
         return [SetTimer(KeeperTimer.SWEEP, self._sweep_due)]

@@ -2,17 +2,17 @@
 
 import asyncio
 from random import SystemRandom
-from time import monotonic_ns
 from typing import Any
 
 from snowmelt.client.session import Session, checked, value
 from snowmelt.client.url import Place
 from snowmelt.core.errors import SnowmeltError, Unreachable
-from snowmelt.core.instant import SECOND, Instant
+from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId, OperationId, contact
 from snowmelt.core.node import Effect, Event, Expired, Received, Reply, Send, SetTimer
 from snowmelt.core.outcome import Outcome, Unknown
 from snowmelt.protocols.calling import Answer, Caller, CallTimer, Declined
+from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.transport import Transport
 from snowmelt.wire.greeting import Gate, Role
@@ -75,7 +75,7 @@ class AsyncClient:
         self._handle(Received(source, message))
 
     def _handle(self, event: Event[Any]) -> None:
-        for effect in self._caller.handle(event, Instant(monotonic_ns())):
+        for effect in self._caller.handle(event, steady_now()):
             self._carry_out(effect)
 
     def _carry_out(self, effect: Effect[Any]) -> None:
@@ -94,8 +94,7 @@ class AsyncClient:
     def _set_timer(self, at: Instant) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        wait = max(0, at - monotonic_ns()) / SECOND
-        self._timer = asyncio.get_running_loop().call_later(wait, self._expire)
+        self._timer = asyncio.get_running_loop().call_later(seconds_until(at), self._expire)
 
     def _expire(self) -> None:
         self._timer = None

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from math import ceil
 from random import Random
-from time import monotonic, monotonic_ns
+from time import monotonic
 from typing import Any, Final
 
 from snowmelt.client.session import Session, checked, value
@@ -25,11 +25,12 @@ from snowmelt.core.errors import (
     TooLarge,
     Unreachable,
 )
-from snowmelt.core.instant import SECOND, Instant
+from snowmelt.core.instant import Instant
 from snowmelt.core.names import Address, NodeId, OperationId, address_of, contact, node_id
 from snowmelt.core.node import Effect, Event, Expired, Received, Reply, Send, SetTimer
 from snowmelt.core.outcome import Outcome
 from snowmelt.protocols.calling import Answer, Caller, CallTimer, Declined
+from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.credentials import check_certificate
 from snowmelt.wire.codec import Codec, encode
 from snowmelt.wire.framing import (
@@ -105,7 +106,7 @@ class BlockingClient:
         self._caller = Caller([contact(one) for one in place.addresses], Random())
         self._codec = Codec.for_clients()
         self._lines: dict[NodeId, Line] = {}
-        self._due: int | None = None
+        self._due: Instant | None = None
         self._outcomes: dict[OperationId, Outcome[Any]] = {}
         self._turn = threading.Lock()
         self._deadline = 0.0  # of the call that has its turn
@@ -174,7 +175,7 @@ class BlockingClient:
     # --- driving the machine ----------------------------------------------------------------------
 
     def _handle(self, event: Event[Any]) -> None:
-        for effect in self._caller.handle(event, Instant(monotonic_ns())):
+        for effect in self._caller.handle(event, steady_now()):
             self._carry_out(effect)
 
     def _carry_out(self, effect: Effect[Any]) -> None:
@@ -190,12 +191,12 @@ class BlockingClient:
 
     def _step(self) -> None:
         """Waits for bytes or the machine's timer, whichever comes first."""
-        wait = 0.0 if self._due is None else max(0, self._due - monotonic_ns()) / SECOND
+        wait = 0.0 if self._due is None else seconds_until(self._due)
         lines = list(self._lines.items())
         ready = [pair for pair in lines if pair[1].pending()] or _readable(lines, wait)
         for target, line in ready:
             self._read(target, line)
-        if self._due is not None and monotonic_ns() >= self._due:
+        if self._due is not None and steady_now() >= self._due:
             self._due = None
             self._handle(Expired(CallTimer.NEXT))
 
@@ -212,14 +213,12 @@ class BlockingClient:
         line = self._line(target)
         if line is None:
             if isinstance(self._failure, AccessDenied) and not self._reached:
-                refusal = Declined("AccessDenied", str(self._failure))  # waiting would not help
-                self._handle(Received(target, Answer(message.number, refusal)))
+                self._decline(target, message, self._failure)  # waiting would not help
             return
         try:
             frame = framed(Kind.MESSAGE, encode(message))
         except TooLarge as error:
-            refusal = Declined("TooLarge", str(error))
-            self._handle(Received(line.peer, Answer(message.number, refusal)))
+            self._decline(line.peer, message, error)
             return
         try:
             line.socket.settimeout(self._left())
@@ -227,6 +226,11 @@ class BlockingClient:
             self._reached = True
         except OSError as error:
             self._drop(target, error)
+
+    def _decline(self, source: NodeId, message: Any, error: SnowmeltError) -> None:
+        """Tells the machine that its call can't be made, as a node would."""
+        refusal = Declined(type(error).__name__, str(error))
+        self._handle(Received(source, Answer(message.number, refusal)))
 
     def _line(self, target: NodeId) -> Line | None:
         line = self._lines.get(target)

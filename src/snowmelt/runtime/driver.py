@@ -9,11 +9,10 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
-from time import monotonic_ns
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 from snowmelt.core.errors import MachineError, Unavailable
-from snowmelt.core.instant import SECOND, Instant
+from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import (
     Announce,
@@ -35,12 +34,10 @@ from snowmelt.core.node import (
     SetTimer,
     Started,
 )
+from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.store import Completion, GroupCommit, Store
 
 FENCE: Final = -1
-
-# `Instant` is a name for the checker; calling it would cost as much as reading the clock.
-steady_now = cast("Callable[[], Instant]", monotonic_ns)
 
 
 class Watcher(Protocol):
@@ -163,8 +160,7 @@ class Driver:
 
     def _set_timer(self, timer: Enum, at: Instant) -> None:
         self._cancel_timer(timer)
-        wait = max(0, at - steady_now()) / SECOND
-        self._timers[timer] = self._loop.call_later(wait, self._expire, timer)
+        self._timers[timer] = self._loop.call_later(seconds_until(at), self._expire, timer)
 
     def _cancel_timer(self, timer: Enum) -> None:
         handle = self._timers.pop(timer, None)

@@ -79,7 +79,7 @@ class Transport:
         self._codec = Codec.for_nodes() if role is Role.NODE else Codec.for_clients()
         self._chance = Random()
         self._routes: dict[NodeId, Route] = {}
-        self._connections: dict[Connection, Hello | None] = {}
+        self._connections: dict[Connection, None] = {}  # in the order they came
         self._dialled: dict[Connection, asyncio.Future[Connection]] = {}
         self._server: asyncio.Server | None = None
         self._draining = False

@@ -75,7 +75,7 @@ class EchoLife(FamilyLife):
     def replied(self, at: Instant, node: NodeId, effect: Reply[Any]) -> None:
         """Judges every answer as it comes."""
         del node
-        if self._clients.answered(effect.operation, effect.message) is None:
+        if self._clients.answered(effect.operation) is None:
             raise Broken(f"{effect.operation} was answered twice", effect.operation.client)
         match effect.message:
             case Succeeded(Remembered(name)):

@@ -5,7 +5,6 @@ from typing import Any
 
 from snowmelt.core.instant import Duration, Instant, seconds
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.core.outcome import Outcome
 from snowmelt.protocols.calling import Ask, Caller
 from snowmelt.sim.world import World
 
@@ -39,9 +38,8 @@ class Clients:
         world.request(client, operation, Ask(body, patience), at)
         return operation
 
-    def answered(self, operation: OperationId, outcome: Outcome[Any]) -> Any:
+    def answered(self, operation: OperationId) -> Any:
         """Takes the answer in; returns what had been asked, None when it was answered before."""
-        del outcome
         return self._open.pop(operation, None)
 
     def waiting(self) -> str:

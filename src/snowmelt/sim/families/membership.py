@@ -133,7 +133,7 @@ class MembershipLife(FamilyLife):
     def replied(self, at: Instant, node: NodeId, effect: Reply[Any]) -> None:
         """A client was answered, or a node has left: its operator stops it, and brings it back."""
         if node.startswith("c"):
-            self._clients.answered(effect.operation, effect.message)
+            self._clients.answered(effect.operation)
         elif isinstance(effect.message, Departed):
             world = self._world
             world.at(at, world.stop, node)

@@ -94,7 +94,6 @@ class Server:
             id=config.id,
             address=address,
             contacts=tuple(contact(one) for one in config.join),
-            cluster=config.cluster,
         )
         member = membership.MembershipNode(identity, config.settings, SystemRandom())
         return [

@@ -46,4 +46,3 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     id: NodeId
     address: Address
     contacts: tuple[NodeId, ...] = ()
-    cluster: str = "snowmelt"

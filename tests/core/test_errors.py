@@ -1,11 +1,19 @@
 """The errors' page: each says whose fault it is, whether it is definite, how a command ends."""
 
 import inspect
+import queue
 
 import pytest
 
 from snowmelt.core import errors
-from snowmelt.core.errors import BadOption, OutcomeUnknown, SnowmeltError
+from snowmelt.core.errors import (
+    BadOption,
+    Empty,
+    Full,
+    NoSuchQueue,
+    OutcomeUnknown,
+    SnowmeltError,
+)
 
 ALL = [
     one
@@ -42,6 +50,9 @@ def test_each_kind_of_blame_has_its_own_exit_code():
 def test_errors_are_also_what_python_calls_them():
     assert issubclass(OutcomeUnknown, TimeoutError)
     assert issubclass(BadOption, ValueError)
+    assert issubclass(Empty, queue.Empty)
+    assert issubclass(Full, queue.Full)
+    assert issubclass(NoSuchQueue, LookupError)
 
 
 def test_a_bad_option_names_the_option_the_value_and_what_is_allowed():

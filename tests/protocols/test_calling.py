@@ -32,8 +32,8 @@ def operation(number=1):
     return OperationId(NodeId("c1"), number)
 
 
-def asked(caller, number=1, patience=PATIENCE, now=START):
-    return caller.handle(Requested(operation(number), Ask("body", patience)), now)
+def asked(caller, number=1, patience=PATIENCE, now=START, **more):
+    return caller.handle(Requested(operation(number), Ask("body", patience, **more)), now)
 
 
 def answer(caller, body, number=1, now=START, source="n1"):
@@ -124,6 +124,37 @@ def test_who_answered_is_asked_first_the_next_time():
     asked(caller)
     answer(caller, "yes", source="n3")
     assert asked(caller, number=2)[0].target == "n3"
+
+
+def test_a_call_goes_first_to_its_own_target_and_after_silence_to_the_usual_ones_in_turn():
+    caller = Caller(TARGETS, Random(0))
+    effects = asked(caller, target=NodeId("n9"))
+    assert effects[0] == Send(NodeId("n9"), Call(1, "body"))
+    targets = []
+    for _ in range(4):
+        effects, _ = fire(caller, effects)
+        targets.append(effects[0].target)
+    assert targets == ["n2", "n3", "n1", "n2"]
+
+
+def test_a_target_that_is_wrong_says_who_is_right():
+    caller = Caller(TARGETS, Random(0))
+    asked(caller, target=NodeId("n9"))
+    effects = answer(caller, THERE, source="n9")
+    assert effects[0] == Send(contact(THERE.address), Call(1, "body"))
+
+
+def test_what_is_large_is_given_a_second_more_for_each_four_megabytes():
+    effects = asked(Caller(TARGETS, Random(0)), weight=16 << 20)
+    assert effects[-1].at == later(START, seconds(4.5))
+
+
+def test_a_first_wait_above_the_longest_does_not_shrink():
+    caller = Caller(TARGETS, Random(0))
+    effects = asked(caller, weight=64 << 20)
+    effects, now = fire(caller, effects)
+    assert now == seconds(16.5)
+    assert effects[-1].at >= now + seconds(16.5)
 
 
 def test_asking_again_under_the_same_id_renews_the_patience_and_sends_nothing_twice():

@@ -5,7 +5,7 @@ from enum import Enum
 import msgspec
 import pytest
 
-from snowmelt.core.instant import Instant
+from snowmelt.core.instant import Instant, milliseconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import (
     Announce,
@@ -22,11 +22,12 @@ from snowmelt.core.node import (
     Received,
     Reply,
     Requested,
+    Scan,
     Send,
     SetTimer,
     Started,
 )
-from snowmelt.core.record import Damaged, Missing, Record, Write, erase
+from snowmelt.core.record import Damaged, Erase, Missing, Record, Write, erase
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.host import Family, Host
 
@@ -168,6 +169,38 @@ def test_what_was_loaded_comes_back_under_the_machines_own_keys(host, blue, diar
     diary.clear()
     host.handle(Loaded(load.ticket, (Record(first, b"1"), Damaged(second), Missing(third))), NOW)
     assert diary == [("blue", Loaded(5, (Record(b"a", b"1"), Damaged(b"~b"), Missing(b"c"))))]
+
+
+def test_a_scan_stays_within_its_family_and_comes_back_under_the_machines_own_keys(
+    host, blue, diary
+):
+    assert pull(host, blue, Scan(4, b"a", b"c", 9))[0] == Scan(9, b"blue/a", b"blue/c", 9)
+    (scan,) = pull(host, blue, Scan(5, b"~", b"~\xff", 100))
+    assert (scan.start, scan.stop, scan.bytes_max) == (b"~blue/", b"~blue/\xff", 100)
+    diary.clear()
+    host.handle(Loaded(scan.ticket, (Record(b"~blue/a", b"1"), Damaged(b"~blue/b"))), NOW)
+    assert diary == [("blue", Loaded(5, (Record(b"~a", b"1"), Damaged(b"~b"))))]
+
+
+@pytest.mark.parametrize(
+    "effect", [Scan(1, b"a", b"~z", 1), Scan(1, b"~a", b"z", 1), Persist(1, (Erase(b"a", b"~z"),))]
+)
+def test_no_range_goes_from_small_records_into_bulk(host, red, effect):
+    with pytest.raises(AssertionError, match="bulk"):
+        pull(host, red, effect)
+
+
+def test_how_long_a_flush_may_linger_is_passed_on(host, red):
+    (persist,) = pull(host, red, Persist(1, (Write(b"k", b"v"),), milliseconds(50)))
+    assert persist.linger == milliseconds(50)
+
+
+def test_every_machine_learns_the_wall_clocks_time(host, diary):
+    host.handle(Started(wall=1_700_000_000), NOW)
+    assert diary == [
+        ("red", Started(wall=1_700_000_000)),
+        ("blue", Started(wall=1_700_000_000)),
+    ]
 
 
 def test_each_machine_starts_with_its_own_records_and_its_own_damage(host, diary):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from snowmelt.core.node import Persist, Started
-from snowmelt.core.record import BULK, Damaged, Erase, Missing, Record, Write, erase
+from snowmelt.core.record import BULK, Damaged, Erase, Missing, Record, Write, erase, scanned
 from snowmelt.sim.disk import Disk, Ending
 
 KEYS = st.sampled_from([b"a", b"b", b"c", b"~a", b"~b"])
@@ -72,6 +72,12 @@ class DiskModel(RuleBasedStateMachine):
         assert self.disk.load(ALL) == tuple(
             Record(key, plain[key]) if key in plain else Missing(key) for key in ALL
         )
+
+    @rule(start=KEYS, stop=KEYS, bytes_max=st.integers(0, 9))
+    def scan(self, start, stop, bytes_max):
+        plain = sorted(self.states()[-1].items())
+        whole = [Record(key, value) for key, value in plain if start <= key < stop]
+        assert self.disk.scan(start, stop, bytes_max) == tuple(scanned(whole, bytes_max))
 
     @rule()
     def start(self):
@@ -157,6 +163,17 @@ def test_a_flipped_bit_is_damaged_and_never_served_until_it_is_written_over(seed
     assert disk.load([key]) == (Record(key, b"new"),)
     disk.flush()
     assert disk.load([key]) == (Record(key, b"new"),)
+
+
+def test_a_damaged_record_is_scanned_in_its_place_until_it_is_written_over():
+    disk = Disk(Random(0))
+    write(disk, 1, (b"~a", b""), (b"~b", b"two"), (b"~c", b""))
+    disk.flush()
+    assert disk.flip() == b"~b"
+    empty = Record(b"~a", b""), Record(b"~c", b"")
+    assert disk.scan(b"~", b"~z", 9) == (empty[0], Damaged(b"~b"), empty[1])
+    write(disk, 2, (b"~b", b"new"))
+    assert disk.scan(b"~", b"~z", 9) == (empty[0], Record(b"~b", b"new"), empty[1])
 
 
 def test_nothing_flips_on_an_empty_disk():

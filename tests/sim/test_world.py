@@ -21,12 +21,14 @@ from snowmelt.core.node import (
     Received,
     Reply,
     Requested,
+    Scan,
     Send,
     SetTimer,
     Started,
 )
 from snowmelt.core.outcome import Failed
 from snowmelt.core.record import Record, Write
+from snowmelt.sim.clock import DAWN, wall
 from snowmelt.sim.disk import Ending
 from snowmelt.sim.faults import LostWrites
 from snowmelt.sim.injuries import schedule
@@ -117,7 +119,7 @@ def test_a_message_arrives_under_a_nodes_name_or_its_address():
     stage = Stage(n1={"go": [Send(N2, "a"), Send(contact(Address("n2", 1)), "b")]}, n2={})
     stage.say("go")
     stage.run()
-    assert stage.events(N2) == [Started(), Received(N1, "a"), Received(N1, "b")]
+    assert stage.events(N2) == [Started(wall=DAWN), Received(N1, "a"), Received(N1, "b")]
 
 
 def test_a_message_to_nobody_is_gone_without_a_word():
@@ -125,7 +127,7 @@ def test_a_message_to_nobody_is_gone_without_a_word():
     stage = Stage(n1={"go": [Send(NodeId("n9"), "a"), Send(nowhere, "b")]})
     stage.say("go")
     stage.run()
-    assert stage.events() == [Started(), Requested(OPERATION, "go")]
+    assert stage.events() == [Started(wall=DAWN), Requested(OPERATION, "go")]
 
 
 def test_a_timer_fires_once_and_at_its_instant():
@@ -183,7 +185,8 @@ def test_what_is_persisted_comes_back_in_the_order_asked_and_is_there_after_a_cr
     assert stage.events()[2:] == [Persisted(1), Persisted(2), Persisted(3)]
     stage.world.stop(N1, Ending.POWER)
     stage.world.start(N1)
-    assert stage.events()[-1] == Started(tuple(Record(b"k%d" % one, b"v") for one in (1, 2, 3)))
+    kept = tuple(Record(b"k%d" % one, b"v") for one in (1, 2, 3))
+    assert stage.events()[-1] == Started(kept, wall=wall(at(1_000)))
 
 
 def test_a_load_sees_what_was_asked_before_it():
@@ -191,6 +194,82 @@ def test_a_load_sees_what_was_asked_before_it():
     stage.say("go")
     stage.run()
     assert Loaded(2, (Record(b"~k", b"v"),)) in stage.events()
+
+
+def test_a_scan_sees_what_was_asked_before_it_and_takes_a_disks_time():
+    writes = tuple(Write(b"~%d" % one, b"1234") for one in range(5))
+    go = [Persist(1, writes, seconds(9)), Scan(2, b"~1", b"~9", 8), Scan(3, b"~9", b"~", 8)]
+    stage = Stage(n1={"go": go})
+    stage.say("go")
+    stage.run(seconds(1))
+    loaded = sorted(stage.events()[2:], key=lambda event: event.ticket)
+    assert loaded == [Loaded(2, (Record(b"~1", b"1234"), Record(b"~2", b"1234"))), Loaded(3, ())]
+    assert 0 < min(stage.times(N1, Loaded)) < milliseconds(10)
+
+
+def lingering():
+    """One that may linger for long, one for half a second, and one that may not."""
+    return Stage(
+        n1={
+            "long": [Persist(1, (Write(b"a", b"v"),), seconds(30))],
+            "half": [Persist(2, (Write(b"b", b"v"),), milliseconds(500))],
+            "now": [Persist(3, (Write(b"c", b"v"),))],
+        }
+    )
+
+
+@pytest.mark.parametrize(("word", "by"), [("half", 500), ("now", 0)])
+def test_what_lingers_is_flushed_with_the_first_whose_time_is_over_and_in_order(word, by):
+    stage = lingering()
+    stage.say("long")
+    stage.say(word, at(100))
+    stage.run()
+    first, second = (event for event in stage.events() if isinstance(event, Persisted))
+    assert (first.ticket, second.ticket) == (1, {"half": 2, "now": 3}[word])
+    assert {at(100 + by) < one < at(110 + by) for one in stage.times(N1, Persisted)} == {True}
+
+
+def test_what_lingers_alone_is_flushed_when_its_time_is_over_and_the_next_has_its_own():
+    stage = lingering()
+    stage.say("now")
+    stage.say("half", at(100))
+    stage.say("half", at(1_000))
+    stage.say("long", at(1_100))
+    stage.run()
+    count = [round(one, -7) for one in stage.times(N1, Persisted)]
+    assert count == [0, at(600), at(1_500), at(1_500)]
+
+
+def test_what_lingers_is_lost_with_the_power_and_its_flush_with_the_process():
+    stage = lingering()
+    stage.say("half")
+    stage.run(milliseconds(300))
+    stage.world.stop(N1, Ending.POWER)
+    stage.world.start(N1)
+    stage.say("long", at(301))
+    stage.run(seconds(20))
+    assert stage.events()[2] == Started(wall=wall(at(300)))
+    assert stage.times(N1, Persisted) == []
+
+
+def test_the_wall_clock_tells_the_true_time_whatever_the_steady_one_does():
+    stage = Stage(n1={})
+    stage.world.turn_clock(N1, ppm=40_000, by=Duration(seconds(50)))
+    stage.run(seconds(10))
+    stage.world.stop(N1)
+    stage.world.start(N1)
+    assert [event.wall for event in stage.events()] == [DAWN, DAWN + seconds(10)]
+
+
+def test_a_story_tells_a_linger_and_leaves_out_the_date():
+    stage = lingering()
+    stage.say("half")
+    stage.say("now", at(1))
+    stage.run()
+    started, half, now, *_ = stage.world.trace.story(N1)
+    assert started.endswith("Started () () -> nothing")
+    assert half.endswith("Persist 2 (b (1 bytes)) within 500ms")
+    assert now.endswith("Persist 3 (c (1 bytes))")
 
 
 def test_a_full_disk_keeps_nothing_and_says_so():
@@ -238,7 +317,7 @@ def test_a_crash_comes_at_its_moment_or_when_the_node_next_asks_its_disk(mid_wri
     stage.run()
     assert stage.events(N2)[1:] == [Received(N1, "told too soon")] * mid_write
     assert stage.times(N1, Started) == [0, at(900)]
-    assert stage.events()[-1] == Started()
+    assert stage.events()[-1] == Started(wall=wall(at(900)))
 
 
 def test_what_a_pause_held_back_is_lost_in_a_crash():
@@ -249,7 +328,7 @@ def test_what_a_pause_held_back_is_lost_in_a_crash():
     stage.world.stop(N1)
     stage.world.start(N1)
     stage.run()
-    assert stage.events() == [Started(), Started()]
+    assert stage.events() == [Started(wall=DAWN), Started(wall=wall(at(20)))]
 
 
 def test_a_message_outlives_its_sender_and_finds_the_next_life_of_its_target():
@@ -269,7 +348,7 @@ def test_a_node_that_is_down_hears_nothing():
     stage.world.stop(N1)
     stage.say("go")
     stage.run()
-    assert stage.events() == [Started()]
+    assert stage.events() == [Started(wall=DAWN)]
 
 
 def test_each_life_has_its_own_dice():

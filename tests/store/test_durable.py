@@ -71,6 +71,14 @@ def test_scanning_stops_at_its_limit(tmp_path: Path) -> None:
         assert store.scan(b"2", b"8", limit=0) == []
 
 
+def test_scanning_stops_with_the_record_that_reaches_its_bytes(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        store.commit([[Write(b"%d" % at, b"1234") for at in range(9)]])
+        for bytes_max, count in ((0, 1), (4, 1), (5, 2), (8, 2), (1000, 6)):
+            assert len(store.scan(b"2", b"8", bytes_max=bytes_max)) == count
+        assert store.scan(b"8", b"2", bytes_max=100) == []
+
+
 def test_a_commit_of_nothing_costs_no_flush(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         assert store.commit([]) == []
@@ -179,8 +187,9 @@ def test_records_of_another_node_are_damaged_records(tmp_path: Path) -> None:
     with Store.open(tmp_path / "b") as store:
         assert store.recover().damaged == (b"k",)
         assert store.load([b"k", b"~i"]) == (Damaged(b"k"), Damaged(b"~i"))
+        assert store.scan(b"~", b"~\xff", bytes_max=100) == [Damaged(b"~i")]
         assert store.examine() == (b"k", b"~i")
-        assert store.statistics().damaged_found == 5
+        assert store.statistics().damaged_found == 6
 
 
 def test_records_gone_under_their_stamp_are_not_made_anew(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snowmelt.core.record import BULK, Change, Erase, Missing, Record, Write
+from snowmelt.core.record import BULK, Change, Erase, Missing, Record, Write, scanned
 from snowmelt.store import Store
 
 KEYS = st.one_of(
@@ -58,9 +58,9 @@ def test_a_store_does_as_a_dict_does(steps: list[list[list[Change]] | str]) -> N
 
 
 @settings(max_examples=40, deadline=None)
-@given(GROUPS, KEYS, KEYS, st.integers(0, 9))
+@given(GROUPS, KEYS, KEYS, st.integers(0, 9), st.integers(0, 40_000))
 def test_scanning_is_slicing(
-    groups: list[list[Change]], start: bytes, stop: bytes, limit: int
+    groups: list[list[Change]], start: bytes, stop: bytes, limit: int, bytes_max: int
 ) -> None:
     model: dict[bytes, bytes] = {}
     with TemporaryDirectory() as folder, Store.open(Path(folder), flush=False) as store:
@@ -70,3 +70,4 @@ def test_scanning_is_slicing(
                 change(model, step)
         expected = [Record(key, model[key]) for key in sorted(model) if start <= key < stop]
         assert store.scan(start, stop, limit) == expected[:limit]
+        assert store.scan(start, stop, bytes_max=bytes_max) == list(scanned(expected, bytes_max))

@@ -10,6 +10,7 @@ Bugs are not here: they are broken assertions and are never caught. `exit_code` 
 of the `snowmelt` program ends with; scripts may rely on it.
 """
 
+import queue
 from typing import ClassVar
 
 
@@ -51,6 +52,18 @@ class TooLarge(CallerError, ValueError):
     """A message is above the limit of the link it should travel on."""
 
 
+class NoSuchQueue(CallerError, LookupError):
+    """There is no queue of this name."""
+
+
+class QueueExists(CallerError):
+    """The queue is there, with other settings than those asked for."""
+
+
+class LeaseLost(CallerError):
+    """The lease on these items is over: they may be with another by now, and will be done again."""
+
+
 class AccessDenied(CallerError):
     """The token, the certificate or the cluster's name was not accepted."""
 
@@ -71,6 +84,14 @@ class StateError(SnowmeltError):
 
 class Unavailable(StateError):
     """The node has no current view of the cluster, or is draining: it can't answer for it."""
+
+
+class Empty(StateError, queue.Empty):
+    """Nothing came into the queue in the time given."""
+
+
+class Full(StateError, queue.Full):
+    """The queue is at its bound, and no room was made in the time given."""
 
 
 class Unreachable(StateError):

@@ -7,14 +7,18 @@ chance is a `random.Random` given when it is made. So the same node runs in the 
 (`snowmelt.sim`), inside one process, and on a network (`snowmelt.runtime`), and whoever runs it
 owes it these rules:
 
-1. `Started` comes first, once, with every small record of its disk (see `core.record`).
+1. `Started` comes first, once, with every small record of its disk (see `core.record`), and tells
+   what the wall clock showed at its `now`.
 2. Events come one at a time. `now` never goes backwards between them.
 3. Effects are carried out in the order returned. A `Send` may be lost, doubled, late, or overtake
    another; a node must live with that.
 4. A `Persist` is atomic and, once flushed, comes back as `Persisted` with its ticket, in the order
-   asked; when the disk has no room it comes back as `PersistFailed` and left no trace. Only what
-   `Persisted` names survives a crash for certain; what was asked and not answered may or may not.
-5. A `Load` comes back as `Loaded` and sees every `Persist` that was asked before it.
+   asked; when the disk has no room it comes back as `PersistFailed` and left no trace. Its flush
+   sets out as soon as it can or, when it may linger, before that time is over; one that may not
+   takes along all that were asked before it. Only what `Persisted` names survives a crash for
+   certain; what was asked and not answered, lingering or on its way, may or may not.
+5. A `Load` or a `Scan` comes back as `Loaded` and sees every `Persist` that was asked before it,
+   those that linger too; it does not wait until their time is over.
 6. Setting a timer that is set replaces it. A timer that is due fires once, as `Expired`.
 7. `Requested` is a client's call; `Reply` answers it. The same operation id may come twice, since
    clients ask again: a node must do the work once.
@@ -31,7 +35,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from snowmelt.core.instant import Instant
+from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.record import Change, Found, Record
 
@@ -51,10 +55,16 @@ class Envelope(msgspec.Struct, Generic[M_co], frozen=True):
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):
-    """The node begins to live, for the first time or again, with what its disk holds."""
+    """The node begins to live, for the first time or again, with what its disk holds.
+
+    `wall` is what the wall clock showed, in nanoseconds since 1970, at the instant of this event. A
+    node that adds to it what has passed since knows the date, and so can keep on its disk when
+    something is due, for its next life or for another machine. Wall clocks are set by people.
+    """
 
     records: tuple[Record, ...] = ()
     damaged: tuple[bytes, ...] = ()
+    wall: int = 0
 
 
 class Received(msgspec.Struct, Generic[M_co], frozen=True, tag=True):
@@ -84,7 +94,7 @@ class PersistFailed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Loaded(msgspec.Struct, frozen=True, tag=True):
-    """What was found under the keys of this ticket, in their order."""
+    """What was found under the keys, or in the range, of this ticket, in their order."""
 
     ticket: int
     found: tuple[Found, ...]
@@ -138,11 +148,16 @@ class CancelTimer(msgspec.Struct, frozen=True, tag=True):
     timer: Enum
 
 
-class Persist(msgspec.Struct, frozen=True, tag=True):
-    """Asks that these changes be made on the disk together, and flushed."""
+class Persist(msgspec.Struct, frozen=True, tag=True, repr_omit_defaults=True):
+    """Asks that these changes be made on the disk together, and flushed.
+
+    `linger` is how long the flush may be put off, so that more changes share it: for what nobody
+    waits for.
+    """
 
     ticket: int
     changes: tuple[Change, ...]
+    linger: Duration = Duration(0)
 
 
 class Load(msgspec.Struct, frozen=True, tag=True):
@@ -150,6 +165,21 @@ class Load(msgspec.Struct, frozen=True, tag=True):
 
     ticket: int
     keys: tuple[bytes, ...]
+
+
+class Scan(msgspec.Struct, frozen=True, tag=True):
+    """Asks for the records from `start` up to, not including, `stop`; both bulk, or both small.
+
+    They come as `Loaded`, in order, each a `Record` or `Damaged`. What comes ends after the record
+    with which the bytes of the values reach `bytes_max`, or after `core.record.SCAN_RECORDS_MAX`
+    records. So there is always one, if there is any; whoever wants them all scans on from behind
+    the last until nothing comes.
+    """
+
+    ticket: int
+    start: bytes
+    stop: bytes
+    bytes_max: int
 
 
 class Reply(msgspec.Struct, Generic[M_co], frozen=True, tag=True):
@@ -177,7 +207,18 @@ class Halt(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
-Effect = Send[M_co] | SetTimer | CancelTimer | Persist | Load | Reply[M_co] | Announce | Note | Halt
+Effect = (
+    Send[M_co]
+    | SetTimer
+    | CancelTimer
+    | Persist
+    | Load
+    | Scan
+    | Reply[M_co]
+    | Announce
+    | Note
+    | Halt
+)
 
 
 class Node(Protocol[M]):

@@ -4,12 +4,14 @@ Keys are ordered as bytes. A key that begins with `BULK` stays on the disk until
 others come back in `Started` when the node starts, so they are for state that is small.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
 
 BULK: Final = b"~"
 KEY_BYTES_MAX: Final = 400
+SCAN_RECORDS_MAX: Final = 10_000
 
 
 class Write(msgspec.Struct, frozen=True, tag=True):
@@ -58,3 +60,20 @@ def erase(key: bytes) -> Erase:
     Erase(start=b'view', stop=b'view\x00')
     """
     return Erase(key, key + b"\0")
+
+
+def scanned(found: Iterable[Record | Damaged], bytes_max: int) -> Iterator[Record | Damaged]:
+    """As much of a range as one `Scan` brings: the one rule for every disk there is.
+
+    A damaged record has no value to count, but is one of the `SCAN_RECORDS_MAX`.
+
+    >>> found = [Record(b"a", b"12"), Damaged(b"b"), Record(b"c", b"34"), Record(b"d", b"56")]
+    >>> [one.key for one in scanned(found, bytes_max=3)]
+    [b'a', b'b', b'c']
+    """
+    total = 0
+    for count, one in enumerate(found, start=1):
+        yield one
+        total += len(one.value) if isinstance(one, Record) else 0
+        if total >= bytes_max or count == SCAN_RECORDS_MAX:
+            return

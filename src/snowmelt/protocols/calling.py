@@ -10,6 +10,8 @@ ends, and asks elsewhere when one node stays silent. Every family gets the same 
    one operation once (see `core.node`, rule 7).
 2. Silence is answered by asking again, after a wait that doubles up to a bound, at the next target
    in turn. Reconnecting is not this machine's matter: messages may be lost, that is all it knows.
+   A call may name who is to be asked first; and one that is long on its way is given longer before
+   its silence counts.
 3. `Elsewhere` says who can answer; the client asks there at once, and counts these steps, so that
    two nodes that point at each other can't keep it busy.
 4. `Declined` is definite: the operation did not happen and will not. The client gives up at once.
@@ -22,7 +24,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
+from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import Address, NodeId, OperationId, contact
 from snowmelt.core.node import (
     Effect,
@@ -40,6 +42,7 @@ B_co = TypeVar("B_co", covariant=True)
 
 FIRST_WAIT: Final = milliseconds(500)
 LONGEST_WAIT: Final = seconds(5)
+SLOWEST: Final = 4 << 20  # bytes a second; whoever is slower is asked again while it still works
 STEPS_MAX: Final = 8
 
 
@@ -76,6 +79,19 @@ class Ask(msgspec.Struct, Generic[B_co], frozen=True, tag=True):
 
     body: B_co
     patience: Duration
+    target: NodeId | None = None
+    """Whom to ask first, who need not be one of the usual targets; None for whoever answered."""
+    weight: int = 0
+    """About how many bytes travel, there or back: large ones are given longer."""
+
+    @property
+    def first_wait(self) -> Duration:
+        """How long silence means nothing.
+
+        >>> Ask("hello", seconds(9)).first_wait, Ask("hello", seconds(9), weight=8 << 20).first_wait
+        (500000000, 2500000000)
+        """
+        return Duration(FIRST_WAIT + self.weight * SECOND // SLOWEST)
 
 
 class CallTimer(Enum):
@@ -120,8 +136,8 @@ class Caller:
         match event:
             case Received(source, Answer(number, body)):
                 return self._answered(source, number, body, now)
-            case Requested(operation, Ask(body, patience)):
-                return self._asked(operation, body, patience, now)
+            case Requested(operation, Ask() as ask):
+                return self._asked(operation, ask, now)
             case Expired():
                 return self._due(now)
             case _:
@@ -139,17 +155,18 @@ class Caller:
         return len(self._pending)
 
     def _asked(
-        self, operation: OperationId, body: object, patience: Duration, now: Instant
+        self, operation: OperationId, ask: Ask[object], now: Instant
     ) -> list[Effect[object]]:
         self._client = operation.client
-        deadline = later(now, patience)
+        deadline = later(now, ask.patience)
         if operation in self._pending:  # asked again by its owner: the patience is renewed
             self._pending[operation].deadline = deadline
             return self._wake()
-        target = self._targets[self._preferred % len(self._targets)]
-        resend = later(now, FIRST_WAIT)
-        self._pending[operation] = _Pending(body, deadline, resend, FIRST_WAIT, target)
-        send = Send(target, Call(operation.number, body))
+        target = ask.target or self._targets[self._preferred % len(self._targets)]
+        wait = ask.first_wait
+        resend = later(now, wait)
+        self._pending[operation] = _Pending(ask.body, deadline, resend, wait, target)
+        send = Send(target, Call(operation.number, ask.body))
         if self._timer is not None and self._timer <= min(resend, deadline):
             return [send]
         return [send, *self._wake()]
@@ -200,7 +217,7 @@ class Caller:
         self._preferred += 1
         pending.target = self._targets[self._preferred % len(self._targets)]
         pending.steps = 0
-        pending.wait = Duration(min(2 * pending.wait, LONGEST_WAIT))
+        pending.wait = Duration(max(pending.wait, min(2 * pending.wait, LONGEST_WAIT)))
         jitter = Duration(self._chance.randrange(pending.wait // 4))
         pending.resend = later(later(now, pending.wait), jitter)
         return Send(pending.target, Call(operation.number, pending.body))

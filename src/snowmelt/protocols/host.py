@@ -36,6 +36,7 @@ from snowmelt.core.node import (
     Received,
     Reply,
     Requested,
+    Scan,
     Send,
     SetTimer,
     Started,
@@ -101,9 +102,9 @@ class Host:
                 return [(self._timers[type(timer)], event)]
             case Persisted() | PersistFailed() | Loaded():
                 return [self._completed(event)]
-            case Started(records, damaged):
+            case Started(records, damaged, wall):
                 return [
-                    (index, _own_records(family.name, records, damaged))
+                    (index, _own_start(family.name, records, damaged, wall))
                     for index, family in enumerate(self._families)
                 ]
             case Requested(_, message):
@@ -153,14 +154,17 @@ class Host:
         match effect:
             case Send(target, message) if target == self.me:
                 inside.extend(self._delivered(self.me, message, effects))
-            case Persist(ticket, changes):
+            case Persist(ticket, changes, linger):
                 name = self._families[index].name
                 shared = tuple(_shared_change(name, change) for change in changes)
-                effects.append(Persist(self._shared_ticket(index, ticket), shared))
+                effects.append(Persist(self._shared_ticket(index, ticket), shared, linger))
             case Load(ticket, keys):
                 name = self._families[index].name
                 shared_keys = tuple(_shared_key(name, key) for key in keys)
                 effects.append(Load(self._shared_ticket(index, ticket), shared_keys))
+            case Scan(ticket, start, stop, bytes_max):
+                first, end = _shared_range(self._families[index].name, start, stop)
+                effects.append(Scan(self._shared_ticket(index, ticket), first, end, bytes_max))
             case SetTimer(timer, _):
                 self._timers[type(timer)] = index
                 effects.append(effect)
@@ -197,8 +201,13 @@ def _shared_change(name: str, change: Change) -> Change:
         case Write(key, value):
             return Write(_shared_key(name, key), value)
         case Erase(start, stop):
-            assert start.startswith(BULK) == stop.startswith(BULK), "from small records into bulk"
-            return Erase(_shared_key(name, start), _shared_key(name, stop))
+            return Erase(*_shared_range(name, start, stop))
+
+
+def _shared_range(name: str, start: bytes, stop: bytes) -> tuple[bytes, bytes]:
+    """A range of the family's small records or of its bulk; across both lie other families."""
+    assert start.startswith(BULK) == stop.startswith(BULK), "from small records into bulk"
+    return _shared_key(name, start), _shared_key(name, stop)
 
 
 def _own_found(name: str, found: Found) -> Found:
@@ -213,10 +222,13 @@ def _own_found(name: str, found: Found) -> Found:
             return Damaged(key)
 
 
-def _own_records(name: str, records: tuple[Record, ...], damaged: tuple[bytes, ...]) -> Started:
+def _own_start(
+    name: str, records: tuple[Record, ...], damaged: tuple[bytes, ...], wall: int
+) -> Started:
     own = [(_own_key(name, record.key), record.value) for record in records]
     hurt = [_own_key(name, key) for key in damaged]
     return Started(
         tuple(Record(key, value) for key, value in own if key is not None),
         tuple(key for key in hurt if key is not None),
+        wall,
     )

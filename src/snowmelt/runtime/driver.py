@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, Final, Protocol
 
 from snowmelt.core.errors import MachineError, Unavailable
-from snowmelt.core.instant import Instant
+from snowmelt.core.instant import SECOND, Instant
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import (
     Announce,
@@ -30,11 +30,12 @@ from snowmelt.core.node import (
     PersistFailed,
     Received,
     Reply,
+    Scan,
     Send,
     SetTimer,
     Started,
 )
-from snowmelt.runtime.clock import seconds_until, steady_now
+from snowmelt.runtime.clock import seconds_until, steady_now, wall_now
 from snowmelt.store import Completion, GroupCommit, Store
 
 FENCE: Final = -1
@@ -81,15 +82,15 @@ class Driver:
         self._busy = False
         self._stopped = False
         self._persisting = 0
-        self._fences: deque[Load] = deque()
+        self._fences: deque[Load | Scan] = deque()
 
     def start(self) -> None:
         """The node's first event, with what its disk holds."""
-        started = Started()
-        if self._store is not None:
-            recovered = self._store.recover()
-            started = Started(recovered.records, recovered.damaged)
-        self.handle(started)
+        if self._store is None:
+            self.handle(Started(wall=wall_now()))
+        else:
+            recovered = self._store.recover()  # it takes time: the wall clock is read after it
+            self.handle(Started(recovered.records, recovered.damaged, wall_now()))
 
     def stop(self, timeout: float) -> None:
         """No more events; what was asked of the disk is done first, within the time."""
@@ -144,7 +145,7 @@ class Driver:
                 self._cancel_timer(timer)
             case Persist():
                 self._persist(effect)
-            case Load():
+            case Load() | Scan():
                 self._load(effect)
             case Reply():
                 self._watcher.replied(effect)
@@ -176,12 +177,12 @@ class Driver:
     def _persist(self, effect: Persist) -> None:
         assert self._commit is not None, "this node was given no disk"
         try:
-            self._commit.submit(effect.ticket, effect.changes)
+            self._commit.submit(effect.ticket, effect.changes, effect.linger / SECOND)
             self._persisting += 1
         except (Unavailable, MachineError) as error:
             self._waiting.append(PersistFailed(effect.ticket, str(error)))
 
-    def _load(self, effect: Load) -> None:
+    def _load(self, effect: Load | Scan) -> None:
         assert self._commit is not None, "this node was given no disk"
         if self._persisting:  # rule 5: it sees what was asked before it
             self._fences.append(effect)
@@ -190,9 +191,14 @@ class Driver:
         else:
             self._loaded(effect)
 
-    def _loaded(self, effect: Load) -> None:
+    def _loaded(self, effect: Load | Scan) -> None:
         assert self._store is not None
-        self._waiting.append(Loaded(effect.ticket, self._store.load(effect.keys)))
+        match effect:
+            case Load(ticket, keys):
+                found = self._store.load(keys)
+            case Scan(ticket, start, stop, bytes_max):
+                found = tuple(self._store.scan(start, stop, bytes_max=bytes_max))
+        self._waiting.append(Loaded(ticket, found))
         if not self._busy:
             self.handle(self._waiting.popleft())
 

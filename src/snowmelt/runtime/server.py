@@ -13,7 +13,7 @@ import msgspec
 from snowmelt.core.errors import MachineCrashed, NodeRefused, SnowmeltError, Unavailable
 from snowmelt.core.names import Address, NodeId, OperationId, contact
 from snowmelt.core.node import Announce, Halt, Note, Reply, Requested
-from snowmelt.protocols import echo, membership
+from snowmelt.protocols import echo, fifo, membership
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import CutOff, Depart, Departed, Identity, Settings, View
@@ -98,6 +98,7 @@ class Server:
         member = membership.MembershipNode(identity, config.settings, SystemRandom())
         return [
             Family("membership", member, membership.MESSAGES),
+            Family("fifo", fifo.FifoNode(config.id, SystemRandom()), fifo.MESSAGES),
             Family("echo", echo.EchoNode(), echo.MESSAGES),
         ]
 

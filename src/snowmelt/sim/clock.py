@@ -1,10 +1,25 @@
-"""A node's own steady clock: never backwards, but not quite the world's."""
+"""A node's own steady clock: never backwards, but not quite the world's. And the date."""
 
 from typing import Final
 
-from snowmelt.core.instant import Duration, Instant
+from snowmelt.core.instant import SECOND, Duration, Instant
+
+DAWN: Final = 1_767_225_600 * SECOND
+"""What wall clocks show when a world begins: the first of January 2026."""
 
 _PARTS: Final = 1_000_000
+
+
+def wall(world: Instant) -> int:
+    """What every wall clock shows at a moment of the world: the truth.
+
+    The faults of clocks are those of the steady one: it drifts, and leaps in a sleep. A wall clock
+    is put right from outside, by the same hand on every machine.
+
+    >>> wall(Instant(5)) - DAWN
+    5
+    """
+    return DAWN + world
 
 
 class Clock:

@@ -16,8 +16,8 @@ from enum import Enum
 from random import Random
 from zlib import crc32
 
-from snowmelt.core.node import Persist, Started
-from snowmelt.core.record import BULK, Change, Damaged, Found, Missing, Record, Write
+from snowmelt.core.node import Load, Loaded, Persist, Scan, Started
+from snowmelt.core.record import BULK, Change, Damaged, Found, Missing, Record, Write, scanned
 
 
 class Ending(Enum):
@@ -33,8 +33,8 @@ class Disk:
 
     >>> disk = Disk(Random(0))
     >>> disk.ask(Persist(1, (Write(b"a", b"1"),)))
-    >>> disk.end(Ending.POWER); disk.start()
-    Started(records=(), damaged=())
+    >>> disk.end(Ending.POWER); disk.start().records
+    ()
     """
 
     def __init__(self, chance: Random) -> None:
@@ -68,8 +68,8 @@ class Disk:
         if ending is Ending.TORN and not self._hurt():
             self._tear(asked[kept].changes)
 
-    def start(self) -> Started:
-        """What a process finds when it begins."""
+    def start(self, wall: int = 0) -> Started:
+        """What a process finds when it begins, at this time of the wall clock."""
         records: list[Record] = []
         damaged: list[bytes] = []
         for key in self._keys:
@@ -80,10 +80,31 @@ class Disk:
                     records.append(record)
                 case _:
                     damaged.append(key)
-        return Started(tuple(records), tuple(damaged))
+        return Started(tuple(records), tuple(damaged), wall)
+
+    def answer(self, effect: Load | Scan) -> Loaded:
+        """What is found now, as the event that tells it."""
+        match effect:
+            case Load(ticket, keys):
+                return Loaded(ticket, self.load(keys))
+            case Scan(ticket, start, stop, bytes_max):
+                return Loaded(ticket, self.scan(start, stop, bytes_max))
 
     def load(self, keys: Iterable[bytes]) -> tuple[Found, ...]:
         """What is under these keys, seeing every step that was asked before."""
+        asked = self._hanging()
+        return tuple(self._seen(key, asked) for key in keys)
+
+    def scan(self, start: bytes, stop: bytes, bytes_max: int) -> tuple[Record | Damaged, ...]:
+        """What is in a range, as far as one `Scan` goes, seeing every step asked before."""
+        asked = self._hanging()
+        there = self._keys[bisect_left(self._keys, start) : bisect_left(self._keys, stop)]
+        keys = sorted({*there, *(key for key in asked if start <= key < stop)})
+        found = (self._seen(key, asked) for key in keys)
+        return tuple(scanned((one for one in found if not isinstance(one, Missing)), bytes_max))
+
+    def _hanging(self) -> dict[bytes, bytes | None]:
+        """What the steps that hang in the air will make of the keys they touch; None: nothing."""
         asked: dict[bytes, bytes | None] = {}
         for persist in self._asked:
             for change in persist.changes:
@@ -93,12 +114,13 @@ class Disk:
                     for key in [*self._keys, *asked]:
                         if change.start <= key < change.stop:
                             asked[key] = None
-        return tuple(
-            self._read(key)
-            if key not in asked
-            else (Missing(key) if (value := asked[key]) is None else Record(key, value))
-            for key in keys
-        )
+        return asked
+
+    def _seen(self, key: bytes, asked: dict[bytes, bytes | None]) -> Found:
+        if key not in asked:
+            return self._read(key)
+        value = asked[key]
+        return Missing(key) if value is None else Record(key, value)
 
     def flip(self) -> bytes | None:
         """Turns one bit of one value round; returns its key, or None when the disk is empty."""

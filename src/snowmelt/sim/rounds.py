@@ -4,7 +4,7 @@ The papers on overlays count rounds, messages, congestion and the size of messag
 model, for the same machines that the asynchronous world runs. In each round every node first takes
 what was sent to it in the round before (by sender, in the order sent), then its timers that are
 due. A round lasts `period` on every node's clock, and nothing is lost. A disk is instant here:
-`Persist` is answered within the round, since no paper's model has disks.
+`Persist` is answered within the round, whatever its linger, since no paper's model has disks.
 """
 
 from collections.abc import Callable
@@ -22,15 +22,16 @@ from snowmelt.core.node import (
     Event,
     Expired,
     Load,
-    Loaded,
     Node,
     Persist,
     Persisted,
     Received,
+    Scan,
     Send,
     SetTimer,
     Started,
 )
+from snowmelt.sim.clock import wall
 from snowmelt.sim.disk import Disk
 from snowmelt.sim.trace import Trace
 
@@ -86,7 +87,7 @@ class Rounds:
         self._busiest = 0
         self._bytes_max = 0
         for name in self._places:
-            self.handle(name, Started())
+            self.handle(name, Started(wall=wall(self.now)))
 
     @property
     def now(self) -> Instant:
@@ -149,8 +150,8 @@ class Rounds:
             case Persist():
                 place.disk.ask(effect)
                 waiting += [Persisted(ticket) for ticket in place.disk.flush()]
-            case Load(ticket, keys):
-                waiting.append(Loaded(ticket, place.disk.load(keys)))
+            case Load() | Scan():
+                waiting.append(place.disk.answer(effect))
             case _:
                 pass
         if self._watch is not None:

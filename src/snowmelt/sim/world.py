@@ -25,7 +25,6 @@ from snowmelt.core.node import (
     Expired,
     Halt,
     Load,
-    Loaded,
     Node,
     Note,
     Persist,
@@ -34,10 +33,11 @@ from snowmelt.core.node import (
     Received,
     Reply,
     Requested,
+    Scan,
     Send,
     SetTimer,
 )
-from snowmelt.sim.clock import Clock
+from snowmelt.sim.clock import Clock, wall
 from snowmelt.sim.disk import Disk, Ending
 from snowmelt.sim.network import LinkStyle, Network
 from snowmelt.sim.trace import Trace
@@ -72,7 +72,7 @@ class Slot:
         "clock",
         "disk",
         "doom",
-        "flushing",
+        "flush_by",
         "halted",
         "life",
         "node",
@@ -90,7 +90,7 @@ class Slot:
         self.life = 0  # counts starts; what was meant for an earlier life is dropped
         self.wanted = True  # whether its supervisor starts it again
         self.halted = ""
-        self.flushing = False
+        self.flush_by: Instant | None = None  # when the next flush sets out, if one is to come
         self.doom: Ending | None = None  # how it ends as soon as it asks its disk for something
         self.paused_until = START
         self.slowness = Duration(0)
@@ -167,10 +167,10 @@ class World:
         slot.life += 1
         slot.halted = ""
         slot.timers.clear()
-        slot.flushing = False
+        slot.flush_by = None
         slot.node = slot.build(self._dice(f"{self._seed}/{node}/{slot.life}"))
         self._observer.started(self.now, node)
-        self._handle(node, slot, slot.disk.start())
+        self._handle(node, slot, slot.disk.start(wall(self.now)))
 
     def stop(self, node: NodeId, ending: Ending = Ending.CRASH) -> None:
         """A process is gone, without a word."""
@@ -245,8 +245,8 @@ class World:
                 self._persist(name, slot, effect)
             case CancelTimer(timer):
                 slot.timers.pop(timer, None)
-            case Load(ticket, keys):
-                loaded = Loaded(ticket, slot.disk.load(keys))
+            case Load() | Scan():
+                loaded = slot.disk.answer(effect)
                 wait = self._disk_wait(slot)
                 self.at(later(self.now, wait), self._deliver, name, slot.life, loaded)
             case Reply():
@@ -316,14 +316,15 @@ class World:
         if slot.doom is not None:  # after this step's other effects: what it told too soon is told
             self.at(self.now, self.stop, name, slot.doom)
             slot.doom = None
-        if not slot.flushing:
-            slot.flushing = True
-            self.at(later(self.now, self._disk_wait(slot)), self._flush, name, slot, slot.life)
+        by = later(self.now, persist.linger)
+        if slot.flush_by is None or by < slot.flush_by:  # otherwise that one serves this step too
+            slot.flush_by = by
+            self.at(later(by, self._disk_wait(slot)), self._flush, name, slot, slot.life, by)
 
-    def _flush(self, name: NodeId, slot: Slot, life: int) -> None:
-        if slot.node is None or slot.life != life:
-            return
-        slot.flushing = False
+    def _flush(self, name: NodeId, slot: Slot, life: int, by: Instant) -> None:
+        if slot.node is None or slot.life != life or slot.flush_by != by:
+            return  # of an earlier life, or an earlier flush took its place
+        slot.flush_by = None
         for ticket in slot.disk.flush():  # one flush serves all that waited
             self.at(self.now, self._deliver, name, life, Persisted(ticket))
 

@@ -29,7 +29,18 @@ import lmdb
 import msgspec
 
 from snowmelt.core.errors import BadOption, DiskFull, MachineError, StoreDamaged, StoreError
-from snowmelt.core.record import BULK, Change, Damaged, Erase, Found, Missing, Record, Write
+from snowmelt.core.record import (
+    BULK,
+    SCAN_RECORDS_MAX,
+    Change,
+    Damaged,
+    Erase,
+    Found,
+    Missing,
+    Record,
+    Write,
+    scanned,
+)
 from snowmelt.store.changes import Group, check, payload
 from snowmelt.store.engine import DATA_NAME, open_engine
 from snowmelt.store.folder import Owner, make_folder, naming
@@ -137,10 +148,20 @@ class Store:
         with self._reading() as transaction:
             return tuple(self._found(transaction, key) for key in keys)
 
-    def scan(self, start: bytes, stop: bytes, limit: int) -> list[Record | Damaged]:
-        """The first `limit` records from `start` up to, not including, `stop`, in order."""
+    def scan(
+        self,
+        start: bytes,
+        stop: bytes,
+        limit: int = SCAN_RECORDS_MAX,
+        bytes_max: int | None = None,
+    ) -> list[Record | Damaged]:
+        """The first `limit` records from `start` up to, not including, `stop`, in order.
+
+        With `bytes_max`, no more of them than a `Scan` with it brings.
+        """
         with self._reading() as transaction:
-            return list(islice(self._walk(transaction, start, stop), limit))
+            part = islice(self._walk(transaction, start, stop), limit)
+            return list(part if bytes_max is None else scanned(part, bytes_max))
 
     def examine(self) -> tuple[bytes, ...]:
         """Reads every record there is and returns the keys of the damaged ones."""

@@ -11,15 +11,30 @@ import msgspec
 from snowmelt.core.errors import MessageError
 from snowmelt.protocols.calling import Answer, Call, Declined, Elsewhere
 from snowmelt.protocols.echo import messages as echo_messages
+from snowmelt.protocols.fifo import calls as fifo_calls
+from snowmelt.protocols.fifo import messages as fifo_messages
 from snowmelt.protocols.membership import messages as membership_messages
 
 # Nobody but its own process may tell a node to depart.
-Request = echo_messages.Request | membership_messages.GetStatus | membership_messages.Forget
-Response = echo_messages.Response | membership_messages.Response | Declined | Elsewhere
+Request = (
+    echo_messages.Request
+    | membership_messages.GetStatus
+    | membership_messages.Forget
+    | fifo_calls.Request
+)
+Response = (
+    echo_messages.Response
+    | membership_messages.Response
+    | fifo_calls.Response
+    | Declined
+    | Elsewhere
+)
 _Calls = Call[Request]
 _Answers = Answer[Response]
 
-_TO_NODES: Final = Union[_Calls, membership_messages.Message]  # noqa: UP007  # at run time
+_TO_NODES: Final = Union[  # noqa: UP007  # at run time
+    _Calls, membership_messages.Message, fifo_messages.Message
+]
 _TO_CLIENTS: Final = _Answers
 
 

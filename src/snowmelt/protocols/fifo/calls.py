@@ -1,0 +1,277 @@
+"""What clients ask of a fifo, and what they are told. Items never travel one by one."""
+
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.batch import OFFSET_BYTES
+from snowmelt.core.instant import Duration
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import Address, NodeId
+from snowmelt.protocols.fifo.settings import QueueSettings
+
+
+class Place(msgspec.Struct, frozen=True, array_like=True):
+    """A node and where it listens."""
+
+    node: NodeId
+    address: Address
+
+
+class Part(msgspec.Struct, frozen=True, array_like=True):
+    """Items at adjacent positions: bodies as in `core.batch`, and what they have in common."""
+
+    start: int
+    offsets: bytes
+    blob: bytes
+    headers: bytes = b""
+    """The headers given with them, as msgpack of a map from text to text; empty for none."""
+    failures: int = 0
+    """How often these were delivered before, in vain."""
+    reason: str = ""
+    """Why the last of those deliveries failed."""
+
+    @property
+    def count(self) -> int:
+        """How many items it has. O(1)."""
+        return len(self.offsets) // OFFSET_BYTES - 1
+
+
+class Span(msgspec.Struct, frozen=True, array_like=True):
+    """Items that a client must fetch from one of their keepers: positions and where they lie."""
+
+    start: int
+    stop: int
+    stream: str
+    first: int
+    keepers: tuple[Place, ...]
+    failures: int = 0
+    reason: str = ""
+
+
+# --- opening -------------------------------------------------------------------------------------
+
+
+class Open(msgspec.Struct, frozen=True, tag="fifo.open", array_like=True):
+    """Asks which nodes serve a queue. It is made when it isn't there; None takes it as it is."""
+
+    queue: str
+    settings: QueueSettings | None = None
+
+
+class Opened(msgspec.Struct, frozen=True, tag="fifo.opened", array_like=True):
+    """The grant: put into the queue at `store`, get from it at `master`, until told otherwise."""
+
+    queue: str
+    settings: QueueSettings
+    master: Place
+    store: Place
+
+
+# --- items in ------------------------------------------------------------------------------------
+
+
+class Put(msgspec.Struct, frozen=True, tag="fifo.put", array_like=True):
+    """Puts a batch at the tail. Any node takes it; the same sequence number is the same batch."""
+
+    queue: str
+    producer: str
+    sequence: int
+    offsets: bytes
+    blob: bytes
+    headers: bytes = b""
+    due: int = 0
+    """Not to be delivered before this moment (ns since 1970); 0 for at once."""
+    patience: Duration = Duration(0)
+    """How long to wait for room in a full queue."""
+
+
+class PutDone(msgspec.Struct, frozen=True, tag="fifo.put-done", array_like=True):
+    """The batch is in the queue. `stop` 0: it was put before, and where is no longer known."""
+
+    start: int
+    stop: int
+    copies: int
+    """On how many nodes it is."""
+    flushed: bool
+    """Whether those had flushed before this was said."""
+    repeated: bool = False
+    """Whether this sequence number had been put before; then nothing was put again."""
+
+
+# --- items out -----------------------------------------------------------------------------------
+
+
+class Settle(msgspec.Struct, frozen=True, tag="fifo.settle", array_like=True):
+    """About items held under a lease: these are done, those go back, the rest is still worked on.
+
+    A lease that isn't held any more is refused as `LeaseLost`, and nothing changes.
+    """
+
+    queue: str
+    token: int
+    done: tuple[Interval, ...] = ()
+    back: tuple[Interval, ...] = ()
+    due: int = 0
+    """What goes back is not to be delivered before this moment (ns since 1970)."""
+    reason: str = ""
+    """Why it goes back; empty when nothing failed, and then it doesn't count as a delivery."""
+    extend: bool = False
+    """Give what is left the whole time of a lease anew."""
+
+
+class Settled(msgspec.Struct, frozen=True, tag="fifo.settled", array_like=True):
+    """Done; so many items are still held under the lease."""
+
+    left: int
+
+
+class Get(msgspec.Struct, frozen=True, tag="fifo.get", array_like=True):
+    """Leases the first items there are, waiting for one; settles an earlier lease on the way."""
+
+    queue: str
+    items_max: int
+    bytes_max: int
+    patience: Duration
+    settle: Settle | None = None
+
+
+class Leased(msgspec.Struct, frozen=True, tag="fifo.leased", array_like=True):
+    """These are yours for so long. `token` 0 with nothing in it: nothing came in the time given.
+
+    What the master's own node keeps comes along as parts; the rest is to be fetched by spans.
+    """
+
+    token: int
+    parts: tuple[Part, ...]
+    spans: tuple[Span, ...]
+    lease: Duration
+    refused: str = ""
+    """Why the lease that came along could not be settled; empty when it was, or none came."""
+
+
+class Fetch(msgspec.Struct, frozen=True, tag="fifo.fetch", array_like=True):
+    """Items of one span, from one that keeps them; as many as fit, at least one."""
+
+    queue: str
+    span: Span
+    bytes_max: int
+
+
+class Fetched(msgspec.Struct, frozen=True, tag="fifo.fetched", array_like=True):
+    """Items from the span's start on; `damaged` counts those after them that can't be read."""
+
+    parts: tuple[Part, ...]
+    damaged: int = 0
+
+
+class Peek(msgspec.Struct, frozen=True, tag="fifo.peek", array_like=True):
+    """Shows the first items from a position on, taking nothing; of the dead ones if asked."""
+
+    queue: str
+    items_max: int
+    bytes_max: int
+    start: int = 0
+    dead: bool = False
+
+
+class Peeked(msgspec.Struct, frozen=True, tag="fifo.peeked", array_like=True):
+    """What is there, as in `Leased`."""
+
+    parts: tuple[Part, ...]
+    spans: tuple[Span, ...]
+
+
+# --- the queue as a whole ------------------------------------------------------------------------
+
+
+class Purge(msgspec.Struct, frozen=True, tag="fifo.purge", array_like=True):
+    """Removes all items that wait (or all dead ones); what is leased stays with its holder."""
+
+    queue: str
+    dead: bool = False
+
+
+class Pause(msgspec.Struct, frozen=True, tag="fifo.pause", array_like=True):
+    """Stops the handing out of items, or lets it go on; puts are taken all the time."""
+
+    queue: str
+    paused: bool
+
+
+class Redrive(msgspec.Struct, frozen=True, tag="fifo.redrive", array_like=True):
+    """Brings dead items back to their positions, at most so many a second (0: all at once)."""
+
+    queue: str
+    per_second: int = 0
+
+
+class Changed(msgspec.Struct, frozen=True, tag="fifo.changed", array_like=True):
+    """It is so; it was done to so many items."""
+
+    items: int
+
+
+class Describe(msgspec.Struct, frozen=True, tag="fifo.describe", array_like=True):
+    """Asks how a queue is."""
+
+    queue: str
+
+
+class QueueStatus(msgspec.Struct, frozen=True, tag="fifo.status", array_like=True):
+    """How a queue is, at its master."""
+
+    queue: str
+    settings: QueueSettings
+    master: NodeId
+    mirrors: tuple[NodeId, ...]
+    term: int
+    paused: bool
+    ready: int
+    delayed: int
+    leased: int
+    dead: int
+    bytes: int
+    tail: int
+    """The position the next item gets; so many were put, not counting gaps."""
+    done: int
+    """How many items were acknowledged or purged."""
+    lost: int
+    """How many were given up because no copy of them could be read."""
+    waiting_gets: int
+    waiting_puts: int
+    extents: int
+    """How many records the master needs for all of this: runs of items stored alike."""
+    short_of_copies: int
+    """Items on fewer nodes than they should be."""
+    producers: int
+
+
+class ListQueues(msgspec.Struct, frozen=True, tag="fifo.list", array_like=True):
+    """Asks which queues there are."""
+
+
+class QueueNames(msgspec.Struct, frozen=True, tag="fifo.names", array_like=True):
+    """All queues of the cluster."""
+
+    names: tuple[str, ...]
+
+
+Request = Open | Put | Get | Settle | Fetch | Peek | Purge | Pause | Redrive | Describe | ListQueues
+Response = (
+    Opened | PutDone | Leased | Settled | Fetched | Peeked | Changed | QueueStatus | QueueNames
+)
+
+REQUESTS: Final[tuple[type[msgspec.Struct], ...]] = (
+    Open,
+    Put,
+    Get,
+    Settle,
+    Fetch,
+    Peek,
+    Purge,
+    Pause,
+    Redrive,
+    Describe,
+    ListQueues,
+)

@@ -1,0 +1,217 @@
+"""What the parts of the fifo machine share: the clock, what goes out, and the disk.
+
+The parts never touch each other's state; they speak by messages, also within one node. A message
+to oneself is worked off before anything is written, so that what it changes is in the same write.
+
+The disk takes one write at a time. While it is under way, what is to be written gathers, and goes
+in one piece when it is done: so one flush serves all who came in the meantime, and a record that
+changed ten times is written once. A write with a `linger` may wait that long for company, and
+what depends on it does not wait for it at all: that is what its queue's owner chose.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from itertools import count
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from snowmelt.core.instant import Duration, Instant, later, milliseconds
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import (
+    Effect,
+    Loaded,
+    Note,
+    Persist,
+    Persisted,
+    PersistFailed,
+    Reply,
+    Scan,
+    Send,
+)
+from snowmelt.core.record import Change, Erase, Found, Write
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.fifo.streams import Presence, keeper_of, stream_of
+
+Then = Callable[[], None]
+Refused = Callable[[str], None]
+Read = Callable[[tuple[Found, ...]], None]
+
+AGAIN_AFTER: Final = milliseconds(1000)
+NOW: Final = Duration(0)
+
+
+class Job(msgspec.Struct):
+    """Changes that belong together, and what depends on them."""
+
+    changes: tuple[Change, ...]
+    then: Then
+    refused: Refused | None
+    """What to do when there is no room; without it the job is tried again until there is."""
+    not_after: Instant
+    """When it must be on its way to the disk."""
+
+
+class Desk:
+    """The clock, the outbox and the disk of one fifo machine."""
+
+    def __init__(self, me: NodeId, chance: Random) -> None:
+        self.me = me
+        self.chance = chance
+        self.now = Instant(0)
+        self.presence: Presence | None = None
+        self.keeper = ""
+        self.stream = ""
+        self.inside: deque[Any] = deque()
+        self.wake_at: Instant | None = None
+        self.jobs: list[Job] = []
+        self.full = False
+        self._wall_minus_now = 0
+        self._effects: list[Effect[Any]] = []
+        self._tickets = count(1)
+        self._under_way: tuple[int, list[Job]] | None = None
+        self._reads: dict[int, Read] = {}
+
+    # --- the clock and who is here ----------------------------------------------------------------
+
+    def set_wall(self, wall: int, now: Instant) -> None:
+        """What the wall clock shows now."""
+        self._wall_minus_now = wall - now
+
+    @property
+    def wall(self) -> int:
+        """Nanoseconds since 1970."""
+        return self.now + self._wall_minus_now
+
+    def instant_of(self, wall: int) -> Instant:
+        """When the wall clock will show this."""
+        return Instant(wall - self._wall_minus_now)
+
+    def wake(self, at: Instant) -> None:
+        """Asks for a tick at this instant, or before."""
+        if self.wake_at is None or at < self.wake_at:
+            self.wake_at = at
+
+    def set_presence(self, presence: Presence | None) -> None:
+        """Who is here, as of a new view; None when this node is cut off."""
+        self.presence = presence
+        if presence is not None:
+            member = presence.view.member(self.me)
+            assert member is not None, "a node is told only of views that it is in"
+            self.keeper, self.stream = keeper_of(member), stream_of(member)
+
+    # --- out --------------------------------------------------------------------------------------
+
+    def send(self, target: NodeId, message: Any) -> None:
+        """To another node, or to oneself."""
+        if target == self.me:
+            self.inside.append(message)
+        else:
+            self._effects.append(Send(target, message))
+
+    def reply(self, operation: OperationId, message: Any) -> None:
+        """Answers a call."""
+        self._effects.append(Reply(operation, message))
+
+    def decline(self, operation: OperationId, error: str, text: str) -> None:
+        """Answers that it did not happen."""
+        self._effects.append(Reply(operation, Declined(error, text)))
+
+    def note(self, text: str) -> None:
+        """Says why."""
+        self._effects.append(Note(text))
+
+    def effect(self, effect: Effect[Any]) -> None:
+        """Anything else."""
+        self._effects.append(effect)
+
+    def taken(self) -> list[Effect[Any]]:
+        """What goes out, in order; the desk is empty afterwards."""
+        effects, self._effects = self._effects, []
+        return effects
+
+    # --- the disk ---------------------------------------------------------------------------------
+
+    def write(
+        self,
+        changes: tuple[Change, ...],
+        then: Then,
+        refused: Refused | None = None,
+        linger: Duration = NOW,
+    ) -> None:
+        """Asks for changes; `then` is done when they are flushed, or at once if they may linger."""
+        not_after = later(self.now, linger)
+        if linger:
+            self.jobs.append(Job(changes, _nothing, None, not_after))
+            then()
+        else:
+            self.jobs.append(Job(changes, then, refused, not_after))
+
+    @property
+    def writing(self) -> bool:
+        """Whether a write is under way; until it is done no other can begin."""
+        return self._under_way is not None
+
+    def begin_write(self) -> None:
+        """Everything that waits goes to the disk."""
+        jobs, self.jobs = self.jobs, []
+        ticket = next(self._tickets)
+        self._under_way = ticket, jobs
+        self._effects.append(Persist(ticket, _merged(jobs)))
+
+    def written(self, event: Persisted | PersistFailed) -> None:
+        """The disk has answered."""
+        assert self._under_way is not None
+        ticket, jobs = self._under_way
+        assert ticket == event.ticket, "writes are answered in the order asked"
+        self._under_way = None
+        match event:
+            case Persisted():
+                self.full = False
+                for job in jobs:
+                    job.then()
+            case PersistFailed(_, reason):
+                self.full = True
+                self._without_room(jobs, reason)
+
+    def scan(self, start: bytes, stop: bytes, bytes_max: int, then: Read) -> None:
+        """Reads records from the disk."""
+        ticket = next(self._tickets)
+        self._reads[ticket] = then
+        self._effects.append(Scan(ticket, start, stop, bytes_max))
+
+    def read(self, event: Loaded) -> None:
+        """The disk has read."""
+        self._reads.pop(event.ticket)(event.found)
+
+    def _without_room(self, jobs: list[Job], reason: str) -> None:
+        """Refuses what can be refused, so that there is room for the rest."""
+        refusable = [job for job in jobs if job.refused is not None]
+        again = [job for job in jobs if job.refused is None]
+        if not refusable:  # nothing more to give up: wait for room
+            for job in again:
+                job.not_after = later(self.now, AGAIN_AFTER)
+        self.jobs = again + self.jobs
+        for job in refusable:
+            assert job.refused is not None
+            job.refused(reason)
+
+
+def _merged(jobs: list[Job]) -> tuple[Change, ...]:
+    """All changes in order, without those that a later one writes over."""
+    changes: dict[bytes | tuple[bytes, bytes], Change] = {}
+    for job in jobs:
+        for change in job.changes:
+            match change:
+                case Write(key, _):
+                    changes.pop(key, None)
+                    changes[key] = change
+                case Erase(start, stop):
+                    changes.pop((start, stop), None)
+                    changes[start, stop] = change
+    return tuple(changes.values())
+
+
+def _nothing() -> None:
+    """What is to be done after a write that nobody waits for."""

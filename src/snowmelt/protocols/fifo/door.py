@@ -1,0 +1,130 @@
+"""The door for clients: what a call is for, and where its queue is at home."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from snowmelt.core.errors import BadOption
+from snowmelt.core.names import OperationId
+from snowmelt.protocols.calling import Elsewhere
+from snowmelt.protocols.fifo import calls
+from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.directory import Directory
+from snowmelt.protocols.fifo.intake import Intake
+from snowmelt.protocols.fifo.keeper import Keeper
+from snowmelt.protocols.fifo.master import Master
+from snowmelt.protocols.fifo.messages import Home, Nowhere
+from snowmelt.protocols.fifo.settings import QueueSettings, queue_name
+
+FOR_MASTERS: Final[dict[type, Callable[[Master, OperationId, Any], None]]] = {
+    calls.Get: Master.get,
+    calls.Settle: Master.settle,
+    calls.Peek: Master.peek,
+    calls.Purge: Master.purge,
+    calls.Pause: Master.pause,
+    calls.Redrive: Master.redrive,
+    calls.Describe: Master.describe,
+}
+
+
+class Door:
+    """Where calls come in."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        directory: Directory,
+        keeper: Keeper,
+        intake: Intake,
+        master_here: Callable[[str], Master | None],
+    ) -> None:
+        self._desk = desk
+        self._directory = directory
+        self._keeper = keeper
+        self._intake = intake
+        self._master_here = master_here
+
+    def requested(self, operation: OperationId, request: Any) -> None:
+        """A client calls."""
+        desk = self._desk
+        if desk.presence is None:
+            desk.decline(operation, "Unavailable", "this node has no current view of its cluster")
+            return
+        if isinstance(request, calls.ListQueues):
+            self._directory.roll(lambda names: desk.reply(operation, calls.QueueNames(names)))
+            return
+        act = FOR_MASTERS.get(type(request))
+        master = None if act is None else self._master_here(request.queue)
+        if act is not None and master is not None:
+            act(master, operation, request)
+            return
+        try:
+            queue_name(request.queue)
+        except BadOption as error:
+            desk.decline(operation, "BadOption", str(error))
+            return
+        match request:
+            case calls.Fetch():
+                self._keeper.fetch(operation, request)
+            case calls.Open(queue, settings):
+                self._open(operation, queue, settings)
+            case calls.Put(queue=queue):
+                self._directory.ask(queue, partial(self._put, operation, request))
+            case _:
+                self._directory.ask(request.queue, partial(self._point, operation, request))
+
+    def _put(self, operation: OperationId, put: calls.Put, home: Home | Nowhere) -> None:
+        match home:
+            case Home():
+                self._intake.put(operation, put, home)
+            case Nowhere():
+                self._desk.decline(operation, home.error, home.text)
+
+    def _point(self, operation: OperationId, request: Any, home: Home | Nowhere) -> None:
+        """Somebody else is this queue's master; or this node will be, and is asked again soon."""
+        match home:
+            case Nowhere():
+                self._desk.decline(operation, home.error, home.text)
+            case Home():
+                place = self._place(home.master)
+                if place is not None and place.node != self._desk.me:
+                    self._desk.reply(operation, Elsewhere(place.node, place.address))
+                elif place is None:
+                    self._directory.forget(request.queue)
+
+    def _open(self, operation: OperationId, queue: str, settings: QueueSettings | None) -> None:
+        if settings is not None:
+            try:
+                settings.checked()
+            except BadOption as error:
+                self._desk.decline(operation, "BadOption", str(error))
+                return
+
+        def told(home: Home | Nowhere) -> None:
+            match home:
+                case Home():
+                    self._opened(operation, home)
+                case Nowhere(error="NoSuchQueue") if settings is None:
+                    self._directory.ask(queue, told, QueueSettings())
+                case Nowhere(error="QueueExists") if settings is None:
+                    self._directory.ask(queue, told)
+                case Nowhere():
+                    self._desk.decline(operation, home.error, home.text)
+
+        self._directory.ask(queue, told, settings)
+
+    def _opened(self, operation: OperationId, home: Home) -> None:
+        presence = self._desk.presence
+        master = self._place(home.master)
+        if presence is None or master is None:  # it is being replaced; the client asks again
+            self._directory.forget(home.queue)
+            return
+        store = self._place(self._desk.chance.choice(list(presence.keepers)))
+        assert store is not None
+        opened = calls.Opened(home.queue, home.settings, master, store)
+        self._desk.reply(operation, opened)
+
+    def _place(self, keeper: str) -> calls.Place | None:
+        presence = self._desk.presence
+        member = None if presence is None else presence.keepers.get(keeper)
+        return None if member is None else calls.Place(member.id, member.address)

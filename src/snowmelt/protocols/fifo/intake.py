@@ -1,0 +1,308 @@
+"""Taking items in: a put is stored here, copied to others, and then asks the master to be admitted.
+
+1. Segments of a queue get the next indexes of this run's stream. Those that arrived first are
+   offered to the master first, so what is adjacent in the stream is adjacent in the queue.
+2. A segment is offered when `replicas` keepers have flushed it, or when `copies_needed` have and
+   the others were given time. The keepers named to the master are those that said so.
+3. What was offered is offered again until there is a verdict; a node never drops what it has
+   offered by itself. So either it is admitted and stays, or it is refused and goes.
+"""
+
+from collections import deque
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.batch import Batch
+from snowmelt.core.instant import Duration, Instant, later, milliseconds
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.fifo.calls import Put, PutDone
+from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.keeper import Keeper
+from snowmelt.protocols.fifo.messages import (
+    Admit,
+    Admitted,
+    Copied,
+    Copy,
+    Drop,
+    Entry,
+    Extent,
+    Home,
+    Verdict,
+)
+from snowmelt.protocols.fifo.segments import Segment, stored
+from snowmelt.protocols.fifo.settings import BODY_BYTES_MAX
+from snowmelt.protocols.fifo.streams import node_of
+
+ITEMS_MAX: Final = 32_768
+WAITING_BYTES_MAX: Final = 256 << 20
+AGAIN_AFTER: Final = milliseconds(500)
+COPY_PATIENCE: Final = milliseconds(300)
+
+
+class Taken(msgspec.Struct):
+    """A put on its way into the queue."""
+
+    operation: OperationId
+    put: Put
+    segment: Segment
+    body: bytes
+    linger: Duration
+    wanted: tuple[str, ...]
+    """Who else is to keep it."""
+    needed: int
+    since: Instant
+    keepers: list[str] = []
+    offered: Instant | None = None
+    asked: Instant = Instant(0)
+
+
+class Intake:
+    """The puts that one node is taking in."""
+
+    def __init__(self, desk: Desk, keeper: Keeper) -> None:
+        self._desk = desk
+        self._keeper = keeper
+        self._next: dict[str, int] = {}
+        self._waiting: dict[str, deque[Taken]] = {}
+        self._offered: dict[str, dict[int, Taken]] = {}
+        self._taken: dict[tuple[str, int], Taken] = {}
+        self._ripe: dict[str, None] = {}
+        self._puts: dict[OperationId, None] = {}
+        self._masters: dict[str, NodeId] = {}
+        self._bytes = 0
+
+    def put(self, operation: OperationId, put: Put, home: Home) -> None:
+        """A client's put for a queue whose home is known."""
+        if operation in self._puts:  # asked again: it is on its way
+            return
+        problem = _problem(put)
+        if problem:
+            self._desk.decline(operation, *problem)
+            return
+        if self._bytes + len(put.blob) > WAITING_BYTES_MAX and self._puts:
+            text = f"{self._bytes} bytes of puts are waiting at this node already"
+            self._desk.decline(operation, "Unavailable", text)
+            return
+        if home.settings.linger and self._desk.full:
+            self._desk.decline(operation, "DiskFull", "the disk of this node has no room")
+            return
+        self.homed(home)
+        self._take(operation, put, home)
+
+    def homed(self, home: Home) -> None:
+        """A queue has its master there."""
+        self._masters[home.queue] = node_of(home.master)
+
+    def _take(self, operation: OperationId, put: Put, home: Home) -> None:
+        desk, settings = self._desk, home.settings
+        assert desk.presence is not None
+        first = self._next.get(put.queue, 0)
+        segment = Segment(first, put.offsets, put.blob, put.headers)
+        self._next[put.queue] = segment.stop
+        wanted = desk.presence.after(desk.keeper, settings.replicas - 1)
+        taken = Taken(
+            operation,
+            put,
+            segment,
+            stored(segment),
+            settings.linger,
+            wanted,
+            settings.copies_needed,
+            desk.now,
+            [],
+        )
+        self._puts[operation] = None
+        self._bytes += len(put.blob)
+        self._taken[put.queue, segment.stop] = taken
+        self._waiting.setdefault(put.queue, deque()).append(taken)
+        if settings.replicas == 1 and self._masters[put.queue] == desk.me:
+            # Offered before it is flushed: both ends are this node's, and one write takes it all.
+            taken.keepers.append(desk.keeper)
+        self._store(taken)
+        for keeper in wanted:
+            self._copy(taken, keeper)
+        self._ripe[put.queue] = None
+        desk.wake(later(desk.now, COPY_PATIENCE))
+
+    def _store(self, taken: Taken) -> None:
+        queue, desk = taken.put.queue, self._desk
+
+        def flushed() -> None:
+            if desk.keeper not in taken.keepers:
+                taken.keepers.append(desk.keeper)
+                self._ripe[queue] = None
+
+        def refused(reason: str) -> None:
+            if taken.offered is not None:
+                desk.inside.append(Unstored(queue, desk.stream, taken.segment.first))
+            else:
+                self._drop(taken)
+            desk.decline(taken.operation, "DiskFull", reason)
+
+        self._keeper.store(
+            queue, desk.stream, taken.segment, taken.body, flushed, refused, taken.linger
+        )
+
+    def _copy(self, taken: Taken, keeper: str) -> None:
+        queue, stop = taken.put.queue, taken.segment.stop
+        message = Copy(queue, self._desk.stream, stop, taken.linger, taken.body)
+        taken.asked = self._desk.now
+        self._desk.send(node_of(keeper), message)
+
+    def copied(self, message: Copied) -> None:
+        """Another keeper has it, or can't take it."""
+        taken = self._taken.get((message.queue, message.stop))
+        if taken is None or message.stream != self._desk.stream:
+            return
+        if not message.refused and message.keeper not in taken.keepers:
+            taken.keepers.append(message.keeper)
+            self._ripe[message.queue] = None
+
+    def _ready(self, taken: Taken) -> bool:
+        """Whether it may be offered (rule 2)."""
+        if self._desk.keeper not in taken.keepers:
+            return False
+        if len(taken.keepers) > len(taken.wanted):
+            return True
+        waited = later(taken.since, COPY_PATIENCE) <= self._desk.now
+        return waited and len(taken.keepers) >= taken.needed
+
+    def offer(self) -> None:
+        """Offers what has become ready since this was last called, in order (rule 1)."""
+        ripe, self._ripe = self._ripe, {}
+        for queue in ripe:
+            waiting = self._waiting.get(queue, deque())
+            offered = self._offered.setdefault(queue, {})
+            entries: list[Entry] = []
+            while waiting and self._ready(waiting[0]):
+                taken = waiting.popleft()
+                taken.offered = self._desk.now
+                offered[taken.segment.first] = taken
+                entries.append(_entry(taken))
+            self._admit(queue, entries)
+
+    def _admit(self, queue: str, entries: list[Entry]) -> None:
+        if entries:
+            message = Admit(queue, self._desk.stream, tuple(entries))
+            self._desk.send(self._masters[queue], message)
+            self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+
+    def admitted(self, message: Admitted) -> None:
+        """The master's verdicts."""
+        if message.stream != self._desk.stream:
+            return  # about an earlier run of this node
+        offered = self._offered.get(message.queue, {})
+        for verdict in message.verdicts:
+            taken = offered.get(verdict.first)
+            if taken is not None:
+                self._judged(taken, verdict)
+
+    def _judged(self, taken: Taken, verdict: Verdict) -> None:
+        self._forget(taken)
+        if verdict.dropped:
+            self._drop(taken)
+        if verdict.error:
+            self._desk.decline(taken.operation, verdict.error, verdict.text)
+            return
+        done = PutDone(
+            verdict.start,
+            verdict.stop,
+            copies=len(taken.keepers),
+            flushed=not taken.linger,
+            repeated=verdict.repeated,
+        )
+        self._desk.reply(taken.operation, done)
+
+    def _forget(self, taken: Taken) -> None:
+        queue = taken.put.queue
+        if self._taken.pop((queue, taken.segment.stop), None) is None:
+            return
+        self._puts.pop(taken.operation, None)
+        self._bytes -= len(taken.put.blob)
+        if taken.offered is None:
+            self._waiting[queue].remove(taken)
+        else:
+            del self._offered[queue][taken.segment.first]
+
+    def _drop(self, taken: Taken) -> None:
+        """It will never be in the queue."""
+        self._forget(taken)
+        segment = taken.segment
+        extent = Extent(self._desk.stream, segment.first, segment.stop)
+        drop = Drop(taken.put.queue, (extent,))
+        for keeper in dict.fromkeys((self._desk.keeper, *taken.wanted)):
+            self._desk.send(node_of(keeper), drop)
+
+    def tick(self) -> None:
+        """Copies and offers again what nobody answered."""
+        now = self._desk.now
+        for queue, waiting in self._waiting.items():
+            for taken in waiting:
+                self._copy_again(taken)
+            self._ripe[queue] = None
+        for queue, offered in self._offered.items():
+            again = [one for one in offered.values() if _silent_since(one, now)]
+            for taken in again:
+                taken.offered = now
+            self._admit(queue, [_entry(taken) for taken in again])
+        if self._puts:
+            self._desk.wake(later(now, COPY_PATIENCE))
+
+    def _copy_again(self, taken: Taken) -> None:
+        """To those that were silent; to others when they are here no more."""
+        desk = self._desk
+        if desk.presence is None or later(taken.asked, AGAIN_AFTER) > desk.now:
+            return
+        wanted = desk.presence.after(desk.keeper, len(taken.wanted))
+        taken.wanted = tuple(dict.fromkeys((*wanted, *_others(taken, desk.keeper))))[: len(wanted)]
+        for keeper in taken.wanted:
+            if keeper not in taken.keepers:
+                self._copy(taken, keeper)
+
+
+class Unstored(msgspec.Struct, frozen=True):
+    """From this node to itself: what was offered before it was flushed found no room."""
+
+    queue: str
+    stream: str
+    first: int
+
+
+def _silent_since(taken: Taken, now: Instant) -> bool:
+    return taken.offered is not None and later(taken.offered, AGAIN_AFTER) <= now
+
+
+def _others(taken: Taken, own: str) -> list[str]:
+    return [keeper for keeper in taken.keepers if keeper != own]
+
+
+def _entry(taken: Taken) -> Entry:
+    segment, put = taken.segment, taken.put
+    return Entry(
+        segment.first,
+        segment.stop,
+        len(segment.blob),
+        put.producer,
+        put.sequence,
+        put.due,
+        put.patience,
+        tuple(taken.keepers),
+    )
+
+
+def _problem(put: Put) -> tuple[str, str] | None:
+    """Why this put can't be taken, as an error's name and text."""
+    try:
+        batch = Batch(put.offsets, put.blob)
+    except ValueError as error:
+        return "BadOption", f"the batch does not read: {error}"
+    if len(batch) == 0 or batch.size != len(batch.blob):
+        return "BadOption", f"a batch of {len(batch)} items in {len(batch.blob)} bytes"
+    if len(batch) > ITEMS_MAX:
+        return "TooLarge", f"{len(batch)} items in one put; the limit is {ITEMS_MAX}"
+    if len(put.blob) > BODY_BYTES_MAX:
+        return "TooLarge", f"{len(put.blob)} bytes in one put; the limit is {BODY_BYTES_MAX}"
+    if not put.producer or len(put.producer) > 100 or put.sequence < 0:
+        return "BadOption", f"producer {put.producer!r} and sequence {put.sequence}"
+    return None

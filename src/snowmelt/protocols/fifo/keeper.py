@@ -1,0 +1,184 @@
+"""A keeper of bodies: stores segments, hands them out, sends them to other keepers, drops them.
+
+It knows nothing of leases or orders; it keeps what it is told until it is told to drop it. Rules:
+
+1. `Copied` is said after the flush. What is stored twice under one key is the same, so a doubled
+   `Copy` does no harm.
+2. What can't be read, or isn't there although it should be, is told to the queue's master as
+   `Broken`, and never served.
+3. `Keep` names all that a node is to keep of streams that have ended; what else it has of them was
+   never admitted, or was settled while it was away, and is erased. Of streams that have not ended
+   it erases only below what was admitted: what comes after may be on its way to being admitted.
+   And of streams from which a segment came since this node began it erases nothing: the master
+   may not have known of that when it spoke.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from snowmelt.core.instant import Duration
+from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.record import Change, Erase, Write
+from snowmelt.protocols.fifo.calls import Fetch, Fetched
+from snowmelt.protocols.fifo.desk import Desk, Refused, Then
+from snowmelt.protocols.fifo.messages import (
+    Broken,
+    Copied,
+    Copy,
+    Drop,
+    Extent,
+    Keep,
+    Kept,
+    Pull,
+    Pulled,
+)
+from snowmelt.protocols.fifo.reading import Reading, Stretch, parts_of
+from snowmelt.protocols.fifo.segments import (
+    INDEX_MAX,
+    Recent,
+    Segment,
+    erased,
+    key,
+    queue_range,
+    stored,
+    unstored,
+)
+
+RECENT_BYTES: Final = 64 << 20
+PULL_BYTES: Final = 4 << 20
+FETCH_BYTES_MAX: Final = 65 << 20
+
+
+class Keeper:
+    """The bodies on one node's disk."""
+
+    def __init__(self, desk: Desk, master_of: Callable[[str], NodeId | None]) -> None:
+        self._desk = desk
+        self._master_of = master_of
+        self._recent = Recent(RECENT_BYTES)
+        self._heard: dict[tuple[str, str], None] = {}
+
+    # --- storing ----------------------------------------------------------------------------------
+
+    def store(
+        self,
+        queue: str,
+        stream: str,
+        segment: Segment,
+        body: bytes,
+        then: Then,
+        refused: Refused,
+        linger: Duration,
+    ) -> None:
+        """Puts a segment on the disk; until it is there it is served from memory."""
+        stop = segment.stop
+        self._heard[queue, stream] = None
+        self._recent.add(queue, stream, segment, pin=True)
+
+        def flushed() -> None:
+            self._recent.unpin(queue, stream, stop)
+            then()
+
+        def no_room(reason: str) -> None:
+            self._recent.drop(queue, Extent(stream, segment.first, stop))
+            refused(reason)
+
+        write = (Write(key(queue, stream, stop), body),)
+        self._desk.write(write, flushed, no_room, linger)
+
+    def copy(self, source: NodeId, message: Copy) -> None:
+        """Another node's segment (rule 1)."""
+        queue, stream, stop = message.queue, message.stream, message.stop
+        try:
+            segment = unstored(message.body, stop)
+        except ValueError as error:
+            self._desk.note(f"a copy from {source} that is no segment: {error}")
+            return
+
+        def answer(refused: str = "") -> None:
+            answered = Copied(queue, stream, stop, self._desk.keeper, refused)
+            self._desk.send(source, answered)
+
+        self.store(queue, stream, segment, message.body, answer, answer, message.linger)
+
+    def drop(self, message: Drop) -> None:
+        """Nobody needs these any more."""
+        changes: list[Change] = []
+        for extent in message.extents:
+            self._recent.drop(message.queue, extent)
+            changes.append(erased(message.queue, extent))
+        self._desk.write(tuple(changes), lambda: None)
+
+    def keep(self, source: NodeId, message: Keep) -> None:
+        """Erases what of this queue is not to be kept (rule 3)."""
+        if message.run != self._desk.stream:
+            return
+        queue = message.queue
+        wanted: dict[str, IntervalSet] = {}
+        for extent in message.extents:
+            extents = wanted.setdefault(extent.stream, IntervalSet())
+            extents.add(Interval(extent.first, extent.stop))
+        ends = dict(message.open)
+        ends.update((stream, 0) for named, stream in self._heard if named == queue)
+        changes: list[Change] = []
+        begin, end = queue_range(queue)
+        for stream in sorted({**wanted, **ends}, key=str.encode):
+            changes.append(Erase(begin, key(queue, stream, 0)))
+            held = wanted.get(stream, IntervalSet())
+            gaps = _gaps(held, ends.get(stream, INDEX_MAX))
+            changes += [erased(queue, Extent(stream, gap.start, gap.stop)) for gap in gaps]
+            begin = key(queue, stream, INDEX_MAX) + b"\0"
+        changes.append(Erase(begin, end))
+        answer = Kept(queue, message.term, message.run)
+        self._desk.write(tuple(changes), partial(self._desk.send, source, answer))
+
+    # --- handing out ------------------------------------------------------------------------------
+
+    def read(
+        self, queue: str, extent: Extent, bytes_max: int, then: Callable[[Stretch], None]
+    ) -> None:
+        """Finds the segments that hold a stretch, and tells the master of what is bad."""
+
+        def found(stretch: Stretch) -> None:
+            if stretch.bad is not None:
+                self._broken(queue, stretch.bad)
+            then(stretch)
+
+        Reading(self._desk, self._recent, queue, extent, bytes_max, found).go_on()
+
+    def fetch(self, operation: OperationId, message: Fetch) -> None:
+        """A client's share of a lease, straight from here."""
+        span = message.span
+        extent = Extent(span.stream, span.first, span.first + span.stop - span.start)
+
+        def found(stretch: Stretch) -> None:
+            parts = parts_of(stretch, extent, span.start, span.failures, span.reason)
+            damaged = 0 if stretch.bad is None else stretch.bad.stop - stretch.bad.first
+            self._desk.reply(operation, Fetched(tuple(parts), damaged))
+
+        self.read(message.queue, extent, min(message.bytes_max, FETCH_BYTES_MAX), found)
+
+    def pull(self, source: NodeId, message: Pull) -> None:
+        """Another keeper wants an extent."""
+
+        def found(stretch: Stretch) -> None:
+            segments = tuple((one.stop, stored(one)) for one in stretch.segments)
+            self._desk.send(source, Pulled(message.queue, message.extent, segments))
+
+        self.read(message.queue, message.extent, PULL_BYTES, found)
+
+    def _broken(self, queue: str, bad: Extent) -> None:
+        self._desk.note(f"{queue}: {bad.stream} {bad.first} to {bad.stop} can't be read here")
+        master = self._master_of(queue)
+        if master is not None:
+            self._desk.send(master, Broken(queue, bad, self._desk.keeper))
+
+
+def _gaps(held: IntervalSet, end: int) -> list[Interval]:
+    """What lies between 0 and `end` and is not held."""
+    gaps = IntervalSet([Interval(0, end)])
+    for interval in held:
+        gaps.remove(interval)
+    return list(gaps)

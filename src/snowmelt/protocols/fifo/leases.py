@@ -1,0 +1,106 @@
+"""Who holds which positions, under which token, until when."""
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.instant import Duration, Instant, later
+from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.names import OperationId
+
+TOKEN_PIECES_MAX: Final = 256
+LEASE_ENDED: Final = "the lease ended"
+
+
+class Lease(msgspec.Struct):
+    """What a consumer holds."""
+
+    token: int
+    operation: OperationId
+    left: IntervalSet
+    deadline: Instant
+    kept: bool = True
+    """Whether nothing of it went back: then every acknowledgement under it was good."""
+
+
+class Leases:
+    """All leases of a queue. Tokens grow and are never given twice."""
+
+    def __init__(self, time: Duration, changed: dict[bytes, None]) -> None:
+        self.next_token = 1
+        self.settled = IntervalSet()
+        """Tokens of leases that were acknowledged to the last item."""
+        self._time = time
+        self._changed = changed
+        self._leases: dict[int, Lease] = {}
+        self._by_operation: dict[OperationId, int] = {}
+        self._deadlines: list[tuple[Instant, int]] = []
+
+    def __iter__(self) -> Iterator[Lease]:
+        """Every lease, the oldest first."""
+        return iter(list(self._leases.values()))
+
+    @property
+    def items(self) -> int:
+        """How many items are held. O(leases)."""
+        return sum(lease.left.total for lease in self._leases.values())
+
+    def held(self, token: int) -> Lease | None:
+        """The lease of this token, if it has not ended."""
+        return self._leases.get(token)
+
+    def of(self, operation: OperationId) -> Lease | None:
+        """The lease that this operation asked for, if it has not ended."""
+        return self._leases.get(self._by_operation.get(operation, 0))
+
+    def grant(self, operation: OperationId, left: IntervalSet, now: Instant) -> Lease:
+        """A new lease on these positions."""
+        lease = Lease(self.next_token, operation, left, now)
+        self.next_token += 1
+        self.restore(lease, now)
+        self._touch(lease)
+        return lease
+
+    def restore(self, lease: Lease, now: Instant) -> None:
+        """A lease that was written down; its time begins anew."""
+        self._leases[lease.token] = lease
+        self._by_operation[lease.operation] = lease.token
+        self.extend(lease, now)
+
+    def extend(self, lease: Lease, now: Instant) -> None:
+        """The whole time of a lease, from now."""
+        lease.deadline = later(now, self._time)
+        heappush(self._deadlines, (lease.deadline, lease.token))
+
+    def shrunk(self, lease: Lease) -> None:
+        """A part of a lease went; it ends when nothing is left."""
+        self._touch(lease)
+        if lease.left.total or lease.token not in self._leases:
+            return
+        del self._leases[lease.token]
+        self._by_operation.pop(lease.operation, None)
+        if lease.kept:
+            self.settled.add(Interval(lease.token, lease.token + 1))
+            if self.settled.pieces > TOKEN_PIECES_MAX:
+                self.settled.remove(next(iter(self.settled)))
+            self._changed[b"t"] = None
+
+    def over(self, now: Instant) -> list[Lease]:
+        """The leases whose time is over."""
+        ended: list[Lease] = []
+        while self._deadlines and self._deadlines[0][0] <= now:
+            deadline, token = heappop(self._deadlines)
+            lease = self._leases.get(token)
+            if lease is not None and lease.deadline == deadline:
+                ended.append(lease)
+        return ended
+
+    @property
+    def next_deadline(self) -> Instant | None:
+        """When a lease may end next."""
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def _touch(self, lease: Lease) -> None:
+        self._changed[b"l" + lease.token.to_bytes(8)] = None

@@ -1,0 +1,347 @@
+"""What nodes say to each other about fifos."""
+
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.instant import Duration
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.fifo.calls import REQUESTS
+from snowmelt.protocols.fifo.settings import QueueSettings
+
+Pairs = tuple[tuple[bytes, bytes | None], ...]
+"""Keys of a queue's journal with their new values; None where there is none any more."""
+
+
+class Extent(msgspec.Struct, frozen=True, array_like=True):
+    """A run of items in a stream: from index `first` up to, not including, `stop`."""
+
+    stream: str
+    first: int
+    stop: int
+
+
+# --- where a queue is at home ---------------------------------------------------------------------
+
+
+class Home(msgspec.Struct, frozen=True, tag="fifo.home", array_like=True):
+    """Who is a queue's master in this term, and who else keeps its journal."""
+
+    queue: str
+    term: int
+    master: str
+    mirrors: tuple[str, ...]
+    settings: QueueSettings
+    run: str = ""
+    """The run of the master for which this term was made."""
+    active: bool = False
+    """Whether the master has brought the journal over; only then it serves."""
+    before: tuple[str, ...] = ()
+    """While it isn't active: the keepers of the journal in the last term that was."""
+
+
+class Where(msgspec.Struct, frozen=True, tag="fifo.where", array_like=True):
+    """Asks where a queue is at home. With settings: make it if it isn't there."""
+
+    queue: str
+    settings: QueueSettings | None = None
+
+
+class Nowhere(msgspec.Struct, frozen=True, tag="fifo.nowhere", array_like=True):
+    """There is no such queue, or it has other settings; the error, as in `Declined`."""
+
+    queue: str
+    error: str
+    text: str
+
+
+class Claim(msgspec.Struct, frozen=True, tag="fifo.claim", array_like=True):
+    """I am this queue's master, but don't serve that term: a new one, please, for this run."""
+
+    queue: str
+    term: int
+    run: str
+
+
+class Activate(msgspec.Struct, frozen=True, tag="fifo.activate", array_like=True):
+    """The journal of this term is safe with its new keepers."""
+
+    queue: str
+    term: int
+
+
+class Roll(msgspec.Struct, frozen=True, tag="fifo.roll", array_like=True):
+    """Asks which queues there are; `number` comes back in the answer."""
+
+    number: int
+
+
+class Rolled(msgspec.Struct, frozen=True, tag="fifo.rolled", array_like=True):
+    """These."""
+
+    number: int
+    names: tuple[str, ...]
+
+
+# --- the journal ----------------------------------------------------------------------------------
+
+
+class Mirror(msgspec.Struct, frozen=True, tag="fifo.mirror", array_like=True):
+    """The next step of a queue's journal. With a linger the answer need not wait for the flush."""
+
+    queue: str
+    term: int
+    step: int
+    linger: Duration
+    pairs: Pairs
+
+
+class Snapshot(msgspec.Struct, frozen=True, tag="fifo.snapshot", array_like=True):
+    """A queue's whole journal as of a step; it replaces what was kept."""
+
+    queue: str
+    term: int
+    step: int
+    pairs: Pairs
+
+
+class Mirrored(msgspec.Struct, frozen=True, tag="fifo.mirrored", array_like=True):
+    """I keep the journal up to this step, flushed."""
+
+    queue: str
+    term: int
+    step: int
+    keeper: str
+
+
+class Behind(msgspec.Struct, frozen=True, tag="fifo.behind", array_like=True):
+    """I lack what comes before that step: send me a snapshot."""
+
+    queue: str
+    term: int
+    keeper: str
+
+
+class Fence(msgspec.Struct, frozen=True, tag="fifo.fence", array_like=True):
+    """From now on take no step of an earlier term; tell what you keep."""
+
+    queue: str
+    term: int
+
+
+class Fenced(msgspec.Struct, frozen=True, tag="fifo.fenced", array_like=True):
+    """What I keep: a journal as of a step of a term (term 0: none)."""
+
+    queue: str
+    term: int
+    keeper: str
+    kept_term: int
+    kept_step: int
+    sound: bool
+    """Whether every record of it can be read."""
+    pairs: Pairs
+
+
+class Superseded(msgspec.Struct, frozen=True, tag="fifo.superseded", array_like=True):
+    """There is a later term than yours; stop."""
+
+    queue: str
+    term: int
+
+
+# --- bodies ---------------------------------------------------------------------------------------
+
+
+class Copy(msgspec.Struct, frozen=True, tag="fifo.copy", array_like=True):
+    """Keep a copy of this segment."""
+
+    queue: str
+    stream: str
+    stop: int
+    linger: Duration
+    body: bytes
+
+
+class Copied(msgspec.Struct, frozen=True, tag="fifo.copied", array_like=True):
+    """I keep it, flushed; or I can't, and `refused` says why."""
+
+    queue: str
+    stream: str
+    stop: int
+    keeper: str
+    refused: str = ""
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """One stored segment that asks to be admitted."""
+
+    first: int
+    stop: int
+    bytes: int
+    producer: str
+    sequence: int
+    due: int
+    patience: int
+    keepers: tuple[str, ...]
+
+
+class Admit(msgspec.Struct, frozen=True, tag="fifo.admit", array_like=True):
+    """These segments of my stream are safe; make them part of the queue."""
+
+    queue: str
+    stream: str
+    entries: tuple[Entry, ...]
+
+
+class Verdict(msgspec.Struct, frozen=True, array_like=True):
+    """What became of the entry that began at `first`. With an error, nothing was put."""
+
+    first: int
+    start: int
+    stop: int
+    repeated: bool = False
+    """Its producer had put it before."""
+    dropped: bool = False
+    """It is not in the queue under this name: it was refused, or is there under another."""
+    error: str = ""
+    text: str = ""
+
+
+class Admitted(msgspec.Struct, frozen=True, tag="fifo.admitted", array_like=True):
+    """It is done, and safe in the journal."""
+
+    queue: str
+    stream: str
+    verdicts: tuple[Verdict, ...]
+
+
+class Drop(msgspec.Struct, frozen=True, tag="fifo.drop", array_like=True):
+    """Nobody needs these any more."""
+
+    queue: str
+    extents: tuple[Extent, ...]
+
+
+class Keep(msgspec.Struct, frozen=True, tag="fifo.keep", array_like=True):
+    """All that you, in this run, are to keep of this queue; erase the rest.
+
+    `open` are streams that have not ended and how far they were admitted: beyond that, erase
+    nothing.
+    """
+
+    queue: str
+    term: int
+    run: str
+    extents: tuple[Extent, ...]
+    open: tuple[tuple[str, int], ...]
+
+
+class Kept(msgspec.Struct, frozen=True, tag="fifo.kept", array_like=True):
+    """Done."""
+
+    queue: str
+    term: int
+    run: str
+
+
+class Replicate(msgspec.Struct, frozen=True, tag="fifo.replicate", array_like=True):
+    """Get this extent from one of those who keep it, and keep it too."""
+
+    queue: str
+    term: int
+    number: int
+    extent: Extent
+    sources: tuple[NodeId, ...]
+
+
+class Replicated(msgspec.Struct, frozen=True, tag="fifo.replicated", array_like=True):
+    """I keep that extent; or I couldn't get it whole."""
+
+    queue: str
+    term: int
+    number: int
+    keeper: str
+    complete: bool
+
+
+class Pull(msgspec.Struct, frozen=True, tag="fifo.pull", array_like=True):
+    """Send me the segments of this extent, as many as fit."""
+
+    queue: str
+    extent: Extent
+
+
+class Pulled(msgspec.Struct, frozen=True, tag="fifo.pulled", array_like=True):
+    """Segments from the extent's first on: each its stop and its bytes as stored."""
+
+    queue: str
+    extent: Extent
+    segments: tuple[tuple[int, bytes], ...]
+
+
+class Broken(msgspec.Struct, frozen=True, tag="fifo.broken", array_like=True):
+    """My copy of this can't be read any more."""
+
+    queue: str
+    extent: Extent
+    keeper: str
+
+
+Message = (
+    Home
+    | Where
+    | Nowhere
+    | Claim
+    | Activate
+    | Roll
+    | Rolled
+    | Mirror
+    | Snapshot
+    | Mirrored
+    | Behind
+    | Fence
+    | Fenced
+    | Superseded
+    | Copy
+    | Copied
+    | Admit
+    | Admitted
+    | Drop
+    | Keep
+    | Kept
+    | Replicate
+    | Replicated
+    | Pull
+    | Pulled
+    | Broken
+)
+
+MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = (
+    Home,
+    Where,
+    Nowhere,
+    Claim,
+    Activate,
+    Roll,
+    Rolled,
+    Mirror,
+    Snapshot,
+    Mirrored,
+    Behind,
+    Fence,
+    Fenced,
+    Superseded,
+    Copy,
+    Copied,
+    Admit,
+    Admitted,
+    Drop,
+    Keep,
+    Kept,
+    Replicate,
+    Replicated,
+    Pull,
+    Pulled,
+    Broken,
+    *REQUESTS,
+)

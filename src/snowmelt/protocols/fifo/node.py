@@ -1,0 +1,188 @@
+"""The fifo machine: who hears what. All else is in its parts.
+
+Every event goes the same way: it is given to the part it is for; what the parts say to each other
+within this node is worked off; then each queue that was touched makes a step of its journal, and
+the disk, if it is free, begins to write.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from random import Random
+from typing import Any
+
+from snowmelt.core.instant import Instant
+from snowmelt.core.names import NodeId
+from snowmelt.core.node import (
+    Announced,
+    Effect,
+    Event,
+    Expired,
+    Loaded,
+    Persisted,
+    PersistFailed,
+    Received,
+    Requested,
+    SetTimer,
+    Started,
+)
+from snowmelt.protocols.fifo import messages
+from snowmelt.protocols.fifo.copying import Copying
+from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.directory import Directory
+from snowmelt.protocols.fifo.door import Door
+from snowmelt.protocols.fifo.intake import Intake, Unstored
+from snowmelt.protocols.fifo.keeper import Keeper
+from snowmelt.protocols.fifo.master import Master
+from snowmelt.protocols.fifo.messages import Home
+from snowmelt.protocols.fifo.mirrors import Mirrors
+from snowmelt.protocols.fifo.registry import Registry
+from snowmelt.protocols.fifo.reign import Reign
+from snowmelt.protocols.fifo.scribe import Scribe
+from snowmelt.protocols.fifo.streams import Presence
+from snowmelt.protocols.membership import CutOff, View
+
+Effects = list[Effect[Any]]
+Hears = Callable[[NodeId, Any], None]
+
+
+class FifoTimer(Enum):
+    """The machine's one timer."""
+
+    TICK = "fifo.tick"
+
+
+class FifoNode:
+    """One node's part in all fifos.
+
+    With `alone` there is no other process that could hold a lease given before this one began.
+    """
+
+    def __init__(self, me: NodeId, chance: Random, *, alone: bool = False) -> None:
+        desk = self._desk = Desk(me, chance)
+        self._directory = Directory(desk)
+        self._registry = Registry(desk)
+        self._mirrors = Mirrors(desk)
+        self._keeper = Keeper(desk, self._directory.master_of)
+        self._copying = Copying(desk, self._keeper)
+        self._intake = Intake(desk, self._keeper)
+        self._scribe = Scribe(desk)
+        self._reign = Reign(
+            desk, self._directory, self._mirrors, self._keeper, self._scribe, alone=alone
+        )
+        self._door = Door(desk, self._directory, self._keeper, self._intake, self._master_here)
+        self._timer: Instant | None = None
+        self._hears = self._table()
+
+    def handle(self, event: Event[Any], now: Instant) -> Effects:
+        """One door in."""
+        self._desk.now = now
+        match event:
+            case Requested(operation, request):
+                self._door.requested(operation, request)
+            case Received(source, message):
+                self._hears[type(message)](source, message)
+            case Persisted() | PersistFailed():
+                self._desk.written(event)
+            case Loaded():
+                self._desk.read(event)
+            case Expired():
+                self._timer = None
+                self._tick()
+            case Announced(View() as view):
+                self._desk.set_presence(Presence(view))
+                self._registry.viewed()
+                self._reign.viewed()
+            case Announced(CutOff()):
+                self._desk.set_presence(None)
+                self._reign.cut_off()
+            case Started():
+                self._desk.set_wall(event.wall, now)
+                self._mirrors.begin(event)
+                self._registry.begin(event)
+            case _:
+                pass
+        self._settle()
+        return self._desk.taken()
+
+    def check(self) -> None:
+        """What must hold after every event."""
+        for master in self._scribe.masters.values():
+            master.check()
+
+    def _table(self) -> dict[type, Hears]:
+        """What each message between nodes is for."""
+        registry, keeper, copying = self._registry, self._keeper, self._copying
+        mirrors, reign, intake = self._mirrors, self._reign, self._intake
+        return {
+            messages.Home: lambda _, message: self._home(message),
+            messages.Nowhere: lambda _, message: self._directory.nowhere(message),
+            messages.Rolled: lambda _, message: self._directory.rolled(message),
+            messages.Where: registry.where,
+            messages.Roll: registry.roll,
+            messages.Claim: lambda _, message: registry.claim(message),
+            messages.Activate: registry.activate,
+            messages.Fence: reign.fence,
+            messages.Fenced: lambda _, message: reign.fenced(message),
+            messages.Mirror: mirrors.mirror,
+            messages.Snapshot: mirrors.snapshot,
+            messages.Mirrored: lambda _, message: reign.mirrored(message),
+            messages.Behind: lambda _, message: reign.behind(message),
+            messages.Superseded: lambda _, message: reign.superseded(message),
+            messages.Copy: keeper.copy,
+            messages.Copied: lambda _, message: intake.copied(message),
+            messages.Admitted: lambda _, message: intake.admitted(message),
+            messages.Drop: lambda _, message: keeper.drop(message),
+            messages.Keep: keeper.keep,
+            messages.Pull: keeper.pull,
+            messages.Pulled: lambda _, message: copying.pulled(message),
+            messages.Replicate: copying.replicate,
+            messages.Admit: self._for_master(lambda one, told: one.admission.admit(told)),
+            messages.Kept: self._for_master(lambda one, told: one.repair.kept(told.run)),
+            messages.Replicated: self._for_master(lambda one, told: one.repair.replicated(told)),
+            messages.Broken: self._for_master(lambda one, told: one.repair.broken(told)),
+            Unstored: self._for_master(
+                lambda one, told: one.admission.unstored(told.stream, told.first)
+            ),
+        }
+
+    def _for_master(self, act: Callable[[Master, Any], None]) -> Hears:
+        """For the master of a queue; a message to a master that is not here is lost."""
+
+        def heard(_: NodeId, message: Any) -> None:
+            master = self._master_here(message.queue)
+            if master is not None:
+                act(master, message)
+
+        return heard
+
+    def _master_here(self, queue: str) -> Master | None:
+        """This node's master of a queue, which is about to do something."""
+        self._scribe.touch(queue)
+        return self._scribe.masters.get(queue)
+
+    def _home(self, home: Home) -> None:
+        self._directory.heard(home)
+        self._intake.homed(home)
+        self._reign.heard(home)
+
+    def _tick(self) -> None:
+        self._desk.wake_at = None
+        self._directory.tick()
+        self._registry.tick()
+        self._intake.tick()
+        self._reign.tick()
+
+    def _settle(self) -> None:
+        """Works off what the parts say to each other, and begins to write what is to be written."""
+        desk = self._desk
+        while True:
+            while desk.inside:
+                message = desk.inside.popleft()
+                self._hears[type(message)](desk.me, message)
+            self._intake.offer()
+            if not desk.inside and not self._scribe.step():
+                break
+        self._scribe.write()
+        if desk.wake_at is not None and (self._timer is None or desk.wake_at < self._timer):
+            self._timer = desk.wake_at
+            desk.effect(SetTimer(FifoTimer.TICK, self._timer))

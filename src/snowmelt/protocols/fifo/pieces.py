@@ -1,0 +1,87 @@
+"""A map from positions to values, kept by the run."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from snowmelt.core.interval import Interval
+
+V = TypeVar("V")
+
+
+class Pieces(Generic[V]):
+    """Values over disjoint intervals; neighbours of one value become one.
+
+    >>> due = Pieces()
+    >>> due.put(Interval(0, 10), "soon")
+    >>> due.put(Interval(4, 6), "late")
+    >>> [(str(where), value) for where, value in due.common(Interval(3, 8))]
+    [('[3, 4)', 'soon'), ('[4, 6)', 'late'), ('[6, 8)', 'soon')]
+    """
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._stops: list[int] = []
+        self._values: list[V] = []
+
+    def __iter__(self) -> Iterator[tuple[Interval, V]]:
+        """Every piece, in order."""
+        intervals = map(Interval, list(self._starts), list(self._stops))
+        return zip(intervals, list(self._values), strict=True)
+
+    @property
+    def count(self) -> int:
+        """How many pieces there are. O(1)."""
+        return len(self._starts)
+
+    @property
+    def total(self) -> int:
+        """How many positions have a value. O(pieces)."""
+        return sum(self._stops) - sum(self._starts)
+
+    def common(self, interval: Interval) -> list[tuple[Interval, V]]:
+        """The parts of an interval that have values. O(log n + answer)."""
+        first = bisect_right(self._stops, interval.start)
+        last = bisect_left(self._starts, interval.stop)
+        return [
+            (
+                Interval(
+                    max(self._starts[at], interval.start), min(self._stops[at], interval.stop)
+                ),
+                self._values[at],
+            )
+            for at in range(first, last)
+        ]
+
+    def clear(self, interval: Interval) -> None:
+        """These positions have no value any more. O(log n + n moved)."""
+        if not self._starts or interval.size == 0:
+            return
+        first = bisect_right(self._stops, interval.start)
+        last = bisect_left(self._starts, interval.stop)
+        if first >= last:
+            return
+        kept: list[tuple[int, int, V]] = []
+        if self._starts[first] < interval.start:
+            kept.append((self._starts[first], interval.start, self._values[first]))
+        if self._stops[last - 1] > interval.stop:
+            kept.append((interval.stop, self._stops[last - 1], self._values[last - 1]))
+        self._replace(first, last, kept)
+
+    def put(self, interval: Interval, value: V) -> None:
+        """These positions have this value from now on. O(log n + n moved)."""
+        if interval.size == 0:
+            return
+        self.clear(interval)
+        at = bisect_left(self._starts, interval.start)
+        first, last, start, stop = at, at, interval.start, interval.stop
+        if at and self._stops[at - 1] == start and self._values[at - 1] == value:
+            first, start = at - 1, self._starts[at - 1]
+        if at < len(self._starts) and self._starts[at] == stop and self._values[at] == value:
+            last, stop = at + 1, self._stops[at]
+        self._replace(first, last, [(start, stop, value)])
+
+    def _replace(self, first: int, last: int, pieces: list[tuple[int, int, V]]) -> None:
+        self._starts[first:last] = [start for start, _, _ in pieces]
+        self._stops[first:last] = [stop for _, stop, _ in pieces]
+        self._values[first:last] = [value for _, _, value in pieces]

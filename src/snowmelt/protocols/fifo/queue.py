@@ -1,0 +1,312 @@
+"""One queue as its master sees it: positions, where they lie, who holds them. It does no I/O.
+
+Every admitted item that is not settled is *alive*, and is in exactly one of these states:
+
+    pending     admitted, but the journal is not yet safe; nobody may see it
+    ready       waits to be handed out, at its own position
+    delayed     becomes ready at a moment
+    leased      handed out under a token, until the lease ends
+    dead        failed too often; waits for `redrive`
+
+All of it is kept by the interval. What must survive is in records (`journal.py`); a change marks
+the keys of the records it touches, and the journal asks for their new values when it writes. A
+pending item is written like a ready one: the step that makes it safe makes it ready.
+"""
+
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.instant import Instant
+from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.names import OperationId
+from snowmelt.protocols.fifo.extents import Run, Runs
+from snowmelt.protocols.fifo.leases import LEASE_ENDED, Lease, Leases
+from snowmelt.protocols.fifo.messages import Extent
+from snowmelt.protocols.fifo.pieces import Pieces
+from snowmelt.protocols.fifo.producers import Producers
+from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.fifo.streams import Stream
+
+DROP_ITEMS: Final = 256
+DROP_BYTES: Final = 4 << 20
+
+
+class Failure(msgspec.Struct, frozen=True, array_like=True):
+    """How often an item was delivered in vain, and why the last time."""
+
+    times: int
+    reason: str
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """Nobody needs this part of a stream any more; these keep it."""
+
+    extent: Extent
+    keepers: tuple[str, ...]
+
+
+class Queue:
+    """The whole state of one queue.
+
+    >>> queue = Queue("orders", QueueSettings())
+    >>> where = queue.admit("n1/1/1", 0, 3, 300, ("n1/1",))
+    >>> queue.show(where, 0)
+    >>> lease = queue.lease(OperationId("c-1", 1), 2, 1 << 20, Instant(0))
+    >>> lease.left, queue.ready
+    (IntervalSet([0, 2)), IntervalSet([2, 3)))
+    >>> queue.settle(lease, [Interval(0, 2)]), queue.alive
+    ([], IntervalSet([2, 3)))
+    """
+
+    def __init__(self, name: str, settings: QueueSettings) -> None:
+        self.name = name
+        self.settings = settings
+        self.tail = 0
+        self.paused = False
+        self.done = 0
+        self.lost = 0
+        self.bytes = 0
+        self.runs = Runs()
+        self.alive = IntervalSet()
+        self.ready = IntervalSet()
+        self.dead = IntervalSet()
+        self.delays: Pieces[int] = Pieces()
+        self.failures: Pieces[Failure] = Pieces()
+        self.producers = Producers()
+        self.streams: dict[str, Stream] = {}
+        self.changed: dict[bytes, None] = {}
+        self.leases = Leases(settings.lease, self.changed)
+        self._dues: list[tuple[int, int, int]] = []
+
+    # --- items in ---------------------------------------------------------------------------------
+
+    def fits(self, items: int, size: int) -> bool:
+        """Whether the bounds leave room for so many items and bytes now."""
+        settings = self.settings
+        held = self.alive.total - self.dead.total
+        items_fit = not settings.items_max or held + items <= settings.items_max
+        bytes_fit = not settings.bytes_max or self.bytes + size <= settings.bytes_max
+        return items_fit and bytes_fit
+
+    def admit(
+        self, stream: str, first: int, count: int, size: int, keepers: tuple[str, ...]
+    ) -> Interval:
+        """Gives positions to stored items; they stay pending until `show`."""
+        run = Run(self.tail, count, stream, first, size, keepers)
+        interval = run.interval
+        self.tail += count
+        self.bytes += size
+        # With a bound in bytes a run is one put, so that its bytes are known when it goes.
+        run = self.runs.add(run, merge=not self.settings.bytes_max)
+        self.alive.add(interval)
+        self._touch_run(run)
+        self._touch(b"s")
+        return interval
+
+    def show(self, interval: Interval, due: int) -> None:
+        """The journal is safe: what is still alive of this becomes ready, or delayed."""
+        for part in self.alive.common(interval):
+            self._wait(part, due)
+
+    def cancel(self, interval: Interval) -> list[Lost]:
+        """The items were never stored after all; their positions stay empty."""
+        return self._gone(interval)
+
+    # --- items out --------------------------------------------------------------------------------
+
+    def lease(
+        self, operation: OperationId, items_max: int, bytes_max: int, now: Instant
+    ) -> Lease | None:
+        """Takes the first ready items, or None when there is nothing to take."""
+        if self.paused or self.ready.total == 0:
+            return None
+        left = IntervalSet()
+        while items_max > 0 and bytes_max > 0 and self.ready.total:
+            head = next(iter(self.ready))
+            run = self.runs.over(head)[0]
+            each = max(1, run.bytes // run.count)
+            count = min(items_max, max(1, bytes_max // each), run.stop - head.start)
+            part, _ = head.split(count)
+            self.ready.remove(part)
+            left.add(part)
+            items_max -= part.size
+            bytes_max -= part.size * each
+        self._touch(b"s")
+        return self.leases.grant(operation, left, now)
+
+    def settle(self, lease: Lease, done: list[Interval]) -> list[Lost]:
+        """These are acknowledged, and never delivered again."""
+        lost: list[Lost] = []
+        for interval in done:
+            for part in lease.left.common(interval):
+                lease.left.remove(part)
+                self.done += part.size
+                lost += self._gone(part)
+        self.leases.shrunk(lease)
+        return lost
+
+    def give_back(self, lease: Lease, back: list[Interval], due: int, reason: str) -> None:
+        """These go back to their own positions; with a reason, as a delivery that failed."""
+        for interval in back:
+            for part in lease.left.common(interval):
+                lease.left.remove(part)
+                lease.kept = False
+                self._return(part, due, reason)
+        self.leases.shrunk(lease)
+
+    def give_up(self, interval: Interval) -> list[Lost]:
+        """No copy of these can be read any more."""
+        self.lost += sum(part.size for part in self.alive.common(interval))
+        for lease in self.leases:
+            if lease.left.common(interval):
+                lease.left.remove(interval)
+                self.leases.shrunk(lease)
+        return self._gone(interval)
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def expire(self, now: Instant, wall: int) -> list[Lease]:
+        """Ends the leases whose time is over, and makes ready what was delayed until now."""
+        ended = self.leases.over(now)
+        for lease in ended:
+            self.give_back(lease, list(lease.left), 0, LEASE_ENDED)
+        while self._dues and self._dues[0][0] <= wall:
+            due, start, stop = heappop(self._dues)
+            for part, its_due in self.delays.common(Interval(start, stop)):
+                if its_due == due:
+                    self.delays.clear(part)
+                    self.ready.add(part)
+        return ended
+
+    def next_due(self) -> int | None:
+        """When a delayed item becomes ready next, by the wall clock."""
+        return self._dues[0][0] if self._dues else None
+
+    # --- the queue as a whole ---------------------------------------------------------------------
+
+    def purge(self, *, dead: bool) -> tuple[int, list[Lost]]:
+        """Removes what waits, or what is dead."""
+        waiting = [*self.ready, *(part for part, _ in self.delays)]
+        parts = list(self.dead) if dead else waiting
+        lost: list[Lost] = []
+        for part in parts:
+            lost += self._gone(part)
+        count = sum(part.size for part in parts)
+        self.done += count
+        return count, lost
+
+    def redrive(self, count: int) -> int:
+        """Brings the first dead items back to their positions, as if they had never failed."""
+        taken = self.dead.take(count)
+        for part in taken:
+            self.failures.clear(part)
+            self.ready.add(part)
+            self._touch_over(part)
+        return sum(part.size for part in taken)
+
+    def pause(self, *, paused: bool) -> None:
+        """Hands nothing out, or goes on."""
+        self.paused = paused
+        self._touch(b"s")
+
+    def rehouse(self, run: Run, keepers: tuple[str, ...]) -> None:
+        """A run has other keepers now."""
+        run.keepers = keepers
+        self._touch_run(run)
+
+    def check(self) -> None:
+        """Asserts that no item is in two states, and that each lies in a run."""
+        states = [self.ready, self.dead, IntervalSet(part for part, _ in self.delays)]
+        states += [lease.left for lease in self.leases]
+        seen = IntervalSet()
+        for state in states:
+            for part in state:
+                assert not seen.common(part), f"{part} is in two states"
+                assert self.alive.covers(part), f"{part} is in a state but not alive"
+                seen.add(part)
+        lying = IntervalSet(run.interval for run in self.runs)
+        assert all(lying.covers(part) for part in self.alive), "alive, but nowhere"
+        assert self.alive.total == 0 or next(reversed(list(self.alive))).stop <= self.tail
+
+    # --- parts of the above -----------------------------------------------------------------------
+
+    def restored(self) -> None:
+        """After the records were read: what nobody holds waits."""
+        self.bytes = sum(run.bytes for run in self.runs)
+        for run in self.runs:
+            for part in self.alive.common(run.interval):
+                self.ready.add(part)
+        for taken in (*self.dead, *(part for part, _ in self.delays)):
+            self.ready.remove(taken)
+        self._dues = [(due, part.start, part.stop) for part, due in self.delays]
+        heapify(self._dues)
+        for lease in self.leases:
+            for part in lease.left:
+                self.ready.remove(part)
+
+    def _wait(self, part: Interval, due: int) -> None:
+        if due:
+            self.delays.put(part, due)
+            heappush(self._dues, (due, part.start, part.stop))
+            self._touch_over(part)
+        else:
+            self.ready.add(part)
+
+    def _return(self, interval: Interval, due: int, reason: str) -> None:
+        if not reason:
+            self._wait(interval, due)
+            return
+        known = self.failures.common(interval)
+        fresh = IntervalSet([interval])
+        for part, _ in known:
+            fresh.remove(part)
+        counted = [(part, Failure(1, reason)) for part in fresh]
+        counted += [(part, Failure(failure.times + 1, reason)) for part, failure in known]
+        for part, failure in counted:
+            self.failures.put(part, failure)
+            if failure.times >= self.settings.deliveries_max:
+                self.dead.add(part)
+            else:
+                self._wait(part, due)
+        self._touch_over(interval)
+
+    def _gone(self, interval: Interval) -> list[Lost]:
+        """These positions are settled: forgets them, and finds what their keepers may drop."""
+        lost: list[Lost] = []
+        self.ready.remove(interval)
+        self.dead.remove(interval)
+        self.delays.clear(interval)
+        self.failures.clear(interval)
+        self.alive.remove(interval)
+        for run in self.runs.over(interval):
+            rest = self.alive.common(run.interval)
+            begin = run.first + run.dropped
+            if not rest:
+                lost.append(Lost(Extent(run.stream, begin, run.first + run.count), run.keepers))
+                self.bytes -= run.bytes
+                self.runs.remove(run)
+            elif self._worth_dropping(run, rest[0].start - run.start - run.dropped):
+                run.dropped = rest[0].start - run.start
+                lost.append(Lost(Extent(run.stream, begin, run.first + run.dropped), run.keepers))
+            self._touch_run(run)
+        self._touch(b"s")
+        return lost
+
+    def _worth_dropping(self, run: Run, items: int) -> bool:
+        return items >= DROP_ITEMS or items * (run.bytes // run.count) >= DROP_BYTES
+
+    def _touch(self, key: bytes) -> None:
+        self.changed[key] = None
+
+    def _touch_run(self, run: Run) -> None:
+        self.changed[_run_key(run.start)] = None
+
+    def _touch_over(self, interval: Interval) -> None:
+        for run in self.runs.over(interval):
+            self._touch_run(run)
+
+
+def _run_key(start: int) -> bytes:
+    return b"x" + start.to_bytes(8)

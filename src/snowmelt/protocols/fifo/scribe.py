@@ -1,0 +1,89 @@
+"""When the journals are written: a step for each queue that was touched, while the disk is free.
+
+A queue that was touched while the disk was busy makes its step when the disk is free again; all
+that changed until then is in it. A queue whose flushes may be late gathers for that time.
+"""
+
+from snowmelt.core.instant import Instant, later
+from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.journal import Journal
+from snowmelt.protocols.fifo.master import Master
+from snowmelt.protocols.fifo.messages import Pairs
+from snowmelt.protocols.fifo.mirrors import copy_change, record_changes
+from snowmelt.protocols.fifo.streams import node_of
+
+
+class Scribe:
+    """Writes the journals of this node's masters."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.masters: dict[str, Master] = {}
+        self._desk = desk
+        self._touched: dict[str, None] = {}
+        self._gathering: dict[str, Instant] = {}
+
+    def touch(self, queue: str) -> None:
+        """Something of this queue may have changed."""
+        self._touched[queue] = None
+
+    def step(self) -> bool:
+        """Lets each touched queue take its next step; whether there may be more to do."""
+        touched, self._touched = self._touched, {}
+        done = False
+        for queue in touched:
+            master = self.masters.get(queue)
+            if master is None:
+                continue
+            master.serve()
+            self._write_journal(queue, master.journal)
+            for then in master.journal.due():
+                done = True
+                self._touched[queue] = None
+                then()
+        return done or bool(self._desk.inside)
+
+    def _write_journal(self, queue: str, journal: Journal) -> None:
+        """Makes a step of what has changed; while the disk is busy that gathers."""
+        desk, linger = self._desk, journal.queue.settings.linger
+        if journal.lax:
+            if journal.queue.changed:
+                self._gathering.setdefault(queue, later(desk.now, linger))
+        elif desk.writing and journal.queue.changed and not linger:
+            self._gathering[queue] = desk.now
+        else:
+            pairs = journal.write()
+            if pairs:
+                self._write_step(queue, journal, pairs)
+
+    def _write_step(self, queue: str, journal: Journal, pairs: Pairs) -> None:
+        step, term = journal.step, journal.term
+        changes = (*record_changes(queue, pairs), copy_change(queue, term, step, term))
+
+        def written() -> None:
+            journal.here = max(journal.here, step)
+            self._touched[queue] = None
+
+        self._desk.write(changes, written, linger=journal.queue.settings.linger)
+        for name, mirror in journal.to_mirrors(pairs, self._desk.now):
+            self._desk.send(node_of(name), mirror)
+
+    def write(self) -> None:
+        """Begins to write when the disk is free and something must not wait any longer."""
+        desk = self._desk
+        if desk.writing:
+            return
+        due = min((*self._gathering.values(), *(job.not_after for job in desk.jobs)), default=None)
+        if due is None:
+            return
+        if due > desk.now:
+            desk.wake(due)
+            return
+        gathering, self._gathering = self._gathering, {}
+        for queue in gathering:
+            master = self.masters.get(queue)
+            if master is not None:
+                pairs = master.journal.write()
+                if pairs:
+                    self._write_step(queue, master.journal, pairs)
+        if desk.jobs:
+            desk.begin_write()

@@ -1,0 +1,204 @@
+"""Segments: what one put brought, as it is stored, sent to other keepers and handed out.
+
+A segment's key names its queue, its stream, and the index *behind* its last item. So the segment
+that holds an index is the first one whose key is greater, and one scan forward finds it.
+"""
+
+from array import array
+from bisect import bisect_right, insort
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, pairwise
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.batch import OFFSET_BYTES, Batch
+from snowmelt.core.record import BULK, Erase
+from snowmelt.protocols.fifo.calls import Part
+from snowmelt.protocols.fifo.messages import Extent
+
+INDEX_BYTES: Final = 8
+INDEX_MAX: Final = 2**63
+
+
+class Segment(msgspec.Struct, frozen=True, array_like=True):
+    """Items of one put, from index `first` of their stream on."""
+
+    first: int
+    offsets: bytes
+    blob: bytes
+    headers: bytes
+
+    @property
+    def stop(self) -> int:
+        """Behind its last index."""
+        return self.first + len(self.offsets) // OFFSET_BYTES - 1
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(Segment)
+
+
+def stored(segment: Segment) -> bytes:
+    """As it stands on the disk and travels between keepers."""
+    return _ENCODER.encode(segment)
+
+
+def unstored(body: bytes, stop: int) -> Segment:
+    """From what was stored; raises `ValueError` for what is no segment or ends elsewhere."""
+    segment = _DECODER.decode(body)
+    Batch(segment.offsets, segment.blob)  # looks at every offset
+    if segment.stop != stop or segment.first < 0 or segment.first >= stop:
+        raise ValueError(f"a segment from {segment.first} to {segment.stop} under {stop}")
+    return segment
+
+
+def key(queue: str, stream: str, stop: int) -> bytes:
+    """Under which key a segment is stored."""
+    return _prefix(queue, stream) + stop.to_bytes(INDEX_BYTES)
+
+
+def stop_of(segment_key: bytes) -> int:
+    """The index behind a segment, from its key."""
+    return int.from_bytes(segment_key[-INDEX_BYTES:])
+
+
+def stream_in(segment_key: bytes) -> str:
+    """The stream a segment belongs to, from its key."""
+    return segment_key.split(b"\0", 2)[1].decode()
+
+
+def erased(queue: str, extent: Extent) -> Erase:
+    """The change that erases the segments of an extent. No segment lies across its ends."""
+    return Erase(
+        key(queue, extent.stream, extent.first + 1), key(queue, extent.stream, extent.stop + 1)
+    )
+
+
+def queue_range(queue: str) -> tuple[bytes, bytes]:
+    """From which key to which everything of a queue is stored."""
+    prefix = BULK + queue.encode()
+    return prefix + b"\0", prefix + b"\1"
+
+
+def _prefix(queue: str, stream: str) -> bytes:
+    return BULK + queue.encode() + b"\0" + stream.encode() + b"\0"
+
+
+def part_of(segment: Segment, first: int, stop: int, position: int) -> Part:
+    """The items of a segment from one index to another; the first of them is at `position`."""
+    if first == segment.first and stop == segment.stop:
+        return Part(position, segment.offsets, segment.blob, segment.headers)
+    batch = Batch(segment.offsets, segment.blob)
+    batch = batch.slice(first - segment.first, stop - segment.first).trimmed()
+    return Part(position, bytes(batch.offsets), bytes(batch.blob), segment.headers)
+
+
+def joined(parts: Iterable[Part]) -> list[Part]:
+    """Fewer parts with the same items: neighbours with the same headers become one."""
+    result: list[Part] = []
+    row: list[Part] = []
+    for part in parts:
+        if row and not _alike(row[-1], part):
+            result.append(_one(row))
+            row = []
+        row.append(part)
+    if row:
+        result.append(_one(row))
+    return result
+
+
+def _alike(left: Part, right: Part) -> bool:
+    return (
+        left.start + len(left.offsets) // OFFSET_BYTES - 1 == right.start
+        and left.headers == right.headers
+        and left.failures == right.failures
+        and left.reason == right.reason
+        and len(left.blob) + len(right.blob) < _JOIN_BYTES
+    )
+
+
+_JOIN_BYTES: Final = 256 << 10  # joining copies; large bodies are better sent as they are
+
+
+def _one(row: list[Part]) -> Part:
+    if len(row) == 1:
+        return row[0]
+    first = row[0]
+    lengths: list[int] = []
+    for part in row:
+        edges = array("i", part.offsets)
+        lengths += [stop - start for start, stop in pairwise(edges)]
+    offsets = array("i", accumulate(lengths, initial=0)).tobytes()
+    blob = b"".join(part.blob for part in row)
+    return Part(first.start, offsets, blob, first.headers, first.failures, first.reason)
+
+
+class Recent:
+    """The segments that came or were read last, up to a number of bytes.
+
+    Those whose write is not flushed yet are here and nowhere else, so they stay.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._stops: dict[tuple[str, str], list[int]] = {}
+        self._segments: dict[tuple[str, str, int], Segment] = {}
+        self._pinned: dict[tuple[str, str, int], None] = {}
+
+    def add(self, queue: str, stream: str, segment: Segment, *, pin: bool) -> None:
+        """Keeps a segment at hand; pinned, until `unpin`."""
+        place = (queue, stream, segment.stop)
+        if pin:
+            self._pinned[place] = None
+        if place in self._segments:
+            return
+        self._segments[place] = segment
+        stops = self._stops.setdefault((queue, stream), [])
+        if not stops or stops[-1] < segment.stop:
+            stops.append(segment.stop)
+        else:
+            insort(stops, segment.stop)
+        self._bytes += len(segment.blob)
+        if self._bytes > self._bytes_max:
+            self._shrink()
+
+    def unpin(self, queue: str, stream: str, stop: int) -> None:
+        """It is on the disk now."""
+        self._pinned.pop((queue, stream, stop), None)
+
+    def holding(self, queue: str, stream: str, index: int) -> Segment | None:
+        """The segment that holds an index of a stream, if it is at hand. O(log n)."""
+        stops = self._stops.get((queue, stream))
+        if not stops:
+            return None
+        at = bisect_right(stops, index)
+        if at == len(stops):
+            return None
+        segment = self._segments[queue, stream, stops[at]]
+        return segment if segment.first <= index else None
+
+    def drop(self, queue: str, extent: Extent) -> None:
+        """Nobody needs these any more."""
+        stops = self._stops.get((queue, extent.stream))
+        if not stops:
+            return
+        first, last = bisect_right(stops, extent.first), bisect_right(stops, extent.stop)
+        for stop in stops[first:last]:
+            place = (queue, extent.stream, stop)
+            self._bytes -= len(self._segments.pop(place).blob)
+            self._pinned.pop(place, None)
+        del stops[first:last]
+        if not stops:
+            del self._stops[queue, extent.stream]
+
+    def _shrink(self) -> None:
+        for queue, stream, stop in self._oldest():
+            if self._bytes <= self._bytes_max * 3 // 4:
+                return
+            segment = self._segments[queue, stream, stop]
+            self.drop(queue, Extent(stream, segment.first, stop))
+
+    def _oldest(self) -> Iterator[tuple[str, str, int]]:
+        return (place for place in list(self._segments) if place not in self._pinned)

@@ -1,0 +1,81 @@
+"""What a person chooses for one queue, checked where it is made."""
+
+import re
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.errors import BadOption
+from snowmelt.core.instant import Duration, milliseconds, seconds
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+BODY_BYTES_MAX: Final = 64 << 20
+REPLICAS_MAX: Final = 7
+LEASE_SHORTEST: Final = milliseconds(100)
+LEASE_LONGEST: Final = seconds(12 * 3600)
+LINGER_LONGEST: Final = seconds(10)
+DELAY_LONGEST: Final = seconds(10 * 365 * 86_400)
+_COUNT_MAX: Final = 2**62
+
+
+class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """One queue's settings, the same for all its users; made with the queue and kept with it."""
+
+    replicas: int = 1
+    """On how many nodes a body is to be kept, and the queue's journal as well."""
+    durable_copies: int = 0
+    """How many of them must have flushed before `put` returns; 0 stands for a majority."""
+    linger: Duration = Duration(0)
+    """How long a flush may be put off; 0 has every reply wait for its flush."""
+    lease: Duration = seconds(30)
+    """How long a consumer holds what it got, unless it extends it."""
+    deliveries_max: int = 20
+    """After so many failed deliveries an item is set aside as dead."""
+    items_max: int = 0
+    """The bound in items; 0 is none."""
+    bytes_max: int = 0
+    """The bound in bytes of bodies; 0 is none."""
+
+    @property
+    def copies_needed(self) -> int:
+        """How many copies must be safe before a put is told so.
+
+        >>> QueueSettings(replicas=3).copies_needed, QueueSettings().copies_needed
+        (2, 1)
+        """
+        return self.durable_copies or self.replicas // 2 + 1
+
+    @property
+    def answers_needed(self) -> int:
+        """Of how many journal copies the newest must be sought, to miss nothing that was told."""
+        return self.replicas - self.copies_needed + 1
+
+    def checked(self) -> "QueueSettings":
+        """Itself; raises `BadOption` for a value that can't be had."""
+        bounds = (
+            ("replicas", self.replicas, 1, REPLICAS_MAX),
+            ("durable_copies", self.durable_copies, 0, self.replicas),
+            ("flush", self.linger, 0, LINGER_LONGEST),
+            ("lease", self.lease, LEASE_SHORTEST, LEASE_LONGEST),
+            ("max_deliveries", self.deliveries_max, 1, 1_000_000),
+            ("max_items", self.items_max, 0, _COUNT_MAX),
+            ("max_bytes", self.bytes_max, 0, _COUNT_MAX),
+        )
+        for name, value, lowest, highest in bounds:
+            if not lowest <= value <= highest:
+                raise BadOption(name, value, f"{lowest} to {highest}")
+        return self
+
+
+def queue_name(text: str) -> str:
+    """Checks a queue's name.
+
+    >>> queue_name("orders/new")
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: queue is 'orders/new'; allowed: 1 to 100 of A-Z a-z 0-9 . _ -...
+    """
+    if not _NAME.fullmatch(text):
+        raise BadOption(
+            "queue", text, "1 to 100 of A-Z a-z 0-9 . _ -, the first a letter or a digit"
+        )
+    return text

@@ -1,0 +1,62 @@
+"""Streams: how one run of one node numbers the segments it takes in for a queue.
+
+A stream's name says whose it is: `node/birth/start`. The first two name the keeper (a node with
+an empty disk has another birth, and keeps nothing of what it kept before); with the third, the
+run. A stream ends with the run that made it, so a later run can't take up its numbers.
+"""
+
+import msgspec
+
+from snowmelt.core.interval import IntervalSet
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.membership import Member, View
+
+
+class Stream(msgspec.Struct):
+    """What the master decided about the segments of a stream that has not ended."""
+
+    decided: IntervalSet
+    refused: IntervalSet
+
+
+def keeper_of(member: Member) -> str:
+    """The name of a node with the disk that it has.
+
+    >>> from snowmelt.core.names import Address
+    >>> n1 = Member(NodeId("n1"), Address("127.0.0.1", 4410), birth=255, start=3)
+    >>> keeper_of(n1), stream_of(n1)
+    ('n1/ff', 'n1/ff/3')
+    """
+    return f"{member.id}/{member.birth:x}"
+
+
+def stream_of(member: Member) -> str:
+    """The name of the stream of a node's present run."""
+    return f"{member.id}/{member.birth:x}/{member.start}"
+
+
+def node_of(name: str) -> NodeId:
+    """Whose stream or keeper's name this is."""
+    return NodeId(name.partition("/")[0])
+
+
+class Presence:
+    """Who is here, by the names that the fifo uses."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.keepers = {keeper_of(one): one for one in view.members}
+        self.streams = {stream_of(one): one for one in view.members}
+
+    def after(self, keeper: str, count: int) -> tuple[str, ...]:
+        """The next keepers in the ring of members after this one, at most so many."""
+        names = list(self.keepers)  # in the order of the view, the same for all
+        if keeper not in self.keepers:
+            return tuple(names[:count])
+        at = names.index(keeper)
+        ring = names[at + 1 :] + names[:at]
+        return tuple(ring[:count])
+
+    def run_of(self, keeper: str) -> str:
+        """The stream of a keeper's present run."""
+        return stream_of(self.keepers[keeper])

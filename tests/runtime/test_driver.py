@@ -1,0 +1,124 @@
+"""The driver carries out what a machine asks of its disk, in the machine's order and time."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic, time_ns
+from typing import Any
+
+from snowmelt.core.instant import Instant, milliseconds, seconds
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import Effect, Event, Load, Loaded, Persist, Persisted, Requested, Scan
+from snowmelt.core.record import Change, Damaged, Record, Write
+from snowmelt.runtime.driver import Driver
+from snowmelt.store import Store
+
+LONG = seconds(1000)  # no test waits for it
+SIX = tuple(Write(b"~%d" % one, b"1234") for one in range(6))
+
+
+class Puppet:
+    """Does what a request says, and writes down what comes."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def handle(self, event: Event[Any], _now: Instant) -> list[Effect[Any]]:
+        self.events.append(event)
+        return list(event.message) if isinstance(event, Requested) else []
+
+    def check(self) -> None:
+        pass
+
+
+class Fragile:
+    """A watcher to whom nothing may happen."""
+
+    def crashed(self, error: Exception) -> None:
+        raise error
+
+    def __getattr__(self, word: str) -> Callable[..., None]:
+        raise AssertionError(word)
+
+
+class Driven:
+    """A puppet, its driver and its store."""
+
+    def __init__(self, store: Store | None) -> None:
+        self.puppet = Puppet()
+        self.driver = Driver(self.puppet, lambda *_: None, Fragile(), store)
+        self.driver.start()
+
+    def ask(self, *effects: Effect[Any]) -> None:
+        self.driver.handle(Requested(OperationId(NodeId("c1"), 1), effects))
+
+    @property
+    def answers(self) -> list[Any]:
+        return [one for one in self.puppet.events if isinstance(one, Persisted | Loaded)]
+
+    async def until(self, count: int) -> list[Any]:
+        while len(self.answers) < count:
+            await asyncio.sleep(0.001)
+        return self.answers
+
+
+def write(ticket: int, *changes: Change, linger: int = 0) -> Persist:
+    return Persist(ticket, changes or (Write(b"k%d" % ticket, b"v"),), milliseconds(linger))
+
+
+async def test_what_may_linger_waits_for_its_time_and_no_longer(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        driven = Driven(store)
+        begin = monotonic()
+        driven.ask(write(1, linger=100), write(2, linger=100))
+        assert driven.driver.persisting == 2
+        assert await driven.until(2) == [Persisted(1), Persisted(2)]
+        assert monotonic() - begin >= 0.1
+        assert store.statistics().flushes == 1
+        driven.driver.stop(10)
+
+
+async def test_a_scan_hastens_what_lingers_and_comes_after_it(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        driven = Driven(store)
+        driven.ask(Persist(1, SIX, LONG), Scan(2, b"~1", b"~9", 5), Load(3, (b"~5",)))
+        two = Loaded(2, (Record(b"~1", b"1234"), Record(b"~2", b"1234")))
+        assert await driven.until(3) == [Persisted(1), two, Loaded(3, (Record(b"~5", b"1234"),))]
+        driven.ask(Scan(4, b"~4", b"~9", 100))  # nothing waits: no fence
+        assert driven.driver.persisting == 0
+        assert [one.key for one in driven.answers[-1].found] == [b"~4", b"~5"]
+        driven.driver.stop(10)
+
+
+async def test_a_scan_tells_damaged_records_in_their_place(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "a") as store:
+        store.commit([SIX[:2]])
+    with Store.open(tmp_path / "b") as store:
+        store.commit([SIX[:2]])
+    records = (tmp_path / "a" / "records").read_bytes()
+    (tmp_path / "b" / "records").write_bytes(records)  # sealed for another store
+    with Store.open(tmp_path / "b") as store:
+        store.commit([[SIX[2]]])
+        driven = Driven(store)
+        driven.ask(Scan(1, b"~", b"~9", 100))
+        assert driven.answers == [
+            Loaded(1, (Damaged(b"~0"), Damaged(b"~1"), Record(b"~2", b"1234")))
+        ]
+        driven.driver.stop(10)
+
+
+async def test_stopping_keeps_what_lingers(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        driven = Driven(store)
+        driven.ask(Persist(1, SIX, LONG))
+        driven.driver.stop(10)
+        assert len(store.scan(b"~", b"~9")) == 6
+
+
+async def test_a_node_learns_the_date_as_it_starts(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        for disk in (store, None):
+            before = time_ns()
+            driven = Driven(disk)
+            assert before <= driven.puppet.events[0].wall <= time_ns()
+            driven.driver.stop(10)

@@ -1,0 +1,51 @@
+"""What every queue under comparison is asked to do."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+WAIT_SECONDS = 30.0
+"""The most any one wait for a server takes."""
+
+
+class Missing(Exception):
+    """A peer that cannot take part here; says what to install, or what its server said."""
+
+
+class Client(Protocol):
+    """One connection to one queue."""
+
+    def put(self, bodies: list[bytes]) -> None:
+        """Returns when the server has answered for all."""
+
+    def take(self, count: int) -> int:
+        """Gets and acknowledges up to `count`, and returns how many; 0 when there are none."""
+
+    def close(self) -> None:
+        """Ends the connection, and the queue where the server can delete one."""
+
+
+Connect = Callable[[], Client]
+
+
+class Peer(Protocol):
+    """A server in some setting, with its processes."""
+
+    name: str
+    promise: str
+    """When the disk has what was acknowledged."""
+
+    flushes_first: bool
+    """Whether that is before the acknowledgement."""
+
+    version: str
+    """Known once started."""
+
+    def start(self, folder: Path) -> None:
+        """Runs it with its data in `folder`, until it takes connections. May raise `Missing`."""
+
+    def client(self, queue: str, batch: int) -> Connect:
+        """How to connect to a queue, in a form that can be handed to another process."""
+
+    def stop(self) -> None:
+        """Ends what `start` began, however far that came."""

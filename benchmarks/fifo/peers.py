@@ -1,0 +1,43 @@
+"""Who can take part, by name; a peer's module, with its client's package, is imported when asked.
+
+Those that flush before they answer come first, then those that flush now and then: a comparison is
+fair within each half only.
+"""
+
+from importlib import import_module
+from typing import Any
+
+from benchmarks.fifo.peer import Missing, Peer
+
+OURS = ("snowmelt-always", "snowmelt-3", "snowmelt-50ms")
+"""The rows that the others are compared with."""
+
+KINDS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
+    "snowmelt-always": ("snowmelt_fifo", "SnowmeltPeer", (1, "always")),
+    "snowmelt-3": ("snowmelt_fifo", "SnowmeltPeer", (3, "always")),
+    "redis-always": ("redis_streams", "RedisPeer", ("always",)),
+    "nats-always": ("nats_jetstream", "NatsPeer", ("always",)),
+    "beanstalkd-always": ("beanstalkd", "BeanstalkdPeer", (0,)),
+    "rabbitmq": ("rabbitmq_quorum", "RabbitPeer", ()),
+    "snowmelt-50ms": ("snowmelt_fifo", "SnowmeltPeer", (1, 0.05)),
+    "beanstalkd-50ms": ("beanstalkd", "BeanstalkdPeer", (50,)),
+    "redis-everysec": ("redis_streams", "RedisPeer", ("everysec",)),
+    "nats-2min": ("nats_jetstream", "NatsPeer", ("default",)),
+}
+
+
+def named(word: str) -> list[str]:
+    """The peers of a name, or of a family such as `redis`; none when there is no such one."""
+    return [word] if word in KINDS else [name for name in KINDS if name.startswith(f"{word}-")]
+
+
+def make(name: str) -> Peer:
+    """A peer that is not started."""
+    module, kind, values = KINDS[name]
+    try:
+        peer: Peer = getattr(import_module(f"benchmarks.fifo.{module}"), kind)(name, *values)
+    except ModuleNotFoundError as error:
+        raise Missing(
+            f"there is no Python package {error.name}: pip install -e '.[bench]'"
+        ) from error
+    return peer

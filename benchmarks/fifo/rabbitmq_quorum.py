@@ -1,0 +1,191 @@
+"""RabbitMQ: a quorum queue of one member.
+
+pika's connection without a thread of its own: many publishes, then one wait for their confirms. The
+server pushes items ahead of the acknowledgements, as many as the prefetch allows; one
+acknowledgement covers a batch, and the protocol has no answer to it.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pika
+from benchmarks.fifo.peer import WAIT_SECONDS, Connect
+from benchmarks.fifo.server import Server, program
+from pika.adapters.select_connection import SelectConnection
+from pika.channel import Channel
+from pika.frame import Method
+
+from snowmelt.cli.local import free_port
+
+CONFIG = """
+listeners.tcp.default = 127.0.0.1:{port}
+log.console = true
+log.file = false
+log.console.level = warning
+disk_free_limit.absolute = 1GB
+"""
+LASTING = pika.BasicProperties(delivery_mode=pika.DeliveryMode.Persistent)
+# Debian's /usr/sbin/rabbitmq-server becomes another user, and then runs what is here.
+SCRIPTS = Path("/usr/lib/rabbitmq/bin")
+PREFETCH_MAX = 2000  # a quorum queue refuses more
+
+
+def installed_version() -> str:
+    """From a folder's name, since rabbitmqctl would leave a port mapper behind."""
+    names = [folder.name for folder in (SCRIPTS.parent / "lib").glob("rabbitmq_server-*")]
+    return names[0].removeprefix("rabbitmq_server-") if names else "?"
+
+
+class RabbitPeer:
+    """One node with a port mapper of its own, so that no other Erlang here is touched."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.promise = "flushes before it answers"
+        self.flushes_first = True
+        self.version = ""
+        self.port, self.mapper_port, self.nodes_port = free_port(), free_port(), free_port()
+        self.servers: list[Server] = []
+
+    def start(self, folder: Path) -> None:
+        package = "rabbitmq-server"
+        program("rabbitmq-server", package)
+        mapper = program("epmd", package)
+        self.version = f"RabbitMQ {installed_version()}"
+        (folder / "mapper").mkdir()
+        (folder / "rabbitmq.conf").write_text(CONFIG.format(port=self.port))
+        (folder / "plugins").write_text("[].")
+        (folder / "environment").touch()
+        maps = [mapper, "-port", str(self.mapper_port), "-address", "127.0.0.1"]
+        self.servers.append(Server(maps, folder / "mapper", self.mapper_port))
+        self.servers.append(Server([str(SCRIPTS / "rabbitmq-server")], folder, self.port))
+        for server in self.servers:
+            server.start(self.environment(folder))
+
+    def environment(self, folder: Path) -> dict[str, str]:
+        return {
+            "HOME": str(folder),  # where Erlang makes its cookie
+            "ERL_EPMD_PORT": str(self.mapper_port),
+            "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "RABBITMQ_NODENAME": "snowmelt-bench@localhost",
+            "RABBITMQ_DIST_PORT": str(self.nodes_port),
+            "RABBITMQ_MNESIA_BASE": str(folder / "data"),
+            "RABBITMQ_LOG_BASE": str(folder / "logs"),
+            "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq.conf"),
+            "RABBITMQ_CONF_ENV_FILE": str(folder / "environment"),
+            "RABBITMQ_GENERATED_CONFIG_DIR": str(folder / "config"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "plugins"),
+            "RABBITMQ_ALLOW_INPUT": "1",  # the shell becomes the server, and its id the server's
+            "RABBITMQ_SERVER_START_ARGS": "-noinput",
+        }
+
+    def client(self, queue: str, batch: int) -> Connect:
+        return partial(RabbitClient, self.port, queue, batch)
+
+    def stop(self) -> None:
+        for server in reversed(self.servers):
+            server.stop()
+
+
+class RabbitClient:
+    """Runs pika's loop until what it waits for has come."""
+
+    def __init__(self, port: int, queue: str, batch: int) -> None:
+        self.queue = queue
+        # The next batch is on its way while one is acknowledged; a single call waits for its own.
+        self.prefetch = min(2 * batch, PREFETCH_MAX) if batch > 1 else 1
+        self.published = 0
+        self.waiting: set[int] = set()
+        self.arrived: deque[int] = deque()
+        self.consumer = ""
+        self.opened: list[Channel] = []
+        self.answers: list[Method] = []
+        self.failure: object = None
+        self.enough: Callable[[], bool] = lambda: False
+        self.connection = SelectConnection(
+            pika.ConnectionParameters("127.0.0.1", port, heartbeat=0),
+            on_open_callback=lambda link: link.channel(on_open_callback=self._has_opened),
+            on_open_error_callback=self._has_failed,
+            on_close_callback=self._has_failed,
+        )
+        self._run_until(lambda: bool(self.opened))
+        self.channel = self.opened[0]
+        self.channel.add_on_close_callback(self._has_failed)
+        self._ask(self.channel.confirm_delivery, self._is_confirmed)
+        kind = {"x-queue-type": "quorum"}
+        self._ask(self.channel.queue_declare, queue, durable=True, arguments=kind)
+        self._ask(self.channel.basic_qos, prefetch_count=self.prefetch)
+
+    def put(self, bodies: list[bytes]) -> None:
+        if self.consumer:
+            self._ask(self.channel.basic_cancel, self.consumer)
+            self.consumer = ""
+        self.waiting = set(range(self.published + 1, self.published + len(bodies) + 1))
+        self.published += len(bodies)
+        for body in bodies:
+            self.channel.basic_publish("", self.queue, body, LASTING)
+        self._run_until(lambda: not self.waiting)
+
+    def take(self, count: int) -> int:
+        if not self.consumer:
+            self.consumer = self.channel.basic_consume(self.queue, self._has_arrived)
+        self._run_until(lambda: len(self.arrived) >= count)
+        last = [self.arrived.popleft() for _ in range(count)][-1]
+        self.channel.basic_ack(last, multiple=True)
+        return count
+
+    def close(self) -> None:
+        self._ask(self.channel.queue_delete, self.queue)
+        self.enough = lambda: self.connection.is_closed
+        self.connection.close()
+        self.connection.ioloop.start()
+
+    def _ask(self, method: Callable[..., object], *values: object, **options: object) -> None:
+        """Calls a method of the channel and waits for the server's answer."""
+        self.answers.clear()
+        method(*values, callback=self._has_answered, **options)
+        self._run_until(lambda: bool(self.answers))
+
+    def _run_until(self, enough: Callable[[], bool]) -> None:
+        if enough():
+            return
+        loop = self.connection.ioloop
+        self.enough = enough
+        alarm = loop.call_later(WAIT_SECONDS, partial(self._has_failed, None, "no answer in time"))
+        loop.start()
+        loop.remove_timeout(alarm)
+        if self.failure is not None:
+            raise RuntimeError(f"RabbitMQ: {self.failure}")
+
+    def _stop_when_enough(self) -> None:
+        if self.failure is not None or self.enough():
+            self.connection.ioloop.stop()
+
+    def _has_opened(self, channel: Channel) -> None:
+        self.opened.append(channel)
+        self._stop_when_enough()
+
+    def _has_answered(self, answer: Method) -> None:
+        self.answers.append(answer)
+        self._stop_when_enough()
+
+    def _is_confirmed(self, confirm: Method) -> None:
+        if isinstance(confirm.method, pika.spec.Basic.Nack):
+            self.failure = "a publish was refused"
+        tag = confirm.method.delivery_tag
+        if confirm.method.multiple:
+            self.waiting = {one for one in self.waiting if one > tag}
+        else:
+            self.waiting.discard(tag)
+        self._stop_when_enough()
+
+    def _has_arrived(self, _: Channel, delivery: Any, *_what: object) -> None:
+        self.arrived.append(delivery.delivery_tag)
+        self._stop_when_enough()
+
+    def _has_failed(self, _: object, why: object) -> None:
+        self.failure = why
+        self._stop_when_enough()

@@ -1,0 +1,78 @@
+"""The peers take turns, so that a noisy minute of the machine hits all alike.
+
+All servers are up all the time, and one has work at a time.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from benchmarks.fifo.cell import Bounds, Cell
+from benchmarks.fifo.disk import flushes
+from benchmarks.fifo.load import Turn, TurnFailed, turn
+from benchmarks.fifo.peer import Missing, Peer
+from benchmarks.fifo.peers import make
+from benchmarks.fifo.row import DISK, Row
+
+from snowmelt.core.errors import SnowmeltError
+
+DISK_SECONDS = 0.3
+
+
+@contextmanager
+def running(names: list[str], folder: Path) -> Iterator[tuple[list[Peer], dict[str, str]]]:
+    """Those peers that could be started, and why the others could not."""
+    peers: list[Peer] = []
+    missing: dict[str, str] = {}
+    with ExitStack() as stack:
+        for name in names:
+            progress(f"starting {name}")
+            try:
+                peer = make(name)
+                stack.callback(peer.stop)
+                (folder / name).mkdir()
+                peer.start(folder / name)
+            except (Missing, SnowmeltError) as error:
+                missing[name] = str(error)
+            else:
+                peers.append(peer)
+        progress("")
+        yield peers, missing
+        progress("stopping")
+    progress("")
+
+
+def compare(
+    peers: list[Peer], cells: list[Cell], rounds: int, bounds: Bounds, folder: Path
+) -> list[Row]:
+    """A row for each cell and peer, and one for the disk in each cell."""
+    found: list[Row] = []
+    for cell in cells:
+        disk = Row(cell, DISK)
+        rows = [Row(cell, peer.name, peer.flushes_first) for peer in peers]
+        for number in range(1, rounds + 1):
+            disk.turns.append(Turn(flushes(folder, DISK_SECONDS), None))
+            for row, peer in zip(rows, peers, strict=True):
+                progress(f"{cell}: round {number} of {rounds}, {peer.name}")
+                take_turn(row, peer, number, bounds)
+        found += [disk, *rows]
+    progress("")
+    return found
+
+
+def take_turn(row: Row, peer: Peer, number: int, bounds: Bounds) -> None:
+    """Adds a turn to the row, unless one of its turns failed."""
+    if row.error:
+        return
+    connect = peer.client(f"{row.cell.queue}-{number}", row.cell.batch)
+    try:
+        row.turns.append(turn(connect, row.cell, bounds))
+    except TurnFailed as error:
+        row.error = str(error)
+
+
+def progress(line: str) -> None:
+    """One line that is written over, and only where somebody looks."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,58 @@
+"""How the lab's pictures look: one canvas, one hand. Needs matplotlib."""
+
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from snowmelt.core.errors import BadOption
+
+INK = "#1f2933"
+RIGHT = "#0b6e4f"
+WRONG = "#c1121f"
+PANEL_INCHES = (5.4, 4.4)
+
+
+def canvas(panels: int, title: str) -> tuple[Figure, list[Axes]]:
+    """Panels side by side under one title that says the finding.
+
+    No pyplot: it keeps global state, and may look for a display.
+
+    >>> figure, panels = canvas(2, "Two things")
+    >>> len(panels)
+    2
+    """
+    width, height = PANEL_INCHES
+    figure = Figure(figsize=(width * panels, height + 0.4), layout="constrained")
+    figure.suptitle(title, fontsize=13, fontweight="bold", color=INK)
+    axes: list[Axes] = list(figure.subplots(1, panels, squeeze=False)[0])
+    for one in axes:
+        one.spines[["top", "right"]].set_visible(False)
+        one.grid(visible=True, color="#e4e7eb", linewidth=0.8)
+        one.set_axisbelow(True)
+    return figure, axes
+
+
+def shades(count: int) -> list[str]:
+    """Colours for an ordered family of curves, light to dark, told apart without colour vision.
+
+    >>> shades(2)
+    ['#2fb47c', '#440154']
+    """
+    scale = mpl.colormaps["viridis"]
+    points = [0.65 * (1 - one / max(1, count - 1)) for one in range(count)]
+    return [mpl.colors.to_hex(scale(point)) for point in points]
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Writes the picture, in the form its name ends with.
+
+    >>> save(canvas(1, "One")[0], Path("/nowhere/one.png"))
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: --figure is '/nowhere/one.png'; allowed: a file that can be...
+    """
+    try:
+        figure.savefig(path, dpi=120)
+    except OSError as error:
+        raise BadOption("--figure", str(path), f"a file that can be written ({error})") from error

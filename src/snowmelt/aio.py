@@ -1,16 +1,21 @@
 """The calls of `snowmelt`, with `await`; `statistics` is on the blocking cluster alone."""
 
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from snowmelt.client.asynchronous import AsyncClient
-from snowmelt.client.cluster import TIMEOUT
+from snowmelt.client.fifo_async import Fifo
+from snowmelt.client.fifo_steps import FifoSteps, Seen, list_queues
+from snowmelt.client.items_async import Item, Items
+from snowmelt.client.queue_options import Producer, QueueOptions, queue_settings
+from snowmelt.client.session import TIMEOUT
+from snowmelt.client.steps import run_async
 from snowmelt.client.url import read
 from snowmelt.core.names import node_id
 from snowmelt.protocols.echo import Echo
 from snowmelt.protocols.membership import Forget, GetStatus, Status
 
-__all__ = ["Cluster", "connect"]
+__all__ = ["Cluster", "Fifo", "Item", "Items", "Seen", "connect"]
 
 
 class Cluster:
@@ -36,6 +41,22 @@ class Cluster:
     async def close(self) -> None:
         """Ends the connections."""
         await self._client.close()
+
+    def fifo(
+        self,
+        name: str,
+        *,
+        producer: str | None = None,
+        sequence: int | None = None,
+        **options: Unpack[QueueOptions],
+    ) -> Fifo:
+        """A queue, first in first out, made when it is first used; as `snowmelt.Cluster.fifo`."""
+        steps = FifoSteps(name, queue_settings(**options), Producer(producer, sequence))
+        return Fifo(self._client, steps)
+
+    async def queues(self, *, timeout: float = TIMEOUT) -> list[str]:
+        """The names of all queues."""
+        return await run_async(self._client, list_queues(timeout))
 
     async def ping(self, body: bytes = b"", *, timeout: float = TIMEOUT) -> bytes:
         """Sends bytes to a node and gets them back."""

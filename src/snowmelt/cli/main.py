@@ -11,7 +11,7 @@ import sys
 import typer
 
 from snowmelt import __version__
-from snowmelt.cli import check, cluster, demo, lab, node, queue, sim, taking
+from snowmelt.cli import bench, check, cluster, demo, lab, node, queue, sim, taking
 from snowmelt.core.errors import SnowmeltError
 
 app = typer.Typer(
@@ -39,7 +39,7 @@ def _main(
     del version
 
 
-for group in (node, cluster, queue, taking, sim, check, lab, demo):
+for group in (node, cluster, queue, taking, sim, check, lab, bench, demo):
     group.add_to(app)
 
 

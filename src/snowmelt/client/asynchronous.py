@@ -37,11 +37,17 @@ class AsyncClient:
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def call(self, body: Any, timeout: float) -> Any:  # the machine counts
+    async def call(
+        self,
+        body: Any,
+        timeout: float,  # the machine counts
+        target: NodeId | None = None,
+        weight: int = 0,
+    ) -> Any:
         """Calls, waits, and returns the answer's body; raises what went wrong."""
         if self._closed:
             raise Unreachable("this client is closed")
-        request = self._session.request(body, checked(timeout))
+        request = self._session.request(body, checked(timeout), target, weight)
         answer: asyncio.Future[Outcome[Any]] = asyncio.get_running_loop().create_future()
         self._answers[request.operation] = answer
         frames = self._transport.sent

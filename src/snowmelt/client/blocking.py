@@ -92,6 +92,12 @@ class Line:
                 raise as_error(word.error, word.text)
         return frames
 
+    def wait_at_most(self, seconds: float) -> None:
+        """Bounds the next read or write; a bound about right stays: each is a system call."""
+        bound = self.socket.gettimeout()
+        if bound is None or not seconds / 2 <= bound <= seconds:
+            self.socket.settimeout(0.9 * seconds)
+
     def pending(self) -> bool:
         """Whether TLS holds bytes that no select can see."""
         return isinstance(self.socket, ssl.SSLSocket) and self.socket.pending() > 0
@@ -114,11 +120,12 @@ class BlockingClient:
         self._failure: Exception | None = None
         self._closed = False
 
-    def call(self, body: Any, timeout: float) -> Any:
+    def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
         """Calls, waits, and returns the answer's body; raises what went wrong."""
         with self._my_turn(timeout):
             self._reached, self._failure = False, None
-            request = self._session.request(body, self._deadline - monotonic())
+            left = self._deadline - monotonic()
+            request = self._session.request(body, left, target, weight)
             self._handle(request)
             while request.operation not in self._outcomes:
                 self._step()
@@ -202,7 +209,7 @@ class BlockingClient:
 
     def _read(self, target: NodeId, line: Line) -> None:
         try:
-            line.socket.settimeout(self._left())
+            line.wait_at_most(self._left())
             for kind, payload in line.read():
                 if kind is Kind.MESSAGE:
                     self._handle(Received(line.peer, self._codec.decode(payload)))
@@ -221,7 +228,7 @@ class BlockingClient:
             self._decline(line.peer, message, error)
             return
         try:
-            line.socket.settimeout(self._left())
+            line.wait_at_most(self._left())
             line.socket.sendall(frame)
             self._reached = True
         except OSError as error:

@@ -1,29 +1,35 @@
 """A cluster as a program sees it, blocking."""
 
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 import msgspec
 
 from snowmelt.client.blocking import BlockingClient
+from snowmelt.client.clients import Clients
+from snowmelt.client.fifo import Fifo
+from snowmelt.client.fifo_steps import FifoSteps, list_queues
+from snowmelt.client.queue_options import Producer, QueueOptions, queue_settings
+from snowmelt.client.session import TIMEOUT
+from snowmelt.client.steps import run
 from snowmelt.client.url import read
 from snowmelt.core.names import node_id
 from snowmelt.protocols.echo import Echo
 from snowmelt.protocols.membership import Forget, GetStatus, Status
 from snowmelt.runtime.statistics import NodeStatistics
 
-TIMEOUT = 10.0
-
 
 class Cluster:
     """A connection to a cluster, made by `snowmelt.connect`. Close it, or use it in a `with`.
 
     Every call takes a `timeout` in seconds and never waits longer. Threads may share a cluster;
-    they take turns.
+    they take turns, but at its queues each has a connection of its own.
     """
 
     def __init__(self, url: str, token: str | None = None) -> None:
-        self._client = BlockingClient(read(url, token))
+        place = read(url, token)
+        self._client = BlockingClient(place)
+        self._clients = Clients(place)
 
     def __enter__(self) -> Self:
         return self
@@ -38,7 +44,33 @@ class Cluster:
 
     def close(self) -> None:
         """Ends the connections."""
+        self._clients.close()
         self._client.close()
+
+    def fifo(
+        self,
+        name: str,
+        *,
+        producer: str | None = None,
+        sequence: int | None = None,
+        **options: Unpack[QueueOptions],
+    ) -> Fifo:
+        """A queue, first in first out, made when it is first used.
+
+        With options (`replicas`, `durable_copies`, `flush`, `lease`, `max_deliveries`, `max_items`,
+        `max_bytes`) it is made with these, and `QueueExists` is raised if it is there with others.
+        Without any it is taken as it is. `flush` is "always", or how many seconds a flush may be
+        put off; `lease` is in seconds.
+
+        `producer` names this program over its restarts, so that a put with a `sequence` number that
+        was used is not put again; `sequence` here is the first of numbers given by themselves.
+        """
+        steps = FifoSteps(name, queue_settings(**options), Producer(producer, sequence))
+        return Fifo(self._clients, steps)
+
+    def queues(self, *, timeout: float = TIMEOUT) -> list[str]:
+        """The names of all queues."""
+        return run(self._clients, list_queues(timeout))
 
     def ping(self, body: bytes = b"", *, timeout: float = TIMEOUT) -> bytes:
         """Sends bytes to a node and gets them back."""

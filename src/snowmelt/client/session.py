@@ -11,6 +11,7 @@ from snowmelt.core.outcome import Failed, Outcome, Succeeded, Unknown
 from snowmelt.protocols.calling import Ask
 from snowmelt.wire.greeting import CLIENT_PREFIX, as_error
 
+TIMEOUT: Final = 10.0
 TIMEOUT_MAX: Final = 1_000_000
 
 
@@ -38,11 +39,14 @@ class Session:
         self.name = new_name()
         self._calls = 0
 
-    def request(self, body: Any, timeout: float) -> Requested[Any]:
+    def request(
+        self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0
+    ) -> Requested[Any]:
         """The event that makes the client machine call."""
         self._calls += 1
         patience: Duration = seconds(max(0.001, timeout))
-        return Requested(OperationId(self.name, self._calls), Ask(body, patience))
+        ask = Ask(body, patience, target, weight)
+        return Requested(OperationId(self.name, self._calls), ask)
 
 
 def value(outcome: Outcome[Any], reached: bool, failure: Exception | None) -> Any:

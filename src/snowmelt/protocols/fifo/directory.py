@@ -63,6 +63,10 @@ class Directory:
         self._questions.append(Question(where, told, later(self._desk.now, PATIENCE)))
         self._send(where)
 
+    def refresh(self, queue: str) -> None:
+        """Seeks news of a queue; what is known of it may be old."""
+        self._send(Where(queue))
+
     def roll(self, told: Callable[[tuple[str, ...]], None]) -> None:
         """Finds out which queues there are."""
         self._numbers += 1

@@ -8,13 +8,14 @@ from snowmelt.core.errors import BadOption
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Elsewhere
 from snowmelt.protocols.fifo import calls
+from snowmelt.protocols.fifo.asking import problem
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.directory import Directory
 from snowmelt.protocols.fifo.intake import Intake
 from snowmelt.protocols.fifo.keeper import Keeper
 from snowmelt.protocols.fifo.master import Master
 from snowmelt.protocols.fifo.messages import Home, Nowhere
-from snowmelt.protocols.fifo.settings import QueueSettings, queue_name
+from snowmelt.protocols.fifo.settings import QueueSettings
 
 FOR_MASTERS: Final[dict[type, Callable[[Master, OperationId, Any], None]]] = {
     calls.Get: Master.get,
@@ -53,15 +54,17 @@ class Door:
         if isinstance(request, calls.ListQueues):
             self._directory.roll(lambda names: desk.reply(operation, calls.QueueNames(names)))
             return
+        try:
+            wrong = problem(request, desk.wall)
+        except BadOption as error:
+            wrong = str(error)
+        if wrong:
+            desk.decline(operation, "BadOption", wrong)
+            return
         act = FOR_MASTERS.get(type(request))
         master = None if act is None else self._master_here(request.queue)
         if act is not None and master is not None:
             act(master, operation, request)
-            return
-        try:
-            queue_name(request.queue)
-        except BadOption as error:
-            desk.decline(operation, "BadOption", str(error))
             return
         match request:
             case calls.Fetch():
@@ -89,8 +92,9 @@ class Door:
                 place = self._place(home.master)
                 if place is not None and place.node != self._desk.me:
                     self._desk.reply(operation, Elsewhere(place.node, place.address))
-                elif place is None:
+                else:  # what this node has heard is old
                     self._directory.forget(request.queue)
+                    self._directory.refresh(request.queue)
 
     def _open(self, operation: OperationId, queue: str, settings: QueueSettings | None) -> None:
         if settings is not None:

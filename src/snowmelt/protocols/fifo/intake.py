@@ -15,9 +15,10 @@ import msgspec
 
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant, later, milliseconds
-from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.names import OperationId
 from snowmelt.protocols.fifo.calls import Put, PutDone
 from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.directory import Directory
 from snowmelt.protocols.fifo.keeper import Keeper
 from snowmelt.protocols.fifo.messages import (
     Admit,
@@ -60,21 +61,24 @@ class Taken(msgspec.Struct):
 class Intake:
     """The puts that one node is taking in."""
 
-    def __init__(self, desk: Desk, keeper: Keeper) -> None:
+    def __init__(self, desk: Desk, keeper: Keeper, directory: Directory) -> None:
         self._desk = desk
         self._keeper = keeper
+        self._directory = directory
         self._next: dict[str, int] = {}
         self._waiting: dict[str, deque[Taken]] = {}
         self._offered: dict[str, dict[int, Taken]] = {}
         self._taken: dict[tuple[str, int], Taken] = {}
         self._ripe: dict[str, None] = {}
         self._puts: dict[OperationId, None] = {}
-        self._masters: dict[str, NodeId] = {}
         self._bytes = 0
 
     def put(self, operation: OperationId, put: Put, home: Home) -> None:
         """A client's put for a queue whose home is known."""
         if operation in self._puts:  # asked again: it is on its way
+            return
+        if self._desk.presence is None:  # cut off while it was sought where the queue is
+            self._desk.decline(operation, "Unavailable", "this node has no current view")
             return
         problem = _problem(put)
         if problem:
@@ -87,12 +91,7 @@ class Intake:
         if home.settings.linger and self._desk.full:
             self._desk.decline(operation, "DiskFull", "the disk of this node has no room")
             return
-        self.homed(home)
         self._take(operation, put, home)
-
-    def homed(self, home: Home) -> None:
-        """A queue has its master there."""
-        self._masters[home.queue] = node_of(home.master)
 
     def _take(self, operation: OperationId, put: Put, home: Home) -> None:
         desk, settings = self._desk, home.settings
@@ -116,7 +115,7 @@ class Intake:
         self._bytes += len(put.blob)
         self._taken[put.queue, segment.stop] = taken
         self._waiting.setdefault(put.queue, deque()).append(taken)
-        if settings.replicas == 1 and self._masters[put.queue] == desk.me:
+        if settings.replicas == 1 and home.master == desk.keeper:
             # Offered before it is flushed: both ends are this node's, and one write takes it all.
             taken.keepers.append(desk.keeper)
         self._store(taken)
@@ -136,8 +135,7 @@ class Intake:
         def refused(reason: str) -> None:
             if taken.offered is not None:
                 desk.inside.append(Unstored(queue, desk.stream, taken.segment.first))
-            else:
-                self._drop(taken)
+            self._drop(taken)  # or it would be offered again, without a body
             desk.decline(taken.operation, "DiskFull", reason)
 
         self._keeper.store(
@@ -183,10 +181,9 @@ class Intake:
             self._admit(queue, entries)
 
     def _admit(self, queue: str, entries: list[Entry]) -> None:
-        if entries:
-            message = Admit(queue, self._desk.stream, tuple(entries))
-            self._desk.send(self._masters[queue], message)
-            self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+        master = self._directory.master_of(queue)
+        if entries and master is not None:
+            self._desk.send(master, Admit(queue, self._desk.stream, tuple(entries)))
 
     def admitted(self, message: Admitted) -> None:
         """The master's verdicts."""
@@ -245,6 +242,8 @@ class Intake:
             again = [one for one in offered.values() if _silent_since(one, now)]
             for taken in again:
                 taken.offered = now
+            if again:  # the master may be another by now
+                self._directory.refresh(queue)
             self._admit(queue, [_entry(taken) for taken in again])
         if self._puts:
             self._desk.wake(later(now, COPY_PATIENCE))
@@ -303,6 +302,4 @@ def _problem(put: Put) -> tuple[str, str] | None:
         return "TooLarge", f"{len(batch)} items in one put; the limit is {ITEMS_MAX}"
     if len(put.blob) > BODY_BYTES_MAX:
         return "TooLarge", f"{len(put.blob)} bytes in one put; the limit is {BODY_BYTES_MAX}"
-    if not put.producer or len(put.producer) > 100 or put.sequence < 0:
-        return "BadOption", f"producer {put.producer!r} and sequence {put.sequence}"
     return None

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from snowmelt.core.instant import Duration
+from snowmelt.core.instant import Duration, milliseconds
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.record import Change, Erase, Write
@@ -47,6 +47,7 @@ from snowmelt.protocols.fifo.segments import (
 )
 
 RECENT_BYTES: Final = 64 << 20
+DROP_LINGER: Final = milliseconds(100)
 PULL_BYTES: Final = 4 << 20
 FETCH_BYTES_MAX: Final = 65 << 20
 
@@ -90,6 +91,8 @@ class Keeper:
 
     def copy(self, source: NodeId, message: Copy) -> None:
         """Another node's segment (rule 1)."""
+        if not self._desk.keeper:
+            return  # not in any view since it began, it has no name to be counted by
         queue, stream, stop = message.queue, message.stream, message.stop
         try:
             segment = unstored(message.body, stop)
@@ -109,7 +112,8 @@ class Keeper:
         for extent in message.extents:
             self._recent.drop(message.queue, extent)
             changes.append(erased(message.queue, extent))
-        self._desk.write(tuple(changes), lambda: None)
+        # Nobody waits for room: it goes with the next write that somebody waits for.
+        self._desk.write(tuple(changes), lambda: None, linger=DROP_LINGER)
 
     def keep(self, source: NodeId, message: Keep) -> None:
         """Erases what of this queue is not to be kept (rule 3)."""

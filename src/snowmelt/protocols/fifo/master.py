@@ -67,6 +67,10 @@ class Master:
 
     def get(self, operation: OperationId, get: Get) -> None:
         """A consumer wants items (rules 2 and 4)."""
+        waiting = self.waiting.gets.get(operation)
+        if waiting is not None:  # asked again; what it settles was settled, or refused, then
+            waiting.asked = self._desk.now
+            return
         refused = "" if get.settle is None else self._settled(get.settle)
         lease = self._queue.leases.of(operation)
         if lease is not None:
@@ -75,7 +79,7 @@ class Master:
             self._empty(operation, refused)
         elif not self._lease(operation, get, refused):
             if get.patience > 0:
-                self.waiting.add_get(operation, get, self._desk.now)
+                self.waiting.add_get(operation, get, refused, self._desk.now)
                 self._desk.wake(later(self._desk.now, get.patience))
             else:
                 self._empty(operation, refused)
@@ -117,7 +121,7 @@ class Master:
             self.waiting.serve(self._lease_waiting, self._desk.now)
 
     def _lease_waiting(self, waiting: WaitingGet) -> bool:
-        return self._lease(waiting.operation, waiting.get, "")
+        return self._lease(waiting.operation, waiting.get, waiting.refused)
 
     # --- leases -----------------------------------------------------------------------------------
 
@@ -250,7 +254,7 @@ class Master:
         for lease in queue.expire(desk.now, desk.wall):
             desk.note(f"{queue.name}: lease {lease.token} of {lease.operation.client} ended")
         for over in self.waiting.over(desk.now):
-            self._empty(over.operation, "")
+            self._empty(over.operation, over.refused)
         self.admission.tick()
         self._redrive_some()
         self.repair.tick()

@@ -140,6 +140,8 @@ class Fenced(msgspec.Struct, frozen=True, tag="fifo.fenced", array_like=True):
     sound: bool
     """Whether every record of it can be read."""
     pairs: Pairs
+    unbroken: bool = False
+    """Whether it was in memory all the time, so that nothing of it was lost that lingered."""
 
 
 class Superseded(msgspec.Struct, frozen=True, tag="fifo.superseded", array_like=True):

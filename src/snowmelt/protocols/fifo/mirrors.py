@@ -6,6 +6,7 @@
 2. A step is taken when it is the next one of the copy's term; a snapshot of a term that is not
    fenced off is taken always. What is taken is told after the flush.
 3. A copy that lost a record to its disk says so; it is counted only when there is no better one.
+   One that was read from the disk may lack what lingered, and says that too.
 """
 
 from functools import partial
@@ -44,6 +45,8 @@ class Copy(msgspec.Struct):
     step: int = 0
     fence: int = 0
     sound: bool = True
+    unbroken: bool = True
+    """Whether nothing that lingered can have been lost from it: it was not read from the disk."""
     values: dict[bytes, bytes] = {}
 
     @property
@@ -91,6 +94,7 @@ class Mirrors:
                 copy = self._of(rest.decode())
                 kept = msgspec.msgpack.decode(record.value, type=KeptCopy)
                 copy.term, copy.step, copy.fence = kept.term, kept.step, kept.fence
+                copy.unbroken = False
             elif kind == b"j":
                 queue, _, key = rest.partition(b"\0")
                 self._of(queue.decode()).values[key] = record.value
@@ -118,6 +122,7 @@ class Mirrors:
             copy.step,
             copy.sound,
             copy.pairs,
+            copy.unbroken,
         )
         change = copy_change(queue, copy.term, copy.step, copy.fence)
         self._desk.write((change,), partial(self._desk.send, source, answer))
@@ -131,6 +136,7 @@ class Mirrors:
             self._desk.send(source, Behind(queue, message.term, self._desk.keeper))
         elif message.step == copy.step + 1:
             copy.step = message.step
+            copy.unbroken = True  # it lacked nothing
             for key, value in message.pairs:
                 if value is None:
                     copy.values.pop(key, None)
@@ -151,13 +157,14 @@ class Mirrors:
             return
         copy.term, copy.step, copy.fence = message.term, message.step, message.term
         copy.values = {key: value for key, value in message.pairs if value is not None}
-        copy.sound = True
+        copy.sound = copy.unbroken = True
         self._write(source, queue, copy, whole_changes(queue, message.pairs), NOW)
 
     def take_over(self, queue: str, term: int, step: int, pairs: Pairs) -> None:
         """This node is the master of a new term; its copy is what the master began with."""
         copy = self._of(queue)
         copy.term, copy.step, copy.fence, copy.sound = term, step, term, True
+        copy.unbroken = True
         copy.values = {key: value for key, value in pairs if value is not None}
 
     def _write(

@@ -64,7 +64,7 @@ class FifoNode:
         self._mirrors = Mirrors(desk)
         self._keeper = Keeper(desk, self._directory.master_of)
         self._copying = Copying(desk, self._keeper)
-        self._intake = Intake(desk, self._keeper)
+        self._intake = Intake(desk, self._keeper, self._directory)
         self._scribe = Scribe(desk)
         self._reign = Reign(
             desk, self._directory, self._mirrors, self._keeper, self._scribe, alone=alone
@@ -112,7 +112,7 @@ class FifoNode:
     def _table(self) -> dict[type, Hears]:
         """What each message between nodes is for."""
         registry, keeper, copying = self._registry, self._keeper, self._copying
-        mirrors, reign, intake = self._mirrors, self._reign, self._intake
+        reign, intake = self._reign, self._intake
         return {
             messages.Home: lambda _, message: self._home(message),
             messages.Nowhere: lambda _, message: self._directory.nowhere(message),
@@ -123,8 +123,8 @@ class FifoNode:
             messages.Activate: registry.activate,
             messages.Fence: reign.fence,
             messages.Fenced: lambda _, message: reign.fenced(message),
-            messages.Mirror: mirrors.mirror,
-            messages.Snapshot: mirrors.snapshot,
+            messages.Mirror: reign.mirror,
+            messages.Snapshot: reign.snapshot,
             messages.Mirrored: lambda _, message: reign.mirrored(message),
             messages.Behind: lambda _, message: reign.behind(message),
             messages.Superseded: lambda _, message: reign.superseded(message),
@@ -162,7 +162,6 @@ class FifoNode:
 
     def _home(self, home: Home) -> None:
         self._directory.heard(home)
-        self._intake.homed(home)
         self._reign.heard(home)
 
     def _tick(self) -> None:

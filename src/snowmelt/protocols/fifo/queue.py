@@ -178,6 +178,7 @@ class Queue:
                 if its_due == due:
                     self.delays.clear(part)
                     self.ready.add(part)
+                    self._touch_over(part)  # or the next master would find it delayed, and leased
         return ended
 
     def next_due(self) -> int | None:
@@ -233,9 +234,10 @@ class Queue:
     # --- parts of the above -----------------------------------------------------------------------
 
     def restored(self) -> None:
-        """After the records were read: what nobody holds waits."""
-        self.bytes = sum(run.bytes for run in self.runs)
+        """After the records were read: what nobody holds waits. Any of them may be missing."""
         for run in self.runs:
+            self.tail = max(self.tail, run.stop)
+            self.bytes += run.bytes
             for part in self.alive.common(run.interval):
                 self.ready.add(part)
         for taken in (*self.dead, *(part for part, _ in self.delays)):
@@ -243,8 +245,12 @@ class Queue:
         self._dues = [(due, part.start, part.stop) for part, due in self.delays]
         heapify(self._dues)
         for lease in self.leases:
+            lease.left = IntervalSet(
+                part for held in lease.left for part in self.ready.common(held)
+            )
             for part in lease.left:
                 self.ready.remove(part)
+            self.leases.shrunk(lease)
 
     def _wait(self, part: Interval, due: int) -> None:
         if due:

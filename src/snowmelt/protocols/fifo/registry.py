@@ -72,6 +72,8 @@ class Registry:
         presence = self._presence
         if presence is None:
             return
+        if message.queue in self._writing:
+            return  # it is asked again
         home, settings = self._homes.get(message.queue), message.settings
         if home is None and settings is None:
             text = f"there is no queue {message.queue!r}"
@@ -82,7 +84,7 @@ class Registry:
         elif settings is not None and settings != home.settings:
             text = f"queue {message.queue!r} is there with other settings: {home.settings}"
             self._desk.send(source, Nowhere(message.queue, "QueueExists", text))
-        elif message.queue not in self._writing:
+        else:
             self._desk.send(source, home)
 
     def roll(self, source: NodeId, message: Roll) -> None:
@@ -173,6 +175,8 @@ class Registry:
             self._homes[home.queue] = home
             self._desk.note(f"{home.queue}: term {home.term} with {home.master}")
             self._tell(home, also)
+            if self._presence is not None:  # a view may have come meanwhile
+                self._rehouse(home, self._presence)
 
         name, value = home.queue.encode(), msgspec.msgpack.encode(home)
         self._desk.write((Write(b"h" + name, value), Write(b"i" + name, value)), flushed)

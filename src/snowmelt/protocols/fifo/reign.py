@@ -71,7 +71,7 @@ class Reign:
         elif not home.active and home.term > newest:
             self._resign(queue)
             self._succeed(home)
-        elif home.active and succession is not None and succession.home.term == home.term:
+        elif home.active and succession is not None and succession.ready:
             self._serve(home, succession)
 
     def _claim(self, home: Home) -> None:
@@ -92,6 +92,7 @@ class Reign:
         if self._alone:
             for lease in journal.queue.leases:
                 journal.queue.give_back(lease, list(lease.left), 0, LEASE_ENDED)
+        self._mirrors.take_over(home.queue, home.term, journal.step, ())  # it is the queue now
         master = Master(self._desk, self._keeper, home, journal)
         self._masters[home.queue] = master
         self._scribe.touch(home.queue)
@@ -113,10 +114,18 @@ class Reign:
 
     def fence(self, source: NodeId, message: messages.Fence) -> None:
         """Another node is to be the master, in a later term."""
-        master = self._masters.get(message.queue)
-        if master is not None and master.home.term < message.term:
-            self._resign(message.queue)
+        self._overtaken(message.queue, message.term)
         self._mirrors.fence(source, message)
+
+    def mirror(self, source: NodeId, message: messages.Mirror) -> None:
+        """A step of another master; should it be of a later term, this node's term is over."""
+        self._overtaken(message.queue, message.term)
+        self._mirrors.mirror(source, message)
+
+    def snapshot(self, source: NodeId, message: messages.Snapshot) -> None:
+        """A journal of another master; see above."""
+        self._overtaken(message.queue, message.term)
+        self._mirrors.snapshot(source, message)
 
     def fenced(self, message: messages.Fenced) -> None:
         """A keeper of the last term's journal answers."""
@@ -151,10 +160,16 @@ class Reign:
 
     def superseded(self, message: messages.Superseded) -> None:
         """There is a later term than one of ours."""
-        master = self._masters.get(message.queue)
-        if master is not None and master.home.term < message.term:
-            self._resign(message.queue)
-            self._directory.forget(message.queue)
+        self._overtaken(message.queue, message.term)
+
+    def _overtaken(self, queue: str, term: int) -> None:
+        """There is a later term of this queue than any of this node's."""
+        master, succession = self._masters.get(queue), self._successions.get(queue)
+        if (master is not None and master.home.term < term) or (
+            succession is not None and succession.home.term < term
+        ):
+            self._resign(queue)
+            self._directory.forget(queue)
 
     def _send_snapshots(self, journal: Journal) -> None:
         for name, snapshot in journal.to_laggards(self._desk.now):

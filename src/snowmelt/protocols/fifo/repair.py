@@ -4,7 +4,8 @@
    to the next keeper in the ring, pulled from one that has it; a few at a time, so that a repair
    never takes the place of work.
 2. A keeper that can't read something loses the whole run, if another keeper here has it, and gets
-   it anew. If nobody else has it, what can't be read is lost, and counted.
+   it anew. If nobody else has it, what can't be read is lost, and counted; so is a run whose
+   keepers have all come back with other disks.
 3. Every keeper is told once a run what it is to keep. That is said behind a step of the journal
    that is safe, so a master that was replaced can't say it.
 """
@@ -66,7 +67,8 @@ class Repair:
         }
         self._told = {run: None for run in self._told if run in presence.streams}
         for name in list(self._queue.streams):
-            if name not in presence.streams:  # it has ended, and what it had is decided
+            # Who is only away may come back in the same run, and offer again what was decided.
+            if name not in presence.streams and presence.view.member(node_of(name)) is not None:
                 del self._queue.streams[name]
                 self._queue.changed[b"d" + name.encode()] = None
         for run in self._queue.runs:
@@ -91,7 +93,8 @@ class Repair:
         presence = self._desk.presence
         if presence is None:
             return
-        ends = tuple((stream, self._admitted_to(stream)) for stream in sorted(presence.streams))
+        open_ = sorted({*presence.streams, *self._queue.streams})
+        ends = tuple((stream, self._admitted_to(stream)) for stream in open_)
         for run in runs:
             member = presence.streams.get(run)
             if member is not None:
@@ -152,6 +155,8 @@ class Repair:
             run = self._queue.runs.at(start)
             if run is None or not self._is_short(run):
                 del self._short[start]
+            elif _gone(run.keepers, presence):
+                self._lose(run, _extent(run))
             elif start not in self._orders and since <= now and len(self._orders) < AT_ONCE:
                 self._begin(run, presence)
         if self._short:
@@ -210,7 +215,7 @@ class Repair:
             if any(one in presence.keepers for one in others):
                 self._queue.rehouse(run, others)
                 self.watch(run)
-            elif not others:
+            elif _gone(others, presence):  # nobody else has it, or will have
                 self._lose(run, bad)
 
     def _lose(self, run: Run, bad: Extent) -> None:
@@ -220,7 +225,15 @@ class Repair:
         before = self._queue.lost
         self._dropped(self._queue.give_up(where))
         if self._queue.lost > before:
-            self._desk.note(f"{self._queue.name}: {where} is lost: its only copy can't be read")
+            self._desk.note(f"{self._queue.name}: {where} is lost: no copy of it can be read")
+
+
+def _gone(keepers: tuple[str, ...], presence: Presence) -> bool:
+    """Whether all these disks are gone for ever: their nodes are here with others."""
+    return all(
+        keeper not in presence.keepers and presence.view.member(node_of(keeper)) is not None
+        for keeper in keepers
+    )
 
 
 def _extent(run: Run) -> Extent:

@@ -110,15 +110,18 @@ def joined(parts: Iterable[Part]) -> list[Part]:
 
 def _alike(left: Part, right: Part) -> bool:
     return (
-        left.start + len(left.offsets) // OFFSET_BYTES - 1 == right.start
+        left.start + left.count == right.start
         and left.headers == right.headers
         and left.failures == right.failures
         and left.reason == right.reason
+        and max(left.count, right.count) <= _JOIN_ITEMS
         and len(left.blob) + len(right.blob) < _JOIN_BYTES
     )
 
 
-_JOIN_BYTES: Final = 256 << 10  # joining copies; large bodies are better sent as they are
+# Joining costs by the item and by the byte; parts that are large already are sent as they are.
+_JOIN_ITEMS: Final = 64
+_JOIN_BYTES: Final = 256 << 10
 
 
 def _one(row: list[Part]) -> Part:

@@ -3,8 +3,11 @@
 1. The master asks all keepers of the last active term what they have, and fences them: from now
    on they take nothing of an earlier term.
 2. When so many sound copies have answered that every safe step must be among them
-   (`answers_needed`), the newest of them, by term and step, is the journal. When all have answered
-   and there are not so many sound ones, the newest there is must do, and the loss is noted.
+   (`answers_needed`), the newest of them, by term and step, is the journal. The last master's own
+   is enough: no step was safe without it. Where flushes may linger, only copies count that were in
+   memory all the time, as those on a disk may lack what was told. When all have answered and there
+   are not so many, the newest there is must do, and the loss is noted. A keeper whose node answers
+   with another disk is gone for ever, and not waited for.
 3. It is written here, in the new term, and sent to the new mirrors as a snapshot. When it is safe
    with them, the master asks that the home be made active, and serves when it is.
 """
@@ -33,6 +36,7 @@ class Succession:
         self._desk = desk
         self._take_over = take_over
         self._answers: dict[str, Fenced] = {}
+        self._gone: dict[str, None] = {}
         self._asked = Instant(0)
 
     def begin(self) -> None:
@@ -44,9 +48,14 @@ class Succession:
 
     def fenced(self, message: Fenced) -> None:
         """A keeper of the last term answers."""
-        if message.term == self.home.term and message.keeper in self.home.before:
+        if message.term != self.home.term:
+            return
+        if message.keeper in self.home.before:
             self._answers[message.keeper] = message
-            self._look()
+        node = node_of(message.keeper)
+        others = [one for one in self.home.before if one != message.keeper]
+        self._gone.update((one, None) for one in others if node_of(one) == node)
+        self._look()
 
     def tick(self) -> None:
         """Asks again whoever is silent."""
@@ -55,7 +64,7 @@ class Succession:
             return
         if self.journal is None:
             self._ask()
-        elif self.journal.safe >= self.journal.step:
+        elif self.ready:
             self.activate()
 
     def activate(self) -> None:
@@ -81,8 +90,13 @@ class Succession:
             return
         answers = list(self._answers.values())
         sound = [one for one in answers if one.sound]
-        everybody = len(answers) == len(self.home.before)
-        if len(sound) < self.home.settings.answers_needed and not everybody:
+        settings, before = self.home.settings, self.home.before
+        everybody = all(one in self._answers or one in self._gone for one in before)
+        # Where flushes linger, a copy that was read from the disk may lack what was told.
+        trusted = [one for one in sound if one.unbroken or not settings.linger]
+        enough = len(trusted) >= settings.answers_needed
+        masters_own = any(one.keeper == before[0] for one in trusted)
+        if not answers or not (enough or masters_own or everybody):
             return
         best = max(sound or answers, key=lambda one: (one.kept_term, one.kept_step))
         if not best.sound:
@@ -115,7 +129,12 @@ class Succession:
         self._asked = self._desk.now
         self._desk.wake(later(self._desk.now, AGAIN_AFTER))
 
+    @property
+    def ready(self) -> bool:
+        """Whether the journal is safe here, so that this node can serve."""
+        return self.journal is not None and self.journal.safe >= self.journal.step
+
     def progress(self) -> None:
         """Somebody has written the journal."""
-        if self.journal is not None and self.journal.safe >= self.journal.step:
+        if self.ready:
             self.activate()

@@ -23,6 +23,8 @@ class WaitingGet(msgspec.Struct):
 
     operation: OperationId
     get: Get
+    refused: str
+    """Why what it wanted to settle was refused."""
     deadline: Instant
     asked: Instant
 
@@ -42,13 +44,10 @@ class Waiting:
         self.gets: dict[OperationId, WaitingGet] = {}
         self.puts: deque[WaitingPut] = deque()
 
-    def add_get(self, operation: OperationId, get: Get, now: Instant) -> None:
-        """A get waits, or says that it still does."""
-        waiting = self.gets.get(operation)
-        if waiting is None:
-            self.gets[operation] = WaitingGet(operation, get, later(now, get.patience), now)
-        else:
-            waiting.asked = now
+    def add_get(self, operation: OperationId, get: Get, refused: str, now: Instant) -> None:
+        """A get begins to wait."""
+        deadline = later(now, get.patience)
+        self.gets[operation] = WaitingGet(operation, get, refused, deadline, now)
 
     def serve(self, lease: Callable[[WaitingGet], bool], now: Instant) -> None:
         """Serves the gets in their order, for as long as there is something to lease."""

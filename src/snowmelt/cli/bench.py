@@ -1,0 +1,56 @@
+"""`snowmelt bench`: the benchmarks that come with the source."""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import snowmelt
+from snowmelt.core.errors import CallerError
+
+bench = typer.Typer(help="Measure Snowmelt beside the queues people use today.")
+
+
+class NoSource(CallerError):
+    """The benchmarks, or what they need, are not on this machine."""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the group of commands."""
+    app.add_typer(bench, name="bench")
+
+
+@bench.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def fifo(
+    context: typer.Context,
+    quick: Annotated[bool, typer.Option(help="One short round, for a first look.")] = False,
+) -> None:
+    """Put, get and acknowledge, beside Redis, NATS, beanstalkd and RabbitMQ, all in one run.
+
+    It starts their servers itself; which packages have them, and all options: --help.
+    """
+    source = _source()
+    sys.path.insert(0, str(source))
+    try:
+        main = import_module("benchmarks.fifo.main").main
+    except ModuleNotFoundError as error:
+        raise NoSource(
+            f"the benchmark needs {error.name}: pip install -e '{source}[bench]'"
+        ) from None
+    raise typer.Exit(main(["--quick", *context.args] if quick else context.args))
+
+
+def _source() -> Path:
+    """The folder that the benchmarks are in: they are no part of the installed package."""
+    source = Path(snowmelt.__file__).resolve().parents[2]
+    if not (source / "benchmarks" / "fifo" / "main.py").is_file():
+        raise NoSource(
+            "the benchmarks come with the source, not with the package: "
+            "clone the repository, run `make setup` there, and use .venv/bin/snowmelt bench fifo"
+        )
+    return source

@@ -1,0 +1,225 @@
+"""`snowmelt put`, `peek`, `stats`, `queues`, `purge`, `redrive`: queues from a shell.
+
+Bodies are bytes, and what is piped in or out stays as it is. How items are taken out is in
+`taking.py`.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+from rich.console import Console
+
+from snowmelt.cli.cluster import DEFAULT_URL, JSON, TIMEOUT, TOKEN, URL, check_timeout, open_cluster
+from snowmelt.cli.queue_show import peek_lines, queue_object, queue_table, seen_object
+from snowmelt.client.cluster import Cluster
+from snowmelt.client.embedded import EmbeddedCluster
+from snowmelt.client.embedded import open as open_folder
+from snowmelt.client.fifo import Fifo
+from snowmelt.core.errors import BadOption
+
+QUEUE = typer.Argument(help="The queue's name.")
+DATA = typer.Option(help="A folder with queues, in place of a cluster.", envvar="SNOWMELT_DATA")
+LINES_AT_ONCE = 10_000
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands."""
+    for command in (put, peek, stats, queues, purge, redrive):
+        app.command()(command)
+
+
+def open_queues(
+    url: str, data: Path | None, token_file: Path | None, timeout: float
+) -> Cluster | EmbeddedCluster:
+    """A cluster or a folder, by the options all these commands share."""
+    check_timeout(timeout)
+    return open_folder(data, timeout=timeout) if data else open_cluster(url, token_file)
+
+
+def put(
+    queue: Annotated[str, QUEUE],
+    bodies: Annotated[
+        list[str] | None, typer.Argument(help="One item each; none, or -, reads standard input.")
+    ] = None,
+    file: Annotated[Path | None, typer.Option(help="Puts what is in this file.")] = None,
+    lines: Annotated[bool, typer.Option("--lines", help="Every line read is an item.")] = False,
+    header: Annotated[
+        list[str] | None, typer.Option(help="NAME=VALUE, for each item; again for more.")
+    ] = None,
+    delay: Annotated[float, typer.Option(help="Seconds until it may be delivered.")] = 0.0,
+    url: Annotated[str, URL] = DEFAULT_URL,
+    data: Annotated[Path | None, DATA] = None,
+    token_file: Annotated[Path | None, TOKEN] = None,
+    timeout: Annotated[float, TIMEOUT] = 10.0,
+) -> None:
+    """Put items: words, a file, or standard input, whole or line by line."""
+    headers = read_headers(header or [])
+    if file is not None and bodies:
+        raise BadOption("--file", str(file), "a file or bodies, not both")
+    with open_queues(url, data, token_file, timeout) as cluster:
+        fifo = cluster.fifo(queue)
+        if lines:
+            if bodies and bodies != ["-"]:
+                raise BadOption("--lines", bodies[0], "with --file or standard input only")
+            with source(file) as stream:
+                count = _put_lines(fifo, stream, headers, delay, timeout)
+            print(f"{count} items put into {queue}")
+            return
+        put_now = _bodies(bodies, file)
+        where = fifo.put_many(put_now, headers=headers, delay=delay, timeout=timeout)
+    print(f"{len(put_now)} {'item' if len(put_now) == 1 else 'items'} put into {queue} at {where}")
+
+
+def read_headers(words: list[str]) -> dict[str, str]:
+    """Headers as they are given to a command.
+
+    >>> read_headers(["kind=page", "from="])
+    {'kind': 'page', 'from': ''}
+    """
+    headers: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not (name and equals):
+            raise BadOption("--header", word, "NAME=VALUE")
+        headers[name] = value
+    return headers
+
+
+def source(file: Path | None) -> BinaryIO:
+    """Where bodies are read from."""
+    if file is None:
+        return sys.stdin.buffer
+    try:
+        return file.open("rb")
+    except OSError as error:
+        raise BadOption("--file", str(file), f"a readable file ({error.strerror})") from error
+
+
+def _bodies(bodies: list[str] | None, file: Path | None) -> list[bytes]:
+    if bodies and bodies != ["-"]:
+        return [os.fsencode(body) for body in bodies]
+    with source(file) as stream:
+        return [stream.read()]
+
+
+def _put_lines(
+    fifo: Fifo, stream: BinaryIO, headers: dict[str, str], delay: float, timeout: float
+) -> int:
+    """Puts every line without its end; a count on a terminal that nothing is piped to."""
+    console = Console(stderr=True)
+    count = 0
+    with console.status("putting …") as status:
+        for part in _parts(line.removesuffix(b"\n") for line in stream):
+            fifo.put_many(part, headers=headers, delay=delay, timeout=timeout)
+            count += len(part)
+            status.update(f"{count:,} items put into {fifo.name} …")
+    return count
+
+
+def _parts(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    rest = iter(lines)
+    while part := list(islice(rest, LINES_AT_ONCE)):
+        yield part
+
+
+def peek(
+    queue: Annotated[str, QUEUE],
+    count: Annotated[int, typer.Option("-n", "--count", help="How many at most.")] = 10,
+    dead: Annotated[bool, typer.Option("--dead", help="Those set aside as dead.")] = False,
+    as_json: Annotated[bool, JSON] = False,
+    url: Annotated[str, URL] = DEFAULT_URL,
+    data: Annotated[Path | None, DATA] = None,
+    token_file: Annotated[Path | None, TOKEN] = None,
+    timeout: Annotated[float, TIMEOUT] = 10.0,
+) -> None:
+    """Show the first items and take none."""
+    with open_queues(url, data, token_file, timeout) as cluster:
+        seen = cluster.fifo(queue).peek(count, dead=dead, timeout=timeout)
+    if as_json:
+        print(json.dumps({"queue": queue, "items": [seen_object(one) for one in seen]}))
+    else:
+        for line in peek_lines(seen):
+            print(line)
+
+
+def stats(
+    queue: Annotated[str, QUEUE],
+    as_json: Annotated[bool, JSON] = False,
+    url: Annotated[str, URL] = DEFAULT_URL,
+    data: Annotated[Path | None, DATA] = None,
+    token_file: Annotated[Path | None, TOKEN] = None,
+    timeout: Annotated[float, TIMEOUT] = 10.0,
+) -> None:
+    """Show how a queue is."""
+    with open_queues(url, data, token_file, timeout) as cluster:
+        told = cluster.fifo(queue).stats(timeout=timeout)
+    if as_json:
+        print(json.dumps(queue_object(told)))
+    else:
+        Console().print(queue_table(told))
+
+
+def queues(
+    as_json: Annotated[bool, JSON] = False,
+    url: Annotated[str, URL] = DEFAULT_URL,
+    data: Annotated[Path | None, DATA] = None,
+    token_file: Annotated[Path | None, TOKEN] = None,
+    timeout: Annotated[float, TIMEOUT] = 10.0,
+) -> None:
+    """List all queues."""
+    with open_queues(url, data, token_file, timeout) as cluster:
+        names = cluster.queues(timeout=timeout)
+    if as_json:
+        print(json.dumps({"queues": names}))
+    else:
+        for name in names:
+            print(name)
+
+
+def purge(
+    queue: Annotated[str, QUEUE],
+    dead: Annotated[bool, typer.Option("--dead", help="Those set aside as dead.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
+    url: Annotated[str, URL] = DEFAULT_URL,
+    data: Annotated[Path | None, DATA] = None,
+    token_file: Annotated[Path | None, TOKEN] = None,
+    timeout: Annotated[float, TIMEOUT] = 10.0,
+) -> None:
+    """Remove all items that wait, for ever. What is leased stays with its holder."""
+    with open_queues(url, data, token_file, timeout) as cluster:
+        fifo = cluster.fifo(queue)
+        if not yes:
+            _confirm(fifo, dead, timeout)
+        count = fifo.purge(dead=dead, timeout=timeout)
+    print(f"{count} items removed from {queue}")
+
+
+def _confirm(fifo: Fifo, dead: bool, timeout: float) -> None:
+    if not sys.stdin.isatty():
+        raise BadOption("--yes", False, "nothing else where nobody can be asked")
+    told = fifo.stats(timeout=timeout)
+    count = told.dead if dead else told.ready + told.delayed
+    if not typer.confirm(f"Remove {count} items from {fifo.name} for ever?", err=True):
+        raise typer.Exit(1)
+
+
+def redrive(
+    queue: Annotated[str, QUEUE],
+    rate: Annotated[int, typer.Option(help="At most so many a second; 0 is all at once.")] = 0,
+    url: Annotated[str, URL] = DEFAULT_URL,
+    data: Annotated[Path | None, DATA] = None,
+    token_file: Annotated[Path | None, TOKEN] = None,
+    timeout: Annotated[float, TIMEOUT] = 10.0,
+) -> None:
+    """Bring dead items back to their positions."""
+    if rate < 0:
+        raise BadOption("--rate", rate, "0 or more")
+    with open_queues(url, data, token_file, timeout) as cluster:
+        count = cluster.fifo(queue).redrive(per_second=rate, timeout=timeout)
+    print(f"{count} items of {queue} come back")

@@ -1,0 +1,84 @@
+"""How queues and items look on a terminal, and as JSON."""
+
+import base64
+from collections.abc import Iterator
+
+import msgspec
+from rich.table import Table
+
+from snowmelt.client.fifo_steps import Seen
+from snowmelt.core.instant import SECOND
+from snowmelt.protocols.fifo.calls import QueueStatus
+from snowmelt.protocols.fifo.settings import QueueSettings
+
+SHOWN_BYTES = 60
+
+
+def settings_object(settings: QueueSettings) -> dict[str, object]:
+    """Settings by the names of the options that set them, times in seconds."""
+    return {
+        "replicas": settings.replicas,
+        "durable_copies": settings.durable_copies,
+        "flush": settings.linger / SECOND if settings.linger else "always",
+        "lease": settings.lease / SECOND,
+        "max_deliveries": settings.deliveries_max,
+        "max_items": settings.items_max,
+        "max_bytes": settings.bytes_max,
+    }
+
+
+def queue_object(status: QueueStatus) -> dict[str, object]:
+    """A queue's status as one JSON object, its fields by name."""
+    fields: dict[str, object] = msgspec.structs.asdict(status)
+    fields["mirrors"] = list(status.mirrors)
+    fields["settings"] = settings_object(status.settings)
+    return fields
+
+
+def queue_table(status: QueueStatus) -> Table:
+    """A queue's status, a line a fact."""
+    state = "paused" if status.paused else "open"
+    title = f"{status.queue} is {state}, at {status.master} in term {status.term}"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
+    for name in ("ready", "delayed", "leased", "dead", "bytes", "tail", "done", "lost"):
+        table.add_row(name, f"{getattr(status, name):,}")
+    for name in ("short_of_copies", "waiting_gets", "waiting_puts", "producers", "extents"):
+        table.add_row(name.replace("_", " "), f"{getattr(status, name):,}")
+    table.add_row("mirrors", " ".join(status.mirrors) or "-")
+    for option, value in settings_object(status.settings).items():
+        table.add_row(option.replace("_", " "), str(value))
+    return table
+
+
+def seen_object(seen: Seen) -> dict[str, object]:
+    """An item as a JSON object; a body that is no text is told in base64."""
+    body: dict[str, object]
+    try:
+        body = {"body": seen.body.decode()}
+    except UnicodeDecodeError:
+        body = {"body_base64": base64.b64encode(seen.body).decode()}
+    return {
+        "position": seen.position,
+        **body,
+        "headers": seen.headers,
+        "failures": seen.failures,
+        "reason": seen.reason,
+    }
+
+
+def peek_lines(items: list[Seen]) -> Iterator[str]:
+    r"""A line an item: position, size, how it begins, and how it failed if it did.
+
+    >>> from snowmelt.core.interval import Position
+    >>> list(peek_lines([Seen(b"caf" + bytes([0xe9]), Position(7), {}, 2, "too hot")]))
+    ["       7         4  'caf\\xe9'  failed 2 times: too hot"]
+    """
+    for one in items:
+        begin = repr(one.body[:SHOWN_BYTES])[1:]
+        more = "…" if len(one.body) > SHOWN_BYTES else ""
+        headers = f"  {one.headers}" if one.headers else ""
+        times = "once" if one.failures == 1 else f"{one.failures} times"
+        failed = f"  failed {times}: {one.reason}" if one.failures else ""
+        yield f"{one.position:8} {len(one.body):9}  {begin}{more}{headers}{failed}"

@@ -1,0 +1,132 @@
+"""What is to be put, cut into calls: bodies packed as `core.batch` has them, headers as msgpack."""
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate, islice
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.errors import BadOption, TooLarge
+from snowmelt.protocols.fifo.settings import BODY_BYTES_MAX
+
+CALL_BYTES: Final = 8 << 20
+CALL_ITEMS: Final = 32_768
+HEADERS_BYTES_MAX: Final = 64 << 10
+
+_ONE: Final = struct.Struct("<2i")
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
+_DECODE: Final = msgspec.msgpack.Decoder(dict[str, str]).decode
+
+
+class Parcel(msgspec.Struct, frozen=True):
+    """The items of one call."""
+
+    count: int
+    offsets: bytes
+    blob: bytes
+
+
+def parcel(body: Buffer) -> Parcel:
+    """One body as a call's items.
+
+    >>> parcel("text")
+    Traceback (most recent call last):
+    TypeError: a body is bytes, not str; say how it is written, as in body.encode()
+    """
+    if type(body) is not bytes:
+        body = _as_bytes(body)
+    if len(body) > BODY_BYTES_MAX:
+        raise TooLarge(f"a body of {len(body)} bytes; at most {BODY_BYTES_MAX} can be put")
+    return Parcel(1, _ONE.pack(0, len(body)), body)
+
+
+def parcels(bodies: Iterable[Buffer] | Batch) -> Iterator[Parcel]:
+    """Bodies, as few calls as they fit into; an endless iterable is taken in bit by bit.
+
+    >>> [one.count for one in parcels([b"one", b"two"])]
+    [2]
+    >>> [one.count for one in parcels(bytes(3 << 20) for _ in range(5))]
+    [2, 2, 1]
+    """
+    if isinstance(bodies, Batch):
+        yield from _of_batch(bodies)
+        return
+    if isinstance(bodies, str | bytes | bytearray | memoryview):
+        raise TypeError(f"put_many takes several bodies, not one {type(bodies).__name__}; see put")
+    if isinstance(bodies, list | tuple) and len(bodies) <= CALL_ITEMS:
+        yield from _of_part(bodies)
+        return
+    rest = iter(bodies)
+    while part := list(islice(rest, CALL_ITEMS)):
+        yield from _of_part(part)
+
+
+def packed_headers(headers: Mapping[str, str] | None) -> bytes:
+    """Headers as they travel, the same for all items of a call.
+
+    >>> read_headers(packed_headers({"kind": "page"}))
+    {'kind': 'page'}
+    """
+    if not headers:
+        return b""
+    try:
+        packed = _ENCODE(dict(headers))
+        _DECODE(packed)
+    except (TypeError, ValueError):  # msgspec's errors are ValueErrors
+        raise BadOption("headers", headers, "a map from text to text") from None
+    if len(packed) > HEADERS_BYTES_MAX:
+        raise TooLarge(f"headers of {len(packed)} bytes; at most {HEADERS_BYTES_MAX} can be put")
+    return packed
+
+
+def read_headers(packed: bytes) -> dict[str, str]:
+    """Headers as they were given."""
+    return _DECODE(packed) if packed else {}
+
+
+def _as_bytes(body: object) -> bytes:
+    if isinstance(body, bytes | bytearray | memoryview):
+        return bytes(body)
+    way = "say how it is written, as in body.encode()" if isinstance(body, str) else "encode it"
+    raise TypeError(f"a body is bytes, not {type(body).__name__}; {way}")
+
+
+def _of_part(bodies: list[Buffer] | tuple[Buffer, ...]) -> Iterator[Parcel]:
+    """At most `CALL_ITEMS` bodies, cut where the bytes are too many for one call."""
+    try:
+        blob = b"".join(bodies)
+        edges = list(accumulate(map(len, bodies), initial=0))
+    except TypeError:
+        edges, blob = [-1], b""
+    if edges[-1] != len(blob):  # something is no bytes, or is counted by larger units
+        bodies = [_as_bytes(body) for body in bodies]
+        blob = b"".join(bodies)
+        edges = list(accumulate(map(len, bodies), initial=0))
+    if len(blob) <= CALL_BYTES:
+        if bodies:
+            yield Parcel(len(bodies), struct.pack(f"<{len(edges)}i", *edges), blob)
+        return
+    first = 0
+    while first < len(bodies):
+        base = edges[first]
+        last = max(bisect_right(edges, base + CALL_BYTES) - 1, first + 1)
+        if edges[last] - base > BODY_BYTES_MAX:
+            parcel(bodies[first])  # which says that it is too large
+        offsets = [edge - base for edge in edges[first : last + 1]]
+        data = blob[base : edges[last]]
+        yield Parcel(last - first, struct.pack(f"<{len(offsets)}i", *offsets), data)
+        first = last
+
+
+def _of_batch(batch: Batch) -> Iterator[Parcel]:
+    if len(batch) <= CALL_ITEMS and batch.size <= CALL_BYTES:
+        if len(batch):
+            whole = batch.trimmed()
+            yield Parcel(len(batch), bytes(whole.offsets), bytes(whole.blob))
+        return
+    for start in range(0, len(batch), CALL_ITEMS):
+        part = batch.slice(start, min(start + CALL_ITEMS, len(batch)))
+        yield from _of_part(list(map(bytes, part)))

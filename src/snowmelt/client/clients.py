@@ -1,0 +1,50 @@
+"""Blocking clients for threads that share a cluster: each call has one to itself while it lasts."""
+
+from typing import Any, Final
+
+from snowmelt.client.blocking import BlockingClient
+from snowmelt.client.url import Place
+from snowmelt.core.errors import SnowmeltError, Unreachable
+from snowmelt.core.names import NodeId
+
+IDLE_MAX: Final = 8
+
+
+class Clients:
+    """As many clients as calls are made at once; a few of them are kept for the next."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._idle: list[BlockingClient] = []  # taken and given back whole, so it needs no lock
+        self._closed = False
+
+    def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
+        """Calls, waits, and returns the answer's body; raises what went wrong."""
+        if self._closed:
+            raise Unreachable("this client is closed")
+        try:
+            client = self._idle.pop()
+        except IndexError:
+            client = BlockingClient(self._place)
+        try:
+            answer = client.call(body, timeout, target, weight)
+        except SnowmeltError:
+            self._keep(client)
+            raise
+        except BaseException:  # interrupted in the middle: its state is worth nothing
+            client.close()
+            raise
+        self._keep(client)
+        return answer
+
+    def close(self) -> None:
+        """Ends the connections; a call under way ends its own when it is over."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    def _keep(self, client: BlockingClient) -> None:
+        if self._closed or len(self._idle) >= IDLE_MAX:
+            client.close()
+        else:
+            self._idle.append(client)

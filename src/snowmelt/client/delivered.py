@@ -1,0 +1,130 @@
+"""What a get brought: items under one lease, as they came, with no object made for any of them.
+
+A `Delivered` is the part of a lease that the faces share: which positions it holds, what of it is
+still open, how long it lasts by this process' clock, and whether it is known to be lost.
+"""
+
+import struct
+import threading
+from array import array
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Final
+
+from snowmelt.core.batch import OFFSET_BYTES, Batch
+from snowmelt.core.errors import LeaseLost
+from snowmelt.core.instant import Duration, Instant, later
+from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.protocols.fifo.calls import Part
+
+_ONE: Final = struct.Struct("<2i")
+
+
+def part_items(part: Part) -> int:
+    """How many items a part holds. O(1).
+
+    >>> part_items(Part(7, bytes(8), b""))
+    1
+    """
+    return len(part.offsets) // OFFSET_BYTES - 1
+
+
+def part_bodies(part: Part) -> list[bytes]:
+    """The bodies of a part, each as bytes of its own. O(bytes)."""
+    if len(part.offsets) == 2 * OFFSET_BYTES:
+        first, last = _ONE.unpack(part.offsets)
+        return [part.blob if last - first == len(part.blob) else part.blob[first:last]]
+    blob = part.blob
+    edges = struct.unpack(f"<{len(part.offsets) // OFFSET_BYTES}i", part.offsets)
+    return [blob[start:stop] for start, stop in pairwise(edges)]
+
+
+def joined(parts: tuple[Part, ...]) -> Batch:
+    """The bodies of all parts as one batch; nothing is copied when there is one part. O(bytes).
+
+    >>> one = Batch.of([b"a", b"b"])
+    >>> part = Part(5, bytes(one.offsets), bytes(one.blob))
+    >>> [bytes(body) for body in joined((part, part))]
+    [b'a', b'b', b'a', b'b']
+    """
+    if len(parts) == 1:
+        return Batch(parts[0].offsets, parts[0].blob)
+    edges, blobs, base = [0], [], 0
+    for part in parts:
+        if (
+            len(part.offsets) == 2 * OFFSET_BYTES
+        ):  # one item; a queue put into one by one is all such
+            first, last = _ONE.unpack(part.offsets)
+            base += last - first
+            edges.append(base)
+        else:
+            own = array("i", part.offsets)
+            first, last = own[0], own[-1]
+            shift = base - first
+            edges += [edge + shift for edge in own[1:]]
+            base += last - first
+        blobs.append(part.blob if last - first == len(part.blob) else part.blob[first:last])
+    return Batch(struct.pack(f"<{len(edges)}i", *edges), b"".join(blobs))
+
+
+def runs(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
+    """The same positions in as few intervals as can be.
+
+    >>> runs([Interval(3, 5), Interval(0, 3)])
+    (Interval(start=0, stop=5),)
+    """
+    return tuple(IntervalSet(intervals))
+
+
+def _positions(parts: tuple[Part, ...]) -> tuple[Interval, ...]:
+    """Where parts that are in order lie; neighbours become one."""
+    found: list[Interval] = []
+    start = stop = parts[0].start
+    for part in parts:
+        if part.start != stop:
+            found.append(Interval(start, stop))
+            start = part.start
+        stop = part.start + part_items(part)
+    return (*found, Interval(start, stop))
+
+
+class Delivered:
+    """Items under one lease."""
+
+    __slots__ = ("_lock", "ends", "lease", "left", "lost", "parts", "positions", "token")
+
+    def __init__(self, token: int, parts: tuple[Part, ...], lease: Duration, came: Instant) -> None:
+        self._lock = threading.Lock()  # a consumer and who renews its leases are two threads
+        self.token = token
+        self.parts = parts
+        self.lease = lease
+        self.ends = later(came, lease)
+        self.lost = ""  # why the lease is not held any more
+        self.positions = _positions(parts)
+        self.left = IntervalSet(self.positions)
+        """What is neither acknowledged nor given back."""
+
+    def __len__(self) -> int:
+        return sum(interval.size for interval in self.positions)
+
+    def open_in(self, where: Interval | None) -> tuple[Interval, ...]:
+        """What of some positions, or of all, is still to be settled."""
+        with self._lock:
+            return tuple(self.left) if where is None else tuple(self.left.common(where))
+
+    def settled(self, intervals: Iterable[Interval]) -> None:
+        """These are not its own any more."""
+        with self._lock:
+            for interval in intervals:
+                self.left.remove(interval)
+
+    def extended(self, now: Instant) -> None:
+        """It lasts a whole lease from now."""
+        self.ends = later(now, self.lease)
+
+    def check_held(self, now: Instant) -> None:
+        """Raises `LeaseLost` when it is known to be over."""
+        if not self.lost and now >= self.ends:
+            self.lost = f"lease {self.token} ran out before it was extended"
+        if self.lost:
+            raise LeaseLost(self.lost)

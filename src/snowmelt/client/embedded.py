@@ -1,0 +1,322 @@
+"""A cluster of one, inside the program that uses it: no server and no socket; one folder.
+
+The fifo's machine is the very one that runs on nodes. Whoever calls drives it, in their own thread
+and under one lock: gives it the call, commits what it asks of the disk, fires the timers that are
+due, and waits, for the next timer or for another thread's step, until the answer is there. Between
+calls nothing runs; what became due meanwhile is done by the next call, before it. Only a queue made
+with `flush=SECONDS` has a thread: what may linger must not wait for the next call.
+
+One process holds a folder at a time; another that opens it waits for its turn. Leases of the
+process before are over when the next one opens.
+"""
+
+import threading
+from collections import deque
+from enum import Enum
+from pathlib import Path
+from random import Random
+from time import monotonic, sleep, time_ns
+from types import TracebackType
+from typing import Any, Final, Self, Unpack, assert_never
+
+from snowmelt.client.fifo import Fifo
+from snowmelt.client.fifo_steps import FifoSteps, list_queues
+from snowmelt.client.queue_options import Producer, QueueOptions, queue_settings
+from snowmelt.client.session import TIMEOUT, Session, checked
+from snowmelt.client.steps import run
+from snowmelt.core.errors import (
+    MachineCrashed,
+    MachineError,
+    OutcomeUnknown,
+    StoreBusy,
+    Unavailable,
+    Unreachable,
+)
+from snowmelt.core.instant import SECOND, Duration, Instant, later, seconds
+from snowmelt.core.names import Address, NodeId, OperationId
+from snowmelt.core.node import (
+    Announce,
+    Announced,
+    CancelTimer,
+    Effect,
+    Event,
+    Expired,
+    Halt,
+    Load,
+    Loaded,
+    Note,
+    Persist,
+    Persisted,
+    PersistFailed,
+    Reply,
+    Requested,
+    Scan,
+    Send,
+    SetTimer,
+    Started,
+)
+from snowmelt.core.record import Damaged, Missing, Record, Write
+from snowmelt.protocols.calling import FIRST_WAIT, LONGEST_WAIT, Answer, Declined, Elsewhere
+from snowmelt.protocols.fifo import MESSAGES, FifoNode
+from snowmelt.protocols.fifo.calls import Opened
+from snowmelt.protocols.host import Family, Host
+from snowmelt.protocols.membership import View
+from snowmelt.protocols.membership.view import Member
+from snowmelt.runtime.clock import seconds_until, steady_now
+from snowmelt.store import Store
+from snowmelt.store.stamp import read_stamp
+from snowmelt.wire.greeting import as_error
+
+ME: Final = NodeId("embedded")
+HERE: Final = Address("127.0.0.1", 1)  # nobody is ever called there
+OPENINGS: Final = b"embedded/openings"
+_TRY_AGAIN: Final = 0.05
+
+
+class Machine:
+    """The fifo's machine on a store, driven by whoever calls."""
+
+    def __init__(self, store: Store, member: Member) -> None:
+        self._store = store
+        self._session = Session()
+        self._host = Host(ME, [Family("fifo", FifoNode(ME, Random(), alone=True), MESSAGES)])
+        self._turn = threading.Condition()
+        self._events: deque[Event[Any]] = deque()
+        self._timers: dict[Enum, Instant] = {}
+        self._waiting: set[int] = set()
+        self._answers: dict[int, Any] = {}
+        self._failure = ""
+        self._linger = Duration(0)  # the longest of the queues in use
+        self._end = threading.Event()
+        self._flusher: threading.Thread | None = None
+        recovered = store.recover()
+        self._step(Started(recovered.records, recovered.damaged, time_ns()))
+        self._step(Announced(View(cluster=1, epoch=1, coordinator=ME, members=(member,))))
+
+    def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
+        """Calls, waits, and returns the answer's body; raises what went wrong."""
+        del target, weight
+        end = later(steady_now(), seconds(max(0.0, checked(timeout))))
+        with self._turn:
+            self._check_working()
+            operation = self._session.request(body, 1.0).operation
+            self._waiting.add(operation.number)
+            try:
+                self._fire()
+                self._step(Requested(operation, body))
+                return self._awaited(operation, body, end)
+            finally:
+                self._waiting.discard(operation.number)
+                self._answers.pop(operation.number, None)
+
+    def close(self) -> None:
+        """Gives the folder back. Calls that still wait end with `OutcomeUnknown`."""
+        self._end.set()
+        if self._flusher is not None:
+            self._flusher.join()
+        with self._turn:
+            try:
+                if not self._failure:
+                    # What lingers is flushed by timers: they are told that their time has come.
+                    self._fire(later(steady_now(), self._linger))
+                    self._failure = "this cluster is closed"
+            finally:
+                self._store.close()
+                self._turn.notify_all()
+
+    # --- waiting ----------------------------------------------------------------------------------
+
+    def _awaited(self, operation: OperationId, body: Any, end: Instant) -> Any:
+        again = later(steady_now(), FIRST_WAIT)
+        while operation.number not in self._answers:
+            if self._failure:
+                raise OutcomeUnknown(f"no answer came: {self._failure}")
+            if seconds_until(end) == 0:
+                raise OutcomeUnknown("no answer came in the time given")
+            self._turn.wait(seconds_until(min(end, again, *self._timers.values())))
+            self._fire()
+            if again <= steady_now() and not self._failure:  # as any client asks again
+                again = later(steady_now(), LONGEST_WAIT)
+                self._step(Requested(operation, body))
+        answer = self._answers[operation.number]
+        match answer:
+            case Declined(error, text):
+                raise as_error(error, text)
+            case Elsewhere():
+                raise Unavailable("the embedded node takes itself for another")
+            case _:
+                return answer
+
+    def _check_working(self) -> None:
+        if self._failure:
+            raise Unreachable(self._failure)
+
+    # --- driving the machine ----------------------------------------------------------------------
+
+    def _fire(self, now: Instant | None = None) -> None:
+        """Lets every timer that is due expire."""
+        while self._timers and not self._failure:
+            timer = min(self._timers, key=self._timers.__getitem__)
+            if self._timers[timer] > (steady_now() if now is None else now):
+                return
+            del self._timers[timer]
+            self._step(Expired(timer), now)
+
+    def _step(self, event: Event[Any], now: Instant | None = None) -> None:
+        """One event, and all that follows from it at once."""
+        self._events.append(event)
+        try:
+            while self._events:
+                at = steady_now() if now is None else now
+                for effect in self._host.handle(self._events.popleft(), at):
+                    self._carry_out(effect)
+        except BaseException as error:
+            # Whatever it was, the machine may be half through its step: the disk is sound, this
+            # memory is not.
+            self._failure = f"its machine stopped ({error!r}); open the folder anew"
+            self._turn_all()
+            if isinstance(error, MachineError) or not isinstance(error, Exception):
+                raise
+            raise MachineCrashed(f"the embedded machine raised {error!r}") from error
+
+    def _carry_out(self, effect: Effect[Any]) -> None:
+        match effect:
+            case Send(_, Answer(number, body)):
+                if isinstance(body, Opened) and body.settings.linger > self._linger:
+                    self._flush_every(body.settings.linger)
+                if number in self._waiting:
+                    self._answers[number] = body
+                    self._turn.notify_all()
+            case SetTimer(timer, at):
+                self._timers[timer] = at
+            case CancelTimer(timer):
+                self._timers.pop(timer, None)
+            case Persist():
+                self._events.append(self._persisted(effect))
+            case Load(ticket, keys):
+                self._events.append(Loaded(ticket, self._store.load(keys)))
+            case Scan(ticket, start, stop, bytes_max):
+                found = self._store.scan(start, stop, bytes_max=bytes_max)
+                self._events.append(Loaded(ticket, tuple(found)))
+            case Halt(reason):
+                self._failure = reason
+                self._turn_all()
+            case Send() | Reply() | Announce() | Note():
+                pass  # there is nobody else
+            case _:
+                assert_never(effect)
+
+    def _persisted(self, effect: Persist) -> Persisted | PersistFailed:
+        """Commits at once, also what might linger: nobody would be there to do it later."""
+        (failure,) = self._store.commit([effect.changes])
+        if failure is None:
+            return Persisted(effect.ticket)
+        return PersistFailed(effect.ticket, str(failure))
+
+    def _flush_every(self, linger: Duration) -> None:
+        """From now on somebody sees to it that what lingers is flushed in time."""
+        self._linger = linger
+        if self._flusher is None:
+            self._flusher = threading.Thread(
+                target=self._flush, name="snowmelt-flusher", daemon=True
+            )
+            self._flusher.start()
+
+    def _flush(self) -> None:
+        while not self._end.wait(self._linger / SECOND / 2):
+            with self._turn:
+                self._fire()
+
+    def _turn_all(self) -> None:
+        with self._turn:  # it is re-entrant; the first event comes before anybody holds it
+            self._turn.notify_all()
+
+
+class EmbeddedCluster:
+    """Queues in a folder, made by `snowmelt.open`. Close it, or use it in a `with`.
+
+    Threads may share it; one step of one of them runs at a time.
+    """
+
+    def __init__(self, folder: Path, timeout: float) -> None:
+        self.folder = folder
+        store = _opened(folder, timeout)
+        try:
+            self._machine = Machine(store, _member(folder, store))
+        except BaseException:
+            store.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Gives the folder back to whoever waits for it."""
+        self._machine.close()
+
+    def fifo(
+        self,
+        name: str,
+        *,
+        producer: str | None = None,
+        sequence: int | None = None,
+        **options: Unpack[QueueOptions],
+    ) -> Fifo:
+        """A queue, first in first out, made when it is first used; as `Cluster.fifo`."""
+        steps = FifoSteps(name, queue_settings(**options), Producer(producer, sequence))
+        return Fifo(self._machine, steps)
+
+    def queues(self, *, timeout: float = TIMEOUT) -> list[str]:
+        """The names of all queues."""
+        return run(self._machine, list_queues(timeout))
+
+
+def open(folder: str | Path, *, timeout: float = TIMEOUT) -> EmbeddedCluster:  # noqa: A001
+    """Opens the queues in a folder, made when missing; waits while another process has it open.
+
+    >>> import snowmelt, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with snowmelt.open(folder) as cluster:
+    ...         _ = cluster.fifo("orders").put(b"one")
+    ...     with snowmelt.open(folder) as cluster:
+    ...         cluster.queues(), cluster.fifo("orders").get().body
+    (['orders'], b'one')
+    """
+    return EmbeddedCluster(Path(folder), checked(timeout))
+
+
+def _opened(folder: Path, timeout: float) -> Store:
+    end = monotonic() + timeout
+    while True:
+        try:
+            return Store.open(folder)
+        except StoreBusy:
+            if monotonic() >= end:
+                raise
+            sleep(_TRY_AGAIN)
+
+
+def _member(folder: Path, store: Store) -> Member:
+    """This node as it begins once more: the folder's own birth, and a start above all before."""
+    stamp = read_stamp(folder)
+    assert stamp is not None, "an open store is stamped"
+    (found,) = store.load([OPENINGS])
+    match found:
+        case Record(_, value):
+            start = int.from_bytes(value, "big") + 1
+        case Missing():
+            start = 1
+        case Damaged():
+            start = time_ns()  # above any count there was
+    (failure,) = store.commit([(Write(OPENINGS, start.to_bytes(8, "big")),)])
+    if failure is not None:
+        raise failure
+    return Member(ME, HERE, birth=int.from_bytes(stamp.identity, "big"), start=start)

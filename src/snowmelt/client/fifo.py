@@ -1,0 +1,161 @@
+"""A fifo as a program holds it, blocking."""
+
+from collections.abc import Generator, Iterable, Mapping
+
+from snowmelt.client.consuming import consume
+from snowmelt.client.fifo_steps import (
+    BYTES_HIGHEST,
+    BYTES_MAX,
+    ITEMS_HIGHEST,
+    FifoSteps,
+    Seen,
+    checked_count,
+)
+from snowmelt.client.items import Desk, Item, Items, only
+from snowmelt.client.session import TIMEOUT, checked
+from snowmelt.client.steps import Port, run
+from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.errors import Empty
+from snowmelt.core.interval import Interval, Position
+from snowmelt.protocols.fifo.calls import QueueStatus
+
+
+class Fifo:
+    """A queue, first in first out, made on first use. `cluster.fifo(name)` gives it.
+
+    `timeout` is how many seconds the queue may wait for room or for an item; an answer that is on
+    its way is given 5 s more. Threads may share a fifo; none waits for another.
+
+    >>> import snowmelt, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
+    ...     orders = cluster.fifo("orders")
+    ...     orders.put(b"one"), orders.put_many([b"two", b"three"])
+    ...     for item in orders.consume(timeout=0):
+    ...         print(item.body)
+    ...         item.ack()
+    (0, Interval(start=1, stop=3))
+    b'one'
+    b'two'
+    b'three'
+    """
+
+    def __init__(self, port: Port, steps: FifoSteps) -> None:
+        self._port = port
+        self._steps = steps
+        self._desk = Desk(port, steps)
+
+    def __repr__(self) -> str:
+        return f"Fifo({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return self._steps.name
+
+    def put(
+        self,
+        body: Buffer,
+        *,
+        headers: Mapping[str, str] | None = None,
+        delay: float = 0.0,
+        timeout: float = TIMEOUT,
+        sequence: int | None = None,
+    ) -> Position:
+        """Puts an item at the tail; returns its position once it is safe. Raises `Full`.
+
+        After `delay` seconds it may be delivered. With a named producer, `sequence` makes it safe
+        to put again after a restart: the same number is the same item, and its position is told, or
+        -1 when so much was put since that it is no longer remembered.
+        """
+        return run(self._port, self._steps.put(body, headers, delay, timeout, sequence))
+
+    def put_many(
+        self,
+        bodies: Iterable[Buffer] | Batch,
+        *,
+        headers: Mapping[str, str] | None = None,
+        delay: float = 0.0,
+        timeout: float = TIMEOUT,
+        sequence: int | None = None,
+    ) -> Interval:
+        """Puts items at the tail, in order; returns the interval of their positions once safe.
+
+        Up to 8 MiB and 32,768 items are one call, and in the queue together or not at all. More are
+        several calls, each with its own `timeout`: others' items may then lie between the first and
+        the last position told, and when a call fails, those before it are in the queue (a note of
+        the exception says where). With `sequence`, more than one call is refused as `TooLarge`.
+        """
+        return run(self._port, self._steps.put_many(bodies, headers, delay, timeout, sequence))
+
+    def get(self, *, timeout: float = TIMEOUT) -> Item:
+        """Leases the first item. Raises `Empty` when none came in the time given."""
+        delivered = run(self._port, self._steps.get_after(None, 1, BYTES_HIGHEST, timeout))
+        if delivered is None:
+            raise Empty(self._empty(timeout))
+        return only(self._desk, delivered)
+
+    def get_many(
+        self,
+        items_max: int = 1000,
+        *,
+        bytes_max: int = BYTES_MAX,
+        timeout: float = TIMEOUT,
+        ack: Items | None = None,
+    ) -> Items:
+        """Leases the first items there are, waiting for one. Raises `Empty`.
+
+        `ack` are items of an earlier get, done with, whose acknowledgement goes along with this
+        call. When their lease was lost, the new ones are returned all the same, and the old ones'
+        `lost` says so.
+        """
+        checked_count("items_max", items_max, ITEMS_HIGHEST)
+        checked_count("bytes_max", bytes_max, BYTES_HIGHEST)
+        before = ack.delivered if ack is not None else None
+        get = self._steps.get_after(before, items_max, bytes_max, timeout)
+        delivered = run(self._port, get)
+        if delivered is None:
+            raise Empty(self._empty(timeout))
+        return Items(self._desk, delivered)
+
+    def consume(
+        self, prefetch: int = 1000, timeout: float | None = None
+    ) -> Generator[Item, None, None]:
+        """Items one by one, for ever, or until none came for `timeout` seconds.
+
+        Up to `prefetch` are leased at once, and their leases are renewed by a thread for as long as
+        the loop works on them. `item.ack()` gathers: acknowledgements travel with the next get, and
+        after a tenth of a second at the latest. What was not acknowledged when the loop ends, or
+        the iterator is closed, goes back and does not count as failed.
+        """
+        checked_count("prefetch", prefetch, ITEMS_HIGHEST)
+        if timeout is not None:
+            timeout = max(0.0, checked(timeout))
+        return consume(self._port, self._steps, prefetch, timeout)
+
+    def peek(self, count: int = 10, *, dead: bool = False, timeout: float = TIMEOUT) -> list[Seen]:
+        """Shows the first items (or of those set aside as dead), taking none of them."""
+        checked_count("count", count, ITEMS_HIGHEST)
+        return run(self._port, self._steps.peek(count, dead, timeout))
+
+    def purge(self, *, dead: bool = False, timeout: float = TIMEOUT) -> int:
+        """Removes all items that wait (or all dead ones) for ever; returns how many."""
+        return run(self._port, self._steps.purge(dead, timeout))
+
+    def stats(self, *, timeout: float = TIMEOUT) -> QueueStatus:
+        """How the queue is: how many items wait, are leased, delayed, dead, and more."""
+        return run(self._port, self._steps.stats(timeout))
+
+    def pause(self, *, timeout: float = TIMEOUT) -> None:
+        """Stops the handing out of items; puts are taken all the time."""
+        run(self._port, self._steps.pause(True, timeout))
+
+    def resume(self, *, timeout: float = TIMEOUT) -> None:
+        """Lets the handing out go on."""
+        run(self._port, self._steps.pause(False, timeout))
+
+    def redrive(self, *, per_second: int = 0, timeout: float = TIMEOUT) -> int:
+        """Brings dead items back to their positions, all at once or so many a second."""
+        return run(self._port, self._steps.redrive(per_second, timeout))
+
+    def _empty(self, timeout: float) -> str:
+        return f"nothing came into {self.name} in {timeout:g} s"

@@ -1,0 +1,188 @@
+"""A fifo as a program holds it, with `await`; `fifo.py` tells more of each call."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from typing import Any
+
+from snowmelt.client.consuming_async import consume
+from snowmelt.client.fifo_steps import (
+    BYTES_HIGHEST,
+    BYTES_MAX,
+    ITEMS_HIGHEST,
+    FifoSteps,
+    Seen,
+    checked_count,
+)
+from snowmelt.client.items_async import Desk, Item, Items, only
+from snowmelt.client.leasing_async import leasing
+from snowmelt.client.session import TIMEOUT, checked
+from snowmelt.client.steps import AsyncPort, run_async
+from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.errors import Empty, SnowmeltError, Unreachable
+from snowmelt.core.interval import Interval, Position
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.fifo.calls import Open, QueueStatus
+
+
+class OpenOnce:
+    """A port through which calls that all find the queue unopened ask for it together."""
+
+    def __init__(self, port: AsyncPort) -> None:
+        self._port = port
+        self._opening: asyncio.Future[Any] | None = None
+
+    async def call(
+        self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0
+    ) -> Any:
+        """Calls, waits, and returns the answer's body; raises what went wrong."""
+        if type(body) is not Open:
+            return await self._port.call(body, timeout, target, weight)
+        if self._opening is None:
+            self._opening = asyncio.ensure_future(self._port.call(body, timeout, target, weight))
+            self._opening.add_done_callback(self._opened)
+        try:
+            return await asyncio.wait_for(asyncio.shield(self._opening), timeout)
+        except TimeoutError as error:  # or ours, of the same name
+            if isinstance(error, SnowmeltError):
+                raise
+            raise Unreachable("the queue could not be opened in the time given") from None
+
+    def _opened(self, opening: asyncio.Future[Any]) -> None:
+        self._opening = None
+        if not opening.cancelled():
+            opening.exception()  # seen, also when nobody waits any more
+
+
+class Fifo:
+    """A queue, first in first out, made on first use. `cluster.fifo(name)` gives it.
+
+    `timeout` is how many seconds the queue may wait for room or for an item; an answer that is on
+    its way is given 5 s more. Any number of calls may wait at once.
+    """
+
+    def __init__(self, port: AsyncPort, steps: FifoSteps) -> None:
+        self._port = OpenOnce(port)
+        self._steps = steps
+        self._desk = Desk(self._port, steps)
+
+    def __repr__(self) -> str:
+        return f"Fifo({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return self._steps.name
+
+    async def put(
+        self,
+        body: Buffer,
+        *,
+        headers: Mapping[str, str] | None = None,
+        delay: float = 0.0,
+        timeout: float = TIMEOUT,
+        sequence: int | None = None,
+    ) -> Position:
+        """Puts an item at the tail; returns its position once it is safe. Raises `Full`.
+
+        After `delay` seconds it may be delivered. With a named producer, `sequence` makes it safe
+        to put again after a restart: the same number is the same item, and its position is told, or
+        -1 when so much was put since that it is no longer remembered.
+        """
+        return await run_async(self._port, self._steps.put(body, headers, delay, timeout, sequence))
+
+    async def put_many(
+        self,
+        bodies: Iterable[Buffer] | Batch,
+        *,
+        headers: Mapping[str, str] | None = None,
+        delay: float = 0.0,
+        timeout: float = TIMEOUT,
+        sequence: int | None = None,
+    ) -> Interval:
+        """Puts items at the tail, in order; returns the interval of their positions once safe.
+
+        Up to 8 MiB and 32,768 items are one call, and in the queue together or not at all. More are
+        several calls, each with its own `timeout`: others' items may then lie between the first and
+        the last position told, and when a call fails, those before it are in the queue (a note of
+        the exception says where). With `sequence`, more than one call is refused as `TooLarge`.
+        """
+        return await run_async(
+            self._port, self._steps.put_many(bodies, headers, delay, timeout, sequence)
+        )
+
+    async def get(self, *, timeout: float = TIMEOUT) -> Item:
+        """Leases the first item. Raises `Empty` when none came in the time given."""
+        get = self._steps.get_after(None, 1, BYTES_HIGHEST, timeout)
+        delivered = await leasing(self._port, self._steps, get)
+        if delivered is None:
+            raise Empty(self._empty(timeout))
+        return only(self._desk, delivered)
+
+    async def get_many(
+        self,
+        items_max: int = 1000,
+        *,
+        bytes_max: int = BYTES_MAX,
+        timeout: float = TIMEOUT,
+        ack: Items | None = None,
+    ) -> Items:
+        """Leases the first items there are, waiting for one. Raises `Empty`.
+
+        `ack` are items of an earlier get, done with, whose acknowledgement goes along with this
+        call. When their lease was lost, the new ones are returned all the same, and the old ones'
+        `lost` says so.
+        """
+        checked_count("items_max", items_max, ITEMS_HIGHEST)
+        checked_count("bytes_max", bytes_max, BYTES_HIGHEST)
+        before = ack.delivered if ack is not None else None
+        get = self._steps.get_after(before, items_max, bytes_max, timeout)
+        delivered = await leasing(self._port, self._steps, get)
+        if delivered is None:
+            raise Empty(self._empty(timeout))
+        return Items(self._desk, delivered)
+
+    def consume(
+        self, prefetch: int = 1000, timeout: float | None = None
+    ) -> AsyncGenerator[Item, None]:
+        """Items one by one, for ever, or until none came for `timeout` seconds.
+
+        Up to `prefetch` are leased at once, and their leases are renewed by a task for as long as
+        the loop works on them. `await item.ack()` gathers: acknowledgements travel with the next
+        get, and after a tenth of a second at the latest. What was not acknowledged when the
+        iterator is closed goes back and does not count as failed; a `break` alone closes it some
+        time later, `contextlib.aclosing` at once.
+        """
+        checked_count("prefetch", prefetch, ITEMS_HIGHEST)
+        if timeout is not None:
+            timeout = max(0.0, checked(timeout))
+        return consume(self._port, self._steps, prefetch, timeout)
+
+    async def peek(
+        self, count: int = 10, *, dead: bool = False, timeout: float = TIMEOUT
+    ) -> list[Seen]:
+        """Shows the first items (or of those set aside as dead), taking none of them."""
+        checked_count("count", count, ITEMS_HIGHEST)
+        return await run_async(self._port, self._steps.peek(count, dead, timeout))
+
+    async def purge(self, *, dead: bool = False, timeout: float = TIMEOUT) -> int:
+        """Removes all items that wait (or all dead ones) for ever; returns how many."""
+        return await run_async(self._port, self._steps.purge(dead, timeout))
+
+    async def stats(self, *, timeout: float = TIMEOUT) -> QueueStatus:
+        """How the queue is: how many items wait, are leased, delayed, dead, and more."""
+        return await run_async(self._port, self._steps.stats(timeout))
+
+    async def pause(self, *, timeout: float = TIMEOUT) -> None:
+        """Stops the handing out of items; puts are taken all the time."""
+        await run_async(self._port, self._steps.pause(True, timeout))
+
+    async def resume(self, *, timeout: float = TIMEOUT) -> None:
+        """Lets the handing out go on."""
+        await run_async(self._port, self._steps.pause(False, timeout))
+
+    async def redrive(self, *, per_second: int = 0, timeout: float = TIMEOUT) -> int:
+        """Brings dead items back to their positions, all at once or so many a second."""
+        return await run_async(self._port, self._steps.redrive(per_second, timeout))
+
+    def _empty(self, timeout: float) -> str:
+        return f"nothing came into {self.name} in {timeout:g} s"

@@ -1,0 +1,354 @@
+"""What can be asked of a fifo, as steps (see `steps.py`): no socket, no thread, no wait.
+
+The cluster grants where to put and where to get (`Opened`). The grant is taken for true until
+something speaks against it: an error, or an answer that took so long that somebody must have been
+asked again. Then the next call asks for it anew.
+
+A put has its number before it is first sent and keeps it through all retries, so it is put once.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from time import time_ns
+from typing import Any, Final
+
+import msgspec
+
+from snowmelt.client.bodies import Parcel, packed_headers, parcel, parcels, read_headers
+from snowmelt.client.delivered import Delivered, part_bodies, part_items, runs
+from snowmelt.client.fetching import Fetching
+from snowmelt.client.queue_options import Producer, seconds_of
+from snowmelt.client.session import checked
+from snowmelt.client.steps import Query, Rest, Steps
+from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.errors import (
+    BadOption,
+    LeaseLost,
+    OutcomeUnknown,
+    SnowmeltError,
+    TooLarge,
+    Unavailable,
+    Unreachable,
+)
+from snowmelt.core.instant import later, seconds
+from snowmelt.core.interval import Interval, Position
+from snowmelt.core.names import contact
+from snowmelt.protocols.calling import FIRST_WAIT
+from snowmelt.protocols.fifo.calls import (
+    Changed,
+    Describe,
+    Get,
+    Leased,
+    ListQueues,
+    Open,
+    Opened,
+    Part,
+    Pause,
+    Peek,
+    Peeked,
+    Place,
+    Purge,
+    Put,
+    PutDone,
+    QueueStatus,
+    Redrive,
+    Settle,
+)
+from snowmelt.protocols.fifo.settings import DELAY_LONGEST, QueueSettings, queue_name
+from snowmelt.runtime.clock import seconds_until, steady_now
+
+ANSWER_SECONDS: Final = 5.0
+"""How long an answer may be on its way, above the time the queue itself is given."""
+BYTES_MAX: Final = 16 << 20
+BYTES_HIGHEST: Final = 64 << 20
+ITEMS_HIGHEST: Final = 1_000_000
+PEEK_BYTES: Final = 4 << 20
+_WEIGHT_MAX: Final = 4 << 20
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 1.0
+_DAMAGED: Final = "no copy could be read"
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """An item as `peek` shows it: nobody's, and still in the queue."""
+
+    body: bytes
+    position: Position
+    headers: dict[str, str]
+    failures: int
+    """How often it was delivered in vain."""
+    reason: str
+    """Why the last of those deliveries failed."""
+
+
+def _master(grant: Opened) -> Place:
+    return grant.master
+
+
+def _store(grant: Opened) -> Place:
+    return grant.store
+
+
+class FifoSteps:
+    """One queue as one user knows it: its name, its grant, its producer."""
+
+    def __init__(self, name: str, settings: QueueSettings | None, producer: Producer) -> None:
+        self.name = queue_name(name)
+        self._settings = settings
+        self._producer = producer
+        self._grant: Opened | None = None
+
+    # --- items in ---------------------------------------------------------------------------------
+
+    def put(
+        self,
+        body: Buffer,
+        headers: Mapping[str, str] | None,
+        delay: float,
+        timeout: float,
+        sequence: int | None,
+    ) -> Steps[Position]:
+        """One item; its position, -1 when it was put before and is no longer remembered."""
+        done = yield from self._put(
+            parcel(body), packed_headers(headers), _due(delay), timeout, sequence
+        )
+        return Position(done.start if done.stop else -1)
+
+    def put_many(
+        self,
+        bodies: Iterable[Buffer] | Batch,
+        headers: Mapping[str, str] | None,
+        delay: float,
+        timeout: float,
+        sequence: int | None,
+    ) -> Steps[Interval]:
+        """Many items; from the first one's position to behind the last one's."""
+        packed, due = packed_headers(headers), _due(delay)
+        calls = parcels(bodies)
+        first = next(calls, None)
+        if first is None:
+            return Interval(0, 0)
+        following = next(calls, None)
+        if following is not None and sequence is not None:
+            raise TooLarge(
+                "these bodies need several calls, and a sequence number names one: give at most "
+                "8 MiB and 32768 bodies with each number"
+            )
+        done = yield from self._put(first, packed, due, timeout, sequence)
+        whole, count = Interval(done.start, max(done.start, done.stop)), first.count
+        while following is not None:
+            try:
+                done = yield from self._put(following, packed, due, timeout, None)
+            except SnowmeltError as error:
+                error.add_note(f"the first {count} bodies are in the queue, in {whole}")
+                raise
+            start = whole.start if whole.size else done.start
+            whole, count = Interval(start, max(start, done.stop)), count + following.count
+            following = next(calls, None)
+        return whole
+
+    def _put(
+        self, items: Parcel, headers: bytes, due: int, timeout: float, sequence: int | None
+    ) -> Steps[PutDone]:
+        put = Put(
+            self.name,
+            self._producer.name,
+            self._producer.number(sequence),
+            items.offsets,
+            items.blob,
+            headers,
+            due,
+            seconds(max(0.0, checked(timeout))),
+        )
+        done: PutDone = yield from self._ask(put, timeout, _store, len(items.blob))
+        return done
+
+    # --- items out --------------------------------------------------------------------------------
+
+    def get_many(
+        self, items_max: int, bytes_max: int, timeout: float, settle: Settle | None = None
+    ) -> Steps[tuple[Delivered | None, str]]:
+        """Leases items; None when nothing came. And why `settle` was refused, if it was."""
+        end = later(steady_now(), seconds(max(0.0, checked(timeout))))
+        refused = ""
+        while True:
+            left = seconds_until(end)
+            get = Get(self.name, items_max, bytes_max, seconds(left), settle)
+            leased: Leased = yield from self._ask(get, left, _master, min(bytes_max, _WEIGHT_MAX))
+            came, refused, settle = steady_now(), refused or leased.refused, None
+            if not leased.token:
+                return None, refused
+            parts = leased.parts
+            if leased.spans:
+                parts = yield from self._complete(leased, bytes_max)
+            if parts:
+                return Delivered(leased.token, parts, leased.lease, came), refused
+
+    def _complete(self, leased: Leased, bytes_max: int) -> Steps[tuple[Part, ...]]:
+        """The parts that came along and those fetched; what nobody can give goes back."""
+        fetching = Fetching(self.name, bytes_max)
+        yield from fetching.fetch(leased.spans)
+        if fetching.unread:
+            back = Settle(self.name, leased.token, back=runs(fetching.unread), reason=_DAMAGED)
+            yield from self._ask(back, ANSWER_SECONDS, _master)
+        return tuple(sorted((*leased.parts, *fetching.parts), key=lambda part: part.start))
+
+    def ack(self, delivered: Delivered, where: Interval | None) -> Steps[None]:
+        """These are done; nothing is sent when they are settled already."""
+        done = delivered.open_in(where)
+        if done:
+            yield from self.settle(delivered, Settle(self.name, delivered.token, done=done))
+
+    def give_back(
+        self, delivered: Delivered, where: Interval | None, delay: float, reason: str
+    ) -> Steps[None]:
+        """These go back; without a reason it doesn't count as a delivery that failed."""
+        back = delivered.open_in(where)
+        if back:
+            due = _due(delay)
+            settle = Settle(self.name, delivered.token, back=back, due=due, reason=reason)
+            yield from self.settle(delivered, settle)
+
+    def extend(self, delivered: Delivered) -> Steps[None]:
+        """What is left of the lease lasts its whole time again."""
+        yield from self.settle(delivered, Settle(self.name, delivered.token, extend=True))
+
+    def get_after(
+        self, before: Delivered | None, items_max: int, bytes_max: int, timeout: float
+    ) -> Steps[Delivered | None]:
+        """Leases items, and with the same call says that an earlier lease's are done."""
+        if before is None:
+            return (yield from self.get_many(items_max, bytes_max, timeout))[0]
+        done = before.open_in(None)
+        settle = Settle(self.name, before.token, done=done) if done else None
+        delivered, refused = yield from self.get_many(items_max, bytes_max, timeout, settle)
+        if refused:
+            before.lost = refused
+        else:
+            before.settled(done)
+        return delivered
+
+    def settle(self, delivered: Delivered, settle: Settle) -> Steps[None]:
+        """Says something about a lease, and keeps the books of it."""
+        if delivered.lost:
+            raise LeaseLost(delivered.lost)
+        asked = steady_now()
+        try:
+            yield from self._ask(settle, ANSWER_SECONDS, _master)
+        except LeaseLost as error:
+            delivered.lost = str(error)
+            raise
+        delivered.settled(settle.done)
+        delivered.settled(settle.back)
+        if settle.extend:
+            delivered.extended(asked)
+
+    def peek(self, count: int, dead: bool, timeout: float) -> Steps[list[Seen]]:
+        """The first items, taking none of them."""
+        seen: list[Seen] = []
+        start = 0
+        while len(seen) < count:
+            ask = Peek(self.name, count - len(seen), PEEK_BYTES, start, dead)
+            peeked: Peeked = yield from self._ask_about(ask, timeout, PEEK_BYTES)
+            if not (peeked.parts or peeked.spans):
+                break
+            fetching = Fetching(self.name, BYTES_HIGHEST)
+            yield from fetching.fetch(peeked.spans)
+            parts = sorted((*peeked.parts, *fetching.parts), key=lambda part: part.start)
+            for part in parts:
+                seen += _shown(part)
+            ends = [part.start + part_items(part) for part in peeked.parts]
+            start = max(ends + [span.stop for span in peeked.spans])
+        return seen
+
+    # --- the queue as a whole ---------------------------------------------------------------------
+
+    def purge(self, dead: bool, timeout: float) -> Steps[int]:
+        """Removes what waits, or what is dead; how many."""
+        changed: Changed = yield from self._ask_about(Purge(self.name, dead), timeout)
+        return changed.items
+
+    def pause(self, paused: bool, timeout: float) -> Steps[None]:
+        """Stops handing out, or goes on."""
+        yield from self._ask_about(Pause(self.name, paused), timeout)
+
+    def redrive(self, per_second: int, timeout: float) -> Steps[int]:
+        """Brings the dead back; how many."""
+        changed: Changed = yield from self._ask_about(Redrive(self.name, per_second), timeout)
+        return changed.items
+
+    def stats(self, timeout: float) -> Steps[QueueStatus]:
+        """How the queue is."""
+        status: QueueStatus = yield from self._ask_about(Describe(self.name), timeout)
+        return status
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    def _ask(
+        self, body: Any, timeout: float, where: Callable[[Opened], Place], weight: int = 0
+    ) -> Steps[Any]:
+        """Asks where the grant says, asking for that first if need be, until the time is over.
+
+        What certainly did not happen because nobody was there for it is asked again: that is how a
+        master's death looks until another has its place.
+        """
+        end = later(steady_now(), seconds(max(0.0, checked(timeout)) + ANSWER_SECONDS))
+        pause = _FIRST_PAUSE
+        while True:
+            began = steady_now()
+            try:
+                if self._grant is None:
+                    self._grant = yield Query(Open(self.name, self._settings), seconds_until(end))
+                    began = steady_now()
+                target = contact(where(self._grant).address)
+                answer = yield Query(body, seconds_until(end), target, weight)
+            except Unavailable:
+                self._grant = None
+                if seconds_until(end) < pause:
+                    raise
+                yield Rest(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            except (OutcomeUnknown, Unreachable):  # the time is over
+                self._grant = None
+                raise
+            else:
+                if steady_now() - began > FIRST_WAIT:  # somebody was silent, perhaps
+                    self._grant = None
+                return answer
+
+    def _ask_about(self, body: Any, timeout: float, weight: int = 0) -> Steps[Any]:
+        """Asks the master, through anybody when it isn't known: this makes no queue."""
+        if self._grant is None:
+            return (yield Query(body, max(0.0, checked(timeout)) + ANSWER_SECONDS, None, weight))
+        return (yield from self._ask(body, timeout, _master, weight))
+
+
+def list_queues(timeout: float) -> Steps[list[str]]:
+    """The names of all queues."""
+    told = yield Query(ListQueues(), timeout)
+    return list(told.names)
+
+
+def checked_count(option: str, value: int, highest: int) -> int:
+    """A count from 1 to a bound; raises `BadOption`.
+
+    >>> checked_count("items_max", 0, 10)
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: items_max is 0; allowed: 1 to 10
+    """
+    if type(value) is int and 1 <= value <= highest:
+        return value
+    raise BadOption(option, value, f"1 to {highest}")
+
+
+def _due(delay: float) -> int:
+    if delay == 0:
+        return 0
+    return time_ns() + seconds_of("delay", delay, 0, DELAY_LONGEST / 1e9)
+
+
+def _shown(part: Part) -> list[Seen]:
+    headers = read_headers(part.headers)
+    return [
+        Seen(body, Position(position), headers, part.failures, part.reason)
+        for position, body in enumerate(part_bodies(part), start=part.start)
+    ]

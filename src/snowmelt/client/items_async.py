@@ -1,0 +1,211 @@
+"""What a get gives a person, with `await`: as `items.py`, which tells more."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from types import TracebackType
+from typing import Protocol, Self
+
+from snowmelt.client.bodies import read_headers
+from snowmelt.client.delivered import Delivered, joined, part_bodies
+from snowmelt.client.fifo_steps import FifoSteps
+from snowmelt.client.items import UNTOLD, failure_text
+from snowmelt.client.steps import AsyncPort, run_async
+from snowmelt.core.batch import Batch
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.interval import Interval, Position
+from snowmelt.protocols.fifo.calls import Part
+
+
+class Counter(Protocol):
+    """Where words about a lease are handed in."""
+
+    async def ack(self, delivered: Delivered, where: Interval | None) -> None:
+        """Done with these, or with all."""
+
+    async def give_back(
+        self, delivered: Delivered, where: Interval | None, delay: float, reason: str
+    ) -> None:
+        """These go back."""
+
+    async def extend(self, delivered: Delivered) -> None:
+        """Still at work."""
+
+
+class Desk:
+    """Sends every word at once, and waits until it is taken."""
+
+    def __init__(self, port: AsyncPort, steps: FifoSteps) -> None:
+        self._port = port
+        self._steps = steps
+
+    async def ack(self, delivered: Delivered, where: Interval | None) -> None:
+        """Done with these, or with all."""
+        await run_async(self._port, self._steps.ack(delivered, where))
+
+    async def give_back(
+        self, delivered: Delivered, where: Interval | None, delay: float, reason: str
+    ) -> None:
+        """These go back."""
+        await run_async(self._port, self._steps.give_back(delivered, where, delay, reason))
+
+    async def extend(self, delivered: Delivered) -> None:
+        """Still at work."""
+        await run_async(self._port, self._steps.extend(delivered))
+
+
+class Item:
+    """One item, leased. In an `async with`: acknowledged on leaving, given back on an exception."""
+
+    __slots__ = ("_counter", "_delivered", "_part", "body", "position")
+
+    def __init__(
+        self, counter: Counter, delivered: Delivered, part: Part, body: bytes, position: int
+    ) -> None:
+        self._counter = counter
+        self._delivered = delivered
+        self._part = part
+        self.body = body
+        self.position = Position(position)
+
+    def __repr__(self) -> str:
+        return f"Item(position={self.position}, {len(self.body)} bytes)"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What was given along with it."""
+        return read_headers(self._part.headers)
+
+    @property
+    def failures(self) -> int:
+        """How often it was delivered before, in vain."""
+        return self._part.failures
+
+    @property
+    def reason(self) -> str:
+        """Why the last of those deliveries failed."""
+        return self._part.reason
+
+    async def ack(self) -> None:
+        """It is done and never comes again. Raises `LeaseLost` when it is another's by now."""
+        await self._counter.ack(self._delivered, self._where())
+
+    async def nack(self, delay: float = 0.0, reason: str = "") -> None:
+        """It failed and is to be delivered again, not before `delay` seconds have passed."""
+        await self._counter.give_back(self._delivered, self._where(), delay, reason or UNTOLD)
+
+    async def release(self) -> None:
+        """It goes back to its place as if it had not been taken; that counts as no failure."""
+        await self._counter.give_back(self._delivered, self._where(), 0.0, "")
+
+    async def extend(self) -> None:
+        """Its lease lasts the whole time again, and so does that of what came with it."""
+        await self._counter.extend(self._delivered)
+
+    def _where(self) -> Interval:
+        return Interval(self.position, self.position + 1)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await leave(self, error)
+
+
+class Items:
+    """Items under one lease, made into objects only when iterated. `async with` as for an item."""
+
+    __slots__ = ("_batch", "_counter", "_delivered")
+
+    def __init__(self, counter: Counter, delivered: Delivered) -> None:
+        self._counter = counter
+        self._delivered = delivered
+        self._batch: Batch | None = None
+
+    def __len__(self) -> int:
+        return len(self._delivered)
+
+    def __iter__(self) -> Iterator[Item]:
+        counter, delivered = self._counter, self._delivered
+        for part in delivered.parts:
+            for position, body in enumerate(part_bodies(part), start=part.start):
+                yield Item(counter, delivered, part, body, position)
+
+    def __repr__(self) -> str:
+        return f"Items({len(self)} items, token={self.token})"
+
+    @property
+    def batch(self) -> Batch:
+        """All bodies, in order. Copied once when they lay in several places, else not at all."""
+        if self._batch is None:
+            self._batch = joined(self._delivered.parts)
+        return self._batch
+
+    @property
+    def positions(self) -> tuple[Interval, ...]:
+        """Their positions, in order."""
+        return self._delivered.positions
+
+    @property
+    def token(self) -> int:
+        """The lease's fencing token: a later lease has a higher one."""
+        return self._delivered.token
+
+    @property
+    def lost(self) -> str:
+        """Why the lease is known to be lost; empty while it is not."""
+        return self._delivered.lost
+
+    @property
+    def delivered(self) -> Delivered:
+        """The lease itself, for the queue's own use."""
+        return self._delivered
+
+    async def ack(self) -> None:
+        """All that is still open is done. Raises `LeaseLost` when it is another's by now."""
+        await self._counter.ack(self._delivered, None)
+
+    async def nack(self, delay: float = 0.0, reason: str = "") -> None:
+        """All that is still open failed, and is to be delivered again after `delay` seconds."""
+        await self._counter.give_back(self._delivered, None, delay, reason or UNTOLD)
+
+    async def release(self) -> None:
+        """All that is still open goes back as if it had not been taken."""
+        await self._counter.give_back(self._delivered, None, 0.0, "")
+
+    async def extend(self) -> None:
+        """What is still open is leased for the whole time again."""
+        await self._counter.extend(self._delivered)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await leave(self, error)
+
+
+async def leave(held: Item | Items, error: BaseException | None) -> None:
+    """What the end of an `async with` means: done; failed; or, on a cancellation, neither."""
+    if error is None:
+        await held.ack()
+        return
+    with suppress(SnowmeltError):  # what went wrong first is what is to be told
+        if isinstance(error, Exception):
+            await held.nack(reason=failure_text(error))
+        else:
+            await held.release()
+
+
+def only(counter: Counter, delivered: Delivered) -> Item:
+    """The first item of a lease on one."""
+    part = delivered.parts[0]
+    return Item(counter, delivered, part, part_bodies(part)[0], part.start)

@@ -1,0 +1,103 @@
+"""What a person asks for, as steps: written once, driven by whoever has a connection.
+
+A step is a generator. It yields a `Query` and is sent the answer's body, or is thrown the error; it
+yields a `Rest` and is sent nothing. Its return value is what the person gets. It never waits by
+itself, so the blocking face, the async face and the embedded cluster run the very same steps.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Generator
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+import msgspec
+
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.names import NodeId
+
+T = TypeVar("T")
+
+
+class Query(msgspec.Struct, frozen=True):
+    """A call to be made."""
+
+    body: Any
+    timeout: float
+    target: NodeId | None = None
+    weight: int = 0
+
+
+class Rest(msgspec.Struct, frozen=True):
+    """A wait before the next call."""
+
+    seconds: float
+
+
+Steps: TypeAlias = Generator[Query | Rest, Any, T]
+
+
+class Port(Protocol):
+    """Makes calls for the blocking face; any number of threads at once."""
+
+    def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
+        """Calls, waits, and returns the answer's body; raises what went wrong."""
+
+
+class AsyncPort(Protocol):
+    """Makes calls for the async face; any number at once."""
+
+    def call(
+        self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0
+    ) -> Awaitable[Any]:
+        """Calls, waits, and returns the answer's body; raises what went wrong."""
+
+
+def run(port: Port, steps: Steps[T]) -> T:
+    """Takes the steps to their end, in the thread that calls.
+
+    >>> class Parrot:
+    ...     def call(self, body, timeout, target=None, weight=0):
+    ...         return body
+    >>> def twice(word):
+    ...     return (yield Query(word, 1.0)) + (yield Query(word, 1.0))
+    >>> run(Parrot(), twice("tu"))
+    'tutu'
+    """
+    try:
+        step = next(steps)
+        while True:
+            if type(step) is Rest:
+                time.sleep(step.seconds)
+                step = steps.send(None)
+                continue
+            assert type(step) is Query
+            try:
+                answer = port.call(step.body, step.timeout, step.target, step.weight)
+            except SnowmeltError as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(answer)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+
+
+async def run_async(port: AsyncPort, steps: Steps[T]) -> T:
+    """Takes the steps to their end, on the event loop."""
+    try:
+        step = next(steps)
+        while True:
+            if type(step) is Rest:
+                await asyncio.sleep(step.seconds)
+                step = steps.send(None)
+                continue
+            assert type(step) is Query
+            try:
+                answer = await port.call(step.body, step.timeout, step.target, step.weight)
+            except SnowmeltError as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(answer)
+    except StopIteration as end:
+        value: T = end.value
+        return value

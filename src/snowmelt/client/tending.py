@@ -1,0 +1,200 @@
+"""The leases of one consumer: renewed while it works, their acknowledgements gathered.
+
+An acknowledgement is kept until the next get takes it along, or for a tenth of a second at most. A
+lease is renewed when a third of it is over. `Tending` keeps the books; a thread or a task calls
+`tend` at every tick while there is a lease, so that an acknowledgement itself wakes nobody. The
+lock is held for moments, never while something is sent.
+"""
+
+import logging
+import threading
+from typing import Final
+
+from snowmelt.client.delivered import Delivered, runs
+from snowmelt.client.fifo_steps import FifoSteps
+from snowmelt.client.steps import Steps
+from snowmelt.core.errors import LeaseLost, SnowmeltError
+from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
+from snowmelt.core.interval import Interval
+from snowmelt.protocols.fifo.calls import Settle
+from snowmelt.runtime.clock import steady_now
+from snowmelt.runtime.logs import tell
+
+GATHER: Final = milliseconds(50)
+TICK: Final = 0.05
+_AGAIN: Final = seconds(1)
+
+
+class Tended:
+    """One lease that is worked on, and what of it was acknowledged and not yet told."""
+
+    def __init__(self, delivered: Delivered, now: Instant) -> None:
+        self.delivered = delivered
+        self.since: Instant | None = None  # when the first of those was acknowledged
+        self.renew = self._next(now)
+        self._runs: list[list[int]] = []
+
+    def acked(self, position: int) -> None:
+        """One more. O(1)."""
+        if self._runs and self._runs[-1][1] == position:
+            self._runs[-1][1] = position + 1
+        else:
+            self._runs.append([position, position + 1])
+
+    def take(self) -> tuple[Interval, ...]:
+        """All of them; whoever takes them tells the master, or puts them back."""
+        taken = runs(Interval(start, stop) for start, stop in self._runs)
+        self._runs, self.since = [], None
+        return taken
+
+    def put_back(self, intervals: tuple[Interval, ...], now: Instant) -> None:
+        """They could not be told."""
+        self._runs += [[one.start, one.stop] for one in intervals]
+        self.since = later(now, _AGAIN) if self._runs else None
+
+    def renewed(self, now: Instant) -> None:
+        """It was extended."""
+        self.renew = self._next(now)
+
+    @property
+    def due(self) -> Instant:
+        """When something is to be done about it."""
+        return self.renew if self.since is None else min(self.renew, later(self.since, GATHER))
+
+    def _next(self, now: Instant) -> Instant:
+        return later(now, Duration(self.delivered.lease // 3))
+
+
+class Tending:
+    """All leases of one consumer."""
+
+    def __init__(self, steps: FifoSteps) -> None:
+        self._steps = steps
+        self._leases: dict[int, Tended] = {}
+        self._lock = threading.Lock()
+        self.tick = TICK
+        """Seconds between two calls of `tend`."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is no lease to be tended."""
+        return not self._leases
+
+    def took(self, delivered: Delivered) -> None:
+        """The consumer works on these now."""
+        self.tick = min(TICK, delivered.lease / SECOND / 8)
+        with self._lock:
+            self._leases[delivered.token] = Tended(delivered, steady_now())
+
+    def ack(self, delivered: Delivered, where: Interval | None) -> None:
+        """Gathers. Raises `LeaseLost` when it is known to be too late."""
+        now = steady_now()
+        with self._lock:
+            delivered.check_held(now)
+            tended = self._leases.get(delivered.token)
+            if tended is None:  # all of it was settled before
+                return
+            if where is None:
+                tended.put_back(delivered.open_in(None), now)
+            else:
+                tended.acked(where.start)
+            if tended.since is None:
+                tended.since = now
+
+    def get(self, items_max: int, bytes_max: int, timeout: float) -> Steps[Delivered | None]:
+        """Leases more, and takes along the acknowledgements of one lease."""
+        with self._lock:
+            told = next((one for one in self._leases.values() if one.since is not None), None)
+            done = told.take() if told is not None else ()
+        settle = None
+        if told is not None and done:
+            settle = Settle(self._steps.name, told.delivered.token, done=done)
+        try:
+            delivered, refused = yield from self._steps.get_many(
+                items_max, bytes_max, timeout, settle
+            )
+        except BaseException:
+            if told is not None:
+                self._keep(told, done)
+            raise
+        if told is not None:
+            self._told(told, done, refused)
+        if delivered is not None:
+            self.took(delivered)
+        return delivered
+
+    def tend(self) -> Steps[None]:
+        """Does what is due now."""
+        now = steady_now()
+        with self._lock:
+            due = [(one, one.take()) for one in self._leases.values() if one.due <= now]
+        for tended, done in due:
+            yield from self._tend(tended, done, now)
+
+    def close(self) -> Steps[None]:
+        """Tells what was acknowledged, and gives back the rest; nothing of it counts as failed."""
+        with self._lock:
+            leases = [(one.delivered, one.take()) for one in self._leases.values()]
+            self._leases.clear()
+        for delivered, done in leases:
+            if delivered.lost:
+                continue
+            delivered.settled(done)
+            back = delivered.open_in(None)
+            settle = Settle(self._steps.name, delivered.token, done=done, back=back)
+            try:
+                if done or back:
+                    yield from self._steps.settle(delivered, settle)
+            except SnowmeltError as error:
+                _not_told(self._steps.name, done, str(error))
+
+    def _tend(self, tended: Tended, done: tuple[Interval, ...], now: Instant) -> Steps[None]:
+        delivered = tended.delivered
+        extend = tended.renew <= now and _count(done) < delivered.left.total
+        if not (done or extend):
+            return
+        settle = Settle(self._steps.name, delivered.token, done=done, extend=extend)
+        try:
+            yield from self._steps.settle(delivered, settle)
+        except LeaseLost as error:
+            self._told(tended, done, str(error))
+        except SnowmeltError:
+            self._keep(tended, done)
+        except BaseException:
+            self._keep(tended, done)
+            raise
+        else:
+            if extend:
+                tended.renewed(now)
+            self._told(tended, done, "")
+
+    def _told(self, tended: Tended, done: tuple[Interval, ...], refused: str) -> None:
+        delivered = tended.delivered
+        with self._lock:
+            if refused:
+                if not delivered.left.total:
+                    refused = ""  # nothing was left to lose
+                delivered.lost = refused
+            else:
+                delivered.settled(done)
+            if refused or not delivered.left.total:
+                self._leases.pop(delivered.token, None)
+        if refused:
+            _not_told(self._steps.name, done, refused)
+
+    def _keep(self, tended: Tended, done: tuple[Interval, ...]) -> None:
+        now = steady_now()
+        with self._lock:
+            tended.put_back(done, now)
+            tended.renew = max(tended.renew, later(now, Duration(tended.delivered.lease // 10)))
+
+
+def _count(intervals: tuple[Interval, ...]) -> int:
+    return sum(one.size for one in intervals)
+
+
+def _not_told(queue: str, done: tuple[Interval, ...], why: str) -> None:
+    """Said once, since nobody waits for these: the items will be delivered again."""
+    if done:
+        count = _count(done)
+        tell("acknowledgements lost", logging.WARNING, queue=queue, items=count, reason=why)

@@ -1,0 +1,97 @@
+"""What a client may ask: no value it sends is used before it was looked at here."""
+
+import re
+from typing import Any, Final
+
+from snowmelt.core.instant import seconds
+from snowmelt.protocols.fifo import calls
+from snowmelt.protocols.fifo.settings import DELAY_LONGEST, queue_name
+
+INDEX_MAX: Final = 2**62
+ITEMS_MAX: Final = 1_000_000
+BYTES_MAX: Final = 1 << 40
+HEADER_BYTES_MAX: Final = 64 << 10
+REASON_MAX: Final = 1_000
+PATIENCE_LONGEST: Final = seconds(1_000_000)
+RATE_MAX: Final = 1_000_000_000
+_PRODUCER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
+_STREAM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}/[0-9a-f]{1,32}/[0-9]{1,20}")
+
+Bounds = tuple[tuple[str, int, int, int], ...]
+
+
+def problem(request: Any, wall: int) -> str:
+    """Why this request can't be taken; nothing when it can.
+
+    >>> problem(calls.Peek("orders", -1, 1), wall=0)
+    'items_max is -1; allowed: 0 to 1000000'
+    """
+    queue_name(request.queue)
+    match request:
+        case calls.Put():
+            return _of_put(request, wall)
+        case calls.Get(_, items_max, bytes_max, patience, settle):
+            bounds: Bounds = (
+                ("items_max", items_max, 1, ITEMS_MAX),
+                ("bytes_max", bytes_max, 1, BYTES_MAX),
+                ("timeout", patience, 0, PATIENCE_LONGEST),
+            )
+            return _outside(bounds) or ("" if settle is None else _of_settle(settle, wall))
+        case calls.Settle():
+            return _of_settle(request, wall)
+        case calls.Fetch(_, span, bytes_max):
+            return _of_span(span) or _outside((("bytes_max", bytes_max, 1, BYTES_MAX),))
+        case calls.Peek(_, items_max, bytes_max, start):
+            return _outside(
+                (
+                    ("items_max", items_max, 0, ITEMS_MAX),
+                    ("bytes_max", bytes_max, 1, BYTES_MAX),
+                    ("start", start, 0, INDEX_MAX),
+                )
+            )
+        case calls.Redrive(_, per_second):
+            return _outside((("rate", per_second, 0, RATE_MAX),))
+        case _:
+            return ""
+
+
+def _outside(bounds: Bounds) -> str:
+    for name, value, lowest, highest in bounds:
+        if not lowest <= value <= highest:
+            return f"{name} is {value}; allowed: {lowest} to {highest}"
+    return ""
+
+
+def _of_put(put: calls.Put, wall: int) -> str:
+    if not _PRODUCER.fullmatch(put.producer):
+        return f"producer is {put.producer!r}; allowed: 1 to 100 of A-Z a-z 0-9 . _ : -"
+    return _outside(
+        (
+            ("sequence", put.sequence, 0, INDEX_MAX),
+            ("delay", put.due - wall if put.due else 0, -DELAY_LONGEST, DELAY_LONGEST),
+            ("timeout", put.patience, 0, PATIENCE_LONGEST),
+            ("bytes of headers", len(put.headers), 0, HEADER_BYTES_MAX),
+        )
+    )
+
+
+def _of_settle(settle: calls.Settle, wall: int) -> str:
+    return _outside(
+        (
+            ("token", settle.token, 0, INDEX_MAX),
+            ("delay", settle.due - wall if settle.due else 0, -DELAY_LONGEST, DELAY_LONGEST),
+            ("characters of the reason", len(settle.reason), 0, REASON_MAX),
+        )
+    )
+
+
+def _of_span(span: calls.Span) -> str:
+    if not _STREAM.fullmatch(span.stream):
+        return f"stream is {span.stream!r}; allowed: as it came with the lease"
+    return _outside(
+        (
+            ("start", span.start, 0, INDEX_MAX),
+            ("stop", span.stop, span.start + 1, span.start + ITEMS_MAX),
+            ("first", span.first, 0, INDEX_MAX),
+        )
+    )

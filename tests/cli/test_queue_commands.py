@@ -1,0 +1,169 @@
+"""The commands for queues, against a real cluster and a folder: bytes in, bytes out, exit codes."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.program import snowmelt
+from snowmelt.cli.local import LocalCluster, free_port
+
+Run = Callable[..., subprocess.CompletedProcess[bytes]]
+NASTY = bytes(range(256)) * 3 + b"\r\n\0"
+
+
+@pytest.fixture(params=["cluster", "folder"])
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
+    """Runs a command on queues, with what is piped into it."""
+    where: tuple[str, ...]
+    if request.param == "folder":
+        where = ("--data", str(tmp_path / "queues"))
+    else:
+        cluster: LocalCluster = request.getfixturevalue("cluster")
+        where = ("--url", cluster.url)
+
+    def run(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        environment = {name: value for name, value in os.environ.items() if "SNOWMELT" not in name}
+        return subprocess.run(
+            [sys.executable, "-m", "snowmelt", *arguments, *where],
+            input=given,
+            capture_output=True,
+            timeout=60,
+            check=False,
+            env=environment | {"COLUMNS": "100", "NO_COLOR": "1"},
+        )
+
+    return run
+
+
+@pytest.fixture
+def queue(request: pytest.FixtureRequest) -> str:
+    return "".join(one if one.isalnum() else "-" for one in request.node.name)
+
+
+def fine(ended: subprocess.CompletedProcess[bytes]) -> bytes:
+    """What it printed, when it ended well and complained of nothing."""
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    return ended.stdout
+
+
+def as_json(ended: subprocess.CompletedProcess[bytes]) -> dict[str, Any]:
+    printed = fine(ended)
+    assert printed.count(b"\n") == 1
+    told = json.loads(printed)
+    assert isinstance(told, dict)
+    return told
+
+
+def test_what_is_piped_in_comes_out_to_the_byte(run: Run, queue: str) -> None:
+    assert fine(run("put", queue, given=NASTY)).startswith(b"1 item put into ")
+    fine(run("put", queue, "-", given=b""))
+    assert fine(run("get", queue)) == NASTY
+    assert fine(run("get", queue)) == b""
+    ended = run("get", queue)
+    assert (ended.returncode, ended.stdout) == (4, b"")
+    assert b"nothing came into" in ended.stderr
+
+
+def test_words_and_files_are_items(run: Run, queue: str, tmp_path: Path) -> None:
+    assert b"2 items put into" in fine(run("put", queue, "one", "zwö"))
+    (tmp_path / "body").write_bytes(NASTY)
+    fine(run("put", queue, "--file", str(tmp_path / "body"), "--header", "kind=nasty"))
+    (first, *_, last) = as_json(run("peek", queue, "--json"))["items"]
+    assert (first["body"], first["position"], first["headers"]) == ("one", 0, {})
+    assert (last["headers"], "body" in last) == ({"kind": "nasty"}, False)
+    assert fine(run("get", queue, "-n", "2", "--lines")) == "one\nzwö\n".encode()
+    assert fine(run("get", queue)) == NASTY
+
+
+def test_lines_go_in_and_come_out_by_the_thousand(run: Run, queue: str) -> None:
+    lines = b"".join(b"line %d \xff\n" % at for at in range(25_000)) + b"the last has no end"
+    assert fine(run("put", queue, "--lines", given=lines)).startswith(b"25001 items put into ")
+    assert fine(run("get", queue, "--all", "--lines")) == lines + b"\n"
+    assert as_json(run("stats", queue, "--json"))["done"] == 25_001
+
+
+def test_items_become_files(run: Run, queue: str, tmp_path: Path) -> None:
+    fine(run("put", queue, "one", "two", "three"))
+    assert fine(run("get", queue, "-n", "2", "--out", str(tmp_path / "out"))) == b""
+    files = sorted((tmp_path / "out").iterdir())
+    assert [(file.name, file.read_bytes()) for file in files] == [
+        ("000000000000", b"one"),
+        ("000000000001", b"two"),
+    ]
+    (tmp_path / "out" / "000000000002").mkdir()
+    ended = run("get", queue, "--out", str(tmp_path / "out"))
+    assert ended.returncode == 2
+    assert fine(run("get", queue)) == b"three", "what could not be written went back"
+
+
+def test_without_acknowledgement_they_stay(run: Run, queue: str) -> None:
+    fine(run("put", queue, "one", "two"))
+    for _ in range(2):
+        assert fine(run("get", queue, "--all", "--lines", "--no-ack")) == b"one\ntwo\n"
+    told = as_json(run("stats", queue, "--json"))
+    assert (told["ready"], told["leased"], told["dead"]) == (2, 0, 0)
+    assert told["settings"]["flush"] == "always"
+    assert b"ready" in fine(run("stats", queue))
+
+
+def test_queues_are_listed(run: Run, queue: str) -> None:
+    fine(run("put", queue, "one"))
+    assert queue in as_json(run("queues", "--json"))["queues"]
+    assert queue.encode() in fine(run("queues")).splitlines()
+
+
+def test_a_purge_needs_a_yes(run: Run, queue: str) -> None:
+    fine(run("put", queue, "one", "two"))
+    ended = run("purge", queue)
+    assert (ended.returncode, ended.stdout) == (2, b"")
+    assert b"--yes" in ended.stderr
+    assert fine(run("purge", queue, "--yes")) == b"2 items removed from %b\n" % queue.encode()
+    assert fine(run("redrive", queue, "--rate", "5")).startswith(b"0 items of ")
+    assert fine(run("peek", queue)) == b""
+
+
+@pytest.mark.parametrize("command", ["stats", "peek", "redrive"])
+def test_a_queue_that_is_not_there_ends_with_2_and_is_not_made(run: Run, command: str) -> None:
+    ended = run(command, "nowhere")
+    assert (ended.returncode, ended.stdout) == (2, b"")
+    assert b"there is no queue 'nowhere'" in ended.stderr
+    assert b"nowhere" not in fine(run("queues"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("put", "a/b", "x"), "queue is 'a/b'"),
+        (("put", "q", "x", "--header", "kind"), "--header is 'kind'; allowed: NAME=VALUE"),
+        (("put", "q", "x", "--file", "y"), "--file is 'y'"),
+        (("put", "q", "x", "--lines"), "--lines is 'x'"),
+        (("put", "q", "--file", "/no/such"), "--file is '/no/such'"),
+        (("put", "q", "x", "--delay", "-1"), "delay is -1"),
+        (("get", "q", "-n", "0"), "--count is 0"),
+        (("get", "q", "--wait", "nan"), "--wait is nan"),
+        (("get", "q", "--out", "/dev/null/x"), "--out is '/dev/null/x'"),
+        (("peek", "q", "-n", "0"), "count is 0"),
+        (("redrive", "q", "--rate", "-1"), "--rate is -1"),
+        (("stats", "q", "--timeout", "0"), "--timeout is 0"),
+    ],
+)
+def test_a_wrong_option_is_named(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+    ended = snowmelt(*arguments, "--data", str(tmp_path))
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert told in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_nobody_there_ends_with_4(tmp_path: Path) -> None:
+    url = f"snowmelt://127.0.0.1:{free_port()}"
+    ended = snowmelt("queues", "--url", url, "--timeout", "0.3")
+    assert (ended.returncode, ended.stdout) == (4, "")
+    (tmp_path / "file").touch()
+    ended = snowmelt("queues", "--data", str(tmp_path / "file"))
+    assert ended.returncode == 7

@@ -1,0 +1,167 @@
+"""Queues in a folder: what a killed process leaves behind, and who may have the folder."""
+
+import random
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import snowmelt
+from snowmelt.core.errors import Empty, OutcomeUnknown, StoreBusy, Unreachable
+from snowmelt.core.interval import Interval
+
+PUTTING = """
+import sys, snowmelt
+with snowmelt.open(sys.argv[1], timeout=20) as cluster:
+    orders = cluster.fifo("orders")
+    number = int(sys.argv[2])
+    while True:
+        orders.put(b"%d" % number)
+        print(number, flush=True)
+        number += 1
+        orders.put_many([b"%d" % one for one in range(number, number + 50)])
+        print(*range(number, number + 50), sep="\\n", flush=True)
+        number += 50
+"""
+
+MOVING = """
+import sys, snowmelt
+with snowmelt.open(sys.argv[1], timeout=20) as cluster:
+    orders = cluster.fifo("orders")
+    while True:
+        with orders.get_many(7, timeout=0) as items:
+            told = [bytes(body).decode() for body in items.batch]
+        print(*told, sep="\\n", flush=True)
+"""
+
+
+def killed(program: str, seconds: float, *arguments: str) -> list[str]:
+    """Runs a program, kills it after a while, and returns the whole lines it had printed."""
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE
+    ) as it:
+        assert it.stdout is not None
+        lines: list[bytes] = [it.stdout.readline()]  # from here on it is at work
+        reading = threading.Thread(target=lambda: lines.extend(it.stdout.readlines()))
+        reading.start()
+        time.sleep(seconds)
+        it.kill()
+        reading.join()
+    return [line.decode().strip() for line in lines if line.endswith(b"\n")]
+
+
+def test_whatever_moment_a_process_is_killed_what_put_returned_is_there(tmp_path: Path) -> None:
+    chance = random.Random(20)
+    folder = tmp_path / "queues"
+    told: list[int] = []
+    for turn in range(20):
+        told += map(int, killed(PUTTING, chance.uniform(0, 0.3), str(folder), str(turn * 10**6)))
+    with snowmelt.open(folder) as cluster:
+        there: list[int] = []
+        previous = None
+        for _ in range(1_000_000):
+            try:
+                previous = cluster.fifo("orders").get_many(10_000, timeout=0, ack=previous)
+            except Empty:
+                break
+            there += (int(body) for body in previous.batch)
+    assert len(told) > 20
+    assert not set(told) - set(there), "lost"
+    assert len(set(there)) == len(there), "doubled"
+    assert there == sorted(there), "out of order"
+
+
+def test_what_was_acknowledged_by_a_killed_process_never_comes_again(tmp_path: Path) -> None:
+    chance = random.Random(21)
+    count = 20_000
+    with snowmelt.open(tmp_path) as cluster:
+        cluster.fifo("orders").put_many(b"%d" % at for at in range(count))
+    told: list[int] = []
+    for _ in range(10):
+        told += map(int, killed(MOVING, chance.uniform(0, 0.2), str(tmp_path)))
+    with snowmelt.open(tmp_path) as cluster:
+        orders = cluster.fifo("orders")
+        items = orders.get_many(count, timeout=0)
+        rest = [int(body) for body in items.batch]
+        items.ack()
+        assert orders.stats().done == count
+    assert len(told) > 20
+    assert not set(told) & set(rest)
+    assert set(range(count)) - set(told) - set(rest) <= set(range(rest[0]))
+    # What was acknowledged and not told before the kill: at most what one get brought, each time.
+    assert count - len(told) - len(rest) <= 7 * 10
+
+
+def test_leases_end_with_the_process_that_held_them(tmp_path: Path) -> None:
+    with snowmelt.open(tmp_path) as cluster:
+        cluster.fifo("orders", lease=3600).put_many([b"one", b"two"])
+        cluster.fifo("orders").get()
+    with snowmelt.open(tmp_path) as cluster, cluster.fifo("orders").get(timeout=0) as item:
+        assert item.body == b"one"
+
+
+def test_a_folder_is_waited_for_and_then_said_to_be_held(tmp_path: Path) -> None:
+    with snowmelt.open(tmp_path) as cluster:
+        with pytest.raises(StoreBusy, match="held by process"):
+            snowmelt.open(tmp_path, timeout=0.2)
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(snowmelt.open, tmp_path, timeout=20)
+            time.sleep(0.2)  # so that it waits
+            cluster.close()
+            waiting.result(5).close()
+
+
+def test_it_starts_no_thread(tmp_path: Path) -> None:
+    before = threading.enumerate()
+    with snowmelt.open(tmp_path) as cluster:
+        orders = cluster.fifo("orders")
+        orders.put(b"one")
+        orders.get().ack()
+        with pytest.raises(Empty):
+            orders.get(timeout=0.1)
+        assert threading.enumerate() == before
+
+
+def test_closing_ends_the_calls_that_wait(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        cluster = snowmelt.open(tmp_path)
+        waiting = pool.submit(cluster.fifo("orders").get, timeout=20)
+        time.sleep(0.2)  # so that it waits
+        cluster.close()
+        with pytest.raises((OutcomeUnknown, Unreachable), match="closed"):
+            waiting.result(5)
+
+
+def test_what_is_put_with_a_late_flush_is_there_too(tmp_path: Path) -> None:
+    with snowmelt.open(tmp_path) as cluster:
+        assert cluster.fifo("orders", flush=1).put_many([b"x"] * 10) == Interval(0, 10)
+    with snowmelt.open(tmp_path) as cluster:
+        assert len(cluster.fifo("orders").get_many()) == 10
+
+
+LINGERING = """
+import sys, time, snowmelt
+cluster = snowmelt.open(sys.argv[1])
+cluster.fifo("orders", flush=0.1).put_many([b"x"] * 10)
+print("put", flush=True)
+time.sleep(60)
+"""
+
+
+def test_what_lingers_is_flushed_in_time_though_nobody_calls(tmp_path: Path) -> None:
+    assert killed(LINGERING, 0.5, str(tmp_path)) == ["put"]
+    with snowmelt.open(tmp_path) as cluster:
+        assert cluster.fifo("orders").stats().ready == 10
+
+
+def test_asking_about_a_queue_right_after_opening_is_answered_at_once(tmp_path: Path) -> None:
+    with snowmelt.open(tmp_path) as cluster:
+        cluster.fifo("orders").put(b"one")
+    with snowmelt.open(tmp_path) as cluster:
+        begin = time.monotonic()
+        assert cluster.fifo("orders").stats().ready == 1
+        assert time.monotonic() - begin < 0.3

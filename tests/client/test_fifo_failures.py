@@ -1,0 +1,129 @@
+"""A fifo over several nodes, some of which die: the client finds its way, nothing is lost."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import snowmelt
+import snowmelt.aio
+from snowmelt.cli.local import LocalCluster, LocalNode
+from snowmelt.core.interval import Interval
+
+WHOLE = {"replicas": 3, "durable_copies": 2}
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[LocalCluster]:
+    with LocalCluster(3, tmp_path, 0.3) as cluster:
+        cluster.start()
+        yield cluster
+
+
+def master_of(cluster: LocalCluster, queue: str) -> LocalNode:
+    with snowmelt.connect(cluster.url) as client:
+        name = client.fifo(queue).stats(timeout=20).master
+    return next(node for node in cluster.nodes if node.name == name)
+
+
+def queue_elsewhere(cluster: LocalCluster, client: snowmelt.Cluster) -> tuple[str, LocalNode]:
+    """A queue whose master does not decide on views, which the founder does."""
+    for at in range(50):
+        client.fifo(f"q{at}", **WHOLE).put(b"first")
+        master = master_of(cluster, f"q{at}")
+        if master.name != "n1":
+            return f"q{at}", master
+    raise AssertionError("all queues are with n1")
+
+
+def test_every_node_takes_puts_and_all_comes_out_in_one_order(three: LocalCluster) -> None:
+    for node in three.nodes:
+        with snowmelt.connect(node.url) as client:
+            orders = client.fifo("orders", **WHOLE)
+            where = orders.put_many([node.name.encode()] * 100)
+            assert where.size == 100
+    with snowmelt.connect(three.nodes[2].url) as client:
+        with client.fifo("orders").get_many() as items:
+            assert items.positions == (Interval(0, 300),)
+            assert len({bytes(body) for body in items.batch}) == 3
+        assert client.fifo("orders").stats().done == 300
+
+
+@pytest.mark.parametrize("victim", ["master", "other"])
+def test_a_node_dies_and_puts_and_gets_go_on(three: LocalCluster, victim: str) -> None:
+    with snowmelt.connect(three.url) as client:
+        queue, master = queue_elsewhere(three, client)
+        orders = client.fifo(queue)
+        others = [node for node in three.nodes if node.name not in (master.name, "n1")]
+        told = {0}
+        for at in range(200):
+            if at == 50:
+                (master if victim == "master" else others[0]).kill()
+            told.add(orders.put(b"%d" % at, timeout=40))
+        assert len(told) == 201
+        came = []
+        for item in orders.consume(timeout=3):
+            came.append(item.body)
+            item.ack()
+        assert came == [b"first", *(b"%d" % at for at in range(200))]
+
+
+def test_a_loop_lives_through_the_death_of_the_master(three: LocalCluster) -> None:
+    with snowmelt.connect(three.url) as client, snowmelt.connect(three.url) as other:
+        queue, master = queue_elsewhere(three, client)
+        came: list[bytes] = []
+
+        def work() -> None:
+            for item in client.fifo(queue).consume(prefetch=50, timeout=15):
+                came.append(item.body)
+                item.ack()
+                if item.body == b"last":
+                    return
+
+        working = threading.Thread(target=work)
+        working.start()
+        orders = other.fifo(queue)
+        for at in range(20):
+            orders.put_many([b"%d.%d" % (at, one) for one in range(100)], timeout=40)
+            if at == 10:
+                master.kill()
+        orders.put(b"last", timeout=40)
+        working.join(60)
+        assert not working.is_alive()
+        wanted = [b"%d.%d" % (at, one) for at in range(20) for one in range(100)]
+        once = list(dict.fromkeys(came))
+        assert once == [b"first", *wanted, b"last"]
+
+
+def test_the_async_client_finds_the_new_master_too(three: LocalCluster) -> None:
+    with snowmelt.connect(three.url) as client:
+        queue, master = queue_elsewhere(three, client)
+
+    async def main() -> None:
+        async with snowmelt.aio.connect(three.url) as cluster:
+            orders = cluster.fifo(queue)
+            await orders.put(b"one")
+            master.kill()
+            places = await asyncio.gather(*(orders.put(b"x", timeout=40) for _ in range(50)))
+            assert len(set(places)) == 50
+            assert len(await orders.get_many(timeout=20)) > 0
+
+    asyncio.run(asyncio.wait_for(main(), 90))
+
+
+def test_a_restarted_cluster_has_what_was_put(three: LocalCluster) -> None:
+    with snowmelt.connect(three.url) as client:
+        orders = client.fifo("orders", **WHOLE)
+        orders.put_many([b"%d" % at for at in range(1000)])
+        for node in three.nodes:
+            node.kill()
+        begin = time.monotonic()
+        for node in three.nodes:
+            node.start()
+        three.wait_for([node.name for node in three.nodes], 60)
+        with orders.get_many(timeout=40) as items:
+            assert len(items) == 1000
+        assert time.monotonic() - begin < 60

@@ -8,6 +8,7 @@ take turns, and each waits for its turn no longer than its own time-out.
 import select
 import socket
 import ssl
+import struct
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -44,6 +45,9 @@ from snowmelt.wire.greeting import Goodbye, Hello, Role, Welcome, as_error, hear
 
 DIAL_SECONDS: Final = 3.0
 READ_BYTES: Final = 256 << 10
+READ_SECONDS: Final = 0.05
+"""How long one read waits at most where the system bounds it; the timers are looked at between."""
+SMALL_BYTES: Final = 32 << 10
 
 
 class Line:
@@ -51,6 +55,8 @@ class Line:
 
     def __init__(self, address: Address, place: Place, name: NodeId, timeout: float) -> None:
         deadline = monotonic() + timeout
+        self.direct = False
+        self._buffer = memoryview(bytearray(READ_BYTES))
         self._reader = FrameReader(GREETING_BYTES_MAX)
         self.socket: socket.socket = socket.create_connection((address.host, address.port), timeout)
         try:
@@ -62,6 +68,7 @@ class Line:
             self.socket.sendall(said(Kind.HELLO, hello))
             self._welcomed(deadline)
             self._reader.admit(FRAME_BYTES_MAX)
+            self.go_direct()
         except BaseException:
             self.socket.close()
             raise
@@ -82,21 +89,44 @@ class Line:
 
     def read(self) -> list[tuple[Kind, bytes]]:
         """The frames that the next bytes make whole; raises when the connection ends."""
-        data = self.socket.recv(READ_BYTES)
-        if not data:
+        try:
+            size = self.socket.recv_into(self._buffer)
+        except BlockingIOError:  # nothing came within READ_SECONDS
+            return []
+        if not size:
             raise ConnectionResetError("the node closed the connection")
-        frames = self._reader.feed(data)
+        frames = self._reader.feed(bytes(self._buffer[:size]))
         for kind, payload in frames:
             if kind is Kind.GOODBYE:
                 word = heard(payload, Goodbye)
                 raise as_error(word.error, word.text)
         return frames
 
-    def wait_at_most(self, seconds: float) -> None:
-        """Bounds the next read or write; a bound about right stays: each is a system call."""
-        bound = self.socket.gettimeout()
-        if bound is None or not seconds / 2 <= bound <= seconds:
-            self.socket.settimeout(0.9 * seconds)
+    def write(self, frame: bytes, seconds: float) -> None:
+        """Sends a frame; one that the system's buffer takes whole needs no bound set for it."""
+        if self.direct and len(frame) <= SMALL_BYTES:
+            self.socket.sendall(frame)
+            return
+        self.socket.settimeout(seconds)
+        self.socket.sendall(frame)
+        if self.direct:
+            self.socket.settimeout(None)
+
+    def go_direct(self) -> None:
+        """Lets the system itself bound each read and write: asking it twice costs as much again."""
+        if isinstance(self.socket, ssl.SSLSocket):
+            return
+        self.socket.settimeout(None)
+        for option, seconds in ((socket.SO_RCVTIMEO, READ_SECONDS), (socket.SO_SNDTIMEO, 1.0)):
+            whole = int(seconds)
+            bound = struct.pack("ll", whole, round((seconds - whole) * 1e6))
+            self.socket.setsockopt(socket.SOL_SOCKET, option, bound)
+        self.direct = True
+
+    def bound(self, seconds: float) -> None:
+        """Bounds the next read where the system does not."""
+        if not self.direct:
+            self.socket.settimeout(seconds)
 
     def pending(self) -> bool:
         """Whether TLS holds bytes that no select can see."""
@@ -163,13 +193,13 @@ class BlockingClient:
             raise Unreachable(f"no node could be reached: {self._failure}")
 
     def _informed(self, line: Line) -> bytes:
-        line.socket.settimeout(self._left())
-        line.socket.sendall(framed(Kind.INQUIRE, b""))
-        while True:
-            line.socket.settimeout(self._left())
+        line.write(framed(Kind.INQUIRE, b""), self._left())
+        while monotonic() < self._deadline:
+            line.bound(self._left())
             for kind, payload in line.read():
                 if kind is Kind.INFORM:
                     return payload
+        raise TimeoutError("no answer in the time given")
 
     def close(self) -> None:
         """Ends the connections."""
@@ -200,6 +230,9 @@ class BlockingClient:
         """Waits for bytes or the machine's timer, whichever comes first."""
         wait = 0.0 if self._due is None else seconds_until(self._due)
         lines = list(self._lines.items())
+        if len(lines) == 1 and lines[0][1].direct and wait > READ_SECONDS:
+            self._read(*lines[0])  # reading waits by itself
+            return
         ready = [pair for pair in lines if pair[1].pending()] or _readable(lines, wait)
         for target, line in ready:
             self._read(target, line)
@@ -209,7 +242,7 @@ class BlockingClient:
 
     def _read(self, target: NodeId, line: Line) -> None:
         try:
-            line.wait_at_most(self._left())
+            line.bound(self._left())
             for kind, payload in line.read():
                 if kind is Kind.MESSAGE:
                     self._handle(Received(line.peer, self._codec.decode(payload)))
@@ -228,8 +261,7 @@ class BlockingClient:
             self._decline(line.peer, message, error)
             return
         try:
-            line.wait_at_most(self._left())
-            line.socket.sendall(frame)
+            line.write(frame, self._left())
             self._reached = True
         except OSError as error:
             self._drop(target, error)

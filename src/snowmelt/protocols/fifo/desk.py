@@ -49,8 +49,6 @@ class Job(msgspec.Struct):
     then: Then
     refused: Refused | None
     """What to do when there is no room; without it the job is tried again until there is."""
-    not_after: Instant
-    """When it must be on its way to the disk."""
 
 
 class Desk:
@@ -65,7 +63,9 @@ class Desk:
         self.stream = ""
         self.inside: deque[Any] = deque()
         self.wake_at: Instant | None = None
-        self.jobs: list[Job] = []
+        self.due: Instant | None = None
+        """When the disk must begin to write; None when there is nothing to write."""
+        self._jobs: list[Job] = []
         self.full = False
         self._wall_minus_now = 0
         self._effects: list[Effect[Any]] = []
@@ -142,11 +142,13 @@ class Desk:
     ) -> None:
         """Asks for changes; `then` is done when they are flushed, or at once if they may linger."""
         not_after = later(self.now, linger)
+        if self.due is None or not_after < self.due:
+            self.due = not_after
         if linger:
-            self.jobs.append(Job(changes, _nothing, None, not_after))
+            self._jobs.append(Job(changes, _nothing, None))
             then()
         else:
-            self.jobs.append(Job(changes, then, refused, not_after))
+            self._jobs.append(Job(changes, then, refused))
 
     @property
     def writing(self) -> bool:
@@ -155,7 +157,7 @@ class Desk:
 
     def begin_write(self) -> None:
         """Everything that waits goes to the disk."""
-        jobs, self.jobs = self.jobs, []
+        jobs, self._jobs, self.due = self._jobs, [], None
         ticket = next(self._tickets)
         self._under_way = ticket, jobs
         self._effects.append(Persist(ticket, _merged(jobs)))
@@ -189,10 +191,9 @@ class Desk:
         """Refuses what can be refused, so that there is room for the rest."""
         refusable = [job for job in jobs if job.refused is not None]
         again = [job for job in jobs if job.refused is None]
-        if not refusable:  # nothing more to give up: wait for room
-            for job in again:
-                job.not_after = later(self.now, AGAIN_AFTER)
-        self.jobs = again + self.jobs
+        self._jobs = again + self._jobs
+        if self._jobs:  # with nothing more to give up, it waits for room
+            self.due = self.now if refusable else later(self.now, AGAIN_AFTER)
         for job in refusable:
             assert job.refused is not None
             job.refused(reason)

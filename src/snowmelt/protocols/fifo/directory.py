@@ -63,6 +63,17 @@ class Directory:
         self._questions.append(Question(where, told, later(self._desk.now, PATIENCE)))
         self._send(where)
 
+    def wait_for_news(self, queue: str, told: Told) -> None:
+        """What is known of this queue is old: waits for its next home, asking only after a while.
+
+        Were it asked at once, a registry that knows no more could be asked without end.
+        """
+        self.forget(queue)
+        if len(self._questions) < QUESTIONS_MAX:
+            deadline = later(self._desk.now, PATIENCE)
+            self._questions.append(Question(Where(queue), told, deadline))
+            self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+
     def refresh(self, queue: str) -> None:
         """Seeks news of a queue; what is known of it may be old."""
         self._send(Where(queue))

@@ -84,17 +84,19 @@ class Door:
                 self._desk.decline(operation, home.error, home.text)
 
     def _point(self, operation: OperationId, request: Any, home: Home | Nowhere) -> None:
-        """Somebody else is this queue's master; or this node will be, and is asked again soon."""
+        """Somebody else is this queue's master; or this node is by now, or will be soon."""
         match home:
             case Nowhere():
                 self._desk.decline(operation, home.error, home.text)
             case Home():
-                place = self._place(home.master)
-                if place is not None and place.node != self._desk.me:
+                master, place = self._master_here(request.queue), self._place(home.master)
+                if master is not None:
+                    FOR_MASTERS[type(request)](master, operation, request)
+                elif place is not None and place.node != self._desk.me:
                     self._desk.reply(operation, Elsewhere(place.node, place.address))
                 else:  # what this node has heard is old
-                    self._directory.forget(request.queue)
-                    self._directory.refresh(request.queue)
+                    again = partial(self._point, operation, request)
+                    self._directory.wait_for_news(request.queue, again)
 
     def _open(self, operation: OperationId, queue: str, settings: QueueSettings | None) -> None:
         if settings is not None:

@@ -161,8 +161,8 @@ class FifoNode:
         return self._scribe.masters.get(queue)
 
     def _home(self, home: Home) -> None:
+        self._reign.heard(home)  # first: whoever waits for a master that is here now finds it
         self._directory.heard(home)
-        self._reign.heard(home)
 
     def _tick(self) -> None:
         self._desk.wake_at = None

@@ -106,6 +106,8 @@ class Reign:
         if master is None:
             return
         self._desk.note(f"{queue}: no longer master of term {master.home.term}")
+        for operation in master.waiting.gets:  # nothing was leased to them, or they'd not wait
+            self._desk.decline(operation, "Unavailable", f"queue {queue!r} changes its master")
         journal, term = master.journal, master.home.term
         pairs = records(journal.queue)
         self._mirrors.take_over(queue, term, journal.step, pairs)

@@ -72,7 +72,8 @@ class Scribe:
         desk = self._desk
         if desk.writing:
             return
-        due = min((*self._gathering.values(), *(job.not_after for job in desk.jobs)), default=None)
+        gathered = self._gathering.values()
+        due = min((*gathered, desk.due) if desk.due is not None else gathered, default=None)
         if due is None:
             return
         if due > desk.now:
@@ -85,5 +86,5 @@ class Scribe:
                 pairs = master.journal.write()
                 if pairs:
                     self._write_step(queue, master.journal, pairs)
-        if desk.jobs:
+        if desk.due is not None:
             desk.begin_write()

@@ -5,9 +5,9 @@ from time import time_ns
 
 import pytest
 
-from snowmelt.core.instant import SECOND, Instant, seconds
+from snowmelt.core.instant import SECOND, Instant
 from snowmelt.core.names import NodeId
-from snowmelt.core.node import Load, Loaded, Persist, Persisted, Scan, Started
+from snowmelt.core.node import Load, Loaded, Persist, Scan, Started
 from snowmelt.core.record import Missing, Record, Write, erase
 from snowmelt.protocols.host import Family, Host
 from snowmelt.runtime.driver import Driver
@@ -17,7 +17,6 @@ from snowmelt.sim.world import World
 from snowmelt.store import Store
 
 NAME = NodeId("n1")
-LONG = seconds(1000)  # no test waits for it
 WRITES = tuple(Write(b"~%d" % one, b"1234") for one in range(5))
 
 
@@ -76,7 +75,7 @@ def events(request, tmp_path):
         puppet = Puppet(effects)
         family = Family("puppet", puppet, ())
         host = Host(NAME, [family, Family("other", Puppet(effects), ())])
-        tickets = {effect.ticket for effect in effects if not getattr(effect, "linger", 0)}
+        tickets = {effect.ticket for effect in effects}
         request.param(
             host, lambda: tickets <= {getattr(one, "ticket", 0) for one in puppet.events}, tmp_path
         )
@@ -85,11 +84,11 @@ def events(request, tmp_path):
     return events
 
 
-def test_reading_sees_what_was_asked_before_and_waits_for_no_linger(events):
+def test_reading_sees_what_was_asked_before(events):
     seen = events(
-        Persist(1, WRITES, LONG),
+        Persist(1, WRITES),
         Load(2, (b"~0", b"k")),
-        Persist(3, (erase(b"~1"),), LONG),
+        Persist(3, (erase(b"~1"),)),
         Scan(4, b"~0", b"~4", 8),
         Scan(5, b"~0", b"~4", 9),
         Scan(6, b"~4", b"~0", 9),
@@ -99,12 +98,6 @@ def test_reading_sees_what_was_asked_before_and_waits_for_no_linger(events):
     assert seen[4] == Loaded(4, two)
     assert seen[5] == Loaded(5, (*two, Record(b"~3", b"1234")))
     assert seen[6] == Loaded(6, ())
-
-
-def test_one_that_may_not_linger_takes_along_those_that_may(events):
-    seen = events(Persist(1, WRITES, LONG), Persist(2, (Write(b"k", b"v"),)))
-    assert list(seen) == [0, 1, 2]
-    assert (seen[1], seen[2]) == (Persisted(1), Persisted(2))
 
 
 def test_a_machine_learns_the_date_when_it_starts(events):

@@ -5,7 +5,7 @@ from enum import Enum
 import msgspec
 import pytest
 
-from snowmelt.core.instant import Instant, milliseconds
+from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import (
     Announce,
@@ -188,11 +188,6 @@ def test_a_scan_stays_within_its_family_and_comes_back_under_the_machines_own_ke
 def test_no_range_goes_from_small_records_into_bulk(host, red, effect):
     with pytest.raises(AssertionError, match="bulk"):
         pull(host, red, effect)
-
-
-def test_how_long_a_flush_may_linger_is_passed_on(host, red):
-    (persist,) = pull(host, red, Persist(1, (Write(b"k", b"v"),), milliseconds(50)))
-    assert persist.linger == milliseconds(50)
 
 
 def test_every_machine_learns_the_wall_clocks_time(host, diary):

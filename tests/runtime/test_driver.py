@@ -3,17 +3,16 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from time import monotonic, time_ns
+from time import time_ns
 from typing import Any
 
-from snowmelt.core.instant import Instant, milliseconds, seconds
+from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Effect, Event, Load, Loaded, Persist, Persisted, Requested, Scan
-from snowmelt.core.record import Change, Damaged, Record, Write
+from snowmelt.core.record import Damaged, Record, Write
 from snowmelt.runtime.driver import Driver
 from snowmelt.store import Store
 
-LONG = seconds(1000)  # no test waits for it
 SIX = tuple(Write(b"~%d" % one, b"1234") for one in range(6))
 
 
@@ -62,26 +61,10 @@ class Driven:
         return self.answers
 
 
-def write(ticket: int, *changes: Change, linger: int = 0) -> Persist:
-    return Persist(ticket, changes or (Write(b"k%d" % ticket, b"v"),), milliseconds(linger))
-
-
-async def test_what_may_linger_waits_for_its_time_and_no_longer(tmp_path: Path) -> None:
+async def test_a_scan_comes_after_what_was_asked_before_it(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         driven = Driven(store)
-        begin = monotonic()
-        driven.ask(write(1, linger=100), write(2, linger=100))
-        assert driven.driver.persisting == 2
-        assert await driven.until(2) == [Persisted(1), Persisted(2)]
-        assert monotonic() - begin >= 0.1
-        assert store.statistics().flushes == 1
-        driven.driver.stop(10)
-
-
-async def test_a_scan_hastens_what_lingers_and_comes_after_it(tmp_path: Path) -> None:
-    with Store.open(tmp_path) as store:
-        driven = Driven(store)
-        driven.ask(Persist(1, SIX, LONG), Scan(2, b"~1", b"~9", 5), Load(3, (b"~5",)))
+        driven.ask(Persist(1, SIX), Scan(2, b"~1", b"~9", 5), Load(3, (b"~5",)))
         two = Loaded(2, (Record(b"~1", b"1234"), Record(b"~2", b"1234")))
         assert await driven.until(3) == [Persisted(1), two, Loaded(3, (Record(b"~5", b"1234"),))]
         driven.ask(Scan(4, b"~4", b"~9", 100))  # nothing waits: no fence
@@ -105,14 +88,6 @@ async def test_a_scan_tells_damaged_records_in_their_place(tmp_path: Path) -> No
             Loaded(1, (Damaged(b"~0"), Damaged(b"~1"), Record(b"~2", b"1234")))
         ]
         driven.driver.stop(10)
-
-
-async def test_stopping_keeps_what_lingers(tmp_path: Path) -> None:
-    with Store.open(tmp_path) as store:
-        driven = Driven(store)
-        driven.ask(Persist(1, SIX, LONG))
-        driven.driver.stop(10)
-        assert len(store.scan(b"~", b"~9")) == 6
 
 
 async def test_a_node_learns_the_date_as_it_starts(tmp_path: Path) -> None:

@@ -2,8 +2,7 @@
 
 import threading
 from pathlib import Path
-from queue import Empty, Queue
-from time import monotonic
+from queue import Queue
 
 import pytest
 
@@ -99,68 +98,6 @@ def test_when_the_store_fails_every_ticket_is_answered(tmp_path: Path) -> None:
         assert completion.ticket == ticket
         assert isinstance(completion.failure, StoreError)
     assert commit.close(timeout=30)
-
-
-LONG = 1000.0  # seconds that no test waits for
-
-
-def put(commit: GroupCommit, ticket: int, linger_seconds: float) -> None:
-    commit.submit(ticket, [Write(b"%03d" % ticket, b"v")], linger_seconds)
-
-
-def test_what_may_linger_is_committed_together_with_the_first_that_may_not(tmp_path: Path) -> None:
-    answers: Queue[list[Completion]] = Queue()
-    with Store.open(tmp_path) as store:
-        commit = GroupCommit(store, answers.put)
-        for ticket in range(20):
-            put(commit, ticket, LONG)
-        with pytest.raises(Empty):
-            answers.get(timeout=0.05)
-        put(commit, 20, 0.0)
-        assert answers.get(timeout=30) == [Completion(ticket) for ticket in range(21)]
-        assert store.statistics().flushes == 1
-        assert commit.close(timeout=30)
-
-
-@pytest.mark.parametrize("lingers", [(0.1, 0.1, LONG), (LONG, 0.1), (float("inf"), 0.1)])
-def test_what_lingers_alone_is_committed_when_the_first_time_is_over(
-    tmp_path: Path, lingers: tuple[float, ...]
-) -> None:
-    answers: Queue[list[Completion]] = Queue()
-    with Store.open(tmp_path) as store:
-        commit = GroupCommit(store, answers.put)
-        begin = monotonic()
-        for ticket, linger in enumerate(lingers):
-            put(commit, ticket, linger)
-        assert answers.get(timeout=30) == [Completion(ticket) for ticket in range(len(lingers))]
-        assert monotonic() - begin >= 0.1
-        put(commit, 9, LONG)  # the time of one flush is not the next one's
-        with pytest.raises(Empty):
-            answers.get(timeout=0.15)
-        assert commit.close(timeout=30)
-
-
-def test_a_fence_and_the_end_wait_for_nobodys_linger(tmp_path: Path) -> None:
-    answers: Queue[list[Completion]] = Queue()
-    with Store.open(tmp_path) as store:
-        commit = GroupCommit(store, answers.put)
-        put(commit, 0, LONG)
-        commit.submit(1, [], LONG)
-        assert answers.get(timeout=30) == [Completion(0), Completion(1)]
-        put(commit, 2, LONG)
-        assert commit.close(timeout=30)
-        assert answers.get(timeout=30) == [Completion(2)]
-        assert len(store.recover().records) == 2
-
-
-def test_nothing_lingers_when_half_of_what_may_wait_does(tmp_path: Path) -> None:
-    answers: Queue[list[Completion]] = Queue()
-    with Store.open(tmp_path) as store:
-        commit = GroupCommit(store, answers.put, waiting_bytes_max=1000)
-        commit.submit(0, [Write(b"k", b"x" * 300)], LONG)
-        commit.submit(1, [Write(b"k", b"x" * 300)], LONG)
-        assert answers.get(timeout=30) == [Completion(0), Completion(1)]
-        assert commit.close(timeout=30)
 
 
 def test_a_fence_is_taken_though_too_much_waits(tmp_path: Path) -> None:

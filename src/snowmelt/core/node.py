@@ -13,12 +13,9 @@ owes it these rules:
 3. Effects are carried out in the order returned. A `Send` may be lost, doubled, late, or overtake
    another; a node must live with that.
 4. A `Persist` is atomic and, once flushed, comes back as `Persisted` with its ticket, in the order
-   asked; when the disk has no room it comes back as `PersistFailed` and left no trace. Its flush
-   sets out as soon as it can or, when it may linger, before that time is over; one that may not
-   takes along all that were asked before it. Only what `Persisted` names survives a crash for
-   certain; what was asked and not answered, lingering or on its way, may or may not.
-5. A `Load` or a `Scan` comes back as `Loaded` and sees every `Persist` that was asked before it,
-   those that linger too; it does not wait until their time is over.
+   asked; when the disk has no room it comes back as `PersistFailed` and left no trace. Only what
+   `Persisted` names survives a crash for certain; what was asked and not answered may or may not.
+5. A `Load` or a `Scan` comes back as `Loaded` and sees every `Persist` that was asked before it.
 6. Setting a timer that is set replaces it. A timer that is due fires once, as `Expired`.
 7. `Requested` is a client's call; `Reply` answers it. The same operation id may come twice, since
    clients ask again: a node must do the work once.
@@ -35,7 +32,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from snowmelt.core.instant import Duration, Instant
+from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.record import Change, Found, Record
 
@@ -148,16 +145,11 @@ class CancelTimer(msgspec.Struct, frozen=True, tag=True):
     timer: Enum
 
 
-class Persist(msgspec.Struct, frozen=True, tag=True, repr_omit_defaults=True):
-    """Asks that these changes be made on the disk together, and flushed.
-
-    `linger` is how long the flush may be put off, so that more changes share it: for what nobody
-    waits for.
-    """
+class Persist(msgspec.Struct, frozen=True, tag=True):
+    """Asks that these changes be made on the disk together, and flushed."""
 
     ticket: int
     changes: tuple[Change, ...]
-    linger: Duration = Duration(0)
 
 
 class Load(msgspec.Struct, frozen=True, tag=True):

@@ -154,10 +154,10 @@ class Host:
         match effect:
             case Send(target, message) if target == self.me:
                 inside.extend(self._delivered(self.me, message, effects))
-            case Persist(ticket, changes, linger):
+            case Persist(ticket, changes):
                 name = self._families[index].name
                 shared = tuple(_shared_change(name, change) for change in changes)
-                effects.append(Persist(self._shared_ticket(index, ticket), shared, linger))
+                effects.append(Persist(self._shared_ticket(index, ticket), shared))
             case Load(ticket, keys):
                 name = self._families[index].name
                 shared_keys = tuple(_shared_key(name, key) for key in keys)

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, Final, Protocol
 
 from snowmelt.core.errors import MachineError, Unavailable
-from snowmelt.core.instant import SECOND, Instant
+from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import (
     Announce,
@@ -177,7 +177,7 @@ class Driver:
     def _persist(self, effect: Persist) -> None:
         assert self._commit is not None, "this node was given no disk"
         try:
-            self._commit.submit(effect.ticket, effect.changes, effect.linger / SECOND)
+            self._commit.submit(effect.ticket, effect.changes)
             self._persisting += 1
         except (Unavailable, MachineError) as error:
             self._waiting.append(PersistFailed(effect.ticket, str(error)))

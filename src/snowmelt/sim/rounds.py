@@ -4,7 +4,7 @@ The papers on overlays count rounds, messages, congestion and the size of messag
 model, for the same machines that the asynchronous world runs. In each round every node first takes
 what was sent to it in the round before (by sender, in the order sent), then its timers that are
 due. A round lasts `period` on every node's clock, and nothing is lost. A disk is instant here:
-`Persist` is answered within the round, whatever its linger, since no paper's model has disks.
+`Persist` is answered within the round, since no paper's model has disks.
 """
 
 from collections.abc import Callable

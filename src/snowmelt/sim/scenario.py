@@ -1,6 +1,7 @@
 """What is drawn for one life before it begins."""
 
 from random import Random
+from typing import Final
 
 import msgspec
 
@@ -9,6 +10,9 @@ from snowmelt.core.names import NodeId
 from snowmelt.sim.faults import Fault, draw
 from snowmelt.sim.network import LinkStyle
 from snowmelt.sim.planted import Bug
+
+NODES: Final = {"fifo": (1, 5)}
+"""How many nodes a family's lives have, at least and at most; where nothing is said, 3 to 7."""
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,7 +30,9 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 def drawn(protocol: str, seed: int, kinds: tuple[str, ...], bug: Bug | None = None) -> Scenario:
     """Draws a life's options from its seed."""
     chance = Random(f"{seed}/{protocol}/scenario")
-    nodes = tuple(NodeId(f"n{number}") for number in range(1, chance.randrange(3, 8) + 1))
+    fewest, most = NODES.get(protocol, (3, 7))
+    count = chance.randrange(fewest, most + 1)
+    nodes = tuple(NodeId(f"n{number}") for number in range(1, count + 1))
     end = Instant(chance.randrange(seconds(20), seconds(90)))
     style = LinkStyle(
         delay_min=Duration(chance.randrange(20_000, 5_000_000)),

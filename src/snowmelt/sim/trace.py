@@ -8,7 +8,7 @@ import msgspec
 
 from snowmelt.core.instant import Instant, spelled
 from snowmelt.core.names import NodeId
-from snowmelt.core.node import Effect, Event, Persist, Received, SetTimer, Started
+from snowmelt.core.node import Effect, Event, Received, SetTimer, Started
 from snowmelt.core.record import Write
 
 STEPS_KEPT: Final = 50_000
@@ -81,9 +81,6 @@ def brief(word: object) -> str:
         return f"SetTimer {word.timer.value} {spelled(word.at)}"
     if isinstance(word, Started):  # its wall clock shows what the step's own time says
         return f"Started {brief(word.records)} {brief(word.damaged)}"
-    if isinstance(word, Persist):
-        linger = f" within {spelled(word.linger)}" if word.linger else ""
-        return f"Persist {word.ticket} {brief(word.changes)}{linger}"
     if isinstance(word, Write):
         return f"{word.key.decode(errors='replace')} ({len(word.value)} bytes)"
     if isinstance(word, tuple | list):

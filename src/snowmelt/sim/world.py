@@ -72,7 +72,7 @@ class Slot:
         "clock",
         "disk",
         "doom",
-        "flush_by",
+        "flushing",
         "halted",
         "life",
         "node",
@@ -90,7 +90,7 @@ class Slot:
         self.life = 0  # counts starts; what was meant for an earlier life is dropped
         self.wanted = True  # whether its supervisor starts it again
         self.halted = ""
-        self.flush_by: Instant | None = None  # when the next flush sets out, if one is to come
+        self.flushing = False
         self.doom: Ending | None = None  # how it ends as soon as it asks its disk for something
         self.paused_until = START
         self.slowness = Duration(0)
@@ -167,7 +167,7 @@ class World:
         slot.life += 1
         slot.halted = ""
         slot.timers.clear()
-        slot.flush_by = None
+        slot.flushing = False
         slot.node = slot.build(self._dice(f"{self._seed}/{node}/{slot.life}"))
         self._observer.started(self.now, node)
         self._handle(node, slot, slot.disk.start(wall(self.now)))
@@ -316,15 +316,14 @@ class World:
         if slot.doom is not None:  # after this step's other effects: what it told too soon is told
             self.at(self.now, self.stop, name, slot.doom)
             slot.doom = None
-        by = later(self.now, persist.linger)
-        if slot.flush_by is None or by < slot.flush_by:  # otherwise that one serves this step too
-            slot.flush_by = by
-            self.at(later(by, self._disk_wait(slot)), self._flush, name, slot, slot.life, by)
+        if not slot.flushing:
+            slot.flushing = True
+            self.at(later(self.now, self._disk_wait(slot)), self._flush, name, slot, slot.life)
 
-    def _flush(self, name: NodeId, slot: Slot, life: int, by: Instant) -> None:
-        if slot.node is None or slot.life != life or slot.flush_by != by:
-            return  # of an earlier life, or an earlier flush took its place
-        slot.flush_by = None
+    def _flush(self, name: NodeId, slot: Slot, life: int) -> None:
+        if slot.node is None or slot.life != life:
+            return
+        slot.flushing = False
         for ticket in slot.disk.flush():  # one flush serves all that waited
             self.at(self.now, self._deliver, name, life, Persisted(ticket))
 

@@ -1,20 +1,15 @@
 """Group commit: one thread writes, and one flush serves all that wait.
 
-    submit(ticket, changes, linger)  from the thread that runs the machines; returns at once
-    completed([...])                 called in the writer's thread, once a flush, in the order asked
+    submit(ticket, changes)    from the thread that runs the machines; returns at once
+    completed([...])           called in the writer's thread, once a flush, in the order asked
 
 The thread sleeps until something is submitted, takes all there is, and commits it with one flush.
 What comes in the meantime waits for the next. So one that comes alone is written at once, and the
 more come together, the more share a flush; there is nothing to tune. `completed` is for handing
 over to the event loop, by one `loop.call_soon_threadsafe` a flush.
 
-What may linger does not wake the thread before its time is over: it waits for others to share their
-flush with. The first whose time is over takes along all that wait, before it and behind it; so the
-order stays, and nothing waits longer than it allowed. When half of what may wait does, nothing
-lingers any more.
-
-A ticket without changes is a fence: it completes when all before it have, lingers never, and costs
-no flush. A read that must see what was asked before it waits behind one.
+A ticket without changes is a fence: it completes when all before it have, and costs no flush. A
+read that must see what was asked before it waits behind one.
 
 Every ticket that was taken is answered exactly once, also when the disk fails: then by a
 `StoreError`, for those that wait and for all that come after.
@@ -23,8 +18,6 @@ Every ticket that was taken is answered exactly once, also when the disk fails: 
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from math import inf
-from time import monotonic
 from typing import Final
 
 import msgspec
@@ -69,7 +62,6 @@ class GroupCommit:
         self._waiting_bytes_max = waiting_bytes_max
         self._waiting: deque[tuple[int, Group]] = deque()
         self._waiting_bytes = 0
-        self._due = inf  # when the first of those that wait may not wait any more
         self._closing = False
         self._changed = threading.Condition()
         # A daemon, so that a program that forgot to close can still end.
@@ -81,7 +73,7 @@ class GroupCommit:
         """Bytes submitted and not yet taken by the thread; slow down when this grows."""
         return self._waiting_bytes
 
-    def submit(self, ticket: int, changes: Group, linger_seconds: float = 0.0) -> None:
+    def submit(self, ticket: int, changes: Group) -> None:
         """Asks for these changes; raises `Unavailable` when too much waits, or after `close`.
 
         A group above the limit by itself is taken when nothing else waits, and a fence always.
@@ -98,14 +90,10 @@ class GroupCommit:
                 )
             self._waiting.append((ticket, changes))
             self._waiting_bytes += size
-            hurried = not changes or self._waiting_bytes > self._waiting_bytes_max // 2
-            due = monotonic() + (0.0 if hurried else linger_seconds)
-            if due < self._due:
-                self._due = due
-                self._changed.notify()
+            self._changed.notify()
 
     def close(self, timeout: float) -> bool:
-        """Takes no more, and commits what is there, lingering or not; whether it was in time."""
+        """Takes no more, and waits for what is there; whether all of it is done in time."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -122,14 +110,12 @@ class GroupCommit:
             self._closing = True  # should `completed` raise, nobody hears: refuse what comes
 
     def _take(self) -> list[tuple[int, Group]]:
-        """Waits until something is due, and takes all; nothing means the end."""
+        """Waits until there is something, and takes all; nothing means the end."""
         with self._changed:
-            while not self._closing and (left := self._due - monotonic()) > 0:
-                self._changed.wait(min(left, threading.TIMEOUT_MAX))
+            self._changed.wait_for(lambda: self._waiting or self._closing)
             taken = list(self._waiting)
             self._waiting.clear()
             self._waiting_bytes = 0
-            self._due = inf
             return taken
 
     def _commit(self, taken: Sequence[tuple[int, Group]]) -> Sequence[MachineError | None]:

@@ -4,11 +4,13 @@ from typing import Final
 
 from snowmelt.core.errors import BadOption
 from snowmelt.sim.families.echo import EchoLife
+from snowmelt.sim.families.fifo import FifoLife
 from snowmelt.sim.families.membership import MembershipLife
 from snowmelt.sim.life import FamilyLife
 
 FAMILIES: Final[dict[str, type[FamilyLife]]] = {
     "echo": EchoLife,
+    "fifo": FifoLife,
     "membership": MembershipLife,
 }
 

@@ -55,6 +55,15 @@ class Admission:
             self._queue.producers.unnote(entry.producer, entry.sequence)
             self._queue.cancel(earlier)
 
+    def withdraw(self) -> None:
+        """This master stops: what its own node offered unflushed may yet find no room there."""
+        own = [place for place in self._pending if place[0] == self._desk.stream]
+        if self._queue.settings.replicas == 1:
+            for stream, first in own:
+                entry = self._pending[stream, first]
+                self.unstored(stream, first)  # it will be offered anew, when it is flushed
+                self._stream(stream).decided.remove(Interval(entry.first, entry.stop))
+
     def room(self) -> None:
         """There may be room for those who wait (rule 3)."""
         waiting = self._waiting.puts
@@ -113,6 +122,10 @@ class Admission:
             self._repeated(stream, entry, earlier)
             return
         where = queue.admit(stream, entry.first, count, entry.bytes, entry.keepers)
+        delayed = entry.due > self._desk.wall
+        if delayed:  # in the same step, so that no crash can make it early
+            queue.delay(where, entry.due)
+            self._desk.wake(self._desk.instant_of(entry.due))
         forgotten = queue.producers.note(entry.producer, entry.sequence, where, self._desk.wall)
         for name in (entry.producer, *forgotten):
             queue.changed[b"p" + name.encode()] = None
@@ -123,7 +136,8 @@ class Admission:
 
         def safe() -> None:
             if self._pending.pop((stream, entry.first), None) is not None:
-                queue.show(where, entry.due if entry.due > self._desk.wall else 0)
+                if not delayed:
+                    queue.show(where)
                 self._tell(stream, Verdict(entry.first, where.start, where.stop))
 
         self._journal.after(safe)

@@ -45,7 +45,10 @@ class Directory:
     def master_of(self, queue: str) -> NodeId | None:
         """Which node is a queue's master, as far as is known."""
         home = self._homes.get(queue)
-        return None if home is None else node_of(home.master)
+        if home is None:
+            self._send(Where(queue))  # so that it is known the next time
+            return None
+        return node_of(home.master)
 
     def forget(self, queue: str) -> None:
         """What was known of this queue has turned out to be old."""

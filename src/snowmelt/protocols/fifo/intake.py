@@ -54,6 +54,8 @@ class Taken(msgspec.Struct):
     needed: int
     since: Instant
     keepers: list[str] = []
+    flushed: bool = False
+    """Whether this node has it on its disk."""
     offered: Instant | None = None
     asked: Instant = Instant(0)
 
@@ -128,6 +130,7 @@ class Intake:
         queue, desk = taken.put.queue, self._desk
 
         def flushed() -> None:
+            taken.flushed = True
             if desk.keeper not in taken.keepers:
                 taken.keepers.append(desk.keeper)
                 self._ripe[queue] = None
@@ -177,7 +180,7 @@ class Intake:
                 taken = waiting.popleft()
                 taken.offered = self._desk.now
                 offered[taken.segment.first] = taken
-                entries.append(_entry(taken))
+                entries.append(_entry(taken, self._desk.keeper))
             self._admit(queue, entries)
 
     def _admit(self, queue: str, entries: list[Entry]) -> None:
@@ -239,12 +242,12 @@ class Intake:
                 self._copy_again(taken)
             self._ripe[queue] = None
         for queue, offered in self._offered.items():
-            again = [one for one in offered.values() if _silent_since(one, now)]
+            again = [one for one in offered.values() if one.flushed and _silent_since(one, now)]
             for taken in again:
                 taken.offered = now
             if again:  # the master may be another by now
                 self._directory.refresh(queue)
-            self._admit(queue, [_entry(taken) for taken in again])
+            self._admit(queue, [_entry(taken, self._desk.keeper) for taken in again])
         if self._puts:
             self._desk.wake(later(now, COPY_PATIENCE))
 
@@ -276,7 +279,7 @@ def _others(taken: Taken, own: str) -> list[str]:
     return [keeper for keeper in taken.keepers if keeper != own]
 
 
-def _entry(taken: Taken) -> Entry:
+def _entry(taken: Taken, own: str) -> Entry:
     segment, put = taken.segment, taken.put
     return Entry(
         segment.first,
@@ -286,7 +289,7 @@ def _entry(taken: Taken) -> Entry:
         put.sequence,
         put.due,
         put.patience,
-        tuple(taken.keepers),
+        (own, *sorted(_others(taken, own))),  # in one order, so that neighbours are one run
     )
 
 

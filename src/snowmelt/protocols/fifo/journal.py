@@ -12,7 +12,7 @@ it. Rules:
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Final
 
 import msgspec
@@ -20,12 +20,13 @@ import msgspec
 from snowmelt.core.instant import Duration, Instant, later, milliseconds
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
+from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.extents import Run
 from snowmelt.protocols.fifo.leases import Lease
 from snowmelt.protocols.fifo.messages import Mirror, Pairs, Snapshot
 from snowmelt.protocols.fifo.queue import Failure, Queue
 from snowmelt.protocols.fifo.settings import QueueSettings
-from snowmelt.protocols.fifo.streams import Stream
+from snowmelt.protocols.fifo.streams import Stream, node_of
 
 Then = Callable[[], None]
 RESEND_AFTER: Final[Duration] = milliseconds(500)
@@ -234,12 +235,16 @@ class Journal:
                 mirror.asked = now
                 yield name, step
 
-    def to_laggards(self, now: Instant, *, anew: bool = False) -> Iterator[tuple[str, Snapshot]]:
-        """A snapshot for each mirror that has been silent for too long (rule 3)."""
+    def to_laggards(
+        self, here: Container[str], now: Instant, *, anew: bool = False
+    ) -> Iterator[tuple[str, Snapshot]]:
+        """A snapshot for each mirror here that has been silent for too long (rule 3)."""
         behind = [
             (name, mirror)
             for name, mirror in self.mirrors.items()
-            if mirror.step < self.step and (anew or later(mirror.asked, RESEND_AFTER) <= now)
+            if name in here
+            and mirror.step < self.step
+            and (anew or later(mirror.asked, RESEND_AFTER) <= now)
         ]
         if not behind:
             return
@@ -276,3 +281,10 @@ class Journal:
         while self._waiting and self._waiting[0][0] <= safe:
             ready.append(self._waiting.popleft()[1])
         return ready
+
+
+def remind_mirrors(desk: Desk, journal: Journal, *, anew: bool = False) -> None:
+    """Sends a snapshot to each mirror that is here and lacks something."""
+    if desk.presence is not None:
+        for name, snapshot in journal.to_laggards(desk.presence.keepers, desk.now, anew=anew):
+            desk.send(node_of(name), snapshot)

@@ -34,7 +34,7 @@ from snowmelt.protocols.fifo.calls import (
 )
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.handing import Handing
-from snowmelt.protocols.fifo.journal import Journal
+from snowmelt.protocols.fifo.journal import Journal, remind_mirrors
 from snowmelt.protocols.fifo.keeper import Keeper
 from snowmelt.protocols.fifo.leases import Lease
 from snowmelt.protocols.fifo.messages import Drop, Extent, Home
@@ -230,7 +230,7 @@ class Master:
             delayed=queue.delays.total,
             leased=queue.leases.items,
             dead=queue.dead.total,
-            bytes=queue.bytes,
+            bytes=queue.bytes_alive(),
             tail=queue.tail,
             done=queue.done,
             lost=queue.lost,
@@ -258,8 +258,7 @@ class Master:
         self.admission.tick()
         self._redrive_some()
         self.repair.tick()
-        for name, snapshot in self.journal.to_laggards(desk.now):
-            desk.send(node_of(name), snapshot)
+        remind_mirrors(desk, self.journal)
         self._wake()
 
     def _redrive_some(self) -> None:

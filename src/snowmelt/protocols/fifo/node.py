@@ -25,6 +25,7 @@ from snowmelt.core.node import (
     SetTimer,
     Started,
 )
+from snowmelt.protocols.calling import Gone
 from snowmelt.protocols.fifo import messages
 from snowmelt.protocols.fifo.copying import Copying
 from snowmelt.protocols.fifo.desk import Desk
@@ -95,6 +96,9 @@ class FifoNode:
             case Announced(CutOff()):
                 self._desk.set_presence(None)
                 self._reign.cut_off()
+            case Announced(Gone(client)):
+                for master in self._scribe.masters.values():
+                    master.waiting.gone(client)
             case Started():
                 self._desk.set_wall(event.wall, now)
                 self._mirrors.begin(event)

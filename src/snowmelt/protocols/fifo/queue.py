@@ -52,7 +52,7 @@ class Queue:
 
     >>> queue = Queue("orders", QueueSettings())
     >>> where = queue.admit("n1/1/1", 0, 3, 300, ("n1/1",))
-    >>> queue.show(where, 0)
+    >>> queue.show(where)
     >>> lease = queue.lease(OperationId("c-1", 1), 2, 1 << 20, Instant(0))
     >>> lease.left, queue.ready
     (IntervalSet([0, 2)), IntervalSet([2, 3)))
@@ -105,14 +105,28 @@ class Queue:
         self._touch(b"s")
         return interval
 
-    def show(self, interval: Interval, due: int) -> None:
-        """The journal is safe: what is still alive of this becomes ready, or delayed."""
+    def show(self, interval: Interval) -> None:
+        """The journal is safe: what is still alive of this becomes ready."""
         for part in self.alive.common(interval):
-            self._wait(part, due)
+            self.ready.add(part)
+
+    def delay(self, interval: Interval, due: int) -> None:
+        """These are not to be handed out before a moment of the wall clock."""
+        self.delays.put(interval, due)
+        heappush(self._dues, (due, interval.start, interval.stop))
+        self._touch_over(interval)
 
     def cancel(self, interval: Interval) -> list[Lost]:
         """The items were never stored after all; their positions stay empty."""
-        return self._gone(interval)
+        return self._withdrawn(interval)
+
+    def bytes_alive(self) -> int:
+        """How many bytes the living items have; of a put settled in part, its share. O(runs)."""
+        total = 0
+        for run in self.runs:
+            items = sum(part.size for part in self.alive.common(run.interval))
+            total += run.bytes * items // run.count
+        return total
 
     # --- items out --------------------------------------------------------------------------------
 
@@ -159,11 +173,7 @@ class Queue:
     def give_up(self, interval: Interval) -> list[Lost]:
         """No copy of these can be read any more."""
         self.lost += sum(part.size for part in self.alive.common(interval))
-        for lease in self.leases:
-            if lease.left.common(interval):
-                lease.left.remove(interval)
-                self.leases.shrunk(lease)
-        return self._gone(interval)
+        return self._withdrawn(interval)
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -254,11 +264,17 @@ class Queue:
 
     def _wait(self, part: Interval, due: int) -> None:
         if due:
-            self.delays.put(part, due)
-            heappush(self._dues, (due, part.start, part.stop))
-            self._touch_over(part)
+            self.delay(part, due)
         else:
             self.ready.add(part)
+
+    def _withdrawn(self, interval: Interval) -> list[Lost]:
+        """Nobody can have these any more, whoever holds them."""
+        for lease in self.leases:
+            if lease.left.common(interval):
+                lease.left.remove(interval)
+                self.leases.shrunk(lease)
+        return self._gone(interval)
 
     def _return(self, interval: Interval, due: int, reason: str) -> None:
         if not reason:
@@ -293,15 +309,12 @@ class Queue:
                 lost.append(Lost(Extent(run.stream, begin, run.first + run.count), run.keepers))
                 self.bytes -= run.bytes
                 self.runs.remove(run)
-            elif self._worth_dropping(run, rest[0].start - run.start - run.dropped):
+            elif _worth_dropping(run, rest[0].start - run.start - run.dropped):
                 run.dropped = rest[0].start - run.start
                 lost.append(Lost(Extent(run.stream, begin, run.first + run.dropped), run.keepers))
             self._touch_run(run)
         self._touch(b"s")
         return lost
-
-    def _worth_dropping(self, run: Run, items: int) -> bool:
-        return items >= DROP_ITEMS or items * (run.bytes // run.count) >= DROP_BYTES
 
     def _touch(self, key: bytes) -> None:
         self.changed[key] = None
@@ -312,6 +325,10 @@ class Queue:
     def _touch_over(self, interval: Interval) -> None:
         for run in self.runs.over(interval):
             self._touch_run(run)
+
+
+def _worth_dropping(run: Run, items: int) -> bool:
+    return items >= DROP_ITEMS or items * (run.bytes // run.count) >= DROP_BYTES
 
 
 def _run_key(start: int) -> bytes:

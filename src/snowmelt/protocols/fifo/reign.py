@@ -4,14 +4,13 @@ from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo import messages
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.directory import Directory
-from snowmelt.protocols.fifo.journal import Journal, records
+from snowmelt.protocols.fifo.journal import Journal, records, remind_mirrors
 from snowmelt.protocols.fifo.keeper import Keeper
 from snowmelt.protocols.fifo.leases import LEASE_ENDED
 from snowmelt.protocols.fifo.master import Master
 from snowmelt.protocols.fifo.messages import Home
 from snowmelt.protocols.fifo.mirrors import Mirrors, copy_change, whole_changes
 from snowmelt.protocols.fifo.scribe import Scribe
-from snowmelt.protocols.fifo.streams import node_of
 from snowmelt.protocols.fifo.succession import Succession
 
 
@@ -108,6 +107,7 @@ class Reign:
         self._desk.note(f"{queue}: no longer master of term {master.home.term}")
         for operation in master.waiting.gets:  # nothing was leased to them, or they'd not wait
             self._desk.decline(operation, "Unavailable", f"queue {queue!r} changes its master")
+        master.admission.withdraw()
         journal, term = master.journal, master.home.term
         pairs = records(journal.queue)
         self._mirrors.take_over(queue, term, journal.step, pairs)
@@ -158,7 +158,7 @@ class Reign:
         journal = self._journal(message.queue, message.term)
         if journal is not None:
             journal.lagging(message.keeper)
-            self._send_snapshots(journal)
+            remind_mirrors(self._desk, journal)
 
     def superseded(self, message: messages.Superseded) -> None:
         """There is a later term than one of ours."""
@@ -173,15 +173,11 @@ class Reign:
             self._resign(queue)
             self._directory.forget(queue)
 
-    def _send_snapshots(self, journal: Journal) -> None:
-        for name, snapshot in journal.to_laggards(self._desk.now):
-            self._desk.send(node_of(name), snapshot)
-
     def tick(self) -> None:
         """Time has passed, for all of them."""
         for succession in list(self._successions.values()):
             if succession.journal is not None:
-                self._send_snapshots(succession.journal)
+                remind_mirrors(self._desk, succession.journal)
             succession.tick()
         for queue, master in self._masters.items():
             self._scribe.touch(queue)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from snowmelt.core.instant import Instant, later, milliseconds
 from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.journal import Journal, records, restored
+from snowmelt.protocols.fifo.journal import Journal, records, remind_mirrors, restored
 from snowmelt.protocols.fifo.messages import Activate, Fence, Fenced, Home, Pairs
 from snowmelt.protocols.fifo.mirrors import copy_change, whole_changes
 from snowmelt.protocols.fifo.queue import Queue
@@ -124,8 +124,7 @@ class Succession:
             self.progress()
 
         self._desk.write(changes, flushed)
-        for name, snapshot in journal.to_laggards(self._desk.now, anew=True):
-            self._desk.send(node_of(name), snapshot)
+        remind_mirrors(self._desk, journal, anew=True)
         self._asked = self._desk.now
         self._desk.wake(later(self._desk.now, AGAIN_AFTER))
 

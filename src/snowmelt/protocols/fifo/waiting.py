@@ -1,7 +1,8 @@
 """Those who wait at a queue: gets for items, puts for room. Waiting costs the queue nothing.
 
 A get that waits is asked again by its client every few seconds (`protocols.calling`); one that was
-not is over: its client is gone, and nothing must be leased to it.
+not is over: its client is gone, and nothing must be leased to it. Mostly this is known sooner: a
+process that ends takes its connections with it (`calling.Gone`).
 """
 
 from collections import deque
@@ -11,7 +12,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.instant import Instant, later, seconds
-from snowmelt.core.names import OperationId
+from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.fifo.calls import Get
 from snowmelt.protocols.fifo.messages import Entry
 
@@ -63,6 +64,11 @@ class Waiting:
         for one in ended:
             del self.gets[one.operation]
         return ended
+
+    def gone(self, client: NodeId) -> None:
+        """Nobody is there for the gets of this client; if it lives, it asks again. O(gets)."""
+        for operation in [one for one in self.gets if one.client == client]:
+            del self.gets[operation]
 
     def holds_put(self, stream: str, first: int) -> bool:
         """Whether this entry waits already."""

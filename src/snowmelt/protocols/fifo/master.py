@@ -38,7 +38,7 @@ from snowmelt.protocols.fifo.journal import Journal, remind_mirrors
 from snowmelt.protocols.fifo.keeper import Keeper
 from snowmelt.protocols.fifo.leases import Lease
 from snowmelt.protocols.fifo.messages import Drop, Extent, Home
-from snowmelt.protocols.fifo.queue import Lost
+from snowmelt.protocols.fifo.queue import Lost, living_bytes
 from snowmelt.protocols.fifo.repair import Repair
 from snowmelt.protocols.fifo.streams import node_of
 from snowmelt.protocols.fifo.waiting import Waiting, WaitingGet
@@ -230,7 +230,7 @@ class Master:
             delayed=queue.delays.total,
             leased=queue.leases.items,
             dead=queue.dead.total,
-            bytes=queue.bytes_alive(),
+            bytes=living_bytes(queue),
             tail=queue.tail,
             done=queue.done,
             lost=queue.lost,

@@ -120,14 +120,6 @@ class Queue:
         """The items were never stored after all; their positions stay empty."""
         return self._withdrawn(interval)
 
-    def bytes_alive(self) -> int:
-        """How many bytes the living items have; of a put settled in part, its share. O(runs)."""
-        total = 0
-        for run in self.runs:
-            items = sum(part.size for part in self.alive.common(run.interval))
-            total += run.bytes * items // run.count
-        return total
-
     # --- items out --------------------------------------------------------------------------------
 
     def lease(
@@ -325,6 +317,15 @@ class Queue:
     def _touch_over(self, interval: Interval) -> None:
         for run in self.runs.over(interval):
             self._touch_run(run)
+
+
+def living_bytes(queue: Queue) -> int:
+    """How many bytes the living items have; of a put settled in part, its share. O(runs)."""
+    total = 0
+    for run in queue.runs:
+        items = sum(part.size for part in queue.alive.common(run.interval))
+        total += run.bytes * items // run.count
+    return total
 
 
 def _worth_dropping(run: Run, items: int) -> bool:

@@ -1,0 +1,134 @@
+"""The fifo's small parts against plain models: a dict, a list, a bytes."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from snowmelt.core.batch import Batch
+from snowmelt.core.interval import Interval
+from snowmelt.protocols.fifo.calls import Part
+from snowmelt.protocols.fifo.messages import Extent
+from snowmelt.protocols.fifo.pieces import Pieces
+from snowmelt.protocols.fifo.producers import FORGET_AFTER, NOT_REMEMBERED, RECENT_MAX, Producers
+from snowmelt.protocols.fifo.segments import (
+    Recent,
+    Segment,
+    joined,
+    key,
+    part_of,
+    stop_of,
+    stored,
+    unstored,
+)
+
+places = st.tuples(st.integers(0, 30), st.integers(0, 30)).map(lambda two: Interval(*sorted(two)))
+
+
+@given(st.lists(st.tuples(places, st.none() | st.integers(0, 3))), places)
+def test_pieces_are_a_dict(steps: list[tuple[Interval, int | None]], where: Interval) -> None:
+    pieces: Pieces[int] = Pieces()
+    model: dict[int, int] = {}
+    for interval, value in steps:
+        if value is None:
+            pieces.clear(interval)
+            for position in interval:
+                model.pop(position, None)
+        else:
+            pieces.put(interval, value)
+            model.update(dict.fromkeys(interval, value))
+    held = {position: value for part, value in pieces for position in part}
+    assert held == model
+    assert pieces.total == len(model)
+    found = {position: value for part, value in pieces.common(where) for position in part}
+    assert found == {position: value for position, value in model.items() if position in where}
+
+
+bodies = st.lists(st.binary(max_size=5), min_size=1, max_size=6)
+
+
+@given(st.lists(bodies, min_size=1, max_size=8), st.data())
+def test_what_is_joined_is_what_was_put(puts: list[list[bytes]], data: st.DataObject) -> None:
+    segments, first = [], 0
+    for put in puts:
+        batch = Batch.of(put)
+        segments.append(Segment(first, bytes(batch.offsets), bytes(batch.blob), b""))
+        first += len(put)
+    start = data.draw(st.integers(0, first - 1))
+    stop = data.draw(st.integers(start + 1, first))
+    parts = [
+        part_of(one, max(one.first, start), min(one.stop, stop), max(one.first, start))
+        for one in segments
+        if one.first < stop and start < one.stop
+    ]
+    come = [bytes(body) for part in joined(parts) for body in Batch(part.offsets, part.blob)]
+    assert come == [body for put in puts for body in put][start:stop]
+
+
+def test_parts_with_other_headers_stay_apart() -> None:
+    batch = Batch.of([b"a"])
+    parts = [
+        Part(at, bytes(batch.offsets), bytes(batch.blob), headers)
+        for at, headers in enumerate((b"", b"x", b"x", b""))
+    ]
+    assert [(part.start, part.count) for part in joined(parts)] == [(0, 1), (1, 2), (3, 1)]
+
+
+@given(bodies, st.integers(0, 2**40))
+def test_a_segment_survives_its_bytes(put: list[bytes], first: int) -> None:
+    batch = Batch.of(put)
+    segment = Segment(first, bytes(batch.offsets), bytes(batch.blob), b"h")
+    assert unstored(stored(segment), segment.stop) == segment
+    assert stop_of(key("q", "n1/1/1", segment.stop)) == segment.stop
+
+
+@given(st.binary(max_size=200))
+def test_bytes_that_are_no_segment_are_refused(body: bytes) -> None:
+    try:
+        unstored(body, 3)
+    except ValueError:
+        return
+    raise AssertionError("nothing of three items has so few bytes by chance")
+
+
+def test_keys_stand_in_the_order_of_indexes() -> None:
+    stops = [1, 2, 255, 256, 65_536, 2**40]
+    assert sorted(key("q", "s", stop) for stop in stops) == [key("q", "s", stop) for stop in stops]
+
+
+def _segment(first: int, size: int) -> Segment:
+    batch = Batch.of([b"x" * size])
+    return Segment(first, bytes(batch.offsets), bytes(batch.blob), b"")
+
+
+def test_what_is_not_flushed_stays_at_hand() -> None:
+    recent = Recent(bytes_max=100)
+    for first in range(20):
+        recent.add("q", "s", _segment(first, 20), pin=first < 5)
+    assert [first for first in range(20) if recent.holding("q", "s", first)][:5] == [0, 1, 2, 3, 4]
+    for first in range(5):
+        recent.unpin("q", "s", first + 1)
+    recent.add("q", "s", _segment(20, 20), pin=False)
+    assert recent.holding("q", "s", 0) is None
+    recent.drop("q", Extent("s", 0, 100))
+    assert recent.holding("q", "s", 20) is None
+
+
+def test_a_producer_is_told_the_same_again() -> None:
+    producers = Producers()
+    for number in range(RECENT_MAX + 1):
+        producers.note("loader", number, Interval(number, number + 1), wall=number)
+    assert producers.earlier("loader", RECENT_MAX) == Interval(RECENT_MAX, RECENT_MAX + 1)
+    assert producers.earlier("loader", 0) == NOT_REMEMBERED
+    assert producers.earlier("loader", RECENT_MAX + 1) is None
+    again = Producers()
+    value = producers.record("loader")
+    assert value is not None
+    again.restore("loader", value)
+    assert again.earlier("loader", RECENT_MAX) == Interval(RECENT_MAX, RECENT_MAX + 1)
+
+
+def test_who_has_no_name_is_forgotten_after_a_day() -> None:
+    producers = Producers()
+    producers.note("c-1", 1, Interval(0, 1), wall=0)
+    assert producers.note("loader", 1, Interval(1, 2), wall=FORGET_AFTER + 1) == ["c-1"]
+    assert producers.note("other", 1, Interval(2, 3), wall=3 * FORGET_AFTER) == []
+    assert producers.names() == ["loader", "other"]

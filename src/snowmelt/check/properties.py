@@ -7,6 +7,7 @@ import msgspec
 
 from snowmelt.check.conservation import check_conservation
 from snowmelt.check.fifo import check_fifo
+from snowmelt.check.fifo_leased import check_fifo_leased
 from snowmelt.check.fifo_witness import check_fifo_witness
 from snowmelt.check.history import History
 from snowmelt.check.verdict import Undecided, Verdict
@@ -29,6 +30,10 @@ PROPERTIES: Final[dict[str, Property]] = {
     "fifo": Property(
         check_fifo,
         "first in, first out, as seen from outside; values are distinct and got once",
+    ),
+    "fifo_leased": Property(
+        check_fifo_leased,
+        "first in, first out, up to each item's first delivery; what comes again is exempt",
     ),
     "fifo_witness": Property(
         check_fifo_witness,
@@ -54,7 +59,7 @@ def check_history(history: History, properties: Iterable[str]) -> list[Verdict]:
     Traceback (most recent call last):
         ...
     snowmelt.core.errors.BadOption: property is 'lifo'; allowed: conservation, fifo, \
-fifo_witness, view_agreement, view_monotony
+fifo_leased, fifo_witness, view_agreement, view_monotony
     """
     names = list(properties)
     for name in names:

@@ -189,7 +189,12 @@ class FifoSteps:
         yield from fetching.fetch(leased.spans)
         if fetching.unread:
             back = Settle(self.name, leased.token, back=runs(fetching.unread), reason=_DAMAGED)
-            yield from self._ask(back, ANSWER_SECONDS, _master)
+            try:
+                yield from self._ask(back, ANSWER_SECONDS, _master)
+            except LeaseLost:
+                return ()  # fetching took so long that all of them are others' by now
+            except SnowmeltError:
+                pass  # they go back when the lease ends
         return tuple(sorted((*leased.parts, *fetching.parts), key=lambda part: part.start))
 
     def ack(self, delivered: Delivered, where: Interval | None) -> Steps[None]:

@@ -266,9 +266,10 @@ class Journal:
             mirror.step = -1
             mirror.asked = Instant(0)
 
-    def again(self) -> Instant | None:
-        """When a silent mirror is to be written to again; None when none is behind."""
-        behind = [one.asked for one in self.mirrors.values() if one.step < self.step]
+    def again(self, here: Container[str]) -> Instant | None:
+        """When a silent mirror here is to be written to again; None when none is behind."""
+        mirrors = self.mirrors.items()
+        behind = [one.asked for name, one in mirrors if name in here and one.step < self.step]
         return later(min(behind), RESEND_AFTER) if behind else None
 
     def due(self) -> list[Then]:

@@ -41,10 +41,11 @@ from snowmelt.protocols.fifo.segments import (
     Segment,
     erased,
     key,
-    queue_range,
+    node_range,
     stored,
     unstored,
 )
+from snowmelt.protocols.fifo.streams import node_of
 
 RECENT_BYTES: Final = 64 << 20
 DROP_LINGER: Final = milliseconds(100)
@@ -127,14 +128,17 @@ class Keeper:
         ends = dict(message.open)
         ends.update((stream, 0) for named, stream in self._heard if named == queue)
         changes: list[Change] = []
-        begin, end = queue_range(queue)
-        for stream in sorted({**wanted, **ends}, key=str.encode):
-            changes.append(Erase(begin, key(queue, stream, 0)))
-            held = wanted.get(stream, IntervalSet())
-            gaps = _gaps(held, ends.get(stream, INDEX_MAX))
-            changes += [erased(queue, Extent(stream, gap.start, gap.stop)) for gap in gaps]
-            begin = key(queue, stream, INDEX_MAX) + b"\0"
-        changes.append(Erase(begin, end))
+        for node in sorted({node_of(stream) for stream, _ in message.open}):
+            # Who is away may come back in the same run: of its streams nothing is erased.
+            begin, end = node_range(queue, node)
+            for stream in sorted({**wanted, **ends}):
+                if node_of(stream) == node:
+                    changes.append(Erase(begin, key(queue, stream, 0)))
+                    held = wanted.get(stream, IntervalSet())
+                    gaps = _gaps(held, ends.get(stream, INDEX_MAX))
+                    changes += [erased(queue, Extent(stream, gap.start, gap.stop)) for gap in gaps]
+                    begin = key(queue, stream, INDEX_MAX) + b"\0"
+            changes.append(Erase(begin, end))
         answer = Kept(queue, message.term, message.run)
         self._desk.write(tuple(changes), partial(self._desk.send, source, answer))
 

@@ -277,7 +277,9 @@ class Master:
     def _wake(self) -> None:
         due = self._queue.next_due()
         instants = [self._queue.leases.next_deadline, self.waiting.next_deadline()]
-        instants += [None if due is None else self._desk.instant_of(due), self.journal.again()]
+        presence = self._desk.presence
+        here = () if presence is None else presence.keepers
+        instants += [None if due is None else self._desk.instant_of(due), self.journal.again(here)]
         for instant in instants:
             if instant is not None:
                 self._desk.wake(instant)

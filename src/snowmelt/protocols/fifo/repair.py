@@ -93,8 +93,7 @@ class Repair:
         presence = self._desk.presence
         if presence is None:
             return
-        open_ = sorted({*presence.streams, *self._queue.streams})
-        ends = tuple((stream, self._admitted_to(stream)) for stream in open_)
+        ends = tuple((stream, self._admitted_to(stream)) for stream in sorted(presence.streams))
         for run in runs:
             member = presence.streams.get(run)
             if member is not None:

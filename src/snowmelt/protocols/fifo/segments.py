@@ -6,7 +6,7 @@ that holds an index is the first one whose key is greater, and one scan forward 
 
 from array import array
 from bisect import bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import accumulate, pairwise
 from typing import Final
 
@@ -19,6 +19,7 @@ from snowmelt.protocols.fifo.messages import Extent
 
 INDEX_BYTES: Final = 8
 INDEX_MAX: Final = 2**63
+_OVERHEAD: Final = 600  # bytes that Python needs for a segment at hand, whatever is in it
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True):
@@ -75,10 +76,10 @@ def erased(queue: str, extent: Extent) -> Erase:
     )
 
 
-def queue_range(queue: str) -> tuple[bytes, bytes]:
-    """From which key to which everything of a queue is stored."""
-    prefix = BULK + queue.encode()
-    return prefix + b"\0", prefix + b"\1"
+def node_range(queue: str, node: str) -> tuple[bytes, bytes]:
+    """From which key to which all streams of a node, in whatever run, are stored."""
+    prefix = BULK + queue.encode() + b"\0" + node.encode()
+    return prefix + b"/", prefix + bytes([ord("/") + 1])
 
 
 def _prefix(queue: str, stream: str) -> bytes:
@@ -163,7 +164,7 @@ class Recent:
             stops.append(segment.stop)
         else:
             insort(stops, segment.stop)
-        self._bytes += len(segment.blob)
+        self._bytes += _weight(segment)
         if self._bytes > self._bytes_max:
             self._shrink()
 
@@ -190,18 +191,29 @@ class Recent:
         first, last = bisect_right(stops, extent.first), bisect_right(stops, extent.stop)
         for stop in stops[first:last]:
             place = (queue, extent.stream, stop)
-            self._bytes -= len(self._segments.pop(place).blob)
+            self._bytes -= _weight(self._segments.pop(place))
             self._pinned.pop(place, None)
         del stops[first:last]
         if not stops:
             del self._stops[queue, extent.stream]
 
     def _shrink(self) -> None:
-        for queue, stream, stop in self._oldest():
+        """Lets the oldest quarter go. O(n), and so O(1) for each that is added."""
+        gone: dict[tuple[str, str], dict[int, None]] = {}
+        for place in list(self._segments):
             if self._bytes <= self._bytes_max * 3 // 4:
-                return
-            segment = self._segments[queue, stream, stop]
-            self.drop(queue, Extent(stream, segment.first, stop))
+                break
+            if place not in self._pinned:
+                queue, stream, stop = place
+                self._bytes -= _weight(self._segments.pop(place))
+                gone.setdefault((queue, stream), {})[stop] = None
+        for name, stops in gone.items():
+            left = [stop for stop in self._stops[name] if stop not in stops]
+            if left:
+                self._stops[name] = left
+            else:
+                del self._stops[name]
 
-    def _oldest(self) -> Iterator[tuple[str, str, int]]:
-        return (place for place in list(self._segments) if place not in self._pinned)
+
+def _weight(segment: Segment) -> int:
+    return len(segment.blob) + len(segment.offsets) + len(segment.headers) + _OVERHEAD

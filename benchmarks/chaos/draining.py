@@ -1,0 +1,59 @@
+"""The end of a run: everybody is up, and the queue is emptied, to the last leased item."""
+
+import time
+
+from benchmarks.chaos.plan import QUEUE, Plan, id_of
+from benchmarks.chaos.recording import Recorder, now
+
+import snowmelt
+from snowmelt.check import Ended, Kind
+from snowmelt.core.errors import Empty, SnowmeltError
+from snowmelt.protocols.fifo.calls import QueueStatus
+
+GET_ITEMS = 5000
+
+
+def drain(plan: Plan, timeout: float) -> tuple[QueueStatus | None, str]:
+    """Empties the queue; how it is then, and what went wrong, if something did."""
+    end = time.monotonic() + timeout
+    status, wrong = None, ""
+    with Recorder(plan.folder, "drain") as recorder, snowmelt.connect(plan.url) as cluster:
+        queue = cluster.fifo(QUEUE, **plan.options)
+        while time.monotonic() < end:
+            try:
+                _take_all(queue, recorder)
+                called = now()
+                status = queue.stats()
+            except SnowmeltError as error:
+                recorder.attempts[f"drain {type(error).__name__}"] += 1
+                wrong = f"{type(error).__name__}: {error}"
+                continue
+            if not (status.ready or status.leased or status.delayed or status.dead):
+                recorder.ended("drain", Kind.DRAIN, [], called)
+                return status, ""
+            wrong = f"{status}"
+            time.sleep(0.2)
+    return status, f"the queue was not empty after {timeout:g} s: {wrong}"
+
+
+def _take_all(queue: snowmelt.Fifo, recorder: Recorder) -> None:
+    while True:
+        called = now()
+        try:
+            items = queue.get_many(GET_ITEMS, timeout=1.0)
+        except Empty:
+            return
+        except SnowmeltError:
+            recorder.ended("drain", Kind.GET, [], called, Ended.UNKNOWN)
+            raise
+        ids = [id_of(item.body) for item in items]
+        for id_, item in zip(ids, items, strict=True):
+            recorder.places.got(id_, item.position, item.failures)
+        recorder.ended("drain", Kind.GET, ids, called)
+        called = now()
+        try:
+            items.ack()
+        except SnowmeltError:
+            recorder.ended("drain", Kind.ACK, ids, called, Ended.UNKNOWN)
+            raise
+        recorder.ended("drain", Kind.ACK, ids, called)

@@ -1,0 +1,178 @@
+"""One run from its start to its verdict."""
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from random import Random
+
+import msgspec
+from benchmarks.chaos import table
+from benchmarks.chaos.crowd import Crowd
+from benchmarks.chaos.draining import drain
+from benchmarks.chaos.judging import Judgement, judge
+from benchmarks.chaos.memory import Memory, memory_of
+from benchmarks.chaos.plan import Plan
+from benchmarks.chaos.recording import now
+from benchmarks.chaos.storm import Storm
+
+from snowmelt.cli.local import LocalCluster, end_on_sigterm
+from snowmelt.core.errors import Unavailable
+
+START_AT_ONCE = 4
+UP_SECONDS = 60.0
+FINISH_SECONDS = 120.0
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """A run as a whole."""
+
+    nodes: int
+    replicas: int
+    clients: int
+    seconds: float
+    kill_every: float
+    heartbeat: float
+    seed: int
+    kills: dict[str, int]
+    start_seconds: float
+    """Until all nodes were in one view."""
+    up_seconds: float
+    """After the last kill, until all were in one view again."""
+    drain_seconds: float
+    memory: Memory
+    judgement: Judgement
+    broken: list[str]
+
+
+def parsed(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Kills nodes under load; judges what clients saw.")
+    parser.add_argument("--nodes", type=int, default=5)
+    parser.add_argument("--replicas", type=int, default=3)
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--processes", type=int, default=4, help="of clients")
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--kill-every", type=float, default=2.0, help="seconds; 0 for never")
+    parser.add_argument("--heartbeat", type=float, default=0.5, help="the nodes', in seconds")
+    parser.add_argument("--items", type=int, default=20, help="in a batch")
+    parser.add_argument("--size", type=int, default=100, help="of an item, in bytes")
+    parser.add_argument("--bound", type=int, default=20_000, help="items that may wait")
+    parser.add_argument("--lease", type=float, default=5.0)
+    parser.add_argument("--timeout", type=float, default=5.0, help="of one call")
+    parser.add_argument("--forget", type=float, default=0.01, help="share of leases forgotten")
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--folder", type=Path, default=None, help="where the disks are made")
+    parser.add_argument("--keep", action="store_true", help="keep everything in any case")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    if options.seed is None:
+        options.seed = Random().randrange(1_000_000)
+    return options
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parsed(arguments)
+    end_on_sigterm()
+    folder = Path(tempfile.mkdtemp(prefix="chaos-", dir=options.folder))
+    say(f"seed {options.seed}, in {folder}")
+    keep = True
+    try:
+        result = run(options, folder)
+        keep = options.keep or bool(result.broken)
+    finally:
+        if keep:
+            say(f"all of it is kept in {folder}")
+        else:
+            shutil.rmtree(folder)
+    if options.json:
+        print(msgspec.json.encode(result).decode())
+    else:
+        table.show(result)
+    return 1 if result.broken else 0
+
+
+def run(options: argparse.Namespace, folder: Path) -> Result:
+    begin = time.monotonic()
+    with (
+        LocalCluster(options.nodes, folder / "nodes", options.heartbeat) as cluster,
+        Storm(cluster, folder, Random(options.seed)) as storm,
+    ):
+        start_all(cluster)
+        started = time.monotonic()
+        say(f"{options.nodes} nodes are up after {started - begin:.1f} s")
+        plan = planned(options, cluster.url, folder)
+        broken: list[str] = []
+        with Crowd(plan, options.processes) as crowd:
+            storm.blow(options.seconds, options.kill_every)
+            load, ended = time.monotonic() - started, now()
+            storm.note("the load is over")
+            up = wait_up(cluster, broken)
+            say(f"all are up again after {up:.1f} s")
+            broken += crowd.finish(FINISH_SECONDS)
+        broken += storm.wrong
+        drained = time.monotonic()
+        status, wrong = drain(plan, FINISH_SECONDS)
+        drained = time.monotonic() - drained
+        if wrong:
+            broken.append(wrong)
+        if status is not None and status.lost:
+            broken.append(f"the queue says that it lost {status.lost} items")
+        storm.note("drained", status=status)
+        memory = memory_of([node.pid for node in cluster.nodes])
+    judgement = judge(folder, load, ended)
+    return Result(
+        nodes=options.nodes,
+        replicas=options.replicas,
+        clients=options.clients,
+        seconds=options.seconds,
+        kill_every=options.kill_every,
+        heartbeat=options.heartbeat,
+        seed=options.seed,
+        kills=dict(sorted(storm.kills.items())),
+        start_seconds=round(started - begin, 1),
+        up_seconds=round(up, 1),
+        drain_seconds=round(drained, 1),
+        memory=memory,
+        judgement=judgement,
+        broken=[*broken, *judgement.broken],
+    )
+
+
+def planned(options: argparse.Namespace, url: str, folder: Path) -> Plan:
+    return Plan(
+        url=url,
+        place=str(folder),
+        replicas=options.replicas,
+        clients=options.clients,
+        items=options.items,
+        size=options.size,
+        bound=options.bound,
+        lease=options.lease,
+        timeout=options.timeout,
+        forget=options.forget,
+        seed=options.seed,
+    )
+
+
+def start_all(cluster: LocalCluster) -> None:
+    """A few at a time: each is a Python that begins, and there are few cores."""
+    for first in range(0, len(cluster.nodes), START_AT_ONCE):
+        for node in cluster.nodes[first : first + START_AT_ONCE]:
+            node.start()
+        names = [node.name for node in cluster.nodes[: first + START_AT_ONCE]]
+        cluster.wait_for(names, UP_SECONDS)
+
+
+def wait_up(cluster: LocalCluster, broken: list[str]) -> float:
+    begin = time.monotonic()
+    try:
+        cluster.wait_for([node.name for node in cluster.nodes], UP_SECONDS)
+    except Unavailable as error:
+        broken.append(str(error))
+    return time.monotonic() - begin
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,302 @@
+"""First in, first out where items are leased: what never came back keeps its order.
+
+A queue that leases hands an item out again, at its own place, when its lease ended or it was given
+back; between the two, later items pass it, rightly. What the queue does promise of every item is
+this, up to its first delivery:
+
+1. A put that was answered before another was called has the earlier positions, and no position is
+   told twice. (`position` of a put is where its first value stands.)
+2. An item that waits is handed out before every later one: when A is before B in the queue, and
+   A's put was answered before a get was called that took B, then A is taken by that get, ahead of
+   B, or was taken before. So it is wrong that this get returned before the first get of A was
+   called, and that one get holds B ahead of A.
+
+A is before B when the positions told say so; when A's put was answered before B's was called; and
+when one put carried both, A first. B may be there for the first time or again. A get of unknown
+outcome names the values that it may have taken, if that came to light (such an item is told to have
+been delivered before). Those values, as A, are exempt: nobody knows when they first went. A get of
+unknown outcome that names nothing may have taken anything, and leaves the verdict undecided.
+
+An item put with a delay does not wait from the answer on: note its put as of unknown outcome.
+
+Each rule is a sort and a sweep from the back, which keeps the get that returned first: O(n log n).
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from snowmelt.check.history import NEVER, Ended, History, Kind, Operation, Value, rows
+from snowmelt.check.verdict import Invalid, Undecided, Valid, Verdict
+
+NAME: Final = "fifo_leased"
+
+
+class Waiter(msgspec.Struct, frozen=True, gc=False):
+    """An item that is known to wait from its put's answer to its first delivery."""
+
+    value: Value
+    put: Operation
+    place: int
+    first: Operation | None
+
+    @property
+    def gone(self) -> int:
+        """The earliest instant at which it can have been taken."""
+        return NEVER if self.first is None else self.first.called
+
+
+class Delivery(msgspec.Struct, frozen=True, gc=False):
+    """An item handed out, the first time or again."""
+
+    value: Value
+    put: Operation
+    place: int
+    get: Operation
+
+
+def check_fifo_leased(history: History) -> Verdict:
+    """Items of a queue that leases go in the order in which they were put, up to their first lease.
+
+    >>> print(check_fifo_leased(History.of([
+    ...     Operation("p1", Kind.PUT, ("a", "b"), 1, 2, position=0),
+    ...     Operation("p2", Kind.GET, ("b",), 3, 4),
+    ...     Operation("p2", Kind.GET, ("a", "b"), 5, 6),
+    ... ])))
+    fifo_leased: invalid: 'a' waited, and the later 'b' was got before it
+        p1 put 'a' 'b' [1, 2] at 0
+        p2 get 'b' [3, 4]
+        p2 get 'a' 'b' [5, 6]
+    """
+    places: dict[Value, tuple[Operation, int]] = {}
+    for put in history.attempted(Kind.PUT):
+        for place, value in enumerate(put.values):
+            if value in places:
+                return Undecided(NAME, f"{value!r} was put more than once; put distinct values")
+            places[value] = put, place
+    verdict = _misplaced(history.succeeded(Kind.PUT))
+    if verdict is not None:
+        return verdict
+    deliveries = [
+        Delivery(value, *places[value], get)
+        for value, get in rows(history.succeeded(Kind.GET))
+        if value in places
+    ]
+    waiters = _waiters(history, places, deliveries)
+    verdict = _shuffled(deliveries, waiters) or _overtaken(waiters, deliveries)
+    lost = [get for get in history.unknown(Kind.GET) if not get.values]
+    if verdict is None or not lost:
+        return verdict or Valid(NAME)
+    return Undecided(NAME, f"{verdict.sentence}, unless a get whose outcome is unknown took it")
+
+
+def _waiters(
+    history: History,
+    places: dict[Value, tuple[Operation, int]],
+    deliveries: list[Delivery],
+) -> list[Waiter]:
+    """Those whose first delivery is known, or who were never delivered."""
+    exempt = {value for value, _ in rows(history.unknown(Kind.GET))}
+    first: dict[Value, Operation] = {}
+    for one in deliveries:
+        held = first.setdefault(one.value, one.get)
+        if one.get.called < held.called:
+            first[one.value] = one.get
+    return [
+        Waiter(value, put, place, first.get(value))
+        for value, (put, place) in places.items()
+        if put.ended is Ended.SUCCEEDED and value not in exempt
+    ]
+
+
+# --- rule 1 ---------------------------------------------------------------------------------------
+
+
+def _misplaced(puts: list[Operation]) -> Invalid | None:
+    told = sorted((put for put in puts if put.position is not None), key=_position)
+    last: Operation | None = None
+    for put in told:
+        if last is not None and _position(last) + len(last.values) > _position(put):
+            sentence = f"position {put.position} was told twice"
+            return Invalid(NAME, sentence, (last, put))
+        last = put
+    earliest: Operation | None = None
+    for put in reversed(told):
+        if earliest is not None and earliest.until < put.called:
+            sentence = "a put was answered before another was called, and has later positions"
+            return Invalid(NAME, sentence, (earliest, put))
+        if earliest is None or put.until < earliest.until:
+            earliest = put
+    return None
+
+
+def _position(put: Operation) -> int:
+    assert put.position is not None, put
+    return put.position
+
+
+# --- rule 2, within one get -----------------------------------------------------------------------
+
+
+def _shuffled(deliveries: list[Delivery], waiters: list[Waiter]) -> Invalid | None:
+    """One get that holds an item behind a later one. Redelivered items keep their order as well."""
+    waiting = {one.value for one in waiters}
+    held: list[Delivery] = []
+    for one in [*deliveries, None]:
+        if one is not None and (not held or one.get is held[0].get):
+            held.append(one)
+            continue
+        pair = _pair(held, waiting)
+        if pair is not None:
+            later, earlier = pair
+            sentence = f"one get holds {earlier.value!r} behind the later {later.value!r}"
+            return Invalid(NAME, sentence, _example(earlier.put, later.put, earlier.get))
+        held = [] if one is None else [one]
+    return None
+
+
+def _pair(held: list[Delivery], waiting: set[Value]) -> tuple[Delivery, Delivery] | None:
+    """A later item and the earlier one behind it: of all that are ahead, three are enough."""
+    furthest: Delivery | None = None  # by position
+    latest: Delivery | None = None  # by the call of its put
+    in_put: dict[tuple[int, int | None, Value], Delivery] = {}
+    for one in held:
+        same = in_put.get(_put_key(one.put))
+        for ahead in (furthest, latest, same):
+            if ahead is not None and one.value in waiting and _is_before(one, ahead):
+                return ahead, one
+        if one.put.position is not None and (furthest is None or _stands(furthest) < _stands(one)):
+            furthest = one
+        if latest is None or latest.put.called < one.put.called:
+            latest = one
+        if same is None or same.place < one.place:
+            in_put[_put_key(one.put)] = one
+    return None
+
+
+def _put_key(put: Operation) -> tuple[int, int | None, Value]:
+    return put.called, put.returned, put.values[0]
+
+
+def _stands(one: Delivery | Waiter) -> int:
+    return _position(one.put) + one.place
+
+
+def _is_before(one: Delivery | Waiter, other: Delivery) -> bool:
+    """Whether an item is certain to be before another in the queue."""
+    if one.put is other.put:
+        return one.place < other.place
+    if one.put.position is not None and other.put.position is not None:
+        return _stands(one) < _stands(other)
+    return one.put.until < other.put.called
+
+
+# --- rule 2, between gets -------------------------------------------------------------------------
+
+
+def _overtaken(waiters: list[Waiter], deliveries: list[Delivery]) -> Invalid | None:
+    for found in (
+        *_by_position(waiters, deliveries),
+        *_by_time(waiters, deliveries),
+        *_by_put(waiters, deliveries),
+    ):
+        waiter, passing = found
+        sentence = f"{waiter.value!r} waited, and the later {passing.value!r} was got before it"
+        gets = (passing.get,) if waiter.first is None else (passing.get, waiter.first)
+        return Invalid(NAME, sentence, _example(waiter.put, passing.put, *gets))
+    return None
+
+
+class _Returns:
+    """Deliveries by the call of their get, and of those called later the one that returned first.
+
+    A tree of minima over the ranks of the calls (Fenwick): to add and to look up is O(log n).
+    """
+
+    def __init__(self, deliveries: list[Delivery]) -> None:
+        self._calls = sorted({one.get.called for one in deliveries}, reverse=True)
+        self._ranks = {called: rank for rank, called in enumerate(self._calls, 1)}
+        self._first: list[Delivery | None] = [None] * (len(self._calls) + 1)
+
+    def add(self, one: Delivery) -> None:
+        """One more."""
+        rank = self._ranks[one.get.called]
+        while rank < len(self._first):
+            held = self._first[rank]
+            if held is None or one.get.until < held.get.until:
+                self._first[rank] = one
+            rank += rank & -rank
+
+    def after(self, instant: int) -> Delivery | None:
+        """Of those called after an instant, the one that returned first."""
+        low, high = 0, len(self._calls)
+        while low < high:  # how many calls lie after it
+            middle = (low + high) // 2
+            low, high = (middle + 1, high) if self._calls[middle] > instant else (low, middle)
+        best: Delivery | None = None
+        while low:
+            held = self._first[low]
+            if held is not None and (best is None or held.get.until < best.get.until):
+                best = held
+            low -= low & -low
+        return best
+
+
+def _by_position(
+    waiters: list[Waiter], deliveries: list[Delivery]
+) -> Iterator[tuple[Waiter, Delivery]]:
+    """From the last position to the first."""
+    told = [one for one in deliveries if one.put.position is not None]
+    told.sort(key=_stands)
+    returns = _Returns(told)
+    ordered = sorted((one for one in waiters if one.put.position is not None), key=_stands)
+    for waiter in reversed(ordered):
+        while told and _stands(told[-1]) > _stands(waiter):
+            returns.add(told.pop())
+        passing = returns.after(waiter.put.until)
+        if passing is not None and passing.get.until < waiter.gone:
+            yield waiter, passing
+
+
+def _by_time(
+    waiters: list[Waiter], deliveries: list[Delivery]
+) -> Iterator[tuple[Waiter, Delivery]]:
+    """From the last put to the first; what is put later is got later still."""
+    left = sorted(deliveries, key=lambda one: one.put.called)
+    returns = _Returns(left)
+    for waiter in sorted(waiters, key=lambda one: one.put.until, reverse=True):
+        while left and left[-1].put.called > waiter.put.until:
+            returns.add(left.pop())
+        passing = returns.after(waiter.put.until)
+        if passing is not None and passing.get.until < waiter.gone:
+            yield waiter, passing
+
+
+def _by_put(waiters: list[Waiter], deliveries: list[Delivery]) -> Iterator[tuple[Waiter, Delivery]]:
+    """Within each put, from its last value to its first."""
+    by_put: dict[tuple[int, int | None, Value], list[Delivery]] = {}
+    for one in deliveries:
+        by_put.setdefault(_put_key(one.put), []).append(one)
+    for held in by_put.values():
+        held.sort(key=lambda one: one.place)
+    first: dict[tuple[int, int | None, Value], Delivery] = {}
+    for waiter in sorted(waiters, key=lambda one: one.place, reverse=True):
+        key = _put_key(waiter.put)
+        left = by_put.get(key, [])
+        while left and left[-1].place > waiter.place:
+            one = left.pop()
+            sooner = key not in first or one.get.until < first[key].get.until
+            if one.get.called > waiter.put.until and sooner:
+                first[key] = one
+        if key in first and first[key].get.until < waiter.gone:
+            yield waiter, first[key]
+
+
+def _example(*operations: Operation) -> tuple[Operation, ...]:
+    """Each once, as time goes."""
+    seen: list[Operation] = []
+    for one in operations:
+        if not any(one is other for other in seen):
+            seen.append(one)
+    return tuple(sorted(seen, key=lambda one: one.called))

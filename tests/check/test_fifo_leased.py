@@ -1,0 +1,195 @@
+from collections import Counter
+from random import Random
+
+import pytest
+from draw import history as drawn
+
+from snowmelt.check.fifo_leased import check_fifo_leased
+from snowmelt.check.history import Ended, History, Kind, Operation
+from snowmelt.check.verdict import Invalid, Undecided, Valid
+
+RULES = ("told twice", "later positions", "one get holds", "was got before it")
+
+
+def put(values, called, returned, position=None, ended=Ended.SUCCEEDED):
+    return Operation("p", Kind.PUT, tuple(values), called, returned, ended, position)
+
+
+def get(values, called, returned, ended=Ended.SUCCEEDED):
+    return Operation("g", Kind.GET, tuple(values), called, returned, ended)
+
+
+def verdict_of(*operations):
+    return check_fifo_leased(History.of(operations))
+
+
+# --- brute force: every pair, straight from the rules ---------------------------------------------
+
+
+def is_right(history):
+    """Whether no pair of puts, or of items, breaks a rule; gets that name nothing are passed over.
+
+    O(n²).
+    """
+    puts = history.attempted(Kind.PUT)
+    told = [one for one in puts if one.ended is Ended.SUCCEEDED and one.position is not None]
+    for one in told:
+        for other in told:
+            if one is other:
+                continue
+            if one.position <= other.position < one.position + len(one.values):
+                return False
+            if one.until < other.called and other.position < one.position:
+                return False
+    items = [(one, place) for one in puts for place in range(len(one.values))]
+    return not any(breaks(history, a, b) for a in items for b in items if a != b)
+
+
+def is_before(a, b):
+    (put_a, place_a), (put_b, place_b) = a, b
+    if put_a is put_b:
+        return place_a < place_b
+    if put_a.position is not None and put_b.position is not None:
+        return put_a.position + place_a < put_b.position + place_b
+    return put_a.until < put_b.called
+
+
+def breaks(history, a, b):
+    value_a, value_b = a[0].values[a[1]], b[0].values[b[1]]
+    exempt = any(value_a in one.values for one in history.unknown(Kind.GET))
+    if a[0].ended is not Ended.SUCCEEDED or exempt or not is_before(a, b):
+        return False
+    gets = history.succeeded(Kind.GET)
+    for one in gets:
+        if value_b not in one.values:
+            continue
+        at_b = one.values.index(value_b)
+        if value_a in one.values[at_b:]:
+            return True
+        waited = a[0].until < one.called
+        if waited and not any(value_a in each.values and each.called <= one.until for each in gets):
+            return True
+    return False
+
+
+def leased(chance):
+    """A small history with positions, second deliveries and lost gets."""
+    history = drawn(chance, operations=7, batches=(1, 2, 3))
+    position, operations = 0, []
+    for one in sorted(history, key=lambda one: one.called + chance.choice((0, 0, 0, 2))):
+        if one.kind is Kind.PUT and one.ended is Ended.SUCCEEDED and chance.random() < 0.7:
+            gap = chance.choice((0, 0, 0, 0, 1, -1))
+            position = max(0, position + gap)
+            one = Operation(  # noqa: PLW2901
+                "p", Kind.PUT, one.values, one.called, one.returned, position=position
+            )
+            position += len(one.values)
+        operations.append(one)
+    values = [value for one in history.attempted(Kind.PUT) for value in one.values]
+    for _ in range(chance.choice((0, 0, 1, 2))):
+        start = chance.randint(0, 14)
+        again = tuple(chance.sample(values, min(len(values), chance.randint(1, 2))))
+        ended = chance.choice((Ended.SUCCEEDED, Ended.SUCCEEDED, Ended.UNKNOWN))
+        operations.append(get(again, start, start + chance.randint(0, 3), ended))
+    chance.shuffle(operations)
+    return History.of(operations)
+
+
+def compare(count, seed):
+    chance = Random(seed)
+    seen = Counter()
+    for number in range(count):
+        history = leased(chance)
+        verdict = check_fifo_leased(history)
+        told = f"history {number} of seed {seed}: {verdict}\n" + "\n".join(map(repr, history))
+        match verdict:
+            case Valid():
+                assert is_right(history), told
+            case Undecided():
+                assert not is_right(history), told
+                assert any(not one.values for one in history.unknown(Kind.GET)), told
+            case Invalid():
+                assert not is_right(history), told
+                assert set(verdict.example) <= set(history), told
+                assert isinstance(check_fifo_leased(History.of(verdict.example)), Invalid), told
+                seen[next(words for words in RULES if words in verdict.sentence)] += 1
+        seen[type(verdict).__name__] += 1
+    return seen
+
+
+def test_it_agrees_with_brute_force():
+    seen = compare(12_000, seed=1)
+    assert seen["Valid"] > 1_000
+    assert seen["Undecided"] > 100
+    assert all(seen[words] > 50 for words in RULES), seen
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_it_agrees_with_brute_force_for_long():
+    compare(300_000, seed=2)
+
+
+# --- single rules ---------------------------------------------------------------------------------
+
+
+def test_nothing_is_right():
+    assert verdict_of() == Valid("fifo_leased")
+
+
+def test_items_that_come_again_may_be_passed():
+    operations = put("ab", 1, 2, 0), get("a", 3, 4), get("b", 5, 6), get("a", 7, 8)
+    assert verdict_of(*operations) == Valid("fifo_leased")
+
+
+def test_a_waiting_item_may_not_be_passed():
+    operations = put("a", 1, 2), put("b", 3, 4), get("b", 5, 6), get("a", 7, 8)
+    verdict = verdict_of(*operations)
+    assert isinstance(verdict, Invalid)
+    assert verdict.example == operations
+
+
+def test_an_item_that_was_never_got_was_passed_too():
+    verdict = verdict_of(put("ab", 1, 2, 0), get("b", 3, 4))
+    assert isinstance(verdict, Invalid)
+    assert "'a' waited" in verdict.sentence
+
+
+def test_an_item_whose_put_was_not_answered_yet_may_be_passed():
+    assert verdict_of(put("ab", 1, 5, 0), get("b", 3, 4), get("a", 6, 7)) == Valid("fifo_leased")
+
+
+def test_a_delayed_item_is_noted_as_unknown_and_may_be_passed():
+    operations = put("a", 1, None, ended=Ended.UNKNOWN), put("b", 3, 4), get("b", 5, 6)
+    assert verdict_of(*operations, get("a", 7, 8)) == Valid("fifo_leased")
+
+
+def test_a_lost_get_excuses_what_it_names_and_leaves_the_rest_open_when_it_names_nothing():
+    operations = put("abc", 1, 2, 0), get("c", 3, 4), get("b", 5, 6), get("a", 7, 8)
+    lost = get("ab", 2, None, Ended.UNKNOWN)
+    assert verdict_of(*operations, lost) == Valid("fifo_leased")
+    assert isinstance(verdict_of(*operations, get("", 2, None, Ended.UNKNOWN)), Undecided)
+
+
+def test_a_position_is_told_once():
+    first, second = put("ab", 1, 2, 0), put("c", 1, 2, 1)
+    assert isinstance(verdict_of(first, second), Invalid)
+    assert verdict_of(first, put("c", 1, 2, 2)) == Valid("fifo_leased")
+
+
+def test_positions_go_with_time():
+    early, late = put("a", 1, 2, 5), put("b", 3, 4, 0)
+    verdict = verdict_of(early, late)
+    assert isinstance(verdict, Invalid)
+    assert verdict.example == (early, late)
+
+
+def test_values_put_twice_leave_it_undecided():
+    assert isinstance(verdict_of(put("a", 1, 2), put("a", 3, 4)), Undecided)
+
+
+def test_it_takes_a_hundred_thousand_items():
+    count = 20_000
+    puts = [put(range(5 * n, 5 * n + 5), 10 * n, 10 * n + 15, 5 * n) for n in range(count)]
+    gets = [get(range(5 * n, 5 * n + 5), 10 * n + 40, 10 * n + 55) for n in range(count)]
+    assert verdict_of(*puts, *gets) == Valid("fifo_leased")

@@ -1,0 +1,161 @@
+"""A fifo node crashes at each of its writes in turn, once before it and once after it.
+
+The scenario is small and the same each time, with no other fault: one queue, one producer, one
+consumer who does all that consumers do, and the drain at the end. First it is lived undisturbed, to
+count how often the node writes; then once for each of these writes and each ending: the write lost,
+or done and not yet answered. So there is no instant between two writes that is not tried.
+"""
+
+from random import Random
+
+import msgspec
+import pytest
+
+from snowmelt.core.instant import Instant, later, seconds
+from snowmelt.core.names import NodeId, contact
+from snowmelt.core.node import Persist
+from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.sim.disk import Ending
+from snowmelt.sim.families.fifo import process
+from snowmelt.sim.families.fifo_clients import Consumer, Producer, Stage, Steward
+from snowmelt.sim.families.fifo_ledger import Ledger
+from snowmelt.sim.families.membership import address
+from snowmelt.sim.world import Observer, World
+
+LOAD = seconds(6)
+SETTLED_WITHIN = seconds(60)
+
+
+class Blow(msgspec.Struct, frozen=True):
+    """Which node crashes, at which of its writes, and whether that one was done; and for how long
+    it is away.
+    """
+
+    node: NodeId
+    write: int
+    done: bool
+    away: int = seconds(1)
+
+
+class Anvil(World):
+    """A world in which one blow falls. It counts the writes of every node."""
+
+    def __init__(self, observer, blow=None):
+        super().__init__("crashes", observer=observer)
+        self.writes = {}
+        self.blow = blow
+
+    def _persist(self, name, slot, persist: Persist):
+        self.writes[name] = self.writes.get(name, 0) + 1
+        blow = self.blow
+        if blow is None or (name, self.writes[name]) != (blow.node, blow.write):
+            super()._persist(name, slot, persist)
+            return
+        slot.disk.ask(persist)
+        if blow.done:
+            slot.disk.flush()
+        self.at(self.now, self.stop, name, Ending.POWER)  # after this step's other effects
+        self.at(later(self.now, blow.away), self.start, name)
+
+
+class Smithy(Observer):
+    """The scenario."""
+
+    def __init__(self, count, batches, blow=None, **settings):
+        self.nodes = [NodeId(f"n{number}") for number in range(1, count + 1)]
+        self.world = world = Anvil(self, blow)
+        for node in self.nodes:
+            self._add_node(node)
+        targets = [contact(address(node)) for node in self.nodes]
+        self.stage = Stage(world, targets, duplicates=False, actors={})
+        settings = QueueSettings(replicas=count, lease=seconds(2), **settings)
+        self.ledger = Ledger("q1", settings, clocks_leap=False)
+        times = [Instant(seconds(1) + LOAD * number // batches) for number in range(batches)]
+        self.producer = Producer(self.stage, "p1", Random("p1"), self.ledger, times)
+        self.producer.items_max = 6
+        self.consumer = Consumer(self.stage, "k1", Random("k1"), self.ledger)
+        self.steward = Steward(self.stage, Random("steward"), [self.ledger], [self.producer])
+        world.at(Instant(seconds(0.7)), self.producer.begin)
+        world.at(Instant(seconds(0.8)), self.consumer.begin)
+        world.at(Instant(seconds(1) + LOAD), self.steward.rest)
+
+    def _add_node(self, node):
+        self.world.add(node, lambda chance: process(node, self.nodes[0], chance), address(node))
+        begin = 0 if node == self.nodes[0] else seconds(0.1)
+        self.world.at(Instant(begin), self.world.start, node)
+
+    def replied(self, at, node, effect):
+        self.stage.actors[node].answered(effect.operation, effect.message, at)
+
+    def live(self):
+        """To its end; raises `Broken` when something was seen that may not be."""
+        end = later(self.world.now, SETTLED_WITHIN)
+        while self._unsettled():
+            assert self.world.now < end, self._unsettled()
+            self.world.run(later(self.world.now, seconds(0.5)))
+        self.ledger.judge()
+        return self
+
+    def _unsettled(self):
+        waiting = [actor.waiting for actor in self.stage.actors.values()]
+        return self.steward.unfinished or next(filter(None, waiting), "")
+
+
+def blows(node, writes, **away):
+    return [
+        Blow(node, write, done=done, **away)
+        for write in range(1, writes + 1)
+        for done in (False, True)
+    ]
+
+
+def strike(count, batches, node, least, settings=None, **away):
+    """Every blow there is upon one node."""
+    settings = settings or {}
+    calm = Smithy(count, batches, **settings).live()
+    writes = calm.world.writes[node]
+    assert writes >= least, f"only {writes} writes: the scenario shows little"
+    for blow in blows(node, writes, **away):
+        try:
+            Smithy(count, batches, blow, **settings).live()
+        except Exception as error:
+            raise AssertionError(f"{blow}: {error}") from error
+
+
+def master(count):
+    """Who is the queue's master, as `Opened` told."""
+    smithy = Smithy(count, 2).live()
+    return smithy.consumer.master.node
+
+
+def test_one_node_crashes_at_each_of_its_writes():
+    strike(1, 12, NodeId("n1"), least=50)
+
+
+@pytest.mark.parametrize("role", ["master", "keeper"])
+def test_of_three_nodes_one_crashes_at_each_of_its_writes(role):
+    first = master(3)
+    others = [node for node in (NodeId("n2"), NodeId("n3")) if node != first]
+    strike(3, 8, first if role == "master" else others[0], least=30)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("away", [seconds(1), seconds(14)])
+@pytest.mark.parametrize("node", ["n1", "n2", "n3"])
+def test_of_three_nodes_each_crashes_at_each_of_its_writes_and_may_stay_away(node, away):
+    strike(3, 12, NodeId(node), least=60, away=away)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("settings", [{"durable_copies": 3}, {"items_max": 8}, {"bytes_max": 300}])
+def test_the_same_with_other_settings(settings):
+    for node in ("n1", "n2", "n3"):
+        strike(3, 8, NodeId(node), least=30, settings=settings)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
+def test_one_node_crashes_at_each_of_many_writes():
+    strike(1, 40, NodeId("n1"), least=70)

@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import Address, NodeId, OperationId, contact
-from snowmelt.core.node import Expired, Received, Reply, Requested, Send, SetTimer
+from snowmelt.core.node import Announced, Expired, Received, Reply, Requested, Send, SetTimer
 from snowmelt.core.outcome import Failed, Succeeded, Unknown
 from snowmelt.protocols.calling import (
     FIRST_WAIT,
     LONGEST_WAIT,
+    LOST_WAIT,
     STEPS_MAX,
     Answer,
     Ask,
@@ -20,6 +21,7 @@ from snowmelt.protocols.calling import (
     CallTimer,
     Declined,
     Elsewhere,
+    Lost,
 )
 
 TARGETS = [NodeId("n1"), NodeId("n2"), NodeId("n3")]
@@ -215,3 +217,26 @@ def test_whatever_comes_in_whatever_order_each_request_is_answered_exactly_once(
             now = max(now, timer)
             take(caller.handle(Expired(CallTimer.NEXT), now))
     assert set(owed.values()) <= {0}
+
+
+def test_a_lost_way_is_not_waited_for() -> None:
+    caller = Caller([NodeId("n1"), NodeId("n2")], Random(0))
+    operation = OperationId(NodeId("c1"), 1)
+    caller.handle(Requested(operation, Ask("hello", seconds(9))), Instant(0))
+    timer = caller.handle(Announced(Lost(NodeId("n1"))), Instant(5))[-1]
+    assert isinstance(timer, SetTimer)
+    assert timer.at == later(Instant(5), LOST_WAIT)
+    again = caller.handle(Expired(CallTimer.NEXT), timer.at)[0]
+    assert isinstance(again, Send)
+    assert again.target == "n2"
+
+
+def test_unavailable_from_a_second_node_does_not_speak_for_the_first() -> None:
+    caller = Caller([NodeId("n1"), NodeId("n2")], Random(0))
+    operation = OperationId(NodeId("c1"), 1)
+    caller.handle(Requested(operation, Ask("hello", seconds(9))), Instant(0))
+    caller.handle(Expired(CallTimer.NEXT), Instant(FIRST_WAIT))
+    refusal = Answer(1, Declined("Unavailable", "no view"))
+    assert caller.handle(Received(NodeId("n2"), refusal), Instant(seconds(1))) == []
+    answered = caller.handle(Received(NodeId("n1"), Answer(1, "hi")), Instant(seconds(2)))
+    assert answered == [Reply(operation, Succeeded("hi"))]

@@ -28,9 +28,9 @@ from snowmelt.core.errors import (
 )
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import Address, NodeId, OperationId, address_of, contact, node_id
-from snowmelt.core.node import Effect, Event, Expired, Received, Reply, Send, SetTimer
+from snowmelt.core.node import Announced, Effect, Event, Expired, Received, Reply, Send, SetTimer
 from snowmelt.core.outcome import Outcome
-from snowmelt.protocols.calling import Answer, Caller, CallTimer, Declined
+from snowmelt.protocols.calling import Answer, Caller, CallTimer, Declined, Lost
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.credentials import check_certificate
 from snowmelt.wire.codec import Codec, encode
@@ -254,6 +254,8 @@ class BlockingClient:
         if line is None:
             if isinstance(self._failure, AccessDenied) and not self._reached:
                 self._decline(target, message, self._failure)  # waiting would not help
+            else:
+                self._handle(Announced(Lost(target)))
             return
         try:
             frame = framed(Kind.MESSAGE, encode(message))
@@ -288,11 +290,12 @@ class BlockingClient:
         return line
 
     def _drop(self, target: NodeId, error: Exception) -> None:
-        """The connection is gone; the machine finds out by silence, and asks again."""
+        """The connection is gone, and with it perhaps what was asked on it."""
         self._failure = error
         line = self._lines.pop(target, None)
         if line is not None:
             line.socket.close()
+        self._handle(Announced(Lost(target)))
 
 
 def _readable(lines: Iterable[tuple[NodeId, Line]], wait: float) -> list[tuple[NodeId, Line]]:

@@ -9,12 +9,13 @@ ends, and asks elsewhere when one node stays silent. Every family gets the same 
    are the operation id, which never changes while the client asks again. A node does the work of
    one operation once (see `core.node`, rule 7).
 2. Silence is answered by asking again, after a wait that doubles up to a bound, at the next target
-   in turn. Reconnecting is not this machine's matter: messages may be lost, that is all it knows.
+   in turn; sooner when whoever runs the machine knows that the way to the target has ended.
    A call may name who is to be asked first; and one that is long on its way is given longer before
    its silence counts.
 3. `Elsewhere` says who can answer; the client asks there at once, and counts these steps, so that
    two nodes that point at each other can't keep it busy.
 4. `Declined` is definite: the operation did not happen and will not. The client gives up at once.
+   Only "unavailable" from a second node says nothing of what the first may do: that is silence.
 5. When patience ends first the outcome is `Unknown`: a call that was sent may yet take effect.
 """
 
@@ -27,6 +28,7 @@ import msgspec
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import Address, NodeId, OperationId, contact
 from snowmelt.core.node import (
+    Announced,
     Effect,
     Event,
     Expired,
@@ -41,6 +43,7 @@ from snowmelt.core.outcome import Failed, Outcome, Succeeded, Unknown
 B_co = TypeVar("B_co", covariant=True)
 
 FIRST_WAIT: Final = milliseconds(500)
+LOST_WAIT: Final = milliseconds(100)
 LONGEST_WAIT: Final = seconds(5)
 SLOWEST: Final = 4 << 20  # bytes a second; whoever is slower is asked again while it still works
 STEPS_MAX: Final = 8
@@ -72,6 +75,25 @@ class Declined(msgspec.Struct, frozen=True, tag="declined", array_like=True):
 
     error: str
     text: str
+
+
+class Gone(msgspec.Struct, frozen=True):
+    """A fact that whoever runs a node announces to it: no connection of this client is open now.
+
+    What waits here for this client has nobody to go to. It may live on all the same, and then asks
+    again, under the same number.
+    """
+
+    client: NodeId
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """A fact that whoever runs a client announces to it: the way to this target has ended.
+
+    What was asked there may have arrived or not; it is asked again soon, of another.
+    """
+
+    target: NodeId
 
 
 class Ask(msgspec.Struct, Generic[B_co], frozen=True, tag=True):
@@ -109,6 +131,8 @@ class _Pending(msgspec.Struct):
     wait: Duration
     target: NodeId
     steps: int = 0
+    again: bool = False
+    """Whether it was asked more than once: then one refusal does not speak for all."""
 
 
 class Caller:
@@ -140,6 +164,8 @@ class Caller:
                 return self._asked(operation, ask, now)
             case Expired():
                 return self._due(now)
+            case Announced(Lost(target)):
+                return self._lost(target, now)
             case _:
                 return []
 
@@ -182,6 +208,8 @@ class Caller:
             return []
         if isinstance(body, Elsewhere):
             return self._redirected(operation, pending, body, now)
+        if isinstance(body, Declined) and body.error == "Unavailable" and pending.again:
+            return []  # rule 4: whoever was asked before may yet do it
         del self._pending[operation]
         outcome: Outcome[object]
         if isinstance(body, Declined):
@@ -202,6 +230,13 @@ class Caller:
         pending.resend = later(now, pending.wait)
         return [Send(pending.target, Call(operation.number, pending.body)), *self._wake()]
 
+    def _lost(self, target: NodeId, now: Instant) -> list[Effect[object]]:
+        """Rule 2: no use in waiting for one who can't answer."""
+        for pending in self._pending.values():
+            if pending.target == target:
+                pending.resend = min(pending.resend, later(now, LOST_WAIT))
+        return self._wake()
+
     def _due(self, now: Instant) -> list[Effect[object]]:
         effects: list[Effect[object]] = []
         for operation, pending in list(self._pending.items()):
@@ -215,6 +250,7 @@ class Caller:
 
     def _again(self, operation: OperationId, pending: _Pending, now: Instant) -> Effect[object]:
         self._preferred += 1
+        pending.again = True
         pending.target = self._targets[self._preferred % len(self._targets)]
         pending.steps = 0
         pending.wait = Duration(max(pending.wait, min(2 * pending.wait, LONGEST_WAIT)))

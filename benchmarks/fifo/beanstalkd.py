@@ -64,5 +64,8 @@ class BeanstalkdClient:
                 return taken
         return count
 
+    def settle(self) -> None:
+        """Every call has settled what it took."""
+
     def close(self) -> None:
         self.base.close()

@@ -5,7 +5,7 @@ from math import floor, log10
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fifo.cell import Cell, spelled
+from benchmarks.fifo.cell import Cell
 from benchmarks.fifo.row import DISK, Row
 
 OURS, OURS_LATER = "#0b6fb8", "#7fb9e0"
@@ -51,11 +51,10 @@ def draw_cell(panel: Any, cell: Cell, rows: list[Row]) -> None:
     for place, rate in enumerate(rates):
         text = f" {rate:,.0f}" if rate else " failed"
         panel.text(rate or lowest, place, text, va="center", fontsize=8.5)
-    calls = "one at a time" if cell.batch == 1 else f"{cell.batch:,} a call"
     first_late = next((at for at, row in enumerate(rows) if not row.flushes_first), None)
     if first_late:
         panel.axhline(first_late - 0.5, color="#9aa0a6", linewidth=0.8, linestyle=":")
-    panel.set_title(f"{spelled(cell.size)}, {calls}", fontsize=10.5)
+    panel.set_title(str(cell), fontsize=10.5)
     panel.spines[["top", "right"]].set_visible(False)
     panel.tick_params(labelsize=8.5)
     panel.grid(axis="x", color="#e3e5e8", linewidth=0.6)

@@ -23,4 +23,4 @@ def flushes(folder: Path, seconds: float) -> Phase:
             times.append(now - last)
             last = now
     path.unlink()
-    return phase(times)
+    return phase(times, sum(times))

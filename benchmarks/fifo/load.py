@@ -8,8 +8,10 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from threading import Lock
 
 from benchmarks.fifo import cores
 from benchmarks.fifo.cell import Bounds, Cell
@@ -63,22 +65,71 @@ def turn(connect: Connect, cell: Cell, bounds: Bounds) -> Turn:
 
 def _work(answer: Connection, connect: Connect, cell: Cell, bounds: Bounds) -> None:
     try:
-        client = connect()
-        answer.send(measure(client, cell, bounds))
-        client.close()
+        clients = [connect() for _ in range(cell.lanes)]
+        answer.send(measure(clients, cell, bounds))
+        for client in clients:
+            client.close()
     except Exception as error:  # whatever a client library raises is that peer's result
         answer.send(f"{type(error).__name__}: {error}")
 
 
-def measure(client: Client, cell: Cell, bounds: Bounds) -> Turn:
-    """Puts until a bound is reached, then takes as many."""
+def measure(clients: list[Client], cell: Cell, bounds: Bounds) -> Turn:
+    """Puts until a bound is reached, then takes as many; each client in a thread of its own."""
     bodies = [os.urandom(cell.size) for _ in range(cell.batch)]
-    client.put(bodies)  # what a client does once, such as subscribing, is not measured
-    taken(client, cell.batch)
-    bound = min(bounds.items, bounds.bytes // cell.size) // cell.batch
-    puts = timed(lambda: client.put(bodies), max(bound, 1), bounds.seconds)
-    takes = timed(lambda: taken(client, cell.batch), len(puts), float("inf"))
-    return Turn(phase(puts), phase(takes))
+    for client in clients:  # what a client does once, such as subscribing, is not measured
+        client.put(bodies)
+        taken(client, cell.batch)
+        client.settle()
+    bound = max(min(bounds.items, bounds.bytes // cell.size) // cell.batch // cell.lanes, 1)
+
+    def puts(client: Client) -> list[float]:
+        return timed(lambda: client.put(bodies), bound, bounds.seconds)
+
+    put, put_seconds = at_once(puts, clients)
+    left = Left(len(put) * cell.batch)
+
+    def takes(client: Client) -> list[float]:
+        times = timed(lambda: left.take(client, cell.batch), len(put), float("inf"), left.some)
+        begin = time.perf_counter()
+        client.settle()
+        times[-1:] = [times[-1] + time.perf_counter() - begin] if times else []
+        return times
+
+    take, take_seconds = at_once(takes, clients)
+    return Turn(phase(put, put_seconds), phase(take, take_seconds))
+
+
+def at_once(
+    act: Callable[[Client], list[float]], clients: list[Client]
+) -> tuple[list[float], float]:
+    """What all clients do at the same time: the time of each call, and of the whole."""
+    begin = time.perf_counter()
+    if len(clients) == 1:
+        times = [act(clients[0])]
+    else:
+        with ThreadPoolExecutor(len(clients)) as threads:
+            times = list(threads.map(act, clients))
+    return [one for lane in times for one in lane], time.perf_counter() - begin
+
+
+class Left:
+    """How many items are still to be taken, by whichever client."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.lock = Lock()
+
+    def some(self) -> bool:
+        """Whether there is anything left."""
+        return self.count > 0
+
+    def take(self, client: Client, count: int) -> None:
+        """Takes its share; the others take the rest."""
+        with self.lock:
+            count = min(count, self.count)
+            self.count -= count
+        if count:
+            taken(client, count)
 
 
 def taken(client: Client, count: int) -> None:
@@ -90,11 +141,16 @@ def taken(client: Client, count: int) -> None:
         count -= more
 
 
-def timed(call: Callable[[], None], count: int, seconds: float) -> list[float]:
-    """How long each call took, of at most so many in so long."""
+def timed(
+    call: Callable[[], None],
+    count: int,
+    seconds: float,
+    wanted: Callable[[], bool] = lambda: True,
+) -> list[float]:
+    """How long each call took, of at most so many in so long, while they are wanted."""
     begin = last = time.perf_counter()
     times: list[float] = []
-    while len(times) < count and last < begin + seconds:
+    while len(times) < count and last < begin + seconds and wanted():
         call()
         now = time.perf_counter()
         times.append(now - last)
@@ -102,6 +158,6 @@ def timed(call: Callable[[], None], count: int, seconds: float) -> list[float]:
     return times
 
 
-def phase(times: list[float]) -> Phase:
+def phase(times: list[float], seconds: float) -> Phase:
     times = sorted(times)
-    return Phase(len(times), sum(times), times[len(times) // 2], times[len(times) * 99 // 100])
+    return Phase(len(times), seconds, times[len(times) // 2], times[len(times) * 99 // 100])

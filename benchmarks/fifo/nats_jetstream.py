@@ -79,6 +79,9 @@ class NatsClient:
     def take(self, count: int) -> int:
         return self.loop.run_until_complete(self._take(count))
 
+    def settle(self) -> None:
+        """Every call has settled what it took."""
+
     def close(self) -> None:
         self.loop.run_until_complete(self._close())
         self.loop.close()

@@ -21,6 +21,9 @@ class Client(Protocol):
     def take(self, count: int) -> int:
         """Gets and acknowledges up to `count`, and returns how many; 0 when there are none."""
 
+    def settle(self) -> None:
+        """Ends what is still open, such as an acknowledgement that would ride on the next call."""
+
     def close(self) -> None:
         """Ends the connection, and the queue where the server can delete one."""
 

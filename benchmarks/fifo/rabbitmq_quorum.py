@@ -137,6 +137,9 @@ class RabbitClient:
         self.channel.basic_ack(last, multiple=True)
         return count
 
+    def settle(self) -> None:
+        """Every call has settled what it took."""
+
     def close(self) -> None:
         self._ask(self.channel.queue_delete, self.queue)
         self.enough = lambda: self.connection.is_closed

@@ -67,7 +67,12 @@ class Row:
 
     def told(self) -> dict[str, Any]:
         """This row as JSON has it."""
-        told: dict[str, Any] = {"size": self.cell.size, "batch": self.cell.batch, "peer": self.peer}
+        told: dict[str, Any] = {
+            "size": self.cell.size,
+            "batch": self.cell.batch,
+            "lanes": self.cell.lanes,
+            "peer": self.peer,
+        }
         if self.error:
             return told | {"error": self.error}
         for name in ("put_rate", "take_rate", "both_rate"):

@@ -4,11 +4,11 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.fifo import cores
-from benchmarks.fifo.peer import WAIT_SECONDS, Connect, Missing
+from benchmarks.fifo.peer import WAIT_SECONDS, Connect
 
 import snowmelt
 from snowmelt.cli.local import LocalCluster
-from snowmelt.client.cluster import Cluster
+from snowmelt.client.items import Items
 
 Flush = str | float
 
@@ -28,8 +28,6 @@ class SnowmeltPeer:
         self.cluster: LocalCluster | None = None
 
     def start(self, folder: Path) -> None:
-        if not hasattr(Cluster, "fifo"):
-            raise Missing("this Snowmelt has no fifo")
         self.cluster = LocalCluster(self.nodes, folder)
         with cores.on(cores.SERVER):
             self.cluster.start()
@@ -45,11 +43,15 @@ class SnowmeltPeer:
 
 
 class SnowmeltClient:
-    """The blocking client; an emptied queue stays, since nothing deletes one."""
+    """The blocking client. An acknowledgement rides on the next get, as its page advises.
+
+    An emptied queue stays, since nothing deletes one.
+    """
 
     def __init__(self, url: str, queue: str, replicas: int, flush: Flush) -> None:
         self.cluster = snowmelt.connect(url)
         self.queue = self.cluster.fifo(queue, replicas=replicas, flush=flush)
+        self.taken: Items | None = None
 
     def put(self, bodies: list[bytes]) -> None:
         if len(bodies) == 1:
@@ -58,12 +60,13 @@ class SnowmeltClient:
             self.queue.put_many(bodies)
 
     def take(self, count: int) -> int:
-        if count == 1:
-            self.queue.get(timeout=WAIT_SECONDS).ack()
-            return 1
-        lease = self.queue.get_many(count, timeout=WAIT_SECONDS)
-        lease.ack()
-        return len(lease)
+        self.taken = self.queue.get_many(count, timeout=WAIT_SECONDS, ack=self.taken)
+        return len(self.taken)
+
+    def settle(self) -> None:
+        if self.taken is not None:
+            self.taken.ack()
+            self.taken = None
 
     def close(self) -> None:
         self.cluster.close()

@@ -12,9 +12,9 @@ import msgspec
 
 from snowmelt.core.errors import MachineCrashed, NodeRefused, SnowmeltError, Unavailable
 from snowmelt.core.names import Address, NodeId, OperationId, contact
-from snowmelt.core.node import Announce, Halt, Note, Reply, Requested
+from snowmelt.core.node import Announce, Announced, Halt, Note, Reply, Requested
 from snowmelt.protocols import echo, fifo, membership
-from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import CutOff, Depart, Departed, Identity, Settings, View
 from snowmelt.runtime.credentials import Credentials
@@ -84,6 +84,7 @@ class Server:
         host = Host(config.id, self._families(config.advertise or listening))
         self._driver = Driver(host, transport.send, self, self._store)
         transport.deliver = self._driver.received
+        transport.gone = self._gone
         tell("listening", node=config.id, address=str(listening), data=str(config.data))
         self._driver.start()
         return listening
@@ -182,6 +183,11 @@ class Server:
         """A node that was never let in and is refused at the door has nothing to wait for."""
         if self.view is None:
             self._fail(error)
+
+    def _gone(self, client: NodeId) -> None:
+        """What waits for this client need not."""
+        assert self._driver is not None
+        self._driver.handle(Announced(Gone(client)))
 
     def _fail(self, error: SnowmeltError) -> None:
         self.failure = error

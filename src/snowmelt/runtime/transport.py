@@ -71,6 +71,7 @@ class Transport:
         self.sent = 0
         self.last_failure: Exception | None = None
         self.refused: Callable[[SnowmeltError], None] = lambda _: None
+        self.gone: Callable[[NodeId], None] = lambda _: None
         self.inform: Callable[[], bytes] = bytes
         self._role = role
         self._gate = gate
@@ -80,6 +81,7 @@ class Transport:
         self._chance = Random()
         self._routes: dict[NodeId, Route] = {}
         self._connections: dict[Connection, None] = {}  # in the order they came
+        self._clients: dict[NodeId, int] = {}  # how many connections each of them has to this node
         self._dialled: dict[Connection, asyncio.Future[Connection]] = {}
         self._server: asyncio.Server | None = None
         self._draining = False
@@ -263,6 +265,8 @@ class Transport:
         if hello.role is Role.NODE:
             check_certificate(connection.tls, name)
         connection.open(name, hello.role, self.limits.frame_bytes)
+        if hello.role is Role.CLIENT:
+            self._clients[name] = self._clients.get(name, 0) + 1
         connection.say(said(Kind.WELCOME, Welcome(self.me, self.limits.frame_bytes)))
         route = self._routes.setdefault(name, Route())
         if route.connection is None or hello.role is Role.CLIENT:
@@ -300,6 +304,14 @@ class Transport:
                 route.connection = None
                 if route.dial is None and not route.waiting:
                     del self._routes[name]
+        if connection.role is Role.CLIENT:
+            self._client_closed(connection.peer)
+
+    def _client_closed(self, client: NodeId) -> None:
+        self._clients[client] -= 1
+        if not self._clients[client]:
+            del self._clients[client]
+            self.gone(client)
 
     def _aliases(self, connection: Connection) -> list[NodeId]:
         if connection.inbound:

@@ -1,13 +1,18 @@
 """Many lives, on every core, in the order of their seeds; bad ones again, with their story."""
 
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from contextlib import closing
+from functools import partial
+from typing import Final
 
+from snowmelt.sim.crew import spread
 from snowmelt.sim.families import family
 from snowmelt.sim.life import Ending, Report, live
 from snowmelt.sim.planted import Bug
 from snowmelt.sim.scenario import Scenario, drawn
+
+CHUNK: Final = 16
+CHUNK_SECONDS_MAX: Final = 1_200.0
 
 
 def one(protocol: str, seed: int, kinds: tuple[str, ...], bug: Bug | None = None) -> Report:
@@ -38,15 +43,12 @@ def sweep(
         for seed in seeds:
             yield one(protocol, seed, kinds, bug)
         return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        chunks = [seeds[at : at + 16] for at in range(0, len(seeds), 16)]
-        running = [pool.submit(_lives, protocol, chunk, kinds, bug) for chunk in chunks]
-        try:
-            for future in running:
-                yield from future.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
+    chunks = [seeds[at : at + CHUNK] for at in range(0, len(seeds), CHUNK)]
+    lives = partial(_lives, protocol, kinds, bug)
+    with closing(spread(lives, chunks, jobs, CHUNK_SECONDS_MAX)) as results:
+        for reports in results:
+            yield from reports
 
 
-def _lives(protocol: str, seeds: range, kinds: tuple[str, ...], bug: Bug | None) -> list[Report]:
+def _lives(protocol: str, kinds: tuple[str, ...], bug: Bug | None, seeds: range) -> list[Report]:
     return [one(protocol, seed, kinds, bug) for seed in seeds]

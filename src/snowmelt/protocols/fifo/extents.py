@@ -73,6 +73,12 @@ class Runs:
             return self._runs[index]
         return None
 
+    def holding(self, position: int) -> Run:
+        """The run that a position lies in. O(log n)."""
+        run = self._runs[bisect_right(self._starts, position) - 1]
+        assert run.start <= position < run.stop, f"{position} lies nowhere"
+        return run
+
     def add(self, run: Run, *, merge: bool) -> Run:
         """Takes a run at the end; returns the run that it is part of now."""
         if merge and self._runs and self._runs[-1].takes(run):

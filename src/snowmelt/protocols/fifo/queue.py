@@ -131,7 +131,7 @@ class Queue:
         left = IntervalSet()
         while items_max > 0 and bytes_max > 0 and self.ready.total:
             head = next(iter(self.ready))
-            run = self.runs.over(head)[0]
+            run = self.runs.holding(head.start)
             each = max(1, run.bytes // run.count)
             count = min(items_max, max(1, bytes_max // each), run.stop - head.start)
             part, _ = head.split(count)

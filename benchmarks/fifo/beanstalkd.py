@@ -23,6 +23,7 @@ class BeanstalkdPeer:
         self.name = name
         self.promise = f"flushes every {flush_ms} ms" if flush_ms else "flushes before it answers"
         self.flushes_first = flush_ms == 0
+        self.only_singles = False
         self.version = ""
         self.flush_ms = flush_ms
         self.port = free_port()

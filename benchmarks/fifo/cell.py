@@ -5,7 +5,7 @@ from dataclasses import dataclass
 BATCHES = {100: 1000, 1_000: 1000, 100_000: 10, 1_000_000: 4}
 """Items a call, for each size of item: about a megabyte or less, or a handful."""
 
-LANES = 8
+LANES = 16
 """Threads of the client's process, each with a connection of its own."""
 
 

@@ -39,6 +39,7 @@ class NatsPeer:
         self.name = name
         self.setting, self.promise = FLUSHES[flush]
         self.flushes_first = flush == "always"
+        self.only_singles = False
         self.version = ""
         self.port = free_port()
         self.server: Server | None = None

@@ -41,6 +41,9 @@ class Peer(Protocol):
     flushes_first: bool
     """Whether that is before the acknowledgement."""
 
+    only_singles: bool
+    """Whether batches would tell nothing new: this way of taking is for single items."""
+
     version: str
     """Known once started."""
 

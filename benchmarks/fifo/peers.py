@@ -20,6 +20,7 @@ KINDS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     "beanstalkd-always": ("beanstalkd", "BeanstalkdPeer", (0,)),
     "rabbitmq": ("rabbitmq_quorum", "RabbitPeer", ()),
     "snowmelt-50ms": ("snowmelt_fifo", "SnowmeltPeer", (1, 0.05)),
+    "snowmelt-50ms-consume": ("snowmelt_fifo", "ConsumePeer", (1, 0.05)),
     "beanstalkd-50ms": ("beanstalkd", "BeanstalkdPeer", (50,)),
     "redis-everysec": ("redis_streams", "RedisPeer", ("everysec",)),
     "nats-2min": ("nats_jetstream", "NatsPeer", ("default",)),

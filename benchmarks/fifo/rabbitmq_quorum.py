@@ -46,6 +46,7 @@ class RabbitPeer:
         self.name = name
         self.promise = "flushes before it answers"
         self.flushes_first = True
+        self.only_singles = False
         self.version = ""
         self.port, self.mapper_port, self.nodes_port = free_port(), free_port(), free_port()
         self.servers: list[Server] = []

@@ -25,6 +25,7 @@ class RedisPeer:
         self.name = name
         self.promise = PROMISES[flush]
         self.flushes_first = flush == "always"
+        self.only_singles = False
         self.version = ""
         self.flush = flush
         self.port = free_port()

@@ -50,10 +50,11 @@ def compare(
     found: list[Row] = []
     for cell in cells:
         disk = Row(cell, DISK)
-        rows = [Row(cell, peer.name, peer.flushes_first) for peer in peers]
+        here = [peer for peer in peers if cell.batch == 1 or not peer.only_singles]
+        rows = [Row(cell, peer.name, peer.flushes_first) for peer in here]
         for number in range(1, rounds + 1):
             disk.turns.append(Turn(flushes(folder, DISK_SECONDS), None))
-            for row, peer in zip(rows, peers, strict=True):
+            for row, peer in zip(rows, here, strict=True):
                 progress(f"{cell}: round {number} of {rounds}, {peer.name}")
                 take_turn(row, peer, number, bounds)
         found += [disk, *rows]

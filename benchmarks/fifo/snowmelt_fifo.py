@@ -1,5 +1,6 @@
 """Snowmelt's fifo: one node, or three that each keep every item."""
 
+from collections.abc import Generator
 from functools import partial
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from benchmarks.fifo.peer import WAIT_SECONDS, Connect
 
 import snowmelt
 from snowmelt.cli.local import LocalCluster
-from snowmelt.client.items import Items
+from snowmelt.client.items import Item, Items
 
 Flush = str | float
 
@@ -22,6 +23,7 @@ class SnowmeltPeer:
         where = "" if nodes == 1 else f" on {nodes} nodes"
         self.promise = f"flushes {when}{where}"
         self.flushes_first = flush == "always"
+        self.only_singles = False
         self.version = f"Snowmelt {snowmelt.__version__}"
         self.nodes = nodes
         self.flush = flush
@@ -40,6 +42,20 @@ class SnowmeltPeer:
     def stop(self) -> None:
         if self.cluster:
             self.cluster.stop()
+
+
+class ConsumePeer(SnowmeltPeer):
+    """The same, taken from by `consume`."""
+
+    def __init__(self, name: str, nodes: int, flush: Flush) -> None:
+        super().__init__(name, nodes, flush)
+        self.promise += "; taken by consume"
+        self.only_singles = True
+
+    def client(self, queue: str, batch: int) -> Connect:
+        del batch
+        assert self.cluster is not None
+        return partial(ConsumingClient, self.cluster.url, queue, self.nodes, self.flush)
 
 
 class SnowmeltClient:
@@ -70,3 +86,23 @@ class SnowmeltClient:
 
     def close(self) -> None:
         self.cluster.close()
+
+
+class ConsumingClient(SnowmeltClient):
+    """Takes items one by one from `consume`, which fetches ahead and gathers acknowledgements."""
+
+    def __init__(self, url: str, queue: str, replicas: int, flush: Flush) -> None:
+        super().__init__(url, queue, replicas, flush)
+        self.items: Generator[Item, None, None] | None = None
+
+    def take(self, count: int) -> int:
+        del count
+        if self.items is None:
+            self.items = self.queue.consume(prefetch=1000, timeout=WAIT_SECONDS)
+        next(self.items).ack()
+        return 1
+
+    def settle(self) -> None:
+        if self.items is not None:
+            self.items.close()
+            self.items = None

@@ -59,7 +59,7 @@ class Admission:
         """This master stops: what its own node offered unflushed may yet find no room there."""
         own = [place for place in self._pending if place[0] == self._desk.stream]
         if self._queue.settings.replicas == 1:
-            for stream, first in own:
+            for stream, first in reversed(own):  # the last first: so runs end before them
                 entry = self._pending[stream, first]
                 self.unstored(stream, first)  # it will be offered anew, when it is flushed
                 self._stream(stream).decided.remove(Interval(entry.first, entry.stop))

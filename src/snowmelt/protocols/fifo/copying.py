@@ -16,8 +16,9 @@ class Order(msgspec.Struct):
     master: NodeId
     message: Replicate
     at: int
+    missing: list[Extent]
     flushing: int = 0
-    bad: bool = False
+    refused: bool = False
 
     @property
     def source(self) -> NodeId:
@@ -36,7 +37,7 @@ class Copying:
 
     def replicate(self, source: NodeId, message: Replicate) -> None:
         """The master wants a copy here; asking again begins again, at another source."""
-        order = Order(source, message, message.extent.first)
+        order = Order(source, message, message.extent.first, [])
         self._orders[message.queue, message.extent] = order
         self._pull(order)
 
@@ -62,7 +63,7 @@ class Copying:
             self._end(order)
 
         def refused(_: str) -> None:
-            order.bad = True
+            order.refused = True
             flushed()
 
         for stop, body in message.segments:
@@ -77,18 +78,27 @@ class Copying:
             self._keeper.store(
                 message.queue, extent.stream, segment, body, flushed, refused, Duration(0)
             )
-        if not message.segments:
-            order.bad = True
+        if order.at < message.bad_until:  # the master knows whether anybody needs it
+            order.missing.append(Extent(extent.stream, order.at, message.bad_until))
+            order.at = message.bad_until
+        if order.at >= extent.stop:
             self._end(order)
-        elif order.at < extent.stop:
+        elif message.segments or message.bad_until:
             self._pull(order)
 
     def _end(self, order: Order) -> None:
         message = order.message
         place = message.queue, message.extent
-        complete = order.at >= message.extent.stop and not order.bad
-        if order.flushing or self._orders.get(place) is not order or not (complete or order.bad):
+        over = order.at >= message.extent.stop and not order.flushing
+        if not over or self._orders.get(place) is not order:
             return
         del self._orders[place]
-        done = Replicated(message.queue, message.term, message.number, self._desk.keeper, complete)
+        done = Replicated(
+            message.queue,
+            message.term,
+            message.number,
+            self._desk.keeper,
+            not order.refused,
+            tuple(order.missing),
+        )
         self._desk.send(order.master, done)

@@ -173,7 +173,8 @@ class Keeper:
 
         def found(stretch: Stretch) -> None:
             segments = tuple((one.stop, stored(one)) for one in stretch.segments)
-            self._desk.send(source, Pulled(message.queue, message.extent, segments))
+            bad_until = 0 if stretch.bad is None else stretch.bad.stop
+            self._desk.send(source, Pulled(message.queue, message.extent, segments, bad_until))
 
         self.read(message.queue, message.extent, PULL_BYTES, found)
 

@@ -257,13 +257,14 @@ class Replicate(msgspec.Struct, frozen=True, tag="fifo.replicate", array_like=Tr
 
 
 class Replicated(msgspec.Struct, frozen=True, tag="fifo.replicated", array_like=True):
-    """I keep that extent; or I couldn't get it whole."""
+    """I keep that extent, but for what is missing; or there is no room here."""
 
     queue: str
     term: int
     number: int
     keeper: str
-    complete: bool
+    stored: bool
+    missing: tuple[Extent, ...]
 
 
 class Pull(msgspec.Struct, frozen=True, tag="fifo.pull", array_like=True):
@@ -274,11 +275,15 @@ class Pull(msgspec.Struct, frozen=True, tag="fifo.pull", array_like=True):
 
 
 class Pulled(msgspec.Struct, frozen=True, tag="fifo.pulled", array_like=True):
-    """Segments from the extent's first on: each its stop and its bytes as stored."""
+    """Segments from the extent's first on: each its stop and its bytes as stored.
+
+    What comes after them can't be read here, up to `bad_until`, when that is not 0.
+    """
 
     queue: str
     extent: Extent
     segments: tuple[tuple[int, bytes], ...]
+    bad_until: int
 
 
 class Broken(msgspec.Struct, frozen=True, tag="fifo.broken", array_like=True):

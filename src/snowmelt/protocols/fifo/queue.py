@@ -116,9 +116,23 @@ class Queue:
         heappush(self._dues, (due, interval.start, interval.stop))
         self._touch_over(interval)
 
-    def cancel(self, interval: Interval) -> list[Lost]:
-        """The items were never stored after all; their positions stay empty."""
-        return self._withdrawn(interval)
+    def cancel(self, interval: Interval) -> None:
+        """The items were never stored after all: their positions stay empty, and lie nowhere.
+
+        At the end of its run they leave it: the same part of the stream may be admitted anew.
+        """
+        run = self.runs.holding(interval.start)
+        if run.stop == interval.stop:
+            share = run.bytes * interval.size // run.count
+            run.count -= interval.size
+            run.bytes -= share
+            self.bytes -= share
+            self._touch_run(run)
+            if run.count == 0:
+                self.runs.remove(run)
+        self._withdrawn(interval)
+        if run.count and not self.alive.common(run.interval):
+            self._gone(run.interval)
 
     # --- items out --------------------------------------------------------------------------------
 

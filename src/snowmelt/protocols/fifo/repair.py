@@ -188,11 +188,11 @@ class Repair:
             for start, order in self._orders.items()
             if (order.number, order.target) == (message.number, message.keeper)
         ]
-        if not answered or not message.complete or presence is None:
+        if not answered or not message.stored or presence is None:
             return  # it is asked for again, of another source
         start = answered[0]
         run = self._queue.runs.at(start)
-        if run is None:
+        if run is None or any(self._needed(run, extent) for extent in message.missing):
             return
         del self._orders[start]
         here = [one for one in run.keepers if one in presence.keepers]
@@ -200,6 +200,10 @@ class Repair:
         wanted = max(0, self._queue.settings.replicas - len(here) - 1)
         self._queue.rehouse(run, (*here, message.keeper, *away[:wanted]))
         self.tick()
+
+    def _needed(self, run: Run, part: Extent) -> bool:
+        """Whether a living item of a run lies in this part of its stream."""
+        return bool(self._queue.alive.common(_positions(run, part)))
 
     # --- bad copies (rule 2) ----------------------------------------------------------------------
 
@@ -218,9 +222,7 @@ class Repair:
                 self._lose(run, bad)
 
     def _lose(self, run: Run, bad: Extent) -> None:
-        first, stop = max(run.first, bad.first), min(run.first + run.count, bad.stop)
-        start = run.start + first - run.first
-        where = Interval(start, start + stop - first)
+        where = _positions(run, bad)
         before = self._queue.lost
         self._dropped(self._queue.give_up(where))
         if self._queue.lost > before:
@@ -233,6 +235,13 @@ def _gone(keepers: tuple[str, ...], presence: Presence) -> bool:
         keeper not in presence.keepers and presence.view.member(node_of(keeper)) is not None
         for keeper in keepers
     )
+
+
+def _positions(run: Run, part: Extent) -> Interval:
+    """The positions of a run that lie in a part of its stream."""
+    first = min(max(run.first, part.first), run.first + run.count)
+    stop = max(first, min(run.first + run.count, part.stop))
+    return Interval(run.start + first - run.first, run.start + stop - run.first)
 
 
 def _extent(run: Run) -> Extent:

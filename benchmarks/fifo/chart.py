@@ -48,9 +48,9 @@ def draw_cell(panel: Any, cell: Cell, rows: list[Row]) -> None:
     known = [rate for rate in rates if rate]
     lowest = 10 ** floor(log10(min(known, default=1) / 1.5))
     panel.set_xlim(lowest, max(known, default=1) * 6)  # room for the figure after the bar
-    for place, rate in enumerate(rates):
+    for row, rate in zip(rows, rates, strict=True):
         text = f" {rate:,.0f}" if rate else " failed"
-        panel.text(rate or lowest, place, text, va="center", fontsize=8.5)
+        panel.text(rate or lowest, row.peer, text, va="center", fontsize=8.5)
     first_late = next((at for at, row in enumerate(rows) if not row.flushes_first), None)
     if first_late:
         panel.axhline(first_late - 0.5, color="#9aa0a6", linewidth=0.8, linestyle=":")

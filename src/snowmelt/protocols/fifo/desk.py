@@ -42,11 +42,16 @@ AGAIN_AFTER: Final = milliseconds(1000)
 NOW: Final = Duration(0)
 
 
+def _nothing() -> None:
+    """What is to be done after a write that nobody waits for."""
+
+
 class Job(msgspec.Struct):
     """Changes that belong together, and what depends on them."""
 
     changes: tuple[Change, ...]
     then: Then
+    flushed: Then
     refused: Refused | None
     """What to do when there is no room; without it the job is tried again until there is."""
 
@@ -139,16 +144,20 @@ class Desk:
         then: Then,
         refused: Refused | None = None,
         linger: Duration = NOW,
+        flushed: Then = _nothing,
     ) -> None:
-        """Asks for changes; `then` is done when they are flushed, or at once if they may linger."""
+        """Asks for changes; `then` is done when they are flushed, or at once if they may linger.
+
+        `flushed` is done when they are on the disk, however long that takes.
+        """
         not_after = later(self.now, linger)
         if self.due is None or not_after < self.due:
             self.due = not_after
         if linger:
-            self._jobs.append(Job(changes, _nothing, None))
+            self._jobs.append(Job(changes, _nothing, flushed, None))
             then()
         else:
-            self._jobs.append(Job(changes, then, refused))
+            self._jobs.append(Job(changes, then, flushed, refused))
 
     @property
     def writing(self) -> bool:
@@ -172,6 +181,7 @@ class Desk:
             case Persisted():
                 self.full = False
                 for job in jobs:
+                    job.flushed()
                     job.then()
             case PersistFailed(_, reason):
                 self.full = True
@@ -212,7 +222,3 @@ def _merged(jobs: list[Job]) -> tuple[Change, ...]:
                     changes.pop((start, stop), None)
                     changes[start, stop] = change
     return tuple(changes.values())
-
-
-def _nothing() -> None:
-    """What is to be done after a write that nobody waits for."""

@@ -79,16 +79,14 @@ class Keeper:
         self._heard[queue, stream] = None
         self._recent.add(queue, stream, segment, pin=True)
 
-        def flushed() -> None:
-            self._recent.unpin(queue, stream, stop)
-            then()
-
         def no_room(reason: str) -> None:
             self._recent.drop(queue, Extent(stream, segment.first, stop))
             refused(reason)
 
         write = (Write(key(queue, stream, stop), body),)
-        self._desk.write(write, flushed, no_room, linger)
+        # Until it is on the disk it is nowhere else, though it be told as put before that.
+        unpin = partial(self._recent.unpin, queue, stream, stop)
+        self._desk.write(write, then, no_room, linger, unpin)
 
     def copy(self, source: NodeId, message: Copy) -> None:
         """Another node's segment (rule 1)."""

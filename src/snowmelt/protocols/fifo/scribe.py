@@ -8,7 +8,6 @@ from snowmelt.core.instant import Instant, later
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.journal import Journal
 from snowmelt.protocols.fifo.master import Master
-from snowmelt.protocols.fifo.messages import Pairs
 from snowmelt.protocols.fifo.mirrors import copy_change, record_changes
 from snowmelt.protocols.fifo.streams import node_of
 
@@ -51,11 +50,13 @@ class Scribe:
         elif desk.writing and journal.queue.changed and not linger:
             self._gathering[queue] = desk.now
         else:
-            pairs = journal.write()
-            if pairs:
-                self._write_step(queue, journal, pairs)
+            self._write_step(queue, journal)
 
-    def _write_step(self, queue: str, journal: Journal, pairs: Pairs) -> None:
+    def _write_step(self, queue: str, journal: Journal) -> None:
+        """The next step of a journal, here and at its mirrors; nothing when nothing changed."""
+        pairs = journal.write()
+        if not pairs:
+            return
         step, term = journal.step, journal.term
         changes = (*record_changes(queue, pairs), copy_change(queue, term, step, term))
 
@@ -83,8 +84,6 @@ class Scribe:
         for queue in gathering:
             master = self.masters.get(queue)
             if master is not None:
-                pairs = master.journal.write()
-                if pairs:
-                    self._write_step(queue, master.journal, pairs)
+                self._write_step(queue, master.journal)
         if desk.due is not None:
             desk.begin_write()

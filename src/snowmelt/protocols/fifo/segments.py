@@ -64,11 +64,6 @@ def stop_of(segment_key: bytes) -> int:
     return int.from_bytes(segment_key[-INDEX_BYTES:])
 
 
-def stream_in(segment_key: bytes) -> str:
-    """The stream a segment belongs to, from its key."""
-    return segment_key.split(b"\0", 2)[1].decode()
-
-
 def erased(queue: str, extent: Extent) -> Erase:
     """The change that erases the segments of an extent. No segment lies across its ends."""
     return Erase(

@@ -10,6 +10,7 @@ import msgspec
 
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import BadOption, TooLarge
+from snowmelt.protocols.fifo.labels import Labels, pack
 from snowmelt.protocols.fifo.settings import BODY_BYTES_MAX
 
 CALL_BYTES: Final = 8 << 20
@@ -64,14 +65,16 @@ def parcels(bodies: Iterable[Buffer] | Batch) -> Iterator[Parcel]:
         yield from _of_part(part)
 
 
-def packed_headers(headers: Mapping[str, str] | None) -> bytes:
-    """Headers as they travel, the same for all items of a call.
+def packed_headers(headers: Mapping[str, str] | Labels | None) -> bytes:
+    """Headers as they travel, the same for all items of a call, or labels of each one's own.
 
-    >>> read_headers(packed_headers({"kind": "page"}))
-    {'kind': 'page'}
+    >>> packed_headers({"kind": "page"})
+    b'\\x81\\xa4kind\\xa4page'
     """
     if not headers:
         return b""
+    if isinstance(headers, Labels):
+        return pack(headers)
     try:
         packed = _ENCODE(dict(headers))
         _DECODE(packed)
@@ -80,11 +83,6 @@ def packed_headers(headers: Mapping[str, str] | None) -> bytes:
     if len(packed) > HEADERS_BYTES_MAX:
         raise TooLarge(f"headers of {len(packed)} bytes; at most {HEADERS_BYTES_MAX} can be put")
     return packed
-
-
-def read_headers(packed: bytes) -> dict[str, str]:
-    """Headers as they were given."""
-    return _DECODE(packed) if packed else {}
 
 
 def _as_bytes(body: object) -> bytes:

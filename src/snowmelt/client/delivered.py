@@ -16,6 +16,7 @@ from snowmelt.core.errors import LeaseLost
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.fifo.calls import Part
+from snowmelt.protocols.fifo.labels import unpack
 
 _ONE: Final = struct.Struct("<2i")
 
@@ -37,6 +38,11 @@ def part_bodies(part: Part) -> list[bytes]:
     blob = part.blob
     edges = struct.unpack(f"<{len(part.offsets) // OFFSET_BYTES}i", part.offsets)
     return [blob[start:stop] for start, stop in pairwise(edges)]
+
+
+def label_of(part: Part, position: int) -> tuple[bytes | None, dict[str, str]]:
+    """The key and the headers of the item at a position of a part."""
+    return unpack(part.headers).of(position - part.start)
 
 
 def joined(parts: tuple[Part, ...]) -> Batch:

@@ -11,13 +11,18 @@ from snowmelt.client.fifo_steps import (
     Seen,
     checked_count,
 )
+from snowmelt.client.group_steps import GroupSteps, Reading, group_name, groups, read, survey
+from snowmelt.client.groups import Group
 from snowmelt.client.items import Desk, Item, Items, only
+from snowmelt.client.queue_options import Producer
 from snowmelt.client.session import TIMEOUT, checked
+from snowmelt.client.staging_steps import HOLD, publish, stage
 from snowmelt.client.steps import Port, run
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import Empty
 from snowmelt.core.interval import Interval, Position
-from snowmelt.protocols.fifo.calls import QueueStatus
+from snowmelt.protocols.fifo.calls import GroupStatus, Located, QueueStatus, Receipt, Span
+from snowmelt.protocols.fifo.labels import Labels
 
 
 class Fifo:
@@ -131,6 +136,76 @@ class Fifo:
         if timeout is not None:
             timeout = max(0.0, checked(timeout))
         return consume(self._port, self._steps, prefetch, timeout)
+
+    # --- for groups -------------------------------------------------------------------------------
+
+    def group(self, name: str) -> Group:
+        """A group, to which items are given for good: told again until it is past them.
+
+        This is for programs that must do everything exactly once, and for Spark.
+        """
+        return Group(self._port, GroupSteps(self._steps, group_name(name)))
+
+    def groups(self, *, timeout: float = TIMEOUT) -> list[GroupStatus]:
+        """All groups of the queue, how far each is, and when it was last heard of."""
+        return run(self._port, groups(self._steps, timeout))
+
+    def survey(
+        self, start: int = 0, *, items_max: int = ITEMS_HIGHEST, timeout: float = TIMEOUT
+    ) -> Located:
+        """Where the items lie that wait from a position on; takes nothing."""
+        checked_count("items_max", items_max, ITEMS_HIGHEST)
+        return run(self._port, survey(self._steps, start, items_max, timeout))
+
+    def read(self, spans: Iterable[Span], *, bytes_max: int = BYTES_HIGHEST) -> Reading:
+        """The bodies of located spans, each from a node that keeps it; at once, in memory."""
+        return run(self._port, read(self.name, spans, bytes_max))
+
+    # --- staged, then published -------------------------------------------------------------------
+
+    def stage(
+        self,
+        bodies: Iterable[Buffer] | Batch,
+        *,
+        headers: Mapping[str, str] | Labels | None = None,
+        delay: float = 0.0,
+        hold: float = HOLD,
+        timeout: float = TIMEOUT,
+    ) -> list[Receipt]:
+        """Stores items safely, and in no queue: `publish` puts them there by their receipts.
+
+        What is not published within `hold` seconds is erased.
+        """
+        own = Producer()
+        return run(self._port, stage(self._steps, own, bodies, headers, delay, hold, timeout))
+
+    def publish(
+        self,
+        receipts: Iterable[Receipt],
+        *,
+        sequence: int | None = None,
+        timeout: float = TIMEOUT,
+    ) -> Interval:
+        """Puts what was staged at the tail, in the order of the receipts, all in one step.
+
+        With a named producer and a `sequence` number that was used, nothing is put, and where the
+        earlier ones went is told; (0, 0) when that is no longer remembered.
+
+        >>> import snowmelt, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
+        ...     orders = cluster.fifo("orders", producer="loader")
+        ...     receipts = orders.stage([b"one"]) + orders.stage([b"two", b"three"])
+        ...     orders.publish(receipts, sequence=1), orders.publish(receipts, sequence=1)
+        ...     orders.stats().ready
+        (Interval(start=0, stop=3), Interval(start=0, stop=3))
+        3
+        """
+        return run(
+            self._port,
+            publish(self._steps, self._steps.producer, receipts, sequence, timeout),
+        )
+
+    # --- the queue as a whole ---------------------------------------------------------------------
 
     def peek(self, count: int = 10, *, dead: bool = False, timeout: float = TIMEOUT) -> list[Seen]:
         """Shows the first items (or of those set aside as dead), taking none of them."""

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from snowmelt.client.bodies import Parcel, packed_headers, parcel, parcels, read_headers
-from snowmelt.client.delivered import Delivered, part_bodies, part_items, runs
+from snowmelt.client.bodies import Parcel, packed_headers, parcel, parcels
+from snowmelt.client.delivered import Delivered, label_of, part_bodies, part_items, runs
 from snowmelt.client.fetching import Fetching
 from snowmelt.client.queue_options import Producer, seconds_of
 from snowmelt.client.session import checked
@@ -94,7 +94,7 @@ class FifoSteps:
     def __init__(self, name: str, settings: QueueSettings | None, producer: Producer) -> None:
         self.name = queue_name(name)
         self._settings = settings
-        self._producer = producer
+        self.producer = producer
         self._grant: Opened | None = None
 
     # --- items in ---------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class FifoSteps:
     ) -> Steps[Position]:
         """One item; its position, -1 when it was put before and is no longer remembered."""
         done = yield from self._put(
-            parcel(body), packed_headers(headers), _due(delay), timeout, sequence
+            parcel(body), packed_headers(headers), due_of(delay), timeout, sequence
         )
         return Position(done.start if done.stop else -1)
 
@@ -122,7 +122,7 @@ class FifoSteps:
         sequence: int | None,
     ) -> Steps[Interval]:
         """Many items; from the first one's position to behind the last one's."""
-        packed, due = packed_headers(headers), _due(delay)
+        packed, due = packed_headers(headers), due_of(delay)
         calls = parcels(bodies)
         first = next(calls, None)
         if first is None:
@@ -151,8 +151,8 @@ class FifoSteps:
     ) -> Steps[PutDone]:
         put = Put(
             self.name,
-            self._producer.name,
-            self._producer.number(sequence),
+            self.producer.name,
+            self.producer.number(sequence),
             items.offsets,
             items.blob,
             headers,
@@ -209,7 +209,7 @@ class FifoSteps:
         """These go back; without a reason it doesn't count as a delivery that failed."""
         back = delivered.open_in(where)
         if back:
-            due = _due(delay)
+            due = due_of(delay)
             settle = Settle(self.name, delivered.token, back=back, due=due, reason=reason)
             yield from self.settle(delivered, settle)
 
@@ -253,7 +253,7 @@ class FifoSteps:
         start = 0
         while len(seen) < count:
             ask = Peek(self.name, count - len(seen), PEEK_BYTES, start, dead)
-            peeked: Peeked = yield from self._ask_about(ask, timeout, PEEK_BYTES)
+            peeked: Peeked = yield from self.ask_about(ask, timeout, PEEK_BYTES)
             if not (peeked.parts or peeked.spans):
                 break
             fetching = Fetching(self.name, BYTES_HIGHEST)
@@ -269,21 +269,21 @@ class FifoSteps:
 
     def purge(self, dead: bool, timeout: float) -> Steps[int]:
         """Removes what waits, or what is dead; how many."""
-        changed: Changed = yield from self._ask_about(Purge(self.name, dead), timeout)
+        changed: Changed = yield from self.ask_about(Purge(self.name, dead), timeout)
         return changed.items
 
     def pause(self, paused: bool, timeout: float) -> Steps[None]:
         """Stops handing out, or goes on."""
-        yield from self._ask_about(Pause(self.name, paused), timeout)
+        yield from self.ask_about(Pause(self.name, paused), timeout)
 
     def redrive(self, per_second: int, timeout: float) -> Steps[int]:
         """Brings the dead back; how many."""
-        changed: Changed = yield from self._ask_about(Redrive(self.name, per_second), timeout)
+        changed: Changed = yield from self.ask_about(Redrive(self.name, per_second), timeout)
         return changed.items
 
     def stats(self, timeout: float) -> Steps[QueueStatus]:
         """How the queue is."""
-        status: QueueStatus = yield from self._ask_about(Describe(self.name), timeout)
+        status: QueueStatus = yield from self.ask_about(Describe(self.name), timeout)
         return status
 
     # --- asking -----------------------------------------------------------------------------------
@@ -320,7 +320,11 @@ class FifoSteps:
                     self._grant = None
                 return answer
 
-    def _ask_about(self, body: Any, timeout: float, weight: int = 0) -> Steps[Any]:
+    def ask_store(self, body: Any, timeout: float, weight: int) -> Steps[Any]:
+        """Asks the node that was granted for putting; the queue is made if it isn't there."""
+        return (yield from self._ask(body, timeout, _store, weight))
+
+    def ask_about(self, body: Any, timeout: float, weight: int = 0) -> Steps[Any]:
         """Asks the master, through anybody when it isn't known: this makes no queue."""
         if self._grant is None:
             return (yield Query(body, max(0.0, checked(timeout)) + ANSWER_SECONDS, None, weight))
@@ -345,15 +349,15 @@ def checked_count(option: str, value: int, highest: int) -> int:
     raise BadOption(option, value, f"1 to {highest}")
 
 
-def _due(delay: float) -> int:
+def due_of(delay: float) -> int:
+    """The moment that is so many seconds from now, by the wall clock; 0 for now."""
     if delay == 0:
         return 0
     return time_ns() + seconds_of("delay", delay, 0, DELAY_LONGEST / 1e9)
 
 
 def _shown(part: Part) -> list[Seen]:
-    headers = read_headers(part.headers)
     return [
-        Seen(body, Position(position), headers, part.failures, part.reason)
+        Seen(body, Position(position), label_of(part, position)[1], part.failures, part.reason)
         for position, body in enumerate(part_bodies(part), start=part.start)
     ]

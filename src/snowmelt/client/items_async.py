@@ -5,8 +5,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, Self
 
-from snowmelt.client.bodies import read_headers
-from snowmelt.client.delivered import Delivered, joined, part_bodies
+from snowmelt.client.delivered import Delivered, joined, label_of, part_bodies
 from snowmelt.client.fifo_steps import FifoSteps
 from snowmelt.client.items import UNTOLD, failure_text
 from snowmelt.client.steps import AsyncPort, run_async
@@ -73,7 +72,12 @@ class Item:
     @property
     def headers(self) -> dict[str, str]:
         """What was given along with it."""
-        return read_headers(self._part.headers)
+        return label_of(self._part, self.position)[1]
+
+    @property
+    def key(self) -> bytes | None:
+        """The key it was given, if any."""
+        return label_of(self._part, self.position)[0]
 
     @property
     def failures(self) -> int:

@@ -64,6 +64,14 @@ class LeaseLost(CallerError):
     """The lease on these items is over: they may be with another by now, and will be done again."""
 
 
+class GroupHeld(CallerError):
+    """The group is past its beginning, and whoever asks does not know where it stands."""
+
+
+class NotStaged(CallerError):
+    """What should be published is not staged any more: its time was over, or it never was."""
+
+
 class AccessDenied(CallerError):
     """The token, the certificate or the cluster's name was not accepted."""
 
@@ -135,6 +143,10 @@ class MachineCrashed(MachineError):
 
 class DiskFull(MachineError):
     """There is no room for a record; nothing of it was kept."""
+
+
+class DataLost(MachineError):
+    """Items that were promised can't be read from any copy."""
 
 
 class StoreError(MachineError):

@@ -29,12 +29,14 @@ class Admission:
         journal: Journal,
         waiting: Waiting,
         watch: Callable[[Run], None],
+        stage: Callable[[str, Entry], None],
     ) -> None:
         self._desk = desk
         self._journal = journal
         self._queue = journal.queue
         self._waiting = waiting
         self._watch = watch
+        self._stage = stage
         self._pending: dict[tuple[str, int], Entry] = {}
 
     def admit(self, message: Admit) -> None:
@@ -50,6 +52,9 @@ class Admission:
     def unstored(self, stream: str, first: int) -> None:
         """A segment of this very node found no room on the disk after all."""
         entry = self._pending.pop((stream, first), None)
+        if entry is not None and entry.hold:
+            self._queue.staged.forget((stream, first))
+            return
         earlier = None if entry is None else self._earlier(entry)
         if entry is not None and earlier is not None:
             self._queue.producers.unnote(entry.producer, entry.sequence)
@@ -98,6 +103,8 @@ class Admission:
             self._repeated(stream, entry, earlier)
         elif entry.first in known.decided:
             self._full(stream, entry)
+        elif entry.hold:
+            self._hold(stream, entry)
         elif self._waiting.holds_put(stream, entry.first):
             return
         elif self._waiting.puts or not self._fits(entry):
@@ -139,6 +146,18 @@ class Admission:
                 if not delayed:
                     queue.show(where)
                 self._tell(stream, Verdict(entry.first, where.start, where.stop))
+
+        self._journal.after(safe)
+
+    def _hold(self, stream: str, entry: Entry) -> None:
+        """It is to be published later; that it is here is decided now, for good."""
+        self._stage(stream, entry)
+        self._decide(stream, entry, refused=False)
+        self._pending[stream, entry.first] = entry
+
+        def safe() -> None:
+            if self._pending.pop((stream, entry.first), None) is not None:
+                self._tell(stream, Verdict(entry.first, 0, 0))
 
         self._journal.after(safe)
 

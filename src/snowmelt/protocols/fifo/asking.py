@@ -5,16 +5,19 @@ from typing import Any, Final
 
 from snowmelt.core.instant import seconds
 from snowmelt.protocols.fifo import calls
-from snowmelt.protocols.fifo.settings import DELAY_LONGEST, queue_name
+from snowmelt.protocols.fifo.labels import are_labels
+from snowmelt.protocols.fifo.settings import DELAY_LONGEST, HOLD_LONGEST, queue_name
 
 INDEX_MAX: Final = 2**62
 ITEMS_MAX: Final = 1_000_000
 BYTES_MAX: Final = 1 << 40
 HEADER_BYTES_MAX: Final = 64 << 10
+LABEL_BYTES_MAX: Final = 16 << 20
 REASON_MAX: Final = 1_000
 PATIENCE_LONGEST: Final = seconds(1_000_000)
 RATE_MAX: Final = 1_000_000_000
 _PRODUCER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
+_GROUP: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _STREAM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}/[0-9a-f]{1,32}/[0-9]{1,20}")
 
 Bounds = tuple[tuple[str, int, int, int], ...]
@@ -49,6 +52,27 @@ def problem(request: Any, wall: int) -> str:
                     ("start", start, 0, INDEX_MAX),
                 )
             )
+        case calls.Publish():
+            return _of_publish(request)
+        case calls.Assign():
+            return _of_group(request.group) or _outside(
+                (
+                    ("lease", request.lease, 0, INDEX_MAX),
+                    ("done", request.done, 0, INDEX_MAX if request.lease else 0),
+                    ("items_max", request.items_max, 0, BYTES_MAX),
+                    ("bytes_max", request.bytes_max, 1, BYTES_MAX),
+                    ("below", request.below, 0, INDEX_MAX),
+                )
+            )
+        case calls.Locate(_, group, _, after, until):
+            bounds = (("after", after, 0, INDEX_MAX), ("until", until, after, INDEX_MAX))
+            return _of_group(group) or _outside(bounds)
+        case calls.Survey(_, start, items_max):
+            return _outside(
+                (("start", start, 0, INDEX_MAX), ("items_max", items_max, 1, ITEMS_MAX))
+            )
+        case calls.Release(_, group):
+            return _of_group(group)
         case calls.Redrive(_, per_second):
             return _outside((("rate", per_second, 0, RATE_MAX),))
         case _:
@@ -65,14 +89,28 @@ def _outside(bounds: Bounds) -> str:
 def _of_put(put: calls.Put, wall: int) -> str:
     if not _PRODUCER.fullmatch(put.producer):
         return f"producer is {put.producer!r}; allowed: 1 to 100 of A-Z a-z 0-9 . _ : -"
+    headers_max = LABEL_BYTES_MAX if are_labels(put.headers) else HEADER_BYTES_MAX
     return _outside(
         (
             ("sequence", put.sequence, 0, INDEX_MAX),
             ("delay", put.due - wall if put.due else 0, -DELAY_LONGEST, DELAY_LONGEST),
             ("timeout", put.patience, 0, PATIENCE_LONGEST),
-            ("bytes of headers", len(put.headers), 0, HEADER_BYTES_MAX),
+            ("hold", put.hold, 0, HOLD_LONGEST),
+            ("bytes of headers", len(put.headers), 0, headers_max),
         )
     )
+
+
+def _of_publish(publish: calls.Publish) -> str:
+    if not _PRODUCER.fullmatch(publish.producer):
+        return f"producer is {publish.producer!r}; allowed: 1 to 100 of A-Z a-z 0-9 . _ : -"
+    return _outside((("sequence", publish.sequence, 0, INDEX_MAX),))
+
+
+def _of_group(name: str) -> str:
+    if not _GROUP.fullmatch(name):
+        return f"group is {name!r}; allowed: 1 to 64 of A-Z a-z 0-9 . _ -"
+    return ""
 
 
 def _of_settle(settle: calls.Settle, wall: int) -> str:

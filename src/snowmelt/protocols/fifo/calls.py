@@ -84,6 +84,29 @@ class Put(msgspec.Struct, frozen=True, tag="fifo.put", array_like=True):
     """Not to be delivered before this moment (ns since 1970); 0 for at once."""
     patience: Duration = Duration(0)
     """How long to wait for room in a full queue."""
+    hold: Duration = Duration(0)
+    """Keep it out of the queue until `Publish` names it, or so much time is over; 0: don't."""
+
+
+class Receipt(msgspec.Struct, frozen=True, tag="fifo.staged", array_like=True):
+    """The answer to a put with a `hold`: under this name the batch waits to be published."""
+
+    stream: str
+    first: int
+    stop: int
+    bytes: int
+
+
+class Publish(msgspec.Struct, frozen=True, tag="fifo.publish", array_like=True):
+    """Puts staged batches at the tail, all of them in one step, in the order named.
+
+    The same sequence number is the same publication, whatever it names the second time.
+    """
+
+    queue: str
+    producer: str
+    sequence: int
+    receipts: tuple[Receipt, ...]
 
 
 class PutDone(msgspec.Struct, frozen=True, tag="fifo.put-done", array_like=True):
@@ -182,6 +205,98 @@ class Peeked(msgspec.Struct, frozen=True, tag="fifo.peeked", array_like=True):
     spans: tuple[Span, ...]
 
 
+# --- items for a group: its own for good, until it says that it is past them ----------------------
+
+
+class Assign(msgspec.Struct, frozen=True, tag="fifo.assign", array_like=True):
+    """A group is done with its first `done` items, and wants to know what comes next.
+
+    What it was given before and is not done with is named again; only when there is none of that
+    are the first ready items given to it. They have no time-out. `lease` 0 begins: it ends any
+    earlier lease of the group, and is refused when the group is done with something already.
+    """
+
+    queue: str
+    group: str
+    lease: int
+    done: int
+    items_max: int
+    bytes_max: int
+    below: int = 0
+    """Give only positions below this; 0 for any."""
+
+
+class Assigned(msgspec.Struct, frozen=True, tag="fifo.assigned", array_like=True):
+    """The group has been given so many items since it began, and reads them under this lease."""
+
+    lease: int
+    given: int
+    ready: int
+    """How many wait behind them."""
+
+
+class Locate(msgspec.Struct, frozen=True, tag="fifo.locate", array_like=True):
+    """Asks where a group's items lie, from its `after`-th on up to, not including, its `until`-th.
+
+    Asked again it tells the same items, in the same order, until the group is done with them.
+    """
+
+    queue: str
+    group: str
+    lease: int
+    after: int
+    until: int
+
+
+class Located(msgspec.Struct, frozen=True, tag="fifo.located", array_like=True):
+    """There; so many others of them are lost, because no copy of them can be read."""
+
+    spans: tuple[Span, ...]
+    lost: int
+    bytes: int
+    """About how large they are together."""
+
+
+class Survey(msgspec.Struct, frozen=True, tag="fifo.survey", array_like=True):
+    """Asks where ready items lie, from a position on. Takes nothing; answered by `Located`."""
+
+    queue: str
+    start: int
+    items_max: int
+
+
+class Release(msgspec.Struct, frozen=True, tag="fifo.release", array_like=True):
+    """Forgets a group; what it was given and was not done with goes back to its positions."""
+
+    queue: str
+    group: str
+
+
+class ListGroups(msgspec.Struct, frozen=True, tag="fifo.list-groups", array_like=True):
+    """Asks which groups a queue has."""
+
+    queue: str
+
+
+class GroupStatus(msgspec.Struct, frozen=True, array_like=True):
+    """How a group is."""
+
+    name: str
+    lease: int
+    done: int
+    """With so many items it is done, since it began."""
+    given: int
+    """So many it was given in all; the rest it holds."""
+    heard: int
+    """When it was last given something or done with something (ns since 1970)."""
+
+
+class Groups(msgspec.Struct, frozen=True, tag="fifo.groups", array_like=True):
+    """All groups of a queue."""
+
+    groups: tuple[GroupStatus, ...]
+
+
 # --- the queue as a whole ------------------------------------------------------------------------
 
 
@@ -245,6 +360,10 @@ class QueueStatus(msgspec.Struct, frozen=True, tag="fifo.status", array_like=Tru
     short_of_copies: int
     """Items on fewer nodes than they should be."""
     producers: int
+    assigned: int = 0
+    """How many items groups hold."""
+    staged: int = 0
+    """How many items wait to be published; they are not in the queue yet."""
 
 
 class ListQueues(msgspec.Struct, frozen=True, tag="fifo.list", array_like=True):
@@ -257,18 +376,54 @@ class QueueNames(msgspec.Struct, frozen=True, tag="fifo.names", array_like=True)
     names: tuple[str, ...]
 
 
-Request = Open | Put | Get | Settle | Fetch | Peek | Purge | Pause | Redrive | Describe | ListQueues
+Request = (
+    Open
+    | Put
+    | Publish
+    | Get
+    | Settle
+    | Fetch
+    | Peek
+    | Assign
+    | Locate
+    | Survey
+    | Release
+    | ListGroups
+    | Purge
+    | Pause
+    | Redrive
+    | Describe
+    | ListQueues
+)
 Response = (
-    Opened | PutDone | Leased | Settled | Fetched | Peeked | Changed | QueueStatus | QueueNames
+    Opened
+    | PutDone
+    | Receipt
+    | Leased
+    | Settled
+    | Fetched
+    | Peeked
+    | Assigned
+    | Located
+    | Groups
+    | Changed
+    | QueueStatus
+    | QueueNames
 )
 
 REQUESTS: Final[tuple[type[msgspec.Struct], ...]] = (
     Open,
     Put,
+    Publish,
     Get,
     Settle,
     Fetch,
     Peek,
+    Assign,
+    Locate,
+    Survey,
+    Release,
+    ListGroups,
     Purge,
     Pause,
     Redrive,

@@ -25,6 +25,12 @@ FOR_MASTERS: Final[dict[type, Callable[[Master, OperationId, Any], None]]] = {
     calls.Pause: Master.pause,
     calls.Redrive: Master.redrive,
     calls.Describe: Master.describe,
+    calls.Publish: lambda master, operation, ask: master.publishing.publish(operation, ask),
+    calls.Assign: lambda master, operation, ask: master.grouping.assign(operation, ask),
+    calls.Locate: lambda master, operation, ask: master.grouping.locate(operation, ask),
+    calls.Survey: lambda master, operation, ask: master.grouping.survey(operation, ask),
+    calls.Release: lambda master, operation, ask: master.grouping.release(operation, ask),
+    calls.ListGroups: lambda master, operation, ask: master.grouping.list(operation, ask),
 }
 
 

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.fifo.calls import Part, Place, Span
+from snowmelt.protocols.fifo.calls import Part, Span
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.keeper import FETCH_BYTES_MAX, Keeper
 from snowmelt.protocols.fifo.messages import Extent
 from snowmelt.protocols.fifo.queue import Queue
 from snowmelt.protocols.fifo.reading import Stretch, parts_of
 from snowmelt.protocols.fifo.segments import joined
-from snowmelt.protocols.fifo.streams import Presence
+from snowmelt.protocols.fifo.spans import spans_of
 
 Told = Callable[[tuple[Part, ...], tuple[Span, ...]], None]
 
@@ -73,22 +73,9 @@ class Handing:
         self._keeper.read(self._queue.name, extent, self._left, read)
 
     def _add_spans(self, positions: Interval) -> None:
-        """Positions by run and by failures."""
-        presence = self._desk.presence
-        for run in self._queue.runs.over(positions):
-            start, stop = max(run.start, positions.start), min(run.stop, positions.stop)
-            places = () if presence is None else _places(run.keepers, presence)
-            for piece, times, reason in _by_failures(self._queue, Interval(start, stop)):
-                index = run.index(piece.start)
-                self._spans.append(
-                    Span(piece.start, piece.stop, run.stream, index, places, times, reason)
-                )
-                self._own.append(self._desk.keeper in run.keepers)
-
-
-def _places(keepers: tuple[str, ...], presence: Presence) -> tuple[Place, ...]:
-    here = [presence.keepers[keeper] for keeper in keepers if keeper in presence.keepers]
-    return tuple(Place(member.id, member.address) for member in here)
+        for span, run in spans_of(self._queue, self._desk.presence, positions):
+            self._spans.append(span)
+            self._own.append(self._desk.keeper in run.keepers)
 
 
 def _after(span: Span, count: int) -> Span:
@@ -102,16 +89,3 @@ def _after(span: Span, count: int) -> Span:
         span.failures,
         span.reason,
     )
-
-
-def _by_failures(queue: Queue, positions: Interval) -> list[tuple[Interval, int, str]]:
-    pieces: list[tuple[Interval, int, str]] = []
-    start = positions.start
-    for where, failure in queue.failures.common(positions):
-        if start < where.start:
-            pieces.append((Interval(start, where.start), 0, ""))
-        pieces.append((where, failure.times, failure.reason))
-        start = where.stop
-    if start < positions.stop:
-        pieces.append((Interval(start, positions.stop), 0, ""))
-    return pieces

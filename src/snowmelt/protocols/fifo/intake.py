@@ -16,7 +16,8 @@ import msgspec
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant, later, milliseconds
 from snowmelt.core.names import OperationId
-from snowmelt.protocols.fifo.calls import Put, PutDone
+from snowmelt.protocols.fifo import labels
+from snowmelt.protocols.fifo.calls import Put, PutDone, Receipt
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.directory import Directory
 from snowmelt.protocols.fifo.keeper import Keeper
@@ -205,6 +206,12 @@ class Intake:
         if verdict.error:
             self._desk.decline(taken.operation, verdict.error, verdict.text)
             return
+        if taken.put.hold:
+            segment = taken.segment
+            size = len(segment.blob)
+            receipt = Receipt(self._desk.stream, segment.first, segment.stop, size)
+            self._desk.reply(taken.operation, receipt)
+            return
         done = PutDone(
             verdict.start,
             verdict.stop,
@@ -290,6 +297,7 @@ def _entry(taken: Taken, own: str) -> Entry:
         put.due,
         put.patience,
         (own, *sorted(_others(taken, own))),  # in one order, so that neighbours are one run
+        put.hold,
     )
 
 
@@ -297,6 +305,7 @@ def _problem(put: Put) -> tuple[str, str] | None:
     """Why this put can't be taken, as an error's name and text."""
     try:
         batch = Batch(put.offsets, put.blob)
+        labels.checked(put.headers, len(batch))
     except ValueError as error:
         return "BadOption", f"the batch does not read: {error}"
     if len(batch) == 0 or batch.size != len(batch.blob):

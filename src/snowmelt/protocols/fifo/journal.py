@@ -22,10 +22,14 @@ from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.extents import Run
+from snowmelt.protocols.fifo.groups import Group
 from snowmelt.protocols.fifo.leases import Lease
 from snowmelt.protocols.fifo.messages import Mirror, Pairs, Snapshot
 from snowmelt.protocols.fifo.queue import Failure, Queue
 from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.fifo.staged import StagedBatch
+from snowmelt.protocols.fifo.staged import key as staged_key
+from snowmelt.protocols.fifo.staged import name_of as staged_name
 from snowmelt.protocols.fifo.streams import Stream, node_of
 
 Then = Callable[[], None]
@@ -100,6 +104,12 @@ def record(queue: Queue, key: bytes) -> bytes | None:
             return _encode(KeptStream(tuple(stream.decided), tuple(stream.refused)))
         case b"t":
             return _encode(tuple(queue.leases.settled))
+        case b"g":
+            group = queue.groups.named(rest.decode())
+            return None if group is None else _encode(group)
+        case b"h":
+            batch = queue.staged.named(staged_name(rest))
+            return None if batch is None else _encode(batch)
         case _:
             raise AssertionError(f"no record has the key {key!r}")
 
@@ -111,6 +121,8 @@ def records(queue: Queue) -> Pairs:
     keys += [b"l" + lease.token.to_bytes(8) for lease in queue.leases]
     keys += [b"p" + name.encode() for name in queue.producers.names()]
     keys += [b"d" + name.encode() for name in queue.streams]
+    keys += [b"g" + name.encode() for name, _ in queue.groups]
+    keys += [staged_key(name) for name, _ in queue.staged]
     return tuple((key, record(queue, key)) for key in sorted(keys))
 
 
@@ -143,6 +155,10 @@ def restored(name: str, settings: QueueSettings, pairs: Pairs, now: Instant) -> 
             case b"t":
                 tokens = decode(value, type=tuple[Interval, ...])
                 queue.leases.settled = IntervalSet(tokens)
+            case b"g":
+                queue.groups.keep(rest.decode(), decode(value, type=Group))
+            case b"h":
+                queue.staged.keep(staged_name(rest), decode(value, type=StagedBatch))
             case _:
                 raise ValueError(f"no record of a queue has the key {key!r}")
     queue.restored()

@@ -33,11 +33,13 @@ from snowmelt.protocols.fifo.calls import (
     Span,
 )
 from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.grouping import Grouping
 from snowmelt.protocols.fifo.handing import Handing
 from snowmelt.protocols.fifo.journal import Journal, remind_mirrors
 from snowmelt.protocols.fifo.keeper import Keeper
 from snowmelt.protocols.fifo.leases import Lease
 from snowmelt.protocols.fifo.messages import Drop, Extent, Home
+from snowmelt.protocols.fifo.publishing import Publishing
 from snowmelt.protocols.fifo.queue import Lost, living_bytes
 from snowmelt.protocols.fifo.repair import Repair
 from snowmelt.protocols.fifo.streams import node_of
@@ -56,7 +58,11 @@ class Master:
         self.journal = journal
         self.waiting = Waiting()
         self.repair = Repair(desk, journal, self.dropped)
-        self.admission = Admission(desk, journal, self.waiting, self.repair.watch)
+        self.publishing = Publishing(desk, journal, self.repair.watch, self.dropped)
+        self.admission = Admission(
+            desk, journal, self.waiting, self.repair.watch, self.publishing.stage
+        )
+        self.grouping = Grouping(desk, journal, self.group_dropped)
         self._desk = desk
         self._queue = journal.queue
         self._keeper = keeper
@@ -160,6 +166,11 @@ class Master:
         self.admission.room()
         return ""
 
+    def group_dropped(self, lost: list[Lost]) -> None:
+        """A group is done with something: there may be room now."""
+        self.dropped(lost)
+        self.admission.room()
+
     def dropped(self, lost: list[Lost]) -> None:
         """When it is safe that nobody needs these, their keepers may drop them."""
         if not lost:
@@ -239,6 +250,8 @@ class Master:
             extents=len(queue.runs),
             short_of_copies=self.repair.short_of_copies(),
             producers=len(queue.producers),
+            assigned=queue.groups.items,
+            staged=queue.staged.items,
         )
         self.journal.after(lambda: self._desk.reply(operation, status))
 
@@ -256,6 +269,7 @@ class Master:
         for over in self.waiting.over(desk.now):
             self._empty(over.operation, over.refused)
         self.admission.tick()
+        self.publishing.tick()
         self._redrive_some()
         self.repair.tick()
         remind_mirrors(desk, self.journal)

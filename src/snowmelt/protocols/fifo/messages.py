@@ -185,6 +185,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     due: int
     patience: int
     keepers: tuple[str, ...]
+    hold: int = 0
+    """So long it is to be held back, until it is published; 0: it is to be put at once."""
 
 
 class Admit(msgspec.Struct, frozen=True, tag="fifo.admit", array_like=True):

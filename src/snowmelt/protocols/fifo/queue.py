@@ -6,6 +6,7 @@ Every admitted item that is not settled is *alive*, and is in exactly one of the
     ready       waits to be handed out, at its own position
     delayed     becomes ready at a moment
     leased      handed out under a token, until the lease ends
+    assigned    a group's, until the group says that it is done with it
     dead        failed too often; waits for `redrive`
 
 All of it is kept by the interval. What must survive is in records (`journal.py`); a change marks
@@ -13,6 +14,7 @@ the keys of the records it touches, and the journal asks for their new values wh
 pending item is written like a ready one: the step that makes it safe makes it ready.
 """
 
+from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Final
 
@@ -22,11 +24,13 @@ from snowmelt.core.instant import Instant
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.fifo.extents import Run, Runs
+from snowmelt.protocols.fifo.groups import Groups
 from snowmelt.protocols.fifo.leases import LEASE_ENDED, Lease, Leases
 from snowmelt.protocols.fifo.messages import Extent
 from snowmelt.protocols.fifo.pieces import Pieces
 from snowmelt.protocols.fifo.producers import Producers
 from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.fifo.staged import Staged
 from snowmelt.protocols.fifo.streams import Stream
 
 DROP_ITEMS: Final = 256
@@ -45,6 +49,10 @@ class Lost(msgspec.Struct, frozen=True):
 
     extent: Extent
     keepers: tuple[str, ...]
+
+
+Dropped = Callable[[list[Lost]], None]
+"""Who sees to it that these are erased."""
 
 
 class Queue:
@@ -78,6 +86,8 @@ class Queue:
         self.streams: dict[str, Stream] = {}
         self.changed: dict[bytes, None] = {}
         self.leases = Leases(settings.lease, self.changed)
+        self.groups = Groups(self.changed)
+        self.staged = Staged(self.changed)
         self._dues: list[tuple[int, int, int]] = []
 
     # --- items in ---------------------------------------------------------------------------------
@@ -102,7 +112,7 @@ class Queue:
         run = self.runs.add(run, merge=not self.settings.bytes_max)
         self.alive.add(interval)
         self._touch_run(run)
-        self._touch(b"s")
+        self.changed[b"s"] = None
         return interval
 
     def show(self, interval: Interval) -> None:
@@ -132,7 +142,7 @@ class Queue:
                 self.runs.remove(run)
         self._withdrawn(interval)
         if run.count and not self.alive.common(run.interval):
-            self._gone(run.interval)
+            self.gone(run.interval)
 
     # --- items out --------------------------------------------------------------------------------
 
@@ -142,19 +152,29 @@ class Queue:
         """Takes the first ready items, or None when there is nothing to take."""
         if self.paused or self.ready.total == 0:
             return None
-        left = IntervalSet()
+        return self.leases.grant(operation, self.take(items_max, bytes_max), now)
+
+    def take(
+        self, items_max: int, bytes_max: int, below: int = 0, pieces_max: int = 0
+    ) -> IntervalSet:
+        """Removes the first ready items, for whoever is to have them."""
+        taken = IntervalSet()
         while items_max > 0 and bytes_max > 0 and self.ready.total:
             head = next(iter(self.ready))
+            if below:
+                head = Interval(head.start, max(head.start, min(head.stop, below)))
+            if head.size == 0 or 0 < pieces_max <= taken.pieces:
+                break
             run = self.runs.holding(head.start)
             each = max(1, run.bytes // run.count)
             count = min(items_max, max(1, bytes_max // each), run.stop - head.start)
             part, _ = head.split(count)
             self.ready.remove(part)
-            left.add(part)
+            taken.add(part)
             items_max -= part.size
             bytes_max -= part.size * each
-        self._touch(b"s")
-        return self.leases.grant(operation, left, now)
+        self.changed[b"s"] = None
+        return taken
 
     def settle(self, lease: Lease, done: list[Interval]) -> list[Lost]:
         """These are acknowledged, and never delivered again."""
@@ -163,7 +183,7 @@ class Queue:
             for part in lease.left.common(interval):
                 lease.left.remove(part)
                 self.done += part.size
-                lost += self._gone(part)
+                lost += self.gone(part)
         self.leases.shrunk(lease)
         return lost
 
@@ -209,7 +229,7 @@ class Queue:
         parts = list(self.dead) if dead else waiting
         lost: list[Lost] = []
         for part in parts:
-            lost += self._gone(part)
+            lost += self.gone(part)
         count = sum(part.size for part in parts)
         self.done += count
         return count, lost
@@ -226,7 +246,7 @@ class Queue:
     def pause(self, *, paused: bool) -> None:
         """Hands nothing out, or goes on."""
         self.paused = paused
-        self._touch(b"s")
+        self.changed[b"s"] = None
 
     def rehouse(self, run: Run, keepers: tuple[str, ...]) -> None:
         """A run has other keepers now."""
@@ -237,6 +257,9 @@ class Queue:
         """Asserts that no item is in two states, and that each lies in a run."""
         states = [self.ready, self.dead, IntervalSet(part for part, _ in self.delays)]
         states += [lease.left for lease in self.leases]
+        for _, group in self.groups:  # which counts what was lost as well
+            living = (part for piece in group.held for part in self.alive.common(piece))
+            states.append(IntervalSet(living))
         seen = IntervalSet()
         for state in states:
             for part in state:
@@ -260,6 +283,9 @@ class Queue:
             self.ready.remove(taken)
         self._dues = [(due, part.start, part.stop) for part, due in self.delays]
         heapify(self._dues)
+        for _, group in self.groups:
+            for part in group.held:
+                self.ready.remove(part)
         for lease in self.leases:
             lease.left = IntervalSet(
                 part for held in lease.left for part in self.ready.common(held)
@@ -280,7 +306,7 @@ class Queue:
             if lease.left.common(interval):
                 lease.left.remove(interval)
                 self.leases.shrunk(lease)
-        return self._gone(interval)
+        return self.gone(interval)
 
     def _return(self, interval: Interval, due: int, reason: str) -> None:
         if not reason:
@@ -300,7 +326,7 @@ class Queue:
                 self._wait(part, due)
         self._touch_over(interval)
 
-    def _gone(self, interval: Interval) -> list[Lost]:
+    def gone(self, interval: Interval) -> list[Lost]:
         """These positions are settled: forgets them, and finds what their keepers may drop."""
         lost: list[Lost] = []
         self.ready.remove(interval)
@@ -319,11 +345,8 @@ class Queue:
                 run.dropped = rest[0].start - run.start
                 lost.append(Lost(Extent(run.stream, begin, run.first + run.dropped), run.keepers))
             self._touch_run(run)
-        self._touch(b"s")
+        self.changed[b"s"] = None
         return lost
-
-    def _touch(self, key: bytes) -> None:
-        self.changed[key] = None
 
     def _touch_run(self, run: Run) -> None:
         self.changed[_run_key(run.start)] = None

@@ -10,7 +10,6 @@
    that is safe, so a master that was replaced can't say it.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -21,8 +20,8 @@ from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.extents import Run
 from snowmelt.protocols.fifo.journal import Journal
 from snowmelt.protocols.fifo.messages import Broken, Extent, Keep, Replicate, Replicated
-from snowmelt.protocols.fifo.queue import Lost
-from snowmelt.protocols.fifo.streams import Presence, keeper_of, node_of
+from snowmelt.protocols.fifo.queue import Dropped
+from snowmelt.protocols.fifo.streams import Presence, gone_for_ever, keeper_of, node_of
 
 AT_ONCE: Final = 2
 GRACE: Final = seconds(1)
@@ -42,7 +41,7 @@ class Order(msgspec.Struct):
 class Repair:
     """The copies of one queue."""
 
-    def __init__(self, desk: Desk, journal: Journal, dropped: Callable[[list[Lost]], None]) -> None:
+    def __init__(self, desk: Desk, journal: Journal, dropped: Dropped) -> None:
         self._desk = desk
         self._journal = journal
         self._queue = journal.queue
@@ -108,7 +107,9 @@ class Repair:
         return first.stop if first is not None and first.start == 0 else 0
 
     def _kept_by(self, keeper: str) -> tuple[Extent, ...]:
-        return tuple(_extent(run) for run in self._queue.runs if keeper in run.keepers)
+        queue = self._queue
+        extents = [_extent(run) for run in queue.runs if keeper in run.keepers]
+        return (*extents, *queue.staged.kept_by(keeper))
 
     def kept(self, run: str) -> None:
         """A keeper has heard."""
@@ -154,7 +155,7 @@ class Repair:
             run = self._queue.runs.at(start)
             if run is None or not self._is_short(run):
                 del self._short[start]
-            elif _gone(run.keepers, presence):
+            elif gone_for_ever(run.keepers, presence):
                 self._lose(run, _extent(run))
             elif start not in self._orders and since <= now and len(self._orders) < AT_ONCE:
                 self._begin(run, presence)
@@ -218,7 +219,7 @@ class Repair:
             if any(one in presence.keepers for one in others):
                 self._queue.rehouse(run, others)
                 self.watch(run)
-            elif _gone(others, presence):  # nobody else has it, or will have
+            elif gone_for_ever(others, presence):  # nobody else has it, or will have
                 self._lose(run, bad)
 
     def _lose(self, run: Run, bad: Extent) -> None:
@@ -227,14 +228,6 @@ class Repair:
         self._dropped(self._queue.give_up(where))
         if self._queue.lost > before:
             self._desk.note(f"{self._queue.name}: {where} is lost: no copy of it can be read")
-
-
-def _gone(keepers: tuple[str, ...], presence: Presence) -> bool:
-    """Whether all these disks are gone for ever: their nodes are here with others."""
-    return all(
-        keeper not in presence.keepers and presence.view.member(node_of(keeper)) is not None
-        for keeper in keepers
-    )
 
 
 def _positions(run: Run, part: Extent) -> Interval:

@@ -14,6 +14,7 @@ import msgspec
 
 from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.record import BULK, Erase
+from snowmelt.protocols.fifo import labels
 from snowmelt.protocols.fifo.calls import Part
 from snowmelt.protocols.fifo.messages import Extent
 
@@ -48,7 +49,8 @@ def stored(segment: Segment) -> bytes:
 def unstored(body: bytes, stop: int) -> Segment:
     """From what was stored; raises `ValueError` for what is no segment or ends elsewhere."""
     segment = _DECODER.decode(body)
-    Batch(segment.offsets, segment.blob)  # looks at every offset
+    batch = Batch(segment.offsets, segment.blob)  # looks at every offset
+    labels.checked(segment.headers, len(batch))
     if segment.stop != stop or segment.first < 0 or segment.first >= stop:
         raise ValueError(f"a segment from {segment.first} to {segment.stop} under {stop}")
     return segment
@@ -87,7 +89,8 @@ def part_of(segment: Segment, first: int, stop: int, position: int) -> Part:
         return Part(position, segment.offsets, segment.blob, segment.headers)
     batch = Batch(segment.offsets, segment.blob)
     batch = batch.slice(first - segment.first, stop - segment.first).trimmed()
-    return Part(position, bytes(batch.offsets), bytes(batch.blob), segment.headers)
+    headers = labels.sliced(segment.headers, first - segment.first, stop - segment.first)
+    return Part(position, bytes(batch.offsets), bytes(batch.blob), headers)
 
 
 def joined(parts: Iterable[Part]) -> list[Part]:
@@ -108,6 +111,7 @@ def _alike(left: Part, right: Part) -> bool:
     return (
         left.start + left.count == right.start
         and left.headers == right.headers
+        and not labels.are_labels(left.headers)
         and left.failures == right.failures
         and left.reason == right.reason
         and max(left.count, right.count) <= _JOIN_ITEMS

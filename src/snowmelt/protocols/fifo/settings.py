@@ -15,6 +15,8 @@ LEASE_SHORTEST: Final = milliseconds(100)
 LEASE_LONGEST: Final = seconds(12 * 3600)
 LINGER_LONGEST: Final = seconds(10)
 DELAY_LONGEST: Final = seconds(10 * 365 * 86_400)
+HOLD_LONGEST: Final = seconds(7 * 86_400)
+"""For how long a staged put may wait to be published."""
 _COUNT_MAX: Final = 2**62
 
 

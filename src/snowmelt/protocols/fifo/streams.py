@@ -60,3 +60,11 @@ class Presence:
     def run_of(self, keeper: str) -> str:
         """The stream of a keeper's present run."""
         return stream_of(self.keepers[keeper])
+
+
+def gone_for_ever(keepers: tuple[str, ...], presence: Presence) -> bool:
+    """Whether all these disks are gone: their nodes are here with others."""
+    return all(
+        keeper not in presence.keepers and presence.view.member(node_of(keeper)) is not None
+        for keeper in keepers
+    )

@@ -1,0 +1,167 @@
+"""What the master does for groups (`groups.py`).
+
+1. A group is given something only when it is done with all it was given before; until then it is
+   told the same again. So whoever lost an answer, or crashed before it wrote down what it was
+   given, loses nothing and gets nothing twice.
+2. Being done is cumulative: an old word that comes late changes nothing.
+3. A lease that isn't the group's is refused. Lease 0 begins, and takes the place of whoever was
+   there: but only at the beginning, while the group is done with nothing. Later on, who doesn't
+   know the lease doesn't know where the group stands either, and would do things twice.
+4. What is lost meanwhile stays in the group's count, and is told as lost; the others keep their
+   numbers.
+"""
+
+from typing import Final
+
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import OperationId
+from snowmelt.protocols.fifo.calls import (
+    Assign,
+    Assigned,
+    Changed,
+    Groups,
+    GroupStatus,
+    ListGroups,
+    Locate,
+    Located,
+    Release,
+    Survey,
+)
+from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.groups import Group
+from snowmelt.protocols.fifo.journal import Journal
+from snowmelt.protocols.fifo.queue import Dropped
+from snowmelt.protocols.fifo.spans import living_spans
+
+PIECES_MAX: Final = 1024
+"""In so many intervals an assignment may lie; the group's record has them all."""
+
+
+class Grouping:
+    """The groups of one queue, at its master."""
+
+    def __init__(self, desk: Desk, journal: Journal, dropped: Dropped) -> None:
+        self._desk = desk
+        self._journal = journal
+        self._queue = journal.queue
+        self._dropped = dropped
+
+    def assign(self, operation: OperationId, ask: Assign) -> None:
+        """A group is done with something, and wants more."""
+        group = self._queue.groups.named(ask.group)
+        refused = self._refused(ask, group)
+        if refused is not None:
+            self._desk.decline(operation, *refused)
+            return
+        if group is None:
+            group = Group(0, operation, 0, [], self._desk.wall)
+        if ask.lease == 0 and (group.lease == 0 or group.operation != operation):
+            self._begin(ask, group, operation)
+        if group.lease:
+            self._advance(ask, group)
+        told = Assigned(group.lease, group.given, self._queue.ready.total)
+        self._journal.after(lambda: self._desk.reply(operation, told))
+
+    def _refused(self, ask: Assign, group: Group | None) -> tuple[str, str] | None:
+        """Why not, as an error's name and text (rule 3)."""
+        whose = f"group {ask.group!r} of queue {self._queue.name!r}"
+        if ask.lease == 0:
+            if group is None or group.done == 0:
+                return None
+            text = (
+                f"{whose} is done with {group.done} items already, and this reader does not know "
+                "it: another has the group's mark; go on from there, choose another group, or "
+                f"release it: snowmelt groups release {self._queue.name} {ask.group}"
+            )
+            return "GroupHeld", text
+        if group is None or group.lease != ask.lease:
+            return "LeaseLost", f"{whose} was released, or begun anew by another"
+        if ask.done > group.given:
+            text = f"{whose} was given {group.given} items, and cannot be done with {ask.done}"
+            return "LeaseLost", text
+        return None
+
+    def _begin(self, ask: Assign, group: Group, operation: OperationId) -> None:
+        """A lease for a group at its beginning; not before there is something to read."""
+        if not group.held and not self._may_take(ask):
+            return
+        group.lease, group.operation = self._queue.leases.new_token(), operation
+        self._queue.groups.keep(ask.group, group)
+
+    def _advance(self, ask: Assign, group: Group) -> None:
+        """Rules 1 and 2."""
+        queue = self._queue
+        for passed in group.pass_by(ask.done):
+            for part in queue.alive.common(passed):
+                queue.done += part.size
+                self._dropped(queue.gone(part))
+            self._touch(ask.group, group)
+        if not group.held and self._may_take(ask):
+            taken = queue.take(ask.items_max, ask.bytes_max, ask.below, PIECES_MAX)
+            group.held = list(taken)
+            self._touch(ask.group, group)
+
+    def _may_take(self, ask: Assign) -> bool:
+        queue = self._queue
+        if queue.paused or queue.ready.total == 0 or ask.items_max == 0:
+            return False
+        return not ask.below or next(iter(queue.ready)).start < ask.below
+
+    def _touch(self, name: str, group: Group) -> None:
+        group.heard = self._desk.wall
+        self._queue.groups.touch(name)
+
+    def locate(self, operation: OperationId, ask: Locate) -> None:
+        """Where a group's items lie (rule 4)."""
+        group = self._queue.groups.named(ask.group)
+        if group is None or group.lease != ask.lease:
+            text = (
+                f"group {ask.group!r} of queue {self._queue.name!r} was released, or begun anew "
+                "by another"
+            )
+            self._desk.decline(operation, "LeaseLost", text)
+            return
+        self._tell(operation, group.between(ask.after, ask.until), ask.until - ask.after)
+
+    def survey(self, operation: OperationId, ask: Survey) -> None:
+        """Where ready items lie."""
+        found: list[Interval] = []
+        left = ask.items_max
+        tail = max(ask.start, self._queue.tail)
+        for piece in self._queue.ready.common(Interval(ask.start, tail)):
+            part, _ = piece.split(left)
+            if part.size == 0:
+                break
+            found.append(part)
+            left -= part.size
+        self._tell(operation, found, ask.items_max - left)
+
+    def _tell(self, operation: OperationId, positions: list[Interval], count: int) -> None:
+        spans, size = living_spans(self._queue, self._desk.presence, positions)
+        lost = count - sum(span.stop - span.start for span in spans)
+        told = Located(tuple(spans), lost, size)
+        self._journal.after(lambda: self._desk.reply(operation, told))
+
+    def release(self, operation: OperationId, ask: Release) -> None:
+        """Forgets a group; what it held is ready again."""
+        queue = self._queue
+        group = queue.groups.named(ask.group)
+        count = 0
+        for piece in [] if group is None else group.held:
+            for part in queue.alive.common(piece):
+                queue.ready.add(part)
+                count += part.size
+        if group is not None:
+            queue.groups.forget(ask.group)
+        self._journal.after(lambda: self._desk.reply(operation, Changed(count)))
+
+    def list(self, operation: OperationId, ask: ListGroups) -> None:
+        """All groups, and how they stand."""
+        del ask
+        told = Groups(
+            tuple(
+                GroupStatus(name, group.lease, group.done, group.given, group.heard)
+                for name, group in self._queue.groups
+            )
+        )
+        self._journal.after(lambda: self._desk.reply(operation, told))

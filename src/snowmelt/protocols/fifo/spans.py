@@ -1,0 +1,53 @@
+"""Where positions lie: the spans that a client fetches from keepers."""
+
+from collections.abc import Iterator
+
+from snowmelt.core.interval import Interval
+from snowmelt.protocols.fifo.calls import Place, Span
+from snowmelt.protocols.fifo.extents import Run
+from snowmelt.protocols.fifo.queue import Queue
+from snowmelt.protocols.fifo.streams import Presence
+
+
+def spans_of(
+    queue: Queue, presence: Presence | None, positions: Interval
+) -> Iterator[tuple[Span, Run]]:
+    """Positions by run and by failures, with the keepers of each that are here."""
+    for run in queue.runs.over(positions):
+        start, stop = max(run.start, positions.start), min(run.stop, positions.stop)
+        places = () if presence is None else _places(run.keepers, presence)
+        for piece, times, reason in _by_failures(queue, Interval(start, stop)):
+            first = run.index(piece.start)
+            yield Span(piece.start, piece.stop, run.stream, first, places, times, reason), run
+
+
+def living_spans(
+    queue: Queue, presence: Presence | None, positions: list[Interval]
+) -> tuple[list[Span], int]:
+    """The spans of what is alive of some positions, and about how many bytes they are."""
+    spans: list[Span] = []
+    size = 0
+    for piece in positions:
+        for part in queue.alive.common(piece):
+            for span, run in spans_of(queue, presence, part):
+                spans.append(span)
+                size += run.bytes * (span.stop - span.start) // run.count
+    return spans, size
+
+
+def _places(keepers: tuple[str, ...], presence: Presence) -> tuple[Place, ...]:
+    here = [presence.keepers[keeper] for keeper in keepers if keeper in presence.keepers]
+    return tuple(Place(member.id, member.address) for member in here)
+
+
+def _by_failures(queue: Queue, positions: Interval) -> list[tuple[Interval, int, str]]:
+    pieces: list[tuple[Interval, int, str]] = []
+    start = positions.start
+    for where, failure in queue.failures.common(positions):
+        if start < where.start:
+            pieces.append((Interval(start, where.start), 0, ""))
+        pieces.append((where, failure.times, failure.reason))
+        start = where.stop
+    if start < positions.stop:
+        pieces.append((Interval(start, positions.stop), 0, ""))
+    return pieces

@@ -78,6 +78,8 @@ def test_only_the_latest_to_begin_reads_and_nobody_begins_in_the_middle(orders: 
     orders.put_many([b"a", b"b"])
     group = orders.group("g")
     first = group.advance(items_max=1).end
+    assert group.advance(items_max=1).end == first
+    group = orders.group("g")  # as another program does
     second = group.advance(items_max=1).end
     assert second.lease != first.lease
     assert second.count == first.count == 1

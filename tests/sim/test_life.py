@@ -38,6 +38,7 @@ FIFO_SEEDS = (
     1670,  # a master resigned with an item admitted whose body then found no room
     271,  # a part of a stream was admitted anew, and dropped with the run that it had left
     1955,  # a run was copied for ever, since a part that had been given up could not be read
+    1050,  # a put that found no room was remembered by its number: tried again, it was lost
     1865,  # a keeper that did not know the master told nobody of what it lacked
 )
 PROTOCOLS = sorted(FAMILIES)

@@ -66,10 +66,10 @@ def parcels(bodies: Iterable[Buffer] | Batch) -> Iterator[Parcel]:
 
 
 def packed_headers(headers: Mapping[str, str] | Labels | None) -> bytes:
-    """Headers as they travel, the same for all items of a call, or labels of each one's own.
+    r"""Headers as they travel, the same for all items of a call, or labels of each one's own.
 
     >>> packed_headers({"kind": "page"})
-    b'\\x81\\xa4kind\\xa4page'
+    b'\x81\xa4kind\xa4page'
     """
     if not headers:
         return b""

@@ -14,6 +14,7 @@ import msgspec
 
 from snowmelt.client.fetching import Fetching
 from snowmelt.client.fifo_steps import FifoSteps
+from snowmelt.client.session import new_name
 from snowmelt.client.steps import Steps
 from snowmelt.core.errors import BadOption
 from snowmelt.core.interval import Interval
@@ -71,13 +72,21 @@ class GroupSteps:
     def __init__(self, queue: FifoSteps, name: str) -> None:
         self.name = name
         self._queue = queue
+        self._reader = new_name()
 
     def advance(
         self, done: Mark, items_max: int, bytes_max: int, below: int, timeout: float
     ) -> Steps[Advance]:
         """The group is done with all up to a mark; what comes next."""
         ask = Assign(
-            self._queue.name, self.name, done.lease, done.count, items_max, bytes_max, below
+            self._queue.name,
+            self.name,
+            done.lease,
+            self._reader,
+            done.count,
+            items_max,
+            bytes_max,
+            below,
         )
         told: Assigned = yield from self._queue.ask_about(ask, timeout)
         end = done if told.given == done.count else Mark(told.lease, told.given)

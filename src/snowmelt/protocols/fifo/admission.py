@@ -58,6 +58,7 @@ class Admission:
         earlier = None if entry is None else self._earlier(entry)
         if entry is not None and earlier is not None:
             self._queue.producers.unnote(entry.producer, entry.sequence)
+            self._queue.changed[b"p" + entry.producer.encode()] = None
             self._queue.cancel(earlier)
 
     def withdraw(self) -> None:

@@ -57,6 +57,7 @@ def problem(request: Any, wall: int) -> str:
         case calls.Assign():
             return _of_group(request.group) or _outside(
                 (
+                    ("characters of the reader", len(request.reader), 1, 100),
                     ("lease", request.lease, 0, INDEX_MAX),
                     ("done", request.done, 0, INDEX_MAX if request.lease else 0),
                     ("items_max", request.items_max, 0, BYTES_MAX),

@@ -219,6 +219,8 @@ class Assign(msgspec.Struct, frozen=True, tag="fifo.assign", array_like=True):
     queue: str
     group: str
     lease: int
+    reader: str
+    """Who asks, by a name made up for this: who begins twice under one name begins once."""
     done: int
     items_max: int
     bytes_max: int

@@ -54,9 +54,9 @@ class Grouping:
             self._desk.decline(operation, *refused)
             return
         if group is None:
-            group = Group(0, operation, 0, [], self._desk.wall)
-        if ask.lease == 0 and (group.lease == 0 or group.operation != operation):
-            self._begin(ask, group, operation)
+            group = Group(0, "", 0, [], self._desk.wall)
+        if ask.lease == 0 and (group.lease == 0 or group.reader != ask.reader):
+            self._begin(ask, group)
         if group.lease:
             self._advance(ask, group)
         told = Assigned(group.lease, group.given, self._queue.ready.total)
@@ -81,11 +81,11 @@ class Grouping:
             return "LeaseLost", text
         return None
 
-    def _begin(self, ask: Assign, group: Group, operation: OperationId) -> None:
+    def _begin(self, ask: Assign, group: Group) -> None:
         """A lease for a group at its beginning; not before there is something to read."""
         if not group.held and not self._may_take(ask):
             return
-        group.lease, group.operation = self._queue.leases.new_token(), operation
+        group.lease, group.reader = self._queue.leases.new_token(), ask.reader
         self._queue.groups.keep(ask.group, group)
 
     def _advance(self, ask: Assign, group: Group) -> None:

@@ -11,13 +11,12 @@ from collections.abc import Iterator
 import msgspec
 
 from snowmelt.core.interval import Interval
-from snowmelt.core.names import OperationId
 
 
 class Group(msgspec.Struct, array_like=True):
     """How one group stands; this is also its record in the journal.
 
-    >>> group = Group(7, OperationId("c-1", 1), 0, [Interval(0, 3), Interval(8, 9)], 0)
+    >>> group = Group(7, "r", 0, [Interval(0, 3), Interval(8, 9)], 0)
     >>> group.given, group.between(2, 4)
     (4, [Interval(start=2, stop=3), Interval(start=8, stop=9)])
     >>> group.pass_by(2), group.done, group.between(2, 4)
@@ -25,8 +24,8 @@ class Group(msgspec.Struct, array_like=True):
     """
 
     lease: int
-    operation: OperationId
-    """Which call asked for the lease: the same call gets the same one."""
+    reader: str
+    """Who began with this lease; the same one gets the same lease again."""
     done: int
     held: list[Interval]
     """What it was given and is not done with, in the order in which it was given."""

@@ -25,9 +25,11 @@ from snowmelt.sim.families.fifo_clients import (
     Actor,
     Consumer,
     Producer,
+    Putter,
     Stage,
     Steward,
 )
+from snowmelt.sim.families.fifo_groups import Reader, Stager
 from snowmelt.sim.families.fifo_ledger import Ledger
 from snowmelt.sim.families.membership import SETTINGS, address
 from snowmelt.sim.faults import ClockJump, Duplication, FullDisk, TornRecord
@@ -38,6 +40,7 @@ from snowmelt.sim.world import World
 
 BATCHES_MAX: Final = 16
 BYTES_MAX: Final = 1 << 40
+GROUPS_SHARE: Final = 0.4
 
 
 def process(node: NodeId, founder: NodeId, chance: Random) -> Node[Any]:
@@ -111,7 +114,8 @@ class FifoLife(FamilyLife):
             ledger = self._ledgers[number % len(self._ledgers)]
             consumer = Consumer(self._stage, f"k{number + 1}", self._dice(f"k{number}"), ledger)
             world.at(self._sometime(seconds(5)), consumer.begin)
-        self._steward = Steward(self._stage, self._dice("s"), self._ledgers, self._producers)
+        putters: list[Putter] = [*self._producers, *self._add_groups(world)]
+        self._steward = Steward(self._stage, self._dice("s"), self._ledgers, putters)
         self._steward.begin([self._sometime(scenario.faults_end) for _ in range(12)])
         world.at(scenario.faults_end, self._steward.rest)
         if self._loses_disk:
@@ -133,6 +137,25 @@ class FifoLife(FamilyLife):
         producer = Producer(self._stage, name, self._dice(name), ledger, times)
         self._world.at(self._sometime(seconds(5)), producer.begin)
         return producer
+
+    def _add_groups(self, world: World) -> list[Stager]:
+        """In some lives there are groups as well, and who stages and publishes."""
+        dice = self._dice("groups")
+        stagers: list[Stager] = []
+        if dice.random() > GROUPS_SHARE:
+            return stagers
+        end = self._scenario.faults_end
+        for number, ledger in enumerate(self._ledgers, start=1):
+            for name in [f"g{number}", f"h{number}"][: dice.randint(0, 2)]:
+                reader = Reader(self._stage, name, self._dice(name), ledger)
+                world.at(Instant(dice.randrange(seconds(5))), reader.begin)
+            if dice.random() < 0.6:
+                times = sorted(Instant(dice.randrange(end)) for _ in range(dice.randint(1, 8)))
+                name = f"t{number}"
+                stager = Stager(self._stage, name, self._dice(name), ledger, times)
+                world.at(Instant(dice.randrange(seconds(5))), stager.begin)
+                stagers.append(stager)
+        return stagers
 
     def _sometime(self, end: int) -> Instant:
         return Instant(self._chance.randrange(end))
@@ -181,16 +204,16 @@ class FifoLife(FamilyLife):
         for ledger in self._ledgers:
             name = ledger.queue.encode()
             if key.startswith((b"fifo/j" + name, b"fifo/m" + name)):
-                ledger.hurt(node)
+                ledger.excuses.hurt(node)
             elif key.startswith(b"~fifo/" + name):
-                ledger.hurt_body(node)
+                ledger.excuses.hurt_body(node)
 
     def ended(self, at: Instant, node: NodeId) -> None:
         """A process is gone, with what lingered."""
         # What may linger for 50 ms does so, with a slow disk; with a full one until there is room.
         lingering = Duration(at) if node in self._full else seconds(2)
         for ledger in self._ledgers:
-            ledger.died(node, at, lingering)
+            ledger.excuses.died(node, at, lingering)
 
     def started(self, at: Instant, node: NodeId) -> None:
         """A process begins; if its last write was torn, a record may be damaged that was good."""
@@ -203,7 +226,7 @@ class FifoLife(FamilyLife):
 
     def _hurt(self, node: NodeId) -> None:
         for ledger in self._ledgers:
-            ledger.hurt(node)
+            ledger.excuses.hurt(node)
 
     # --- at the end -------------------------------------------------------------------------------
 

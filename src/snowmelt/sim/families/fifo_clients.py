@@ -7,11 +7,11 @@ of again. The steward looks round, pauses and resumes; when the load is over it 
 item has its copies again, and lets the consumers drain what is there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -173,6 +173,37 @@ class User(Actor):
 
         self.ask(calls.Open(self.queue, self.ledger.settings), told)
 
+    def fetch(
+        self, held: Held, spans: list[calls.Span], tries: int, then: Callable[[Held], None]
+    ) -> None:
+        """Span after span, from keeper after keeper; what can't be had is left."""
+        if not spans or tries >= FETCHES_MAX:
+            then(held)
+            return
+        span, *rest = spans
+        if not span.keepers or tries >= 2 * len(span.keepers) + 2:
+            self.fetch(held, rest, 0, then)
+            return
+        place = span.keepers[(tries + span.start) % len(span.keepers)]
+
+        def told(outcome: Outcome[Any], at: Instant) -> None:
+            got = 0
+            match outcome:
+                case Succeeded(calls.Fetched(parts)):
+                    for part in parts:
+                        self.ledger.seen(part, at, held)
+                        got += part.count
+            left = calls.Span(
+                span.start + got, span.stop, span.stream, span.first + got, span.keepers
+            )
+            if left.start >= left.stop:
+                self.fetch(held, rest, 0, then)
+            else:
+                self.fetch(held, [left, *rest], 0 if got else tries + 1, then)
+
+        fetch = calls.Fetch(self.queue, span, self.chance.choice((1, 100, 1 << 20)))
+        self.ask(fetch, told, FETCH_PATIENCE, place)
+
 
 class Producer(User):
     """Puts its batches, at times drawn before."""
@@ -300,41 +331,10 @@ class Consumer(User):
 
         self.ask(get, told, Duration(PATIENCE + patience))
 
-    # --- what lies elsewhere ----------------------------------------------------------------------
-
     def _work(self, held: Held, leased: calls.Leased) -> None:
         for part in leased.parts:
             self.ledger.seen(part, self.now, held)
-        self._fetch(held, list(leased.spans), 0)
-
-    def _fetch(self, held: Held, spans: list[calls.Span], tries: int) -> None:
-        """Span after span, from keeper after keeper; what can't be had is left."""
-        if not spans or tries >= FETCHES_MAX:
-            self._decide(held)
-            return
-        span, *rest = spans
-        if not span.keepers or tries >= 2 * len(span.keepers) + 2:
-            self._fetch(held, rest, 0)
-            return
-        place = span.keepers[(tries + span.start) % len(span.keepers)]
-
-        def told(outcome: Outcome[Any], at: Instant) -> None:
-            got = 0
-            match outcome:
-                case Succeeded(calls.Fetched(parts)):
-                    for part in parts:
-                        self.ledger.seen(part, at, held)
-                        got += part.count
-            left = calls.Span(
-                span.start + got, span.stop, span.stream, span.first + got, span.keepers
-            )
-            if left.start >= left.stop:
-                self._fetch(held, rest, 0)
-            else:
-                self._fetch(held, [left, *rest], 0 if got else tries + 1)
-
-        fetch = calls.Fetch(self.queue, span, self.chance.choice((1, 100, 1 << 20)))
-        self.ask(fetch, told, FETCH_PATIENCE, place)
+        self.fetch(held, list(leased.spans), 0, self._decide)
 
     # --- what becomes of it -----------------------------------------------------------------------
 
@@ -407,11 +407,18 @@ class Consumer(User):
         self.ledger.settled(held, done, called, at, ended)
 
 
+class Putter(Protocol):
+    """Who puts something, as the steward sees it."""
+
+    ledger: Ledger
+    unfinished: dict[int, None]
+
+
 class Steward(Actor):
     """Looks round while there is load; afterwards brings everything to its end."""
 
     def __init__(
-        self, stage: Stage, chance: Random, ledgers: list[Ledger], producers: list[Producer]
+        self, stage: Stage, chance: Random, ledgers: list[Ledger], producers: Sequence[Putter]
     ) -> None:
         super().__init__(stage, "steward", chance)
         self._ledgers = ledgers
@@ -503,7 +510,7 @@ class Steward(Actor):
             self._whole[ledger.queue] = None
         if self.stage.phase is not Phase.DRAIN:
             return
-        left = status.ready + status.delayed + status.leased + status.dead
+        left = status.ready + status.delayed + status.leased + status.assigned + status.dead
         if status.paused:
             self.ask(calls.Pause(ledger.queue, paused=False), _heard)
         elif status.dead:

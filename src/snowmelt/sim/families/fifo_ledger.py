@@ -4,13 +4,7 @@ Everything is judged from outside: from calls, answers, and the times at which t
 of it is judged as it comes, so that a story ends where it went wrong; the rest at the end, by the
 checkers of `snowmelt.check`.
 
-What the promise does not cover is left out, and no more than that. A queue's *journal* may go back
-to what it was, and what was told of leases, acknowledgements and positions with it, when as many
-different nodes were hurt as must have a copy (`copies_needed`): when a record of the journal was
-damaged on their disk, when their disk was lost, or, where flushes may linger, when they died within
-so short a time of each other that what lingered was on no disk. Of these deaths only what was told
-shortly before may be lost. A *body* may be lost when so many nodes lost their journal or a body of
-this queue.
+What the promise does not cover is left out, and no more than that (`fifo_excuses.py`).
 """
 
 from typing import Final
@@ -23,14 +17,14 @@ from snowmelt.check.fifo_leased import check_fifo_leased
 from snowmelt.check.history import Ended, History, Kind, Operation
 from snowmelt.check.verdict import Undecided, Valid
 from snowmelt.core.batch import Batch
-from snowmelt.core.instant import Duration, Instant, later
+from snowmelt.core.instant import Instant
 from snowmelt.core.interval import Interval
-from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo.calls import Leased, Part, PutDone, QueueStatus, Span
 from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.sim.families.fifo_excuses import FOR_EVER, Excuses
 from snowmelt.sim.world import Broken
 
-FOR_EVER: Final = Instant(2**62)
+Spans = tuple[Span, ...]
 FASTEST_PPM: Final = 40_000
 """How fast a clock may run, by `sim.faults`: a lease may be over so much sooner."""
 
@@ -72,6 +66,8 @@ class Held(msgspec.Struct):
     """Whose bodies came."""
     until: Instant = Instant(0)
     """When the last of them came."""
+    group: bool = False
+    """Whether a group has it, for good."""
 
 
 class Ledger:
@@ -80,13 +76,9 @@ class Ledger:
     def __init__(self, queue: str, settings: QueueSettings, *, clocks_leap: bool) -> None:
         self.queue = queue
         self.settings = settings
-        self.broken_promise = False
         self.drained: Instant | None = None
-        self._clocks_leap = clocks_leap
-        self._hurt: dict[NodeId, None] = {}
-        self._hurt_bodies: dict[NodeId, None] = {}
-        self._died: dict[NodeId, Instant] = {}
-        self._lapses: list[tuple[Instant, Instant]] = []
+        self.clocks_leap = clocks_leap
+        self.excuses = Excuses(settings)
         self._asked: dict[str, Asked] = {}
         self._batches: list[Asked] = []
         self._at: dict[int, str] = {}
@@ -98,43 +90,9 @@ class Ledger:
         self._redriven: Instant | None = None
         self._lost_gets: list[Operation] = []
 
-    # --- what is no promise -----------------------------------------------------------------------
-
-    @property
-    def bodies_may_be_lost(self) -> bool:
-        """Whether the promise allows that an item is lost."""
-        hurt = {**self._hurt, **self._hurt_bodies}
-        return len(hurt) >= self.settings.copies_needed
-
-    def hurt(self, node: NodeId) -> None:
-        """A node may have lost something of this queue's journal."""
-        self._hurt[node] = None
-        if len(self._hurt) >= self.settings.copies_needed:
-            self._excused(Instant(0), FOR_EVER)
-
-    def hurt_body(self, node: NodeId) -> None:
-        """A node lost a body."""
-        self._hurt_bodies[node] = None
-
-    def died(self, node: NodeId, at: Instant, lingering: Duration) -> None:
-        """A process ended; what lingered for so long at most is gone."""
-        if not self.settings.linger:
-            return
-        self._died[node] = at
-        together = [one for one in self._died.values() if later(one, lingering) >= at]
-        # With those whose disks are hurt, so many may be without it.
-        hurt = [one for one in self._hurt if one not in self._died]
-        if len(together) + len(hurt) >= self.settings.copies_needed:
-            self._excused(Instant(min(together) - lingering), at)
-
-    def _excused(self, since: Instant, until: Instant) -> None:
-        """What was told from then to then may be lost, and the journal be what it was before."""
-        self.broken_promise = True
-        self._lapses.append((since, until))
-
-    def _wrong(self, sentence: str, subject: str) -> None:
+    def wrong(self, sentence: str, subject: str) -> None:
         """Something that the promise excludes, as long as it stands."""
-        if not self.broken_promise:
+        if not self.excuses.journal_may_go_back:
             raise Broken(f"{self.queue}: {sentence}", subject)
 
     # --- items in ---------------------------------------------------------------------------------
@@ -154,7 +112,7 @@ class Ledger:
         if done.stop - done.start != len(batch.bodies):
             text = f"{batch.values[0]} got positions {done.start} to {done.stop}"
             raise Broken(f"{text}, but is of {len(batch.bodies)} items", batch.values[0])
-        if not self.broken_promise:
+        if not self.excuses.journal_may_go_back:
             batch.start = done.start
         for place, value in enumerate(batch.values):
             self._stands(done.start + place, value)
@@ -162,10 +120,10 @@ class Ledger:
     def _stands(self, position: int, value: str) -> None:
         other = self._at.setdefault(position, value)
         if other != value:
-            self._wrong(f"position {position} is told of {other} and of {value}", value)
+            self.wrong(f"position {position} is told of {other} and of {value}", value)
         elsewhere = self._position.setdefault(value, position)
         if elsewhere != position:
-            self._wrong(f"{value} is at {elsewhere} and at {position}", value)
+            self.wrong(f"{value} is at {elsewhere} and at {position}", value)
 
     # --- items out --------------------------------------------------------------------------------
 
@@ -181,12 +139,28 @@ class Ledger:
         positions = tuple(where for one in given for where in _positions(one))
         held = Held(process, answer.token, called, at, positions, called, {}, again, {})
         if len(set(positions)) != len(positions):
-            self._wrong(f"lease {answer.token} holds a position twice", process)
-        for where in positions:
+            self.wrong(f"lease {answer.token} holds a position twice", process)
+        self._hold(held)
+        return held
+
+    def assigned(
+        self, process: str, lease: int, called: Instant, spans: Spans, at: Instant
+    ) -> Held:
+        """A group was given these, for good."""
+        positions = tuple(where for one in spans for where in _positions(one))
+        again: dict[int, None] = {}
+        for one in spans:
+            if one.failures:
+                again.update(dict.fromkeys(_positions(one)))
+        held = Held(process, lease, called, at, positions, called, {}, again, {}, group=True)
+        self._hold(held)
+        return held
+
+    def _hold(self, held: Held) -> None:
+        for where in held.positions:
             self._judge_again(where, held)
             self._holders.setdefault(where, []).append(held)
         self._held.append(held)
-        return held
 
     def lost_get(self, process: str, called: Instant) -> None:
         """A get was not answered: what it may have taken comes back, as delivered before."""
@@ -196,17 +170,19 @@ class Ledger:
         name = f"position {where} ({self._at.get(where, 'not seen yet')})"
         acked = self._acked.get(where)
         if acked is not None and acked < held.called:
-            self._wrong(f"{name} was acknowledged, and is delivered again", held.process)
-        if self._clocks_leap:
-            return
+            self.wrong(f"{name} was acknowledged, and is delivered again", held.process)
         for other in self._holders.get(where, ()):
+            if other.group and where not in other.back and other.answered < held.called:
+                self.wrong(f"{name} is {other.process}'s, and is delivered", held.process)
+            if self.clocks_leap or other.group or held.group:
+                continue
             first, second = sorted((other, held), key=lambda one: one.token)
             if first is second or where in first.back:
                 continue
             shortest = self.settings.lease * 1_000_000 // (1_000_000 + FASTEST_PPM)
             if second.answered < first.since + shortest:
                 text = f"{name} is leased to {first.process} under {first.token} and to"
-                self._wrong(f"{text} {second.process} under {second.token}", held.process)
+                self.wrong(f"{text} {second.process} under {second.token}", held.process)
 
     def seen(self, part: Part, at: Instant, held: Held | None = None) -> None:
         """Bodies came: of a lease, or only to be looked at."""
@@ -221,8 +197,8 @@ class Ledger:
             if held is not None:
                 held.seen[where], held.until = value, at
                 latest = held.answered + held.answered * FASTEST_PPM // 1_000_000
-                if not self._clocks_leap and latest < batch.due:  # by the fastest clock
-                    self._wrong(f"{value} is delivered before it is due", held.process)
+                if not self.clocks_leap and latest < batch.due:  # by the fastest clock
+                    self.wrong(f"{value} is delivered before it is due", held.process)
 
     # --- leases -----------------------------------------------------------------------------------
 
@@ -257,19 +233,19 @@ class Ledger:
         """The bounds are kept at every moment; only what comes back from the dead is no put."""
         settings, held = self.settings, status.ready + status.delayed + status.leased
         if settings.items_max and held > settings.items_max and not redriven:
-            self._wrong(f"{held} items are in it, and {settings.items_max} may be", status.master)
+            self.wrong(f"{held} items are in it, and {settings.items_max} may be", status.master)
         if settings.bytes_max and status.bytes > settings.bytes_max:
             text = f"{status.bytes} bytes are in it, and {settings.bytes_max} may be"
-            self._wrong(text, status.master)
-        if status.lost and not self.bodies_may_be_lost:
-            self._wrong(f"{status.lost} items are lost, it says", status.master)
+            self.wrong(text, status.master)
+        if status.lost and not self.excuses.bodies_may_be_lost:
+            self.wrong(f"{status.lost} items are lost, it says", status.master)
 
     # --- at the end -------------------------------------------------------------------------------
 
     def judge(self) -> None:
         """The whole history, by those who judge any history."""
-        verdicts = [] if self.broken_promise else [check_fifo_leased(self._order())]
-        if not self.bodies_may_be_lost:
+        verdicts = [] if self.excuses.journal_may_go_back else [check_fifo_leased(self._order())]
+        if not self.excuses.bodies_may_be_lost:
             verdicts.append(check_conservation(self._totals()))
         for verdict in verdicts:
             undecided = isinstance(verdict, Undecided) and self.drained is None
@@ -298,14 +274,14 @@ class Ledger:
             for batch in self._batches
         ]
         acks = self._acks
-        if self.broken_promise:  # the journal may not know them any more
+        if self.excuses.journal_may_go_back:  # the journal may not know them any more
             acks = [replace(one, returned=None, ended=Ended.UNKNOWN) for one in acks]
         return History.of([*puts, *gets, *acks, *drain])
 
     def _lapsed(self, batch: Asked) -> bool:
         """Whether it was told, or on its way, when what is told may be lost."""
         returned = FOR_EVER if batch.returned is None else batch.returned
-        return any(since <= returned and batch.called <= until for since, until in self._lapses)
+        return self.excuses.cover(batch.called, returned)
 
     def _order(self) -> History:
         """Leases as gets, seen or not; what was there before, or was delayed, named as such."""
@@ -321,7 +297,7 @@ class Ledger:
             for where, holders in self._holders.items()
             if where in self._at and self._was_there_before(where, holders)
         )
-        if self.bodies_may_be_lost:  # what is lost waits for ever
+        if self.excuses.bodies_may_be_lost:  # what is lost waits for ever
             came = {value for get in gets for value in get.values}
             before += tuple(value for value in self._asked if value not in came)
         if before:

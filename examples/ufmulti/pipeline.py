@@ -1,0 +1,71 @@
+"""The stages: raw events become tracks, tracks are tested, pairs that pass are written.
+
+    snowmelt pipeline run examples/ufmulti/pipeline.py --drain
+
+raw ──> reconstruct ──> tracks ──> test ──> pairs ──> write ──> Parquet
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame
+
+from snowmelt.spark import Pipeline
+from ufmulti.pairs import pairs_table, select_bodies
+from ufmulti.reconstruct import reconstruct_bodies
+
+RAW, TRACKS, PAIRS = "ufmulti-raw", "ufmulti-tracks", "ufmulti-pairs"
+COLUMNS = (
+    "event long, mass float, plus_pt float, plus_eta float, plus_phi float, "
+    "minus_pt float, minus_eta float, minus_phi float"
+)
+
+Stage = Callable[[pa.Array], tuple[pa.Array, NDArray[np.bool_]]]
+
+
+def pipeline(folder: str = "ufmulti-out") -> Pipeline:
+    """The pipeline that writes the pairs into a folder.
+
+    >>> print(pipeline())
+    pipeline ufmulti
+    ufmulti-raw    ──> reconstruct (Spark) ──> ufmulti-tracks
+    ufmulti-tracks ──> test (Spark)        ──> ufmulti-pairs
+    ufmulti-pairs  ──> write (Spark)       ──> Parquet in ufmulti-out
+    """
+    return (
+        Pipeline("ufmulti")
+        .stage(
+            "reconstruct",
+            source=RAW,
+            sink=TRACKS,
+            transform=partial(through, reconstruct_bodies),
+            rows_per_batch=10_000,
+            partitions=2,
+        )
+        .stage("test", source=TRACKS, sink=PAIRS, transform=partial(through, select_bodies))
+        .stage("write", source=PAIRS, transform=written, parquet=folder)
+    )
+
+
+def through(stage: Stage, rows: DataFrame) -> DataFrame:
+    """The bodies that a stage makes of the bodies; what does not read makes none."""
+
+    def bodies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.record_batch([stage(batch.column(0))[0]], ["value"])
+
+    return rows.select("value").mapInArrow(bodies, "value binary")
+
+
+def written(rows: DataFrame) -> DataFrame:
+    """The pairs as columns."""
+
+    def columns(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            table = pairs_table(batch.column(0))[0]
+            yield from table.set_column(0, "event", table["event"].cast(pa.int64())).to_batches()
+
+    return rows.select("value").mapInArrow(columns, COLUMNS)

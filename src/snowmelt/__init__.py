@@ -4,14 +4,18 @@ from snowmelt.client.cluster import Cluster, connect
 from snowmelt.client.embedded import EmbeddedCluster, open  # noqa: A004
 from snowmelt.client.fifo import Fifo
 from snowmelt.client.fifo_steps import Seen
+from snowmelt.client.group_steps import Mark
+from snowmelt.client.groups import Group
 from snowmelt.client.items import Item, Items
 from snowmelt.core.errors import (
     AccessDenied,
     BadOption,
     Empty,
     Full,
+    GroupHeld,
     LeaseLost,
     NoSuchQueue,
+    NotStaged,
     OutcomeUnknown,
     QueueExists,
     SnowmeltError,
@@ -19,6 +23,7 @@ from snowmelt.core.errors import (
     Unavailable,
     Unreachable,
 )
+from snowmelt.protocols.fifo.labels import Labels
 
 __all__ = [
     "AccessDenied",
@@ -28,10 +33,15 @@ __all__ = [
     "Empty",
     "Fifo",
     "Full",
+    "Group",
+    "GroupHeld",
     "Item",
     "Items",
+    "Labels",
     "LeaseLost",
+    "Mark",
     "NoSuchQueue",
+    "NotStaged",
     "OutcomeUnknown",
     "QueueExists",
     "Seen",

@@ -12,6 +12,18 @@ from snowmelt.protocols.fifo.calls import QueueStatus
 from snowmelt.protocols.fifo.settings import QueueSettings
 
 SHOWN_BYTES = 60
+COUNTS = (
+    "ready",
+    "delayed",
+    "leased",
+    "assigned",
+    "dead",
+    "staged",
+    "bytes",
+    "tail",
+    "done",
+    "lost",
+)
 
 
 def settings_object(settings: QueueSettings) -> dict[str, object]:
@@ -42,7 +54,7 @@ def queue_table(status: QueueStatus) -> Table:
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
     table.add_column(justify="right")
-    for name in ("ready", "delayed", "leased", "dead", "bytes", "tail", "done", "lost"):
+    for name in COUNTS:
         table.add_row(name, f"{getattr(status, name):,}")
     for name in ("short_of_copies", "waiting_gets", "waiting_puts", "producers", "extents"):
         table.add_row(name.replace("_", " "), f"{getattr(status, name):,}")

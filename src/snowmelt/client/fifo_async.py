@@ -13,15 +13,20 @@ from snowmelt.client.fifo_steps import (
     Seen,
     checked_count,
 )
+from snowmelt.client.group_steps import GroupSteps, Reading, group_name, groups, read, survey
+from snowmelt.client.groups_async import Group
 from snowmelt.client.items_async import Desk, Item, Items, only
 from snowmelt.client.leasing_async import leasing
+from snowmelt.client.queue_options import Producer
 from snowmelt.client.session import TIMEOUT, checked
+from snowmelt.client.staging_steps import HOLD, publish, stage
 from snowmelt.client.steps import AsyncPort, run_async
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import Empty, SnowmeltError, Unreachable
 from snowmelt.core.interval import Interval, Position
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.fifo.calls import Open, QueueStatus
+from snowmelt.protocols.fifo.calls import GroupStatus, Located, Open, QueueStatus, Receipt, Span
+from snowmelt.protocols.fifo.labels import Labels
 
 
 class OpenOnce:
@@ -163,6 +168,49 @@ class Fifo:
         """Shows the first items (or of those set aside as dead), taking none of them."""
         checked_count("count", count, ITEMS_HIGHEST)
         return await run_async(self._port, self._steps.peek(count, dead, timeout))
+
+    def group(self, name: str) -> Group:
+        """A group, to which items are given for good: told again until it is past them."""
+        return Group(self._port, GroupSteps(self._steps, group_name(name)))
+
+    async def groups(self, *, timeout: float = TIMEOUT) -> list[GroupStatus]:
+        """All groups of the queue, how far each is, and when it was last heard of."""
+        return await run_async(self._port, groups(self._steps, timeout))
+
+    async def survey(
+        self, start: int = 0, *, items_max: int = ITEMS_HIGHEST, timeout: float = TIMEOUT
+    ) -> Located:
+        """Where the items lie that wait from a position on; takes nothing."""
+        checked_count("items_max", items_max, ITEMS_HIGHEST)
+        return await run_async(self._port, survey(self._steps, start, items_max, timeout))
+
+    async def read(self, spans: Iterable[Span], *, bytes_max: int = BYTES_HIGHEST) -> Reading:
+        """The bodies of located spans, each from a node that keeps it; at once, in memory."""
+        return await run_async(self._port, read(self.name, spans, bytes_max))
+
+    async def stage(
+        self,
+        bodies: Iterable[Buffer] | Batch,
+        *,
+        headers: Mapping[str, str] | Labels | None = None,
+        delay: float = 0.0,
+        hold: float = HOLD,
+        timeout: float = TIMEOUT,
+    ) -> list[Receipt]:
+        """Stores items safely, and in no queue: `publish` puts them there by their receipts."""
+        steps = stage(self._steps, Producer(), bodies, headers, delay, hold, timeout)
+        return await run_async(self._port, steps)
+
+    async def publish(
+        self,
+        receipts: Iterable[Receipt],
+        *,
+        sequence: int | None = None,
+        timeout: float = TIMEOUT,
+    ) -> Interval:
+        """Puts what was staged at the tail, all in one step, once under one number."""
+        steps = publish(self._steps, self._steps.producer, receipts, sequence, timeout)
+        return await run_async(self._port, steps)
 
     async def purge(self, *, dead: bool = False, timeout: float = TIMEOUT) -> int:
         """Removes all items that wait (or all dead ones) for ever; returns how many."""

@@ -25,16 +25,25 @@ The life of an item (the picture is in docs/fifo.md):
    and "at the head" in another. After too many failures it is set aside as dead.
 5. *Dropping.* When it is safe in the journal that an item is settled, its keepers erase it.
 
+Two ways round that, for programs that must do everything exactly once:
+
+6. *Groups* (`groups.py`, `grouping.py`). A group is given items for good: they have no time-out,
+   are told again, the same in the same order, and are settled when the group says that it is past
+   them. What the group must remember is two numbers.
+7. *Staging* (`staged.py`, `publishing.py`). A put with a hold is stored, copied and decided upon
+   like any other, but gets no position. `Publish` names any number of such batches, and gives all
+   of them the next positions in one step; the same publication again does nothing.
+
 What makes it safe:
 
-6. The *journal* (`journal.py`). A queue's state is a small map of records, some hundred bytes for
+8. The *journal* (`journal.py`). A queue's state is a small map of records, some hundred bytes for
    thousands of items. Each change is a step, on the master's disk and at its mirrors; nothing is
    told before its step is safe with `copies_needed` of them. The paper's log is on one disk.
-7. *Terms* (`registry.py`, `succession.py`). Which node is master is written down by the
+9. *Terms* (`registry.py`, `succession.py`). Which node is master is written down by the
    cluster's coordinator, under a growing term. A new master fences the mirrors of the last term
    and takes the newest journal from so many that no safe step can be missing. So an old master
    that wakes up can make no step safe, and so can promise nothing.
-8. *Repair* (`repair.py`). What lies on fewer keepers than wanted is copied, keeper to keeper, a
+10. *Repair* (`repair.py`). What lies on fewer keepers than wanted is copied, keeper to keeper, a
    little at a time. Who returns is told what to keep, and erases the rest: deletions that it
    missed included.
 

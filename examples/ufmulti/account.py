@@ -80,7 +80,9 @@ def account(
     decays = truth(0, events, seed)
     return Account(
         events,
-        *(flow(cluster, name) for name in (RAW, TRACKS, PAIRS)),
+        raw=flow(cluster, RAW),
+        tracks=flow(cluster, TRACKS),
+        pairs=flow(cluster, PAIRS),
         written=written,
         made=len(decays.number),
         found=int(np.isin(decays.number.astype(np.int64), written.event).sum()),

@@ -1,10 +1,19 @@
-"""The demo, as `make demo` runs it, with fewer items."""
+"""The demo, as `make demo` runs it, with fewer events."""
+
+import re
+from pathlib import Path
 
 from cli.program import snowmelt
 
 
-def test_the_demo_loses_its_master_and_nothing_else() -> None:
-    ended = snowmelt("demo", "--items", "6000")
+def test_the_demo_loses_a_node_and_no_event(tmp_path: Path) -> None:
+    ended = snowmelt("demo", "--kill", "--events", "5000", "--out", str(tmp_path), seconds=110)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "6,000 items came, in order: 0 lost" in ended.stdout
-    assert "in term 2" in ended.stdout
+    assert "Killed n" in ended.stdout
+    assert re.search(r"5,000 +reconstructed, each exactly once", ended.stdout)
+    assert "WRONG" not in ended.stdout
+    (picture,) = tmp_path.glob("*/peak.png")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    counts = re.search(r"([\d,]+) +rejected by the test\n +(\d+) +passed", ended.stdout)
+    assert counts is not None
+    assert int(counts[1].replace(",", "")) + int(counts[2]) == 5000

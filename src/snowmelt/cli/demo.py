@@ -1,23 +1,36 @@
-"""`snowmelt demo`: a queue that loses its master and no item, on this machine, in half a minute."""
+"""`snowmelt demo`: the main job. A cluster, a pipeline of stages on Spark, and an exact account.
+
+Collisions in a toy tracker are made, reconstructed, tested and written, each stage joined to the
+next by a queue on three nodes. In the end every event is accounted for, and the histogram shows
+the particle that was hidden in them. `--kill` ends a node in the middle; the account is the same.
+What is done with an event stands in `examples/ufmulti`.
+"""
 
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+import snowmelt
 from snowmelt.cli.local import LocalCluster, LocalNode, end_on_sigterm
 from snowmelt.cli.node import checked_heartbeat
-from snowmelt.cli.show import standing_table
-from snowmelt.client.cluster import connect
-from snowmelt.client.fifo import Fifo
+from snowmelt.cli.pipeline import spark_extra
+from snowmelt.cli.pipeline_show import shown_on, summary_table
+from snowmelt.client.cluster import Cluster, connect
 from snowmelt.core.errors import BadOption
 
-BATCH = 1000
-WAIT_SECONDS = 60.0
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KILL_AT: Final = 0.3
+"""The share of the events after whose reconstruction `--kill` ends a node."""
+SEED: Final = 1
+LOOK_SECONDS: Final = 0.3
 T = TypeVar("T")
 
 
@@ -27,104 +40,154 @@ def add_to(app: typer.Typer) -> None:
 
 
 def demo(
+    events: Annotated[int, typer.Option(help="How many events to make.")] = 100_000,
     nodes: Annotated[int, typer.Option(help="How many nodes.")] = 3,
-    items: Annotated[int, typer.Option(help="How many items.")] = 200_000,
+    kill: Annotated[bool, typer.Option("--kill", help="Kill a node in the middle.")] = False,
+    out: Annotated[Path, typer.Option(help="Where to make a folder for the results.")] = Path(
+        "snowmelt-demo"
+    ),
     heartbeat: Annotated[float, typer.Option(help="Seconds between heartbeats.")] = 0.5,
 ) -> None:
-    """Fill a queue, kill its master in the middle of taking from it, and count what comes."""
+    """Find a particle in collisions, by a pipeline of stages on Spark, and account for them all."""
     if not 2 <= nodes <= 20:
         raise BadOption("--nodes", nodes, "2 to 20")
-    if not 2 * BATCH <= items <= 10_000_000:
-        raise BadOption("--items", items, f"{2 * BATCH} to 10000000")
+    if not 1000 <= events <= 100_000_000:
+        raise BadOption("--events", events, "1000 to 100000000")
     checked_heartbeat(heartbeat)
     end_on_sigterm()
     console = Console()
     begin = time.perf_counter()
+    with spark_extra("snowmelt demo"):
+        _load_example()
     with (
-        tempfile.TemporaryDirectory(prefix="snowmelt-demo-") as folder,
-        LocalCluster(nodes, Path(folder), heartbeat) as cluster,
+        tempfile.TemporaryDirectory(prefix="snowmelt-demo-") as scratch,
+        LocalCluster(nodes, Path(scratch, "nodes"), heartbeat) as cluster,
     ):
-        _step(console, f"Starting {nodes} nodes, a process each", cluster.start)
-        _show(console, cluster)
-        with connect(cluster.url) as connection:
-            queue = _queue(connection.fifo, min(3, nodes))
-            good = _story(console, cluster, queue, items // BATCH)
-        codes = [_stopped(console, node) for node in reversed(cluster.nodes)]
-    console.print(f"All over in {time.perf_counter() - begin:.1f} s.")
-    if any(codes) or not good:
+        results = _fresh(out)
+        good = _Story(console, cluster, results, events, kill=kill).told()
+    console.print(f"All over in {time.perf_counter() - begin:.0f} s.")
+    if not good:
         raise typer.Exit(1)
 
 
-def _queue(fifo: Callable[..., Fifo], replicas: int) -> Fifo:
-    """A queue whose master is not the node that decides on views: n1 must see the other missed."""
-    for number in range(1, 50):
-        queue = fifo(f"demo-{number}", replicas=replicas)
-        queue.put(b"0")
-        queue.get(timeout=WAIT_SECONDS).ack()
-        if queue.stats().master != "n1":
-            return queue
-    return queue
+class _Story:
+    """One run, step after step. The example's modules can be imported by now."""
+
+    def __init__(
+        self,
+        console: Console,
+        cluster: LocalCluster,
+        results: Path,
+        events: int,
+        *,
+        kill: bool,
+    ) -> None:
+        self._console = console
+        self._cluster = cluster
+        self._results = results
+        self._events = events
+        self._kill = kill
+
+    def told(self) -> bool:
+        """All of it; whether the account is as it must be."""
+        from snowmelt.spark.session import session  # noqa: PLC0415  only where Spark is needed
+
+        size = len(self._cluster.nodes)
+        self._step(f"Starting {size} nodes, a process each", self._cluster.start)
+        spark = self._step("Starting Spark", lambda: session("snowmelt demo"))
+        try:
+            with connect(self._cluster.url) as connection:
+                self._make_events(connection)
+                self._run(connection, spark)
+                return self._account(connection, spark)
+        finally:
+            spark.stop()
+
+    def _make_events(self, connection: Cluster) -> None:
+        from ufmulti.feed import feed  # noqa: PLC0415
+        from ufmulti.pipeline import RAW  # noqa: PLC0415
+
+        raw = connection.fifo(RAW, replicas=min(3, len(self._cluster.nodes)))
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        with Progress(*columns, TimeElapsedColumn(), console=self._console) as progress:
+            bar = progress.add_task("Making events, each safe on two disks", total=self._events)
+            feed(raw, self._events, SEED, lambda count: progress.update(bar, advance=count))
+
+    def _run(self, connection: Cluster, spark: "SparkSession") -> None:
+        from ufmulti.pipeline import RAW, pipeline  # noqa: PLC0415
+
+        stages = pipeline(str(self._results / "pairs"))
+        self._console.print(f"\n{stages}\n", highlight=False, markup=False)
+        victim = self._victim(connection, RAW) if self._kill else None
+        with (
+            stages.start(
+                self._cluster.url,
+                drain=True,
+                checkpoints=self._results / "checkpoints",
+                session=spark,
+            ) as running,
+            shown_on(self._console) as show,
+        ):
+            while not running.over:
+                standings = running.look()
+                show(standings)
+                taken = standings[0].taken
+                if victim is not None and taken >= KILL_AT * self._events:
+                    victim.kill()
+                    words = f"[bold red]Killed {victim.name}[/], {taken:,} events into the work"
+                    self._console.print(words)
+                    victim = None
+                time.sleep(LOOK_SECONDS)
+        self._console.print(summary_table(stages.name, running.standings))
+
+    def _victim(self, connection: Cluster, queue: str) -> LocalNode:
+        """The queue's master; another node where that is the one that decides on views."""
+        master = connection.fifo(queue).stats().master
+        _, *others = self._cluster.nodes
+        return next((node for node in others if node.name == master), others[0])
+
+    def _account(self, connection: Cluster, spark: "SparkSession") -> bool:
+        from ufmulti.account import account, lines  # noqa: PLC0415
+        from ufmulti.histogram import draw  # noqa: PLC0415
+
+        counted = account(connection, spark, self._results / "pairs", self._events, SEED)
+        self._console.print("\n[bold]The account[/]")
+        for number, words in lines(counted):
+            self._console.print(f"{number:>12}  {words}", highlight=False)
+        picture = self._results / "peak.png"
+        peak = draw(picture, counted.written.mass, self._events)
+        if peak is not None:
+            found = f"{peak.position:.2f} ± {peak.sigma:.2f} GeV"
+            self._console.print(f"{'':12}  and in their masses is a peak, at {found}")
+        wrong = list(counted.wrong())
+        for sentence in wrong:
+            self._console.print(f"[bold red]WRONG[/] {sentence}")
+        self._console.print(f"\nThe picture: {picture}", soft_wrap=True)
+        return not wrong
+
+    def _step(self, text: str, act: Callable[[], T]) -> T:
+        begin = time.perf_counter()
+        with self._console.status(text + " …"):
+            done = act()
+        self._console.print(f"{text}: {time.perf_counter() - begin:.1f} s", highlight=False)
+        return done
 
 
-def _story(console: Console, cluster: LocalCluster, queue: Fifo, batches: int) -> bool:
-    came: list[int] = []
-    replicas = queue.stats().settings.replicas
-    text = f"Putting {batches * BATCH:,} items, each safe on {replicas} disks"
-    _step(console, text, lambda: _put(queue, batches))
-    _step(console, "Taking half of them", lambda: _take(queue, came, batches * BATCH // 2))
+def _load_example() -> None:
+    """Makes `ufmulti` importable: from beside the package in a checkout, or from within it."""
+    from snowmelt.spark.shipping import load  # noqa: PLC0415  only where Spark is needed
 
-    held = queue.get_many(BATCH, timeout=WAIT_SECONDS)
-    victim = next(node for node in cluster.nodes if node.name == queue.stats().master)
-    victim.kill()
-    console.print(f"\n[bold]Killed {victim.name}[/], the queue's master, with a lease in our hands")
-    came += [int(item.body) for item in held]
-    _step(console, "Acknowledging that lease with whoever is master now", held.ack)
-    status = queue.stats()
-    console.print(f"{status.master} is master, in term {status.term}")
-    _step(console, "Taking the rest", lambda: _take(queue, came, batches * BATCH))
-
-    victim.start()
-    names = [node.name for node in cluster.nodes]
-    text = f"Starting {victim.name} again, on its old disk"
-    _step(console, text, lambda: cluster.wait_for(names, WAIT_SECONDS))
-    _show(console, cluster)
-    lost = batches * BATCH - len(set(came))
-    ordered = "in order" if came == sorted(came) else "NOT in order"
-    twice = len(came) - len(set(came))
-    console.print(f"\n[bold]{len(came):,} items came, {ordered}: {lost} lost, {twice} twice.[/]")
-    return lost == 0 and came == sorted(came)
+    package = Path(snowmelt.__file__).resolve().parent
+    places = [package / "examples", package.parents[1] / "examples"]
+    files = [place / "ufmulti" / "pipeline.py" for place in places]
+    load(next((file for file in files if file.is_file()), files[0]))
 
 
-def _put(queue: Fifo, batches: int) -> None:
-    for batch in range(batches):
-        queue.put_many([b"%d" % number for number in range(batch * BATCH, (batch + 1) * BATCH)])
-
-
-def _take(queue: Fifo, came: list[int], until: int) -> None:
-    before = None
-    while len(came) < until:
-        before = queue.get_many(min(BATCH, until - len(came)), timeout=WAIT_SECONDS, ack=before)
-        came += [int(item.body) for item in before]
-    if before is not None:
-        before.ack()
-
-
-def _step(console: Console, text: str, act: Callable[[], T]) -> T:
-    begin = time.perf_counter()
-    with console.status(text + " …"):
-        done = act()
-    console.print(f"\n[bold]{text}[/]: {time.perf_counter() - begin:.1f} s")
-    return done
-
-
-def _show(console: Console, cluster: LocalCluster) -> None:
-    rows = [(node.name, f"127.0.0.1:{node.port}", node.status()) for node in cluster.nodes]
-    console.print(standing_table(rows))
-
-
-def _stopped(console: Console, node: LocalNode) -> int:
-    code = node.stop()
-    console.print(
-        f"{node.name} stopped in order" if code == 0 else f"{node.name} ended with {code}"
-    )
-    return code
+def _fresh(out: Path) -> Path:
+    """A folder for this run alone: what Spark writes in one run must not meet another's."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=out))
+    except OSError as error:
+        allowed = f"a folder that can be written ({error.strerror})"
+        raise BadOption("--out", str(out), allowed) from error

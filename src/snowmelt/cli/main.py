@@ -11,7 +11,19 @@ import sys
 import typer
 
 from snowmelt import __version__
-from snowmelt.cli import bench, check, cluster, demo, lab, node, queue, sim, taking
+from snowmelt.cli import (
+    bench,
+    check,
+    cluster,
+    demo,
+    groups,
+    lab,
+    node,
+    pipeline,
+    queue,
+    sim,
+    taking,
+)
 from snowmelt.core.errors import SnowmeltError
 
 app = typer.Typer(
@@ -39,7 +51,7 @@ def _main(
     del version
 
 
-for group in (node, cluster, queue, taking, sim, check, lab, bench, demo):
+for group in (node, cluster, queue, taking, groups, pipeline, sim, check, lab, bench, demo):
     group.add_to(app)
 
 

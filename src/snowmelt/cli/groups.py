@@ -1,0 +1,112 @@
+"""`snowmelt groups`: who has been given items of a queue for good, and how to take them back."""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from snowmelt.cli.cluster import DEFAULT_URL, JSON, TIMEOUT, TOKEN, URL
+from snowmelt.cli.queue import DATA, QUEUE, open_queues
+from snowmelt.client.fifo import Fifo
+from snowmelt.core.errors import BadOption
+from snowmelt.core.instant import SECOND
+from snowmelt.protocols.fifo.calls import GroupStatus
+
+groups = typer.Typer(help="Groups of a queue: streams and pipelines.", no_args_is_help=True)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the group of commands."""
+    app.add_typer(groups, name="groups")
+
+
+@groups.command(name="list")
+def list_(
+    queue: Annotated[str, QUEUE],
+    as_json: Annotated[bool, JSON] = False,
+    url: Annotated[str, URL] = DEFAULT_URL,
+    data: Annotated[Path | None, DATA] = None,
+    token_file: Annotated[Path | None, TOKEN] = None,
+    timeout: Annotated[float, TIMEOUT] = 10.0,
+) -> None:
+    """List a queue's groups: what each holds, and when it was last heard of."""
+    with open_queues(url, data, token_file, timeout) as cluster:
+        found = cluster.fifo(queue).groups(timeout=timeout)
+    if as_json:
+        print(json.dumps({"queue": queue, "groups": [group_object(one) for one in found]}))
+    elif found:
+        Console().print(groups_table(found))
+    else:
+        print(f"{queue} has no groups")
+
+
+@groups.command()
+def release(
+    queue: Annotated[str, QUEUE],
+    group: Annotated[str, typer.Argument(help="The group's name.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
+    url: Annotated[str, URL] = DEFAULT_URL,
+    data: Annotated[Path | None, DATA] = None,
+    token_file: Annotated[Path | None, TOKEN] = None,
+    timeout: Annotated[float, TIMEOUT] = 10.0,
+) -> None:
+    """Forget a group: what it holds goes back, and whoever still works for it is stopped."""
+    with open_queues(url, data, token_file, timeout) as cluster:
+        fifo = cluster.fifo(queue)
+        found = _named(fifo, group, timeout)
+        if not yes:
+            _confirm(queue, found)
+        count = fifo.group(group).release(timeout=timeout)
+    print(f"{count} {'item' if count == 1 else 'items'} of {group} went back into {queue}")
+
+
+def group_object(group: GroupStatus) -> dict[str, object]:
+    """A group as one JSON object, its fields by name."""
+    fields: dict[str, object] = msgspec.structs.asdict(group)
+    return fields | {"holding": group.given - group.done, "heard": group.heard / SECOND}
+
+
+def groups_table(found: list[GroupStatus]) -> Table:
+    """A line a group."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in ("group", "done", "holding", "last heard"):
+        table.add_column(head, justify="left" if head == "group" else "right")
+    for one in found:
+        holding = f"{one.given - one.done:,}"
+        table.add_row(one.name, f"{one.done:,}", holding, heard_text(one))
+    return table
+
+
+def heard_text(group: GroupStatus) -> str:
+    """When a group was last heard of, in words.
+
+    >>> heard_text(GroupStatus("loaders", 1, 0, 0, heard=0))
+    'never'
+    """
+    if not group.heard:
+        return "never"
+    return f"{max(0.0, (time.time_ns() - group.heard) / SECOND):,.1f} s ago"
+
+
+def _named(fifo: Fifo, name: str, timeout: float) -> GroupStatus:
+    found = fifo.groups(timeout=timeout)
+    for one in found:
+        if one.name == name:
+            return one
+    known = ", ".join(one.name for one in found) or f"none; {fifo.name} has no groups"
+    raise BadOption("group", name, known)
+
+
+def _confirm(queue: str, group: GroupStatus) -> None:
+    if not sys.stdin.isatty():
+        raise BadOption("--yes", False, "nothing else where nobody can be asked")
+    holding = group.given - group.done
+    question = f"Forget {group.name}, heard of {heard_text(group)}, and give {holding:,} items back"
+    if not typer.confirm(f"{question} to {queue}?", err=True):
+        raise typer.Exit(1)

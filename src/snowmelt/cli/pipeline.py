@@ -1,0 +1,97 @@
+"""`snowmelt pipeline run` and `snowmelt pipeline show`: stages joined by queues.
+
+Spark is imported only when a command needs it: the program starts in a moment, and works where
+there is no Spark.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from rich.console import Console
+
+from snowmelt.cli.cluster import DEFAULT_URL, JSON, TOKEN, URL
+from snowmelt.cli.local import end_on_sigterm
+from snowmelt.cli.node import read_token
+from snowmelt.cli.pipeline_show import shown_on, standing_object, summary_table
+from snowmelt.core.errors import CallerError
+
+if TYPE_CHECKING:
+    from snowmelt.spark.pipeline import Pipeline
+
+FILE = typer.Argument(help="A Python file with a Pipeline, or with a function pipeline().")
+EXTRA: Final = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "numpy"})
+INTERRUPTED: Final = 130
+
+pipeline = typer.Typer(help="Stages joined by queues.", no_args_is_help=True)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the group."""
+    app.add_typer(pipeline, name="pipeline")
+
+
+@pipeline.command()
+def run(
+    file: Annotated[Path, FILE],
+    drain: Annotated[bool, typer.Option("--drain", help="End when nothing is left.")] = False,
+    checkpoints: Annotated[
+        str, typer.Option(help="Folder, or URL, where each stage remembers how far it is.")
+    ] = "checkpoints",
+    stage: Annotated[
+        list[str] | None,
+        typer.Option(help="Run this stage only; again for more. Others may run elsewhere."),
+    ] = None,
+    as_json: Annotated[bool, JSON] = False,
+    url: Annotated[str, URL] = DEFAULT_URL,
+    token_file: Annotated[Path | None, TOKEN] = None,
+) -> None:
+    """Run the stages of a pipeline until Ctrl-C, or until all is drained."""
+    token = read_token(token_file) or None
+    end_on_sigterm()  # until the pipeline runs; it then stops in order
+    found = _loaded(file)
+    console = Console(stderr=as_json)
+    with ExitStack() as stack:
+        with console.status(f"starting {found.name} …"):
+            running = stack.enter_context(
+                found.start(url, drain=drain, checkpoints=checkpoints, stages=stage, token=token)
+            )
+        with shown_on(console) as show:
+            standings = running.wait(show)
+    drained = all(one.state.value in ("done", "elsewhere") for one in standings)
+    if as_json:
+        told = {"pipeline": found.name, "drained": drained}
+        print(json.dumps(told | {"stages": [standing_object(one) for one in standings]}))
+    else:
+        console.print(summary_table(found.name, standings))
+    if drain and not drained:
+        raise typer.Exit(INTERRUPTED)
+
+
+@pipeline.command()
+def show(file: Annotated[Path, FILE]) -> None:
+    """Draw which stage reads which queue and fills which."""
+    print(_loaded(file))
+
+
+def _loaded(file: Path) -> "Pipeline":
+    with spark_extra("snowmelt pipeline"):
+        from snowmelt.spark.shipping import load  # noqa: PLC0415  starts fast, also without Spark
+
+    return load(file)
+
+
+@contextmanager
+def spark_extra(command: str) -> Iterator[None]:
+    """Round imports of Spark's: a missing module becomes a sentence with the way out."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in EXTRA:
+            raise  # a module of ours: a bug
+        text = f'{command} needs {missing}: pip install "snowmelt[spark]"'
+        raise CallerError(text) from error

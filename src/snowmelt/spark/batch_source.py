@@ -1,0 +1,44 @@
+"""`spark.read`: a snapshot of what waits in queues. It takes nothing, and keeps nothing there."""
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from snowmelt.spark.columns import readable
+from snowmelt.spark.connections import cluster_at
+from snowmelt.spark.errors import plainly
+from snowmelt.spark.naming import queue_names
+from snowmelt.spark.options import source_options
+from snowmelt.spark.partitions import portions, waiting
+from snowmelt.spark.reading import report_loss, rows_of
+
+
+class SnapshotReader(DataSourceReader):
+    """Reads what waits when it is planned; what others take before it is read, is missing."""
+
+    def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
+        self._options = source_options(given)
+        self._schema = readable(schema)
+
+    @plainly()
+    def partitions(self) -> list[InputPartition]:
+        """A partition for each run of items that wait now."""
+        options = self._options
+        place = options.connection
+        found = [
+            one
+            for name in queue_names(options)
+            for one in waiting(cluster_at(place).fifo(name), place.timeout)
+        ]
+        lost = sum(one.located.lost for one in found)
+        if lost:
+            report_loss(f"{lost} items that wait can't be read from any copy", options)
+        return [InputPartition(portion) for portion in portions(found, options.partitions_min)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition; Spark plans one with nothing in it when there is none."""
+        with plainly():
+            if partition.value is not None:
+                yield from rows_of(partition.value, self._options, self._schema)

@@ -1,0 +1,143 @@
+"""The columns of a source and of a sink, and the schemas of a person held against them."""
+
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    BinaryType,
+    ByteType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from snowmelt.core.errors import BadOption
+
+_TEXTS: Final = MapType(StringType(), StringType())
+HEADERS: Final = StructField("headers", _TEXTS)
+COLUMNS: Final = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("queue", StringType()),
+        StructField("position", LongType()),
+        StructField("failures", IntegerType()),
+    ]
+)
+"""What a source gives when nothing else is said. All may be null to Spark, as Kafka's are."""
+
+_READABLE: Final[dict[str, tuple[type[DataType], ...]]] = {
+    "key": (BinaryType, StringType),
+    "value": (BinaryType, StringType),
+    "queue": (StringType,),
+    "position": (LongType,),
+    "failures": (IntegerType,),
+    "headers": (MapType,),
+}
+_WRITABLE: Final[dict[str, tuple[type[DataType], ...]]] = {
+    "value": (BinaryType, StringType),
+    "key": (BinaryType, StringType),
+    "headers": (MapType,),
+    "delay": (
+        DoubleType,
+        FloatType,
+        ByteType,
+        ShortType,
+        IntegerType,
+        LongType,
+        DecimalType,
+    ),
+    "queue": (StringType,),
+}
+_MAYBE_NULL: Final = ("key", "headers")
+_ARROW: Final[dict[type[DataType], pa.DataType]] = {
+    BinaryType: pa.binary(),
+    StringType: pa.string(),
+    LongType: pa.int64(),
+    IntegerType: pa.int32(),
+}
+
+
+def source_schema(headers: bool) -> StructType:
+    """What a source gives, with the headers or without.
+
+    >>> source_schema(headers=True).names
+    ['key', 'value', 'queue', 'position', 'failures', 'headers']
+    """
+    return StructType([*COLUMNS.fields, HEADERS]) if headers else COLUMNS
+
+
+def readable(schema: StructType) -> pa.Schema:
+    """The same columns in Arrow's words; raises for what a source has not.
+
+    >>> from pyspark.sql.types import StructType
+    >>> readable(StructType().add("value", "string"))
+    value: string
+    >>> readable(StructType().add("offset", "long"))
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: schema has 'offset'; allowed: some of key, value, queue, ...
+    """
+    if not schema.fields:
+        raise _misfit("no column", f"some of {', '.join(_READABLE)}")
+    for field in schema.fields:
+        _check(field, _READABLE)
+        if not field.nullable and field.name in _MAYBE_NULL:
+            raise _misfit(f"{field.name} not null", f"{field.name}, which is null for some items")
+    return pa.schema([_arrow(field) for field in schema.fields])
+
+
+def check_writable(schema: StructType, queue: str) -> None:
+    """Raises for columns that a sink has no use for, or can't do without.
+
+    >>> from pyspark.sql.types import StructType
+    >>> check_writable(StructType().add("value", "long"), "raw")
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: schema has 'value bigint'; allowed: value as binary or string
+    """
+    for field in schema.fields:
+        if field.name == "priority":
+            raise _misfit("priority", "none in a fifo, which keeps the order of puts; drop it")
+        _check(field, _WRITABLE)
+    if "value" not in schema.names:
+        raise _misfit(", ".join(schema.names), "a column `value`, the body, binary or string")
+    if not queue and "queue" not in schema.names:
+        raise BadOption("queue", None, "the name of a queue, or a column `queue` that names one")
+
+
+def _check(field: StructField, allowed: dict[str, tuple[type[DataType], ...]]) -> None:
+    kinds = allowed.get(field.name)
+    if kinds is None:
+        raise _misfit(field.name, f"some of {', '.join(allowed)}")
+    texts = not isinstance(field.dataType, MapType) or (
+        isinstance(field.dataType.keyType, StringType)
+        and isinstance(field.dataType.valueType, StringType)
+    )
+    if not isinstance(field.dataType, kinds) or not texts:
+        words = [_said(kind) for kind in kinds]
+        told = f"{field.name} {field.dataType.simpleString()}"
+        raise _misfit(told, f"{field.name} as {' or '.join(words)}")
+
+
+def _said(kind: type[DataType]) -> str:
+    return "map<string,string>" if kind is MapType else kind().simpleString().partition("(")[0]
+
+
+def _misfit(has: str, allowed: str) -> BadOption:
+    error = BadOption("schema", has, allowed)
+    error.args = (f"schema has {has!r}; allowed: {allowed}",)
+    return error
+
+
+def _arrow(field: StructField) -> pa.Field:
+    if isinstance(field.dataType, MapType):
+        value = pa.field("value", pa.string(), nullable=field.dataType.valueContainsNull)
+        return pa.field(field.name, pa.map_(pa.string(), value), nullable=field.nullable)
+    return pa.field(field.name, _ARROW[type(field.dataType)], nullable=field.nullable)

@@ -1,0 +1,48 @@
+"""Connections of a worker process to clusters: one for each, kept for the tasks that come after."""
+
+import atexit
+import os
+from functools import lru_cache
+from typing import Final
+
+from snowmelt.client.cluster import Cluster, connect
+from snowmelt.core.errors import AccessDenied, NoSuchQueue, Unreachable
+from snowmelt.spark.options import Connection
+
+LOOK_SECONDS: Final = 10.0
+"""How long a person waits at most, at `load` or `start`, to hear that nobody is there."""
+
+
+def cluster_at(place: Connection) -> Cluster:
+    """The cluster, connected when it is first asked something."""
+    return _cluster(place.url, place.token, os.getpid())
+
+
+@lru_cache(maxsize=8)
+def _cluster(url: str, token: str | None, process: int) -> Cluster:
+    del process  # Spark forks its workers; a connection must not have two owners
+    cluster = connect(url, token=token)
+    atexit.register(cluster.close)
+    return cluster
+
+
+def queues_at(place: Connection, timeout: float = LOOK_SECONDS) -> list[str]:
+    """The names of all queues: the first thing asked, so that a bad URL or token shows at once."""
+    try:
+        return cluster_at(place).queues(timeout=min(place.timeout, timeout))
+    except Unreachable as error:
+        text = f"nobody answers at {place.url}: {error}; see the option url, and whether nodes run"
+        raise Unreachable(text) from None
+    except AccessDenied as error:
+        text = f"{place.url} does not let us in: {error}; see the options token and url"
+        raise AccessDenied(text) from None
+
+
+def check_there(place: Connection, names: tuple[str, ...]) -> None:
+    """Raises when one of these queues is not there: a misspelled name must not read as empty."""
+    there = queues_at(place)
+    for name in names:
+        if name not in there:
+            known = ", ".join(there) or "none yet"
+            text = f"queue {name!r} is not in the cluster at {place.url}; there: {known}"
+            raise NoSuchQueue(f"{text}. The first put into a queue makes it")

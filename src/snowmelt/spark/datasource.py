@@ -1,0 +1,79 @@
+"""`format("snowmelt")`: queues as Spark reads and writes them."""
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from snowmelt.spark.batch_source import SnapshotReader
+from snowmelt.spark.columns import source_schema
+from snowmelt.spark.errors import plainly
+from snowmelt.spark.naming import check_queues
+from snowmelt.spark.options import source_options
+from snowmelt.spark.sink import BatchSink, StreamSink, sink
+from snowmelt.spark.stream_source import StreamReader
+
+
+class SnowmeltDataSource(DataSource):
+    """Queues of a cluster as a source and a sink, for streams and for batch jobs.
+
+    Read as a stream, a queue's items are a group's own until the stream is past them:
+
+        spark.readStream.format("snowmelt").option("url", url).option("queue", "raw").load()
+
+    `spark.read` is a snapshot, which takes nothing. Options of a source, their case being free:
+
+    - `url` (needed), `token`, and `timeout`: for how many seconds to wait for the cluster (60)
+    - `queue`, or `queues` (with commas between), or `queuePattern`; also `subscribe` and
+      `subscribePattern`, as Kafka's source calls them
+    - `group`: under which name to read ("spark"); one stream only has a name at a time
+    - `maxMessagesPerTrigger` (also `maxOffsetsPerTrigger`), `maxBytesPerTrigger`: how much a
+      micro-batch takes at most; the bytes are shared evenly among several queues
+    - `minPartitions`: in how many tasks to read at least
+    - `failOnDataLoss` (true): end with an error when items can't be read, or go on without them
+    - `includeHeaders` (false): whether there is a column `headers`
+
+    The columns are `key`, `value`, `queue`, `position` and `failures`. A `.schema("value string")`
+    of some of them reads no others.
+
+    Written are the columns `value`, and if there are `key`, `headers`, `delay` (in seconds, rounded
+    up to tenths) and `queue`:
+
+        df.writeStream.format("snowmelt").option("url", url).option("queue", "tracks").start()
+
+    - `queue`: where all rows go; without it the column `queue` says it for each
+    - `txnAppId`: the name under which batches are published; a stream has its query's id. With a
+      new checkpoint give a new name: its batches are numbered from 0 again
+    - `txnVersion`: a batch job's number; one with the same name and number is put once
+    - `stagedFor`: for how many seconds rows wait to be published (6 hours), then they are erased
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """The word for `format`."""
+        return "snowmelt"
+
+    @plainly()
+    def schema(self) -> StructType:
+        """The columns; asked for by `load`, so all that can be wrong with options is told here."""
+        options = source_options(self.options)
+        check_queues(options)
+        return source_schema(options.headers)
+
+    @plainly()
+    def reader(self, schema: StructType) -> SnapshotReader:
+        """A snapshot."""
+        return SnapshotReader(self.options, schema)
+
+    @plainly()
+    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802  # Spark's word
+        """A group's reading."""
+        return StreamReader(self.options, schema)
+
+    @plainly()
+    def writer(self, schema: StructType, overwrite: bool) -> BatchSink:
+        """A batch job's writing."""
+        return BatchSink(sink(self.options, schema, overwrite, streaming=False))
+
+    @plainly()
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:  # noqa: N802
+        """A stream's writing."""
+        return StreamSink(sink(self.options, schema, overwrite, streaming=True))

@@ -1,0 +1,77 @@
+"""What to say when a stage fails: one sentence for people, all the rest in a log file."""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from snowmelt.core.errors import OutcomeUnknown, SnowmeltError, StateError
+
+_RAISED: Final = re.compile(r"(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<said>.*))?")
+_PREFIX: Final = re.compile(r"\[[A-Z_.]+\] (Query .* terminated with exception: )?")
+_LENGTH_MAX: Final = 400
+
+
+class StageFailed(SnowmeltError):
+    """A stage of a pipeline could not go on; the message names it, why, and where all is told."""
+
+
+def cause_of(text: str) -> str:
+    r"""The cause of a failure in one line, out of the many that Spark tells.
+
+    >>> cause_of('''[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted
+    ... Traceback (most recent call last):
+    ...   File "worker.py", line 3, in fit
+    ...     raise ValueError("no track")
+    ... ValueError: no track
+    ...
+    ... \tat org.apache.spark.api.python.PythonRunner.handle(PythonRunner.scala:572)
+    ... ''')
+    'ValueError: no track'
+    >>> cause_of("[UNRESOLVED_COLUMN] There is no column `pt`. SQLSTATE: 42703;\n'Project ['pt]")
+    'There is no column `pt`.'
+    """
+    raised = list(_raised(text.splitlines()))
+    if raised:
+        return raised[-1][:_LENGTH_MAX]
+    first = next((line for line in text.splitlines() if line.strip()), "it said nothing")
+    return _PREFIX.sub("", first).partition(" SQLSTATE:")[0].strip()[:_LENGTH_MAX]
+
+
+def _raised(lines: Iterable[str]) -> Iterable[str]:
+    """The line that ends each Python stack: the exception, by its own name and words."""
+    inside = False
+    for line in lines:
+        if "Traceback (most recent call last):" in line:
+            inside = True
+        elif inside and line and not line[0].isspace():
+            inside = False
+            found = _RAISED.fullmatch(line.rstrip())
+            if found:
+                kind = found["kind"].rpartition(".")[2]
+                yield f"{kind}: {found['said']}" if found["said"] else kind
+
+
+def will_pass(text: str) -> bool:
+    """Whether a failure is of the kind that goes away by itself: nobody was there to answer.
+
+    >>> will_pass("Unavailable: n2 has no current view"), will_pass("ValueError: no track")
+    (True, False)
+    """
+    return any(text.startswith(f"{kind.__name__}:") for kind in _passing(StateError))
+
+
+def _passing(kind: type[SnowmeltError]) -> list[type[SnowmeltError]]:
+    return [kind, *kind.__subclasses__(), OutcomeUnknown]
+
+
+def failed(stage: str, cause: str, whole: str, log: Path) -> StageFailed:
+    """The error to raise, when all that is known has been written into the log."""
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("a") as file:
+            file.write(f"{datetime.now(UTC).isoformat()} stage {stage} failed\n{whole}\n")
+    except OSError as error:
+        return StageFailed(f"stage {stage} failed: {cause} (no log: {error})")
+    return StageFailed(f"stage {stage} failed: {cause} (all of it: {log})")

@@ -1,0 +1,136 @@
+"""How far a stream is behind: what its source says in each progress report, and who keeps it.
+
+A Python source can't have metrics of its own. But Spark puts `reportLatestOffset` into each report
+as it is, so what waits travels there:
+
+    {"v": 1, "group": "spark", "queues": {"raw": {"ready": 1200, "tail": 98304}}}
+"""
+
+import threading
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+
+from snowmelt.client.fifo import Fifo
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.spark.offsets import VERSION
+
+_SECONDS: Final = 2.0
+"""A report is not worth a longer wait."""
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """What waits in one queue."""
+
+    ready: int
+    tail: int
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What waits for one group."""
+
+    v: int
+    group: str
+    queues: dict[str, Waiting]
+
+
+class Behind(msgspec.Struct, frozen=True):
+    """How one query stood at its last report."""
+
+    id: str
+    name: str
+    batch: int
+    queues: dict[str, int]
+    """How many items waited in each queue behind the last batch."""
+    rows_per_second: float
+
+    @property
+    def backlog(self) -> int:
+        """How many items waited in all its queues."""
+        return sum(self.queues.values())
+
+
+def report(group: str, queues: Iterable[Fifo]) -> dict[str, Any] | None:
+    """What waits now; None when a queue doesn't say, which is no reason to end a query."""
+    told: dict[str, Waiting] = {}
+    try:
+        for queue in queues:
+            status = queue.stats(timeout=_SECONDS)
+            told[queue.name] = Waiting(status.ready, status.tail)
+    except SnowmeltError:
+        return None
+    plain: dict[str, Any] = msgspec.to_builtins(Report(VERSION, group, told))
+    return plain
+
+
+def read_report(text: str | None) -> Report | None:
+    """Reads what `report` told; None for another source's words.
+
+    >>> read_report('{"v":1,"group":"g","queues":{"raw":{"ready":3,"tail":9}}}').queues
+    {'raw': Waiting(ready=3, tail=9)}
+    >>> read_report('{"offset": 4}')
+    """
+    try:
+        return msgspec.json.decode(text or "", type=Report)
+    except msgspec.MsgspecError:
+        return None
+
+
+class Lag(StreamingQueryListener):
+    """Keeps how far each running query is behind, by its name or its id.
+
+    lag = Lag()
+    spark.streams.addListener(lag)
+    ...
+    lag.of("tracks").backlog
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # Spark reports from a thread of its own
+        self._behind: dict[str, Behind] = {}
+
+    def of(self, query: str) -> Behind | None:
+        """How a query stood at its last report; None before the first, and after its end."""
+        return next((one for one in self.all() if query in (one.name, one.id)), None)
+
+    def all(self) -> list[Behind]:
+        """All queries that run and have a queue as a source, the earliest to report first."""
+        with self._lock:
+            return list(self._behind.values())
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's word
+        """Nothing is known yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+        """A batch is over, or the query is idle."""
+        progress = event.progress
+        reports = [read_report(source.latestOffset) for source in progress.sources]
+        queues = {
+            name: waiting.ready
+            for one in reports
+            if one is not None
+            for name, waiting in one.queues.items()
+        }
+        if not queues:
+            return
+        identity = str(progress.id)
+        rate = progress.processedRowsPerSecond
+        behind = Behind(identity, progress.name or identity, progress.batchId, queues, rate)
+        with self._lock:
+            self._behind[identity] = behind
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        """Nothing came; the last report stands."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """It has no lag any more."""
+        with self._lock:
+            self._behind.pop(str(event.id), None)

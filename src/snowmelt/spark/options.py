@@ -1,0 +1,230 @@
+"""What a person may say with `.option(...)`, read and checked: one place for source and for sink.
+
+Spark hands options over as text under names in lower case. The names are Kafka's where they mean
+the same, and Kafka's own words for a queue are taken as well.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Final
+
+import msgspec
+
+from snowmelt.client.group_steps import group_name
+from snowmelt.client.queue_options import Producer
+from snowmelt.client.staging_steps import HOLD
+from snowmelt.client.url import read
+from snowmelt.core.errors import BadOption
+from snowmelt.protocols.fifo.settings import HOLD_LONGEST, queue_name
+
+TIMEOUT: Final = 60.0
+_CONNECTION: Final = ("url", "token", "timeout")
+_SOURCE: Final = (
+    *_CONNECTION,
+    "queue",
+    "queues",
+    "queuePattern",
+    "group",
+    "maxMessagesPerTrigger",
+    "maxBytesPerTrigger",
+    "minPartitions",
+    "failOnDataLoss",
+    "includeHeaders",
+)
+_SINK: Final = (*_CONNECTION, "queue", "txnAppId", "txnVersion", "stagedFor")
+_ALIASES: Final = {
+    "subscribe": "queues",
+    "subscribePattern": "queuePattern",
+    "maxOffsetsPerTrigger": "maxMessagesPerTrigger",
+    "topic": "queue",
+}
+_SPARKS_OWN: Final = ("checkpointlocation", "queryname")
+"""What Spark adds for itself."""
+
+
+class Connection(msgspec.Struct, frozen=True):
+    """Where the cluster is, how to be let in, and for how long to wait for it."""
+
+    url: str
+    token: str | None
+    timeout: float
+
+
+class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a source reads, and how much at a time; 0 for what has no limit."""
+
+    connection: Connection
+    queues: tuple[str, ...]
+    """The queues by name; none of them when they are found by a pattern."""
+    pattern: str
+    group: str
+    rows_max: int
+    bytes_max: int
+    partitions_min: int
+    fail_on_loss: bool
+    headers: bool
+
+
+class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a sink puts, and under which name it publishes."""
+
+    connection: Connection
+    queue: str
+    """The queue for all rows; empty when the column `queue` names one for each."""
+    producer: str
+    """The name given as `txnAppId`; empty for none."""
+    version: int | None
+    hold: float
+    """For how many seconds staged rows wait to be published."""
+
+
+def source_options(given: Mapping[str, str]) -> SourceOptions:
+    """Reads the options of a source.
+
+    >>> source_options({"url": "snowmelt://127.0.0.1:4410", "queues": "raw, late"}).queues
+    ('late', 'raw')
+    >>> source_options({"url": "snowmelt://127.0.0.1:4410", "quue": "raw"})
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: option is 'quue'; allowed: queue, which is the nearest...
+    """
+    said = _known(given, _SOURCE)
+    queues, pattern = _queues(said)
+    return SourceOptions(
+        connection=_connection(said),
+        queues=queues,
+        pattern=pattern,
+        group=group_name(said.get("group", "spark")),
+        rows_max=_count(said, "maxMessagesPerTrigger"),
+        bytes_max=_count(said, "maxBytesPerTrigger"),
+        partitions_min=_count(said, "minPartitions"),
+        fail_on_loss=_switch(said, "failOnDataLoss", "true"),
+        headers=_switch(said, "includeHeaders", "false"),
+    )
+
+
+def sink_options(given: Mapping[str, str], streaming: bool) -> SinkOptions:
+    """Reads the options of a sink.
+
+    >>> sink_options({"url": "snowmelt://127.0.0.1:4410", "txnAppId": "daily"}, streaming=False)
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: txnVersion is None; allowed: a number with txnAppId: ...
+    """
+    said = _known(given, _SINK)
+    producer, version = said.get("txnAppId", ""), said.get("txnVersion")
+    if streaming and version is not None:
+        allowed = "none for a stream, which numbers its batches itself"
+        raise BadOption("txnVersion", version, allowed)
+    if not streaming and producer and version is None:
+        allowed = "a number with txnAppId: a write with the same two is done once"
+        raise BadOption("txnVersion", None, allowed)
+    if version is not None and not producer:
+        raise BadOption("txnAppId", None, "a name with txnVersion, which numbers what it writes")
+    return SinkOptions(
+        connection=_connection(said),
+        queue=_named("queue", said["queue"]) if "queue" in said else "",
+        producer=_producer(producer),
+        version=None if version is None else _count(said, "txnVersion", 0),
+        hold=_seconds(said, "stagedFor", HOLD, HOLD_LONGEST / 1e9),
+    )
+
+
+def _known(given: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
+    """The options under the names they have here; raises for one that nobody knows."""
+    spelled = {name.lower(): name for name in names}
+    aliases = {alias.lower(): name for alias, name in _ALIASES.items() if name in names}
+    said: dict[str, str] = {}
+    for key, value in given.items():
+        written = key.lower()
+        if written in _SPARKS_OWN:
+            continue
+        if written == "path":
+            raise BadOption("path", value, "none: a queue is named by the option `queue`")
+        name = spelled.get(written) or aliases.get(written)
+        if name is None:
+            raise BadOption("option", key, _nearest(written, spelled))
+        if name in said and said[name] != value:
+            raise BadOption(name, value, f"one value; it is also given as {said[name]!r}")
+        said[name] = value
+    return said
+
+
+def _nearest(written: str, spelled: Mapping[str, str]) -> str:
+    near = get_close_matches(written, spelled, 1, 0.5)
+    every = ", ".join(spelled.values())
+    return f"{spelled[near[0]]}, which is the nearest; all are {every}" if near else every
+
+
+def _connection(said: Mapping[str, str]) -> Connection:
+    if not said.get("url"):
+        raise BadOption("url", said.get("url"), "where the cluster is, as snowmelt://HOST:PORT")
+    url, token = said["url"], said.get("token")
+    read(url, token)
+    return Connection(url, token, _seconds(said, "timeout", TIMEOUT, 86_400))
+
+
+def _queues(said: Mapping[str, str]) -> tuple[tuple[str, ...], str]:
+    """The names, or the pattern: exactly one way of saying which queues are meant."""
+    ways = [name for name in ("queue", "queues", "queuePattern") if name in said]
+    if len(ways) != 1:
+        found = " and ".join(ways) or None
+        raise BadOption("queue", found, "one of the options queue, queues and queuePattern")
+    way = ways[0]
+    value = said[way]
+    if way == "queue":
+        return (_named(way, value),), ""
+    if way == "queues":
+        names = {_named(way, name.strip()): None for name in value.split(",")}
+        return tuple(sorted(names)), ""
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise BadOption(way, value, f"a regular expression; {error}") from None
+    return (), value
+
+
+def _named(option: str, value: str) -> str:
+    try:
+        return queue_name(value)
+    except BadOption as error:
+        raise BadOption(option, value, error.allowed) from None
+
+
+def _producer(name: str) -> str:
+    if name:
+        try:
+            Producer(name)
+        except BadOption as error:
+            raise BadOption("txnAppId", name, error.allowed) from None
+    return name
+
+
+def _count(said: Mapping[str, str], name: str, lowest: int = 1) -> int:
+    """A whole number; 0 when it isn't given."""
+    value = said.get(name)
+    if value is None:
+        return 0
+    if re.fullmatch(r"\d{1,18}", value, re.ASCII) and int(value) >= lowest:
+        return int(value)
+    raise BadOption(name, value, f"a whole number, {lowest} or more")
+
+
+def _switch(said: Mapping[str, str], name: str, default: str) -> bool:
+    value = said.get(name, default)
+    if value.lower() not in ("true", "false"):
+        raise BadOption(name, value, "true or false")
+    return value.lower() == "true"
+
+
+def _seconds(said: Mapping[str, str], name: str, default: float, longest: float) -> float:
+    value = said.get(name)
+    if value is None:
+        return default
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if 1 <= number <= longest:
+        return number
+    raise BadOption(name, value, f"1 to {longest:g} seconds")

@@ -1,0 +1,132 @@
+"""What a task does with its portion: reads it piece by piece, one piece ahead of what Spark takes.
+
+Reading changes nothing in the queue, so a task may be run twice, or at two places at once.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import pyarrow as pa
+
+from snowmelt.client.delivered import runs
+from snowmelt.client.fifo import Fifo
+from snowmelt.client.group_steps import Reading
+from snowmelt.core.errors import DataLost, SnowmeltError, StateError
+from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.protocols.fifo.calls import Part, Span
+from snowmelt.spark.connections import cluster_at
+from snowmelt.spark.options import SourceOptions
+from snowmelt.spark.partitions import Portion, cut, within
+from snowmelt.spark.rows import Rows
+
+PIECE_ROWS: Final = 65_536
+PIECE_BYTES: Final = 8 << 20
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 2.0
+_NAMED_AT_MOST: Final = 5
+_LOG: Final = logging.getLogger(__name__)
+
+
+def rows_of(
+    portion: Portion, options: SourceOptions, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a portion, in the order of the queue."""
+    queue = cluster_at(options.connection).fifo(portion.queue)
+    reader = _PortionReader(queue, portion, options)
+    rows = Rows(portion.queue, schema)
+    pieces = cut(portion.spans, max(1, min(PIECE_ROWS, PIECE_BYTES // portion.row_bytes)))
+    for parts in _ahead(reader.read, pieces):
+        yield from rows.of(parts)
+
+
+def _ahead(
+    read: Callable[[tuple[Span, ...]], list[Part]], pieces: Iterable[tuple[Span, ...]]
+) -> Iterator[list[Part]]:
+    """Reads the next piece while Spark is busy with the one before."""
+    with ThreadPoolExecutor(1) as thread:
+        coming = None
+        for piece in pieces:
+            current, coming = coming, thread.submit(read, piece)
+            if current is not None:
+                yield current.result()
+        if coming is not None:
+            yield coming.result()
+
+
+def report_loss(text: str, options: SourceOptions) -> None:
+    """Ends the query with this text, or with `failOnDataLoss` false only logs it."""
+    if options.fail_on_loss:
+        raise DataLost(f"{text}. To go on without them: option failOnDataLoss=false")
+    _LOG.warning("%s; going on without them", text)
+
+
+class _PortionReader:
+    """Reads pieces whole: what no keeper gives now is sought again until the time is over."""
+
+    def __init__(self, queue: Fifo, portion: Portion, options: SourceOptions) -> None:
+        self._queue = queue
+        self._portion = portion
+        self._options = options
+
+    def read(self, spans: tuple[Span, ...]) -> list[Part]:
+        """The items of some spans, in order."""
+        reading = self._read(spans)
+        parts, missing = list(reading.parts), runs(reading.unread)
+        end = time.monotonic() + self._options.connection.timeout
+        pause = _FIRST_PAUSE
+        gone: list[Interval] = []
+        while missing and time.monotonic() < end:
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+            found = self._located_again(missing)
+            if found is None:
+                continue
+            gone += _without(missing, found)
+            reading = self._read(found)
+            parts += reading.parts
+            missing = runs(reading.unread)
+        if gone or missing:
+            self._report(runs((*gone, *missing)))
+        return sorted(parts, key=lambda part: part.start)
+
+    def _read(self, spans: tuple[Span, ...]) -> Reading:
+        return self._queue.read(spans, bytes_max=PIECE_BYTES)
+
+    def _located_again(self, missing: tuple[Interval, ...]) -> tuple[Span, ...] | None:
+        """Where these lie by now: keepers come and go; None when nobody can tell at the moment."""
+        claim = self._portion.claim
+        try:
+            if claim is None:
+                count = missing[-1].stop - missing[0].start
+                located = self._queue.survey(missing[0].start, items_max=count)
+            else:
+                located = self._queue.group(claim.group).locate(claim.after, claim.until)
+        except StateError:
+            return None
+        except SnowmeltError as error:
+            if error.definite:
+                raise
+            return None
+        return within(located.spans, missing)
+
+    def _report(self, lost: tuple[Interval, ...]) -> None:
+        count = sum(interval.size for interval in lost)
+        named = ", ".join(f"{one.start} to {one.stop - 1}" for one in lost[:_NAMED_AT_MOST])
+        more = ", ..." if len(lost) > _NAMED_AT_MOST else ""
+        waited = f"{self._options.connection.timeout:g} s (option timeout)"
+        why = "no node gave them within " + waited
+        if self._portion.claim is None:
+            why = "others took them before this snapshot came to read them, or " + why
+        text = f"{count} items of queue {self._queue.name!r}, positions {named}{more}: {why}"
+        report_loss(text, self._options)
+
+
+def _without(missing: Iterable[Interval], found: Iterable[Span]) -> list[Interval]:
+    """What is sought and not there any more."""
+    left = IntervalSet(missing)
+    for span in found:
+        left.remove(Interval(span.start, span.stop))
+    return list(left)

@@ -1,0 +1,155 @@
+"""From parts to rows and back from rows to batches: Arrow sees the same memory, no item is copied.
+
+A part has Arrow's own layout, so a column of bodies is two pointers. Only parts of a few items
+each, as single puts leave them, are joined: a batch of rows costs Spark much more than a copy.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from snowmelt.client.delivered import joined
+from snowmelt.core.errors import BadOption
+from snowmelt.protocols.fifo.calls import Part
+from snowmelt.protocols.fifo.labels import Labels, are_labels, unpack
+
+ROWS_MAX: Final = 16_384
+BYTES_MAX: Final = 4 << 20
+SMALL: Final = 1024
+"""Parts of fewer items than this are joined with their neighbours."""
+
+
+class Rows:
+    """Makes rows of one queue's parts, in the columns of one schema.
+
+    >>> schema = pa.schema([("value", pa.binary()), ("position", pa.int64())])
+    >>> part = Part(5, np.array([0, 1, 3], np.int32).tobytes(), b"abb")
+    >>> [batch.to_pylist() for batch in Rows("raw", schema).of([part])]
+    [[{'value': b'a', 'position': 5}, {'value': b'bb', 'position': 6}]]
+    """
+
+    def __init__(self, queue: str, schema: pa.Schema) -> None:
+        self._queue = queue
+        self._schema = schema
+
+    def of(self, parts: Iterable[Part]) -> Iterator[pa.RecordBatch]:
+        """The rows of parts, in their order, in batches of bounded size."""
+        for run in _runs(parts):
+            whole = pa.RecordBatch.from_arrays(
+                [self._column(field, run) for field in self._schema], schema=self._schema
+            )
+            size = sum(len(part.blob) for part in run)
+            rows = max(1, min(ROWS_MAX, len(whole) * BYTES_MAX // max(size, BYTES_MAX)))
+            for first in range(0, len(whole), rows):
+                yield whole.slice(first, rows)
+
+    def _column(self, field: pa.Field, parts: Sequence[Part]) -> pa.Array:
+        counts = [part.count for part in parts]
+        match field.name:
+            case "value":
+                return _as_type(_bodies(parts), field, parts)
+            case "key":
+                return _as_type(_keys(parts), field, parts)
+            case "queue":
+                return pa.repeat(pa.scalar(self._queue, pa.string()), sum(counts))
+            case "position":
+                starts = [np.arange(p.start, p.start + p.count, dtype=np.int64) for p in parts]
+                return pa.array(np.concatenate(starts))
+            case "failures":
+                return pa.array(np.repeat([part.failures for part in parts], counts), pa.int32())
+            case _:
+                return _headers(parts, field.type)
+
+
+def _runs(parts: Iterable[Part]) -> Iterator[list[Part]]:
+    """Each large part alone, and neighbours that are small together."""
+    run: list[Part] = []
+    rows = size = 0
+    for part in parts:
+        if run and (part.count >= SMALL or rows >= ROWS_MAX or size >= BYTES_MAX):
+            yield run
+            run, rows, size = [], 0, 0
+        if part.count >= SMALL:
+            yield [part]
+        elif part.count:
+            run.append(part)
+            rows, size = rows + part.count, size + len(part.blob)
+    if run:
+        yield run
+
+
+def _bodies(parts: Sequence[Part]) -> pa.Array:
+    batch = joined(tuple(parts))
+    buffers = [None, pa.py_buffer(batch.offsets), pa.py_buffer(batch.blob)]
+    return pa.Array.from_buffers(pa.binary(), len(batch), buffers)
+
+
+def _keys(parts: Sequence[Part]) -> pa.Array:
+    if not any(are_labels(part.headers) for part in parts):
+        return pa.nulls(sum(part.count for part in parts), pa.binary())
+    keys = (unpack(part.headers).keys or (None,) * part.count for part in parts)
+    return pa.array(chain.from_iterable(keys), pa.binary())
+
+
+def _headers(parts: Sequence[Part], kind: pa.DataType) -> pa.Array:
+    if not any(part.headers for part in parts):
+        return pa.nulls(sum(part.count for part in parts), kind)
+    rows: list[list[tuple[str, str]] | None] = []
+    for part in parts:
+        labels = unpack(part.headers)
+        if labels.headers is None:
+            rows += [list(labels.common.items()) or None] * part.count
+        else:
+            rows += [list(labels.of(row)[1].items()) or None for row in range(part.count)]
+    return pa.array(rows, kind)
+
+
+def _as_type(column: pa.Array, field: pa.Field, parts: Sequence[Part]) -> pa.Array:
+    """Bytes as they are, or as text, when they are text."""
+    if field.type == pa.binary():
+        return column
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid:
+        positions = [part.start + row for part in parts for row in range(part.count)]
+        first = next(at for at, body in zip(positions, column, strict=True) if not _is_text(body))
+        allowed = f"binary: the {field.name} at position {first} is no UTF-8"
+        raise BadOption(f"type of column {field.name}", "string", allowed) from None
+
+
+def _is_text(body: Any) -> bool:
+    try:
+        str(body.as_py() or b"", "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def labels_of(rows: pa.RecordBatch) -> Labels | None:
+    """The keys and headers of rows that have any."""
+    keys = _listed(rows, "key", pa.binary())
+    headers = _listed(rows, "headers", None)
+    if keys is None and headers is None:
+        return None
+    maps = None if headers is None else tuple(map(_as_map, headers))
+    return Labels({}, None if keys is None else tuple(keys), maps)
+
+
+def _listed(rows: pa.RecordBatch, name: str, kind: pa.DataType | None) -> list[Any] | None:
+    index = rows.schema.get_field_index(name)
+    if index < 0 or rows.column(index).null_count == len(rows):
+        return None
+    column = rows.column(index)
+    return list((column if kind is None else column.cast(kind)).to_pylist())
+
+
+def _as_map(pairs: list[tuple[str, str | None]] | None) -> dict[str, str] | None:
+    if pairs is None:
+        return None
+    for name, text in pairs:
+        if text is None:
+            raise BadOption("headers", {name: None}, "text for each name, not null")
+    return dict(pairs)  # type: ignore[arg-type]  # none is null

@@ -1,0 +1,241 @@
+"""A pipeline at work: all its stages at the same time, watched from one place.
+
+How a stage stands is read from the queues: what waits in its source, what its group holds, and how
+many items its group is done with. So a stage counts alike whoever runs it, here or elsewhere.
+
+A drain ends by one look at the queues, in the order in which items flow. An item stays in its
+source, held by the stage's group, until what became of it is in the next queue; so whoever finds a
+queue empty, with nothing left to fill it, finds in the next one all that ever came through.
+
+All stages run together until then. A small batch costs Spark about 0.3 s of planning and writing
+down, whatever is in it; one stage's passes while another computes.
+"""
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from snowmelt.client.cluster import Cluster
+from snowmelt.core.errors import OutcomeUnknown, StateError
+from snowmelt.spark.aside import errors_into
+from snowmelt.spark.failing import StageFailed
+from snowmelt.spark.graph import in_order, upstream
+from snowmelt.spark.places import SPARK, Places, make_sink
+from snowmelt.spark.queries import SparkRun
+from snowmelt.spark.shipping import ship
+from snowmelt.spark.stages import SparkStage, Stage
+from snowmelt.spark.standing import Show, Standing, State
+from snowmelt.spark.watching import Run, Watched
+from snowmelt.spark.workers import PATIENCE, WorkerRun
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from snowmelt.spark.pipeline import Pipeline, RunOptions
+
+TICK: Final = 0.5
+
+
+class Running:
+    """Stages that run in this process; `Pipeline.start` makes it. Use it in a `with`.
+
+    A program with a display of its own looks by itself:
+
+        with pipeline.start(url, drain=True) as running:
+            while not running.over:
+                for standing in running.look():
+                    print(standing.stage, standing.taken, standing.rate)
+                time.sleep(0.5)
+    """
+
+    def __init__(self, pipeline: "Pipeline", url: str, options: "RunOptions") -> None:
+        here = pipeline.chosen(options.get("stages"))
+        token = options.get("token")
+        self._pipeline = pipeline
+        self._cluster = Cluster(url, token)
+        self._where = {"url": url} | ({"token": token} if token else {})
+        self._drain = options.get("drain", False)
+        self._places = Places(pipeline.name, options.get("checkpoints", "checkpoints"))
+        self._places.check(here)
+        self._given = options.get("session")
+        self._own: SparkSession | None = None
+        self._asked = threading.Event()
+        self._answered = time.monotonic()
+        self._watched = [
+            Watched(stage, State.STARTING if stage in here else State.ELSEWHERE)
+            for stage in in_order(pipeline.stages) or pipeline.stages
+        ]
+
+    def __enter__(self) -> Self:
+        try:
+            self._begin()
+        except BaseException as error:
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is not None and not issubclass(kind, Exception):
+            self.ask_to_stop()  # a second Ctrl-C: not in order, but now
+            return
+        self.stop()
+        if self._own is not None:
+            self._own.stop()
+            self._own = None
+        self._cluster.close()
+
+    @property
+    def session(self) -> "SparkSession | None":
+        """The Spark session the stages run in; None where none of them needs Spark."""
+        return self._given
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing left to do: all is drained, or it was asked to stop."""
+        here = [one for one in self._watched if one.run is not None]
+        return self._asked.is_set() or (self._drain and all(one.drained for one in here))
+
+    @property
+    def standings(self) -> tuple[Standing, ...]:
+        """How every stage stood at the last look, in the order in which items flow."""
+        return tuple(one.standing for one in self._watched)
+
+    def wait(self, show: Show | None = None) -> tuple[Standing, ...]:
+        """Waits until it is over, looking twice a second; returns how all stood in the end."""
+        show = show or (lambda _: None)
+        with _heeding_signals(self.ask_to_stop):
+            while not self.over:
+                show(self.look())
+                if not self.over:
+                    self._asked.wait(TICK)
+            self.stop()
+        show(self.standings)
+        return self.standings
+
+    def look(self) -> tuple[Standing, ...]:
+        """Looks at every stage and every queue. Raises `StageFailed`."""
+        for one in self._watched:
+            self._check(one)
+        try:
+            self._look_at_queues()
+            self._answered = time.monotonic()
+        except (StateError, OutcomeUnknown):  # a node may have died; another will answer
+            if time.monotonic() - self._answered > PATIENCE:
+                raise
+        return self.standings
+
+    def ask_to_stop(self) -> None:
+        """Ends `wait`, from another thread or from a signal's handler; does not wait."""
+        self._asked.set()
+        for one in self._watched:
+            if one.run is not None:
+                one.run.ask_to_stop()
+
+    def stop(self) -> None:
+        """Stops all stages in order, and waits for that."""
+        self.ask_to_stop()
+        for one in self._watched:
+            one.halt()
+
+    # --- the beginning ----------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        for one in self._watched:
+            make_sink(self._cluster, one.stage)
+        self._look_at_queues()  # what was done before does not count
+        here = [one for one in self._watched if one.state is State.STARTING]
+        if any(isinstance(one.stage, SparkStage) for one in here):
+            self._open_session(here)
+        for one in reversed(here):  # who empties a queue is there before who fills it
+            one.begin(self._run_of(one.stage))
+
+    def _open_session(self, here: Sequence[Watched]) -> None:
+        from pyspark.sql import SparkSession  # noqa: PLC0415  only where Spark is needed
+
+        from snowmelt.spark.session import register, session  # noqa: PLC0415
+
+        if self._given is None:
+            active = SparkSession.getActiveSession()
+            with errors_into(self._places.log(SPARK)) if active is None else nullcontext():
+                self._given = session(f"snowmelt {self._pipeline.name}")
+            self._own = self._given if active is None else None
+        else:
+            register(self._given)
+        stages = [one.stage for one in here if isinstance(one.stage, SparkStage)]
+        functions = [function for one in stages for function in (one.transform, one.write)]
+        ship(function for function in functions if function is not None)
+
+    def _run_of(self, stage: Stage) -> Run:
+        group, log = self._pipeline.group(stage), self._places.log(stage.name)
+        if not isinstance(stage, SparkStage):
+            folder = self._places.folder(stage.name)
+            return WorkerRun(stage, group, self._cluster, folder, log)
+        assert self.session is not None
+        checkpoint = self._places.checkpoint(stage.name)
+        return SparkRun(stage, group, self.session, self._where, checkpoint, log)
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    def _check(self, one: Watched) -> None:
+        if one.run is None or one.state is not State.RUNNING:
+            return
+        try:
+            one.run.check()
+        except StageFailed:
+            one.state = State.FAILED
+            raise
+
+    def _look_at_queues(self) -> None:
+        """Every stage's source, upstream first; that order is what makes a drain's end certain."""
+        dry: list[Stage] = []
+        for one in self._watched:
+            queue = self._cluster.fifo(one.stage.source)
+            told = queue.stats()  # first: what is given to a group afterwards is seen there
+            groups = {group.name: group for group in queue.groups()}
+            sharing = [other for other in self._watched if other.stage.source == one.stage.source]
+            names = [self._pipeline.group(other.stage) for other in sharing]
+            held = sum(groups[name].given - groups[name].done for name in names if name in groups)
+            mine = groups.get(self._pipeline.group(one.stage))
+            feeding = upstream(one.stage, self._pipeline.stages)
+            one.see(
+                mine.done if mine is not None else 0,
+                told.ready + told.delayed + told.leased,
+                held,
+                closed=self._drain and all(other in dry for other in feeding),
+            )
+            if one.drained:
+                dry.append(one.stage)
+                one.halt()
+
+
+@contextmanager
+def _heeding_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """The first Ctrl-C or SIGTERM asks to stop in order, the second ends the program at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are the main thread's
+        return
+    seen: list[int] = []
+
+    def heed(number: int, _: FrameType | None) -> None:
+        if seen:
+            logging.disable(logging.CRITICAL)  # whoever is cut off has nothing more to say
+            raise KeyboardInterrupt
+        seen.append(number)
+        stop()
+
+    before = {number: signal.signal(number, heed) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,144 @@
+"""`df.write` and `df.writeStream`: tasks stage rows, the driver publishes all of them in one step.
+
+A batch is published under a name and a number: those of the query and its micro-batch, or the ones
+a person gives a batch job. The queue remembers the numbers, so what is committed twice, because the
+driver died before it could write down that it had committed, is in the queue once. The number is
+the batch's, never a task's: a task that is run again need not have the same rows.
+
+Into several queues (a column `queue`) it is one step for each queue.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from snowmelt.core.errors import BadOption, Full
+from snowmelt.protocols.fifo.calls import Receipt
+from snowmelt.spark.columns import check_writable
+from snowmelt.spark.connections import LOOK_SECONDS, cluster_at, queues_at
+from snowmelt.spark.errors import plainly
+from snowmelt.spark.options import SinkOptions, sink_options
+from snowmelt.spark.staging import stage
+
+_QUERY: Final = "sql.streaming.queryId"
+_BATCH: Final = "streaming.sql.batchId"
+_LOG: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Staged(WriterCommitMessage):
+    """What one task staged."""
+
+    receipts: dict[str, list[Receipt]]
+    rows: int
+    query: str
+    """The query's id; empty for a batch job. The driver's part of a stream is not told it."""
+    batch: str
+
+
+class BatchSink(DataSourceArrowWriter):
+    """Writes one DataFrame."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    @plainly()
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        """Stages the rows of one task."""
+        return _staged(iterator, self._options)
+
+    @plainly()
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Publishes what all tasks staged; once, when the job has a name and a number."""
+        options = self._options
+        # A job without a name needs none: Spark commits it once, and nobody can run it again.
+        _publish(messages, options, options.producer or None, options.version)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Leaves what was staged to be erased when its time is over."""
+        _abandon(messages, self._options)
+
+
+class StreamSink(DataSourceStreamArrowWriter):
+    """Writes a stream's micro-batches. The driver makes a new one for each commit."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    @plainly()
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        """Stages the rows of one task."""
+        return _staged(iterator, self._options)
+
+    @plainly()
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Publishes the micro-batch, unless it was published before."""
+        query = next((one.query for one in messages if isinstance(one, Staged)), "")
+        producer = self._options.producer or f"spark-{query}"
+        _publish(messages, self._options, producer, batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
+        """Leaves what was staged to be erased when its time is over."""
+        _abandon(messages, self._options)
+
+
+def sink(
+    given: Mapping[str, str], schema: StructType, overwrite: bool, *, streaming: bool
+) -> SinkOptions:
+    """Checks all that can be checked before a task runs; also whether the cluster answers.
+
+    A stream asks for this at each batch, so it waits for a cluster that lost a node just now.
+    """
+    options = sink_options(given, streaming)
+    check_writable(schema, options.queue)
+    if overwrite:
+        raise BadOption("mode", "overwrite", "append: what is in a queue belongs to its readers")
+    queues_at(options.connection, options.connection.timeout if streaming else LOOK_SECONDS)
+    return options
+
+
+def _staged(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> Staged:
+    context = TaskContext.get()
+    query = batch = ""
+    if context is not None:
+        query = context.getLocalProperty(_QUERY) or ""
+        batch = context.getLocalProperty(_BATCH) or ""
+    done = stage(batches, options)
+    return Staged(done.receipts, done.rows, query, batch)
+
+
+def _publish(
+    messages: list[WriterCommitMessage | None],
+    options: SinkOptions,
+    producer: str | None,
+    sequence: int | None,
+) -> None:
+    """Publishes by queue, in the order of the partitions. Nothing staged, nothing published."""
+    receipts: dict[str, list[Receipt]] = {}
+    for message in messages:
+        if isinstance(message, Staged):
+            for name, some in message.receipts.items():
+                receipts.setdefault(name, []).extend(some)
+    timeout = options.connection.timeout
+    for name in sorted(receipts):
+        queue = cluster_at(options.connection).fifo(name, producer=producer)
+        try:
+            queue.publish(receipts[name], sequence=sequence, timeout=timeout)
+        except Full as error:
+            text = f"{error}; no room was made within {timeout:g} s (option timeout)"
+            raise Full(text) from None
+
+
+def _abandon(messages: list[WriterCommitMessage | None], options: SinkOptions) -> None:
+    rows = sum(one.rows for one in messages if isinstance(one, Staged))
+    _LOG.warning("a write failed; %d staged rows are erased within %g s", rows, options.hold)

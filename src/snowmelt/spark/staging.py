@@ -1,0 +1,189 @@
+"""What a task of a sink does: packs rows into batches and stages them, some of them at a time.
+
+Staged batches lie with their keepers and in no queue, so a task that is run twice leaves nothing
+behind that anybody sees: the driver publishes the receipts of one run, the rest is erased.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from snowmelt.client.bodies import CALL_ITEMS
+from snowmelt.client.cluster import Cluster
+from snowmelt.core.batch import OFFSET_BYTES, Batch
+from snowmelt.core.errors import BadOption
+from snowmelt.protocols.fifo.calls import Receipt
+from snowmelt.spark.connections import cluster_at
+from snowmelt.spark.options import SinkOptions
+from snowmelt.spark.rows import labels_of
+
+CALL_BYTES: Final = 4 << 20
+IN_FLIGHT: Final = 3
+"""So many calls are under way at once: while one is flushed the next is packed."""
+_TENTHS: Final = 10.0
+"""A delay is rounded up to tenths of a second: rows of one batch share few delays, then."""
+
+
+class Load(msgspec.Struct, frozen=True):
+    """Rows that go into one queue by one call."""
+
+    queue: str
+    delay: float
+    rows: pa.RecordBatch
+
+
+class StagedRows(msgspec.Struct, frozen=True):
+    """The receipts of one task by queue, in the order of its rows."""
+
+    receipts: dict[str, list[Receipt]]
+    rows: int
+
+
+def stage(batches: Iterable[pa.RecordBatch], options: SinkOptions) -> StagedRows:
+    """Stages all rows of a task; all of them are safe when it returns."""
+    cluster = cluster_at(options.connection)
+    receipts: dict[str, list[Receipt]] = {}
+    flight: deque[tuple[str, Future[list[Receipt]]]] = deque()
+    count = 0
+
+    def land() -> None:
+        queue, future = flight.popleft()
+        receipts.setdefault(queue, []).extend(future.result())
+
+    with ThreadPoolExecutor(IN_FLIGHT) as threads:
+        for rows in gathered(batches):
+            count += len(rows)
+            for load in loads(rows, options.queue):
+                if len(flight) == IN_FLIGHT:
+                    land()
+                flight.append((load.queue, threads.submit(_stage, cluster, load, options)))
+        while flight:
+            land()
+    return StagedRows(receipts, count)
+
+
+def _stage(cluster: Cluster, load: Load, options: SinkOptions) -> list[Receipt]:
+    return cluster.fifo(load.queue).stage(
+        bodies(load.rows),
+        headers=labels_of(load.rows),
+        delay=load.delay,
+        hold=options.hold,
+        timeout=options.connection.timeout,
+    )
+
+
+def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows, in batches as large as one call takes: Spark's are often much smaller.
+
+    >>> small = pa.record_batch({"value": pa.array([b"a", b"b"])})
+    >>> [len(batch) for batch in gathered([small, small, small])]
+    [6]
+    """
+    run: list[pa.RecordBatch] = []
+    rows = size = 0
+    for whole in batches:
+        for batch in _cut(whole):
+            if run and (rows + len(batch) > CALL_ITEMS or size + batch.nbytes > CALL_BYTES):
+                yield _joined(run)
+                run, rows, size = [], 0, 0
+            run.append(batch)
+            rows, size = rows + len(batch), size + batch.nbytes
+    if run:
+        yield _joined(run)
+
+
+def _cut(whole: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    rows = len(whole) * CALL_BYTES // max(whole.nbytes, CALL_BYTES)
+    rows = max(1, min(CALL_ITEMS, rows))
+    for first in range(0, len(whole), rows):
+        yield whole.slice(first, rows)
+
+
+def _joined(run: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(run) == 1:
+        return run[0]
+    columns = [
+        pa.concat_arrays([batch.column(index) for batch in run])
+        for index in range(run[0].num_columns)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=run[0].schema)
+
+
+def loads(rows: pa.RecordBatch, queue: str) -> list[Load]:
+    """Rows by where and when they go, each group in the order of the rows.
+
+    >>> rows = pa.record_batch({"value": [b"a", b"b", b"c"], "queue": ["x", "y", "x"]})
+    >>> [(load.queue, load.rows["value"].to_pylist()) for load in loads(rows, "")]
+    [('x', [b'a', b'c']), ('y', [b'b'])]
+    """
+    if not len(rows):
+        return []
+    names, name_codes = ([queue], None) if queue else _queues(rows)
+    delays, delay_codes = _delays(rows)
+    if len(names) == 1 and len(delays) == 1:
+        return [Load(names[0], float(delays[0]), rows)]
+    codes = np.zeros(len(rows), np.int64) if name_codes is None else name_codes * len(delays)
+    if delay_codes is not None:
+        codes += delay_codes
+    order = np.argsort(codes, kind="stable")
+    ordered, kinds = codes[order], np.unique(codes)
+    moved = rows.take(pa.array(order))
+    edges = [*np.searchsorted(ordered, kinds).tolist(), len(rows)]
+    return [
+        Load(
+            names[kind // len(delays)],
+            float(delays[kind % len(delays)]),
+            moved.slice(edges[place], edges[place + 1] - edges[place]),
+        )
+        for place, kind in enumerate(kinds.tolist())
+    ]
+
+
+def _queues(rows: pa.RecordBatch) -> tuple[list[str], "np.ndarray[tuple[int], np.dtype[np.int64]]"]:
+    column = rows.column("queue")
+    if column.null_count:
+        raise BadOption("column queue", None, "the name of a queue in each row")
+    coded = column.dictionary_encode()
+    codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return coded.dictionary.to_pylist(), codes
+
+
+def _delays(
+    rows: pa.RecordBatch,
+) -> tuple[
+    "np.ndarray[tuple[int], np.dtype[np.float64]]",
+    "np.ndarray[tuple[int], np.dtype[np.int64]] | None",
+]:
+    index = rows.schema.get_field_index("delay")
+    if index < 0:
+        return np.zeros(1), None
+    seconds = pc.fill_null(rows.column(index).cast(pa.float64()), 0.0).to_numpy()
+    if not (seconds >= 0).all():
+        worst = seconds[~(seconds >= 0)][0]
+        raise BadOption("column delay", float(worst), "0 or more seconds, or null for none")
+    found, codes = np.unique(np.ceil(seconds * _TENTHS) / _TENTHS, return_inverse=True)
+    return found, codes
+
+
+def bodies(rows: pa.RecordBatch) -> Batch:
+    """The column `value` as a batch, in the same memory.
+
+    >>> [bytes(body) for body in bodies(pa.record_batch({"value": ["one", "two"]}).slice(1))]
+    [b'two']
+    """
+    column = rows.column("value")
+    if column.null_count:
+        allowed = "a body in each row; filter null values out, or give b'' for them"
+        raise BadOption("column value", None, allowed)
+    if column.type not in (pa.binary(), pa.string()):
+        column = column.cast(pa.binary())
+    _, offsets, blob = column.buffers()
+    first = column.offset * OFFSET_BYTES
+    edges = memoryview(offsets)[first : first + (len(column) + 1) * OFFSET_BYTES]
+    return Batch(edges, memoryview(blob) if blob is not None else b"")

@@ -1,0 +1,258 @@
+"""Reading a stream: exactly once, from offsets alone, acknowledged to the last item."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
+
+from snowmelt.core.errors import DataLost, GroupHeld, LeaseLost
+from snowmelt.spark.columns import source_schema
+from snowmelt.spark.lag import Behind, Lag
+from snowmelt.spark.stream_source import StreamReader
+from spark.cluster import Queues, bodies, queues_of, wait_until
+
+
+@pytest.fixture(scope="module")
+def queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queues]:
+    with queues_of(1, tmp_path_factory.mktemp("queues")) as running:
+        yield running
+
+
+def filled(queues: Queues, name: str, count: int) -> list[bytes]:
+    some = [b"%s-%d" % (name.encode(), at) for at in range(count)]
+    queues.fifo(name).put_many(some)
+    return some
+
+
+def reader_of(queues: Queues, **options: str) -> StreamReader:
+    return StreamReader({"url": queues.url, "timeout": "10", **options}, source_schema(False))
+
+
+def read(reader: StreamReader, start: dict, end: dict) -> list[bytes]:
+    return [
+        value
+        for partition in reader.partitions(start, end)
+        for batch in reader.read(partition)
+        for value in batch["value"].to_pylist()
+    ]
+
+
+# --- through the reader, as Spark calls it --------------------------------------------------------
+
+
+def test_offsets_alone_say_which_rows(queues: Queues) -> None:
+    some = filled(queues, "alone", 10)
+    reader = reader_of(queues, queue="alone")
+    start = reader.initialOffset()
+    assert start == {"v": 1, "group": "spark", "queues": {}}
+    first = reader.latestOffset(start, ReadMaxRows(4))
+    again = reader_of(queues, queue="alone")  # a new process, before the offset was written down
+    first = again.latestOffset(start, ReadMaxRows(9))
+    assert read(again, start, first) == some[:4]
+    second = again.latestOffset(first, ReadAllAvailable())
+    later = reader_of(queues, queue="alone")
+    assert read(later, first, second) == some[4:]
+    assert read(later, first, second) == some[4:]
+    assert queues.fifo("alone").stats().assigned == 6
+    assert later.latestOffset(second, ReadAllAvailable()) == second
+    assert queues.fifo("alone").stats().assigned == 0
+
+
+def test_commit_acknowledges_and_takes_nothing(queues: Queues) -> None:
+    filled(queues, "commit", 10)
+    reader = reader_of(queues, queue="commit")
+    first = reader.latestOffset(reader.initialOffset(), ReadMaxRows(4))
+    reader.commit(first)
+    assert (queues.fifo("commit").stats().assigned, queues.fifo("commit").stats().ready) == (0, 6)
+
+
+def test_limits_are_kept_and_shared_among_queues(queues: Queues) -> None:
+    for name in ("limit.a", "limit.b", "limit.c"):
+        filled(queues, name, 10)
+    filled(queues, "limit.b", 100)
+    reader = reader_of(queues, queuePattern=r"limit\..*", maxMessagesPerTrigger="60")
+    assert reader.getDefaultReadLimit() == ReadMaxRows(60)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert [count for _, count in end["queues"].values()] == [10, 25, 10]
+    rest = reader.latestOffset(end, ReadAllAvailable())
+    assert rest["queues"]["limit.b"][1] == 110
+    assert reader_of(queues, queue="x", maxBytesPerTrigger="5").getDefaultReadLimit() == (
+        ReadMaxBytes(5)
+    )
+    assert reader_of(queues, queue="x").getDefaultReadLimit() == ReadAllAvailable()
+    filled(queues, "bytes", 10)
+    sized = reader_of(queues, queue="bytes")
+    assert sized.latestOffset(start, ReadMaxBytes(7 * 3))["queues"]["bytes"][1] == 3
+
+
+def test_now_is_when_it_began(queues: Queues) -> None:
+    filled(queues, "now", 5)
+    queues.fifo("now-empty").put(b"1")
+    queues.fifo("now-empty").get().ack()
+    reader = reader_of(queues, queuePattern="now.*")
+    reader.prepareForTriggerAvailableNow()
+    filled(queues, "now", 5)
+    filled(queues, "now-late", 5)
+    queues.fifo("now-empty").put(b"2")
+    end = reader.latestOffset(reader.initialOffset(), ReadMaxRows(100))
+    assert {name: count for name, (_, count) in end["queues"].items()} == {"now": 5}
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
+
+
+def test_who_does_not_know_the_group_is_told_so(queues: Queues) -> None:
+    filled(queues, "held", 5)
+    reader = reader_of(queues, queue="held", group="g")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadMaxRows(2))
+    more = reader.latestOffset(end, ReadMaxRows(2))
+    other = reader_of(queues, queue="held", group="g")
+    with pytest.raises(GroupHeld, match="snowmelt groups release held g"):
+        other.latestOffset(other.initialOffset(), ReadMaxRows(2))
+    queues.fifo("held").group("g").release()
+    for call in (
+        lambda: reader.latestOffset(more, ReadMaxRows(2)),
+        lambda: read(reader, end, more),
+    ):
+        with pytest.raises(LeaseLost, match=r"was released.*groups release held g.*new checkpoint"):
+            call()
+
+
+def test_what_was_acknowledged_is_not_there_to_be_read_again(queues: Queues) -> None:
+    filled(queues, "past", 5)
+    reader = reader_of(queues, queue="past")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadMaxRows(2))
+    reader.latestOffset(end, ReadMaxRows(1))
+    with pytest.raises(DataLost, match=r"2 of 2 items .* failOnDataLoss=false"):
+        reader.partitions(start, end)
+    assert reader_of(queues, queue="past", failOnDataLoss="false").partitions(start, end) == []
+
+
+def test_the_report_says_what_waits(queues: Queues) -> None:
+    filled(queues, "report", 5)
+    reader = reader_of(queues, queue="report")
+    reader.latestOffset(reader.initialOffset(), ReadMaxRows(2))
+    waiting = {"report": {"ready": 3, "tail": 5}}
+    assert reader.reportLatestOffset() == {"v": 1, "group": "spark", "queues": waiting}
+    assert reader_of(queues, queue="not-there").reportLatestOffset() is None
+
+
+# --- through Spark --------------------------------------------------------------------------------
+
+
+def test_available_now_drains_in_batches_and_acknowledges_its_tail(
+    spark: SparkSession, queues: Queues
+) -> None:
+    some = filled(queues, "drain", 1000)
+    frame = queues.stream(spark, queue="drain", maxMessagesPerTrigger="300")
+    query = queues.into(frame.select("value"), "drain", queue="drained")
+    assert [one.numInputRows for one in query.recentProgress if one.numInputRows] == [
+        300,
+        300,
+        300,
+        100,
+    ]
+    stats = queues.fifo("drain").stats()
+    assert (stats.ready, stats.assigned, stats.done) == (0, 0, 1000)
+    assert bodies(queues.fifo("drained")) == some
+    queues.into(frame.select("value"), "drain", queue="drained")
+    assert queues.fifo("drained").stats().tail == 1000
+
+
+class Crash(Exception):
+    """The driver's end, between a batch's work and its commit."""
+
+
+def test_a_replay_has_exactly_the_same_rows(spark: SparkSession, queues: Queues) -> None:
+    some = filled(queues, "replay", 500)
+    frame = queues.stream(
+        spark, queues="replay", maxMessagesPerTrigger="200", minPartitions="3"
+    ).select("value", "position")
+    tries: list[tuple[int, list[tuple[bytes, int]]]] = []
+
+    def crashing(crash: bool) -> Callable[[DataFrame, int], None]:
+        def work(batch: DataFrame, number: int) -> None:
+            tries.append((number, [(bytes(row.value), row.position) for row in batch.collect()]))
+            if crash and number == 1:
+                raise Crash
+
+        return work
+
+    with pytest.raises(StreamingQueryException):
+        queues.each(frame, "replay", crashing(True))
+    filled(queues, "replay", 100)  # must not come into the batch that is planned already
+    queues.each(frame, "replay", crashing(False))
+    assert [number for number, _ in tries] == [0, 1, 1, 2]
+    assert tries[1] == tries[2]
+    rows = [row for number, batch in [*tries[:1], *tries[2:]] for row in batch]
+    assert [position for _, position in rows] == list(range(600))
+    assert [body for body, _ in rows[:500]] == some
+    assert queues.fifo("replay").stats().assigned == 0
+
+
+def test_an_idle_stream_acknowledges_its_last_batch_and_tells_its_lag(
+    spark: SparkSession, queues: Queues
+) -> None:
+    queue = queues.fifo("idle")
+    filled(queues, "idle", 10)
+    lag = Lag()
+    spark.streams.addListener(lag)
+    writer = queues.stream(spark, queue="idle").writeStream.format("noop").queryName("idler")
+    query = writer.option("checkpointLocation", queues.path("idle")).start()
+    try:
+        assert wait_until(lambda: queue.stats().done == 10)
+        assert queue.stats().assigned == 0
+        assert wait_until(lambda: lag.of("idler") is not None)
+        behind = lag.of("idler")
+        assert isinstance(behind, Behind)
+        assert (behind.backlog, behind.queues) == (0, {"idle": 0})
+        assert lag.of(str(query.id)) == behind
+        filled(queues, "idle", 5)
+        assert wait_until(lambda: queue.stats().done == 15)
+    finally:
+        query.stop()
+        assert wait_until(lambda: lag.of("idler") is None)
+        spark.streams.removeListener(lag)
+
+
+def test_two_queues_are_read_as_one_stream(spark: SparkSession, queues: Queues) -> None:
+    some = filled(queues, "left", 50) + filled(queues, "right", 70)
+    for options in ({"queues": "left,right"}, {"subscribePattern": "left|right"}):
+        group = f"by-{len(options)}-{next(iter(options))}"
+        frame = queues.stream(spark, group=group, maxMessagesPerTrigger="40", **options)
+        queues.into(frame.select("value"), group, queue=group)
+        assert sorted(bodies(queues.fifo(group))) == sorted(some)
+        assert queues.fifo("left").stats().assigned == 0
+        filled(queues, "left", 50)
+        filled(queues, "right", 70)
+
+
+def test_a_checkpoint_belongs_to_a_group(spark: SparkSession, queues: Queues) -> None:
+    filled(queues, "mine", 3)
+    frame = queues.stream(spark, queue="mine", group="first")
+    queues.into(frame.select("value"), "mine", queue="mine-out")
+    other = queues.stream(spark, queue="mine", group="second")
+    with pytest.raises(StreamingQueryException) as caught:
+        queues.into(other.select("value"), "mine", queue="mine-out")
+    assert "group is 'second'; allowed: first, whose checkpoint this is" in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+    with pytest.raises(StreamingQueryException, match="snowmelt groups release mine first"):
+        queues.into(frame.select("value"), "anew", queue="mine-out")
+
+
+def test_a_stream_with_a_schema_of_its_own_is_checked_at_its_start(
+    spark: SparkSession, queues: Queues
+) -> None:
+    filled(queues, "own", 3)
+    reader = spark.readStream.format("snowmelt").options(url=queues.url, queue="own")
+    queues.into(reader.schema("value string").load(), "own", queue="own-out")
+    assert queues.fifo("own-out").stats().tail == 3
+    bad = reader.schema("value bigint").load().selectExpr("cast(value as string) value")
+    with pytest.raises(StreamingQueryException, match="schema has 'value bigint'; allowed: value"):
+        queues.into(bad, "own-bad", queue="own-out")
+    wrong = reader.option("grup", "g").schema("value string").load()
+    with pytest.raises(StreamingQueryException, match="option is 'grup'; allowed: group"):
+        queues.into(wrong, "own-wrong", queue="own-out")

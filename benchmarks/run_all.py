@@ -20,6 +20,9 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "fifo_chaos": ("--seconds", "30"),
     "fifo_backlog": ("--quick",),
     "fifo_peers": ("--quick", "--sizes", "100"),
+    "spark_rates": (),
+    "spark_latency": (),
+    "spark_chaos": ("--rounds", "5"),
 }
 """Each with the options that make it short."""
 

@@ -57,7 +57,7 @@ def demo(
     end_on_sigterm()
     console = Console()
     begin = time.perf_counter()
-    with spark_extra("snowmelt demo"):
+    with spark_extra("snowmelt demo", "spark,lab"):
         _load_example()
     with (
         tempfile.TemporaryDirectory(prefix="snowmelt-demo-") as scratch,
@@ -181,6 +181,8 @@ def _load_example() -> None:
     places = [package / "examples", package.parents[1] / "examples"]
     files = [place / "ufmulti" / "pipeline.py" for place in places]
     load(next((file for file in files if file.is_file()), files[0]))
+    import ufmulti.account  # noqa: F401, PLC0415  what is missing is told now, not in the end
+    import ufmulti.histogram  # noqa: F401, PLC0415
 
 
 def _fresh(out: Path) -> Path:

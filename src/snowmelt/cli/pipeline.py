@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from snowmelt.spark.pipeline import Pipeline
 
 FILE = typer.Argument(help="A Python file with a Pipeline, or with a function pipeline().")
-EXTRA: Final = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "numpy"})
+EXTRA: Final = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "numpy", "matplotlib"})
 INTERRUPTED: Final = 130
 
 pipeline = typer.Typer(help="Stages joined by queues.", no_args_is_help=True)
@@ -85,7 +85,7 @@ def _loaded(file: Path) -> "Pipeline":
 
 
 @contextmanager
-def spark_extra(command: str) -> Iterator[None]:
+def spark_extra(command: str, extras: str = "spark") -> Iterator[None]:
     """Round imports of Spark's: a missing module becomes a sentence with the way out."""
     try:
         yield
@@ -93,5 +93,5 @@ def spark_extra(command: str) -> Iterator[None]:
         missing = (error.name or "").partition(".")[0]
         if missing not in EXTRA:
             raise  # a module of ours: a bug
-        text = f'{command} needs {missing}: pip install "snowmelt[spark]"'
+        text = f'{command} needs {missing}: pip install "snowmelt[{extras}]"'
         raise CallerError(text) from error

@@ -9,6 +9,9 @@ from typing import Final
 from snowmelt.core.errors import OutcomeUnknown, SnowmeltError, StateError
 
 _RAISED: Final = re.compile(r"(?P<kind>[A-Za-z_][\w.]*)(?:: (?P<said>.*))?")
+_OWN: Final = re.compile(r"snowmelt\.core\.errors\.(?P<kind>\w+): (?P<said>.*)")
+_GATEWAY: Final = "An error occurred while calling"
+_JAVA: Final = re.compile(r"^: [\w.$]+(: |$)")
 _PREFIX: Final = re.compile(r"\[[A-Z_.]+\] (Query .* terminated with exception: )?")
 _LENGTH_MAX: Final = 400
 
@@ -29,14 +32,20 @@ def cause_of(text: str) -> str:
     ... \tat org.apache.spark.api.python.PythonRunner.handle(PythonRunner.scala:572)
     ... ''')
     'ValueError: no track'
+    >>> cause_of("[PYTHON_DATA_SOURCE_ERROR] x: snowmelt.core.errors.NoSuchQueue: no queue 'rwa'")
+    "NoSuchQueue: no queue 'rwa'"
     >>> cause_of("[UNRESOLVED_COLUMN] There is no column `pt`. SQLSTATE: 42703;\n'Project ['pt]")
     'There is no column `pt`.'
     """
+    own = _OWN.search(text)  # the source and the sink send no stack along with their errors
+    if own:
+        return f"{own['kind']}: {own['said']}"[:_LENGTH_MAX]
     raised = list(_raised(text.splitlines()))
     if raised:
         return raised[-1][:_LENGTH_MAX]
-    first = next((line for line in text.splitlines() if line.strip()), "it said nothing")
-    return _PREFIX.sub("", first).partition(" SQLSTATE:")[0].strip()[:_LENGTH_MAX]
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith(_GATEWAY)]
+    first = _PREFIX.sub("", _JAVA.sub("", lines[0])) if lines else "it said nothing"
+    return first.partition(" SQLSTATE:")[0].strip()[:_LENGTH_MAX]
 
 
 def _raised(lines: Iterable[str]) -> Iterable[str]:

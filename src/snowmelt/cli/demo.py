@@ -181,7 +181,7 @@ def _load_example() -> None:
     places = [package / "examples", package.parents[1] / "examples"]
     files = [place / "ufmulti" / "pipeline.py" for place in places]
     load(next((file for file in files if file.is_file()), files[0]))
-    import ufmulti.account  # noqa: F401, PLC0415  what is missing is told now, not in the end
+    import ufmulti.account  # noqa: PLC0415  what is missing is told now, not in the end
     import ufmulti.histogram  # noqa: F401, PLC0415
 
 

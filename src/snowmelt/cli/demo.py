@@ -117,7 +117,7 @@ class _Story:
         from ufmulti.pipeline import RAW, pipeline  # noqa: PLC0415
 
         stages = pipeline(str(self._results / "pairs"))
-        self._console.print(f"\n{stages}\n", highlight=False, markup=False)
+        self._console.print(f"\n{stages}\n", highlight=False, markup=False, soft_wrap=True)
         victim = self._victim(connection, RAW) if self._kill else None
         with (
             stages.start(

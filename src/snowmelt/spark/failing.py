@@ -13,6 +13,7 @@ _OWN: Final = re.compile(r"snowmelt\.core\.errors\.(?P<kind>\w+): (?P<said>.*)")
 _GATEWAY: Final = "An error occurred while calling"
 _JAVA: Final = re.compile(r"^: [\w.$]+(: |$)")
 _PREFIX: Final = re.compile(r"\[[A-Z_.]+\] (Query .* terminated with exception: )?")
+_UNSAID: Final = "Spark gives no cause; one of its processes may have been killed"
 _LENGTH_MAX: Final = 400
 
 
@@ -34,6 +35,8 @@ def cause_of(text: str) -> str:
     'ValueError: no track'
     >>> cause_of("[PYTHON_DATA_SOURCE_ERROR] x: snowmelt.core.errors.NoSuchQueue: no queue 'rwa'")
     "NoSuchQueue: no queue 'rwa'"
+    >>> cause_of("[STREAM_FAILED] Query [id = 1] terminated with exception:  SQLSTATE: XXKST")
+    'Spark gives no cause; one of its processes may have been killed'
     >>> cause_of("[UNRESOLVED_COLUMN] There is no column `pt`. SQLSTATE: 42703;\n'Project ['pt]")
     'There is no column `pt`.'
     """
@@ -44,8 +47,9 @@ def cause_of(text: str) -> str:
     if raised:
         return raised[-1][:_LENGTH_MAX]
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith(_GATEWAY)]
-    first = _PREFIX.sub("", _JAVA.sub("", lines[0])) if lines else "it said nothing"
-    return first.partition(" SQLSTATE:")[0].strip()[:_LENGTH_MAX]
+    first = _PREFIX.sub("", _JAVA.sub("", lines[0])) if lines else ""
+    told = first.partition(" SQLSTATE:")[0].removeprefix("SQLSTATE:").strip()
+    return told[:_LENGTH_MAX] if " " in told else _UNSAID
 
 
 def _raised(lines: Iterable[str]) -> Iterable[str]:

@@ -1,0 +1,67 @@
+"""What a run is to be like; the program that is killed is given the same plan."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+SOURCE: Final = "in"
+SINK: Final = "out"
+GROUP: Final = "chaos"
+FEEDER: Final = "feeder"
+DONE: Final = b"/done"
+"""What the stream appends to each body."""
+_DONE_BODY: Final = re.compile(rb"(\d{1,12})" + DONE)
+WAITING_BATCHES: Final = 10
+"""So many micro-batches of items wait in the source at most: the stream is never out of work."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of a run."""
+
+    url: str
+    place: str
+    """The folder of this run."""
+    rows: int
+    """In one micro-batch at most."""
+    seed: int
+
+    @property
+    def folder(self) -> Path:
+        """Where everything of this run is written."""
+        return Path(self.place)
+
+    @property
+    def checkpoint(self) -> Path:
+        """What the stream goes on from."""
+        return self.folder / "checkpoint"
+
+    @property
+    def kept(self) -> dict[str, float]:
+        """How both queues keep what is in them."""
+        return {"replicas": 3, "durable_copies": 2}
+
+    @property
+    def bound(self) -> int:
+        """How many items the source holds; the feeder waits for room then."""
+        return WAITING_BATCHES * self.rows
+
+
+def body_of(item: int) -> bytes:
+    """An item as the feeder puts it.
+
+    >>> body_of(7)
+    b'7'
+    """
+    return b"%d" % item
+
+
+def item_of(body: bytes) -> int | None:
+    """Which item came out; None for what the stream can't have made.
+
+    >>> item_of(body_of(7) + DONE), item_of(body_of(7)), item_of(body_of(7) + DONE + DONE)
+    (7, None, None)
+    """
+    found = _DONE_BODY.fullmatch(body)
+    return int(found[1]) if found else None

@@ -1,0 +1,49 @@
+"""Reads the last micro-batch of a checkpoint again, and compares it with what came out of it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from benchmarks.spark_chaos_parts.plan import DONE, GROUP, SINK, SOURCE, Plan
+
+from snowmelt.client.cluster import Cluster
+from snowmelt.client.delivered import part_bodies
+from snowmelt.client.fifo import Fifo
+from snowmelt.spark.columns import source_schema
+from snowmelt.spark.stream_source import StreamReader
+
+
+class Replay(msgspec.Struct, frozen=True):
+    """What came of it."""
+
+    rows: int
+    alike: bool
+
+
+def replay(plan: Plan, cluster: Cluster, batch: int) -> Replay:
+    """The rows of a batch that the sink has as its last, read again from the offsets alone."""
+    options = {"url": plan.url, "queue": SOURCE, "group": GROUP, "minPartitions": "3"}
+    reader = StreamReader(options, source_schema(headers=False))
+    start = _offset(plan, batch - 1) if batch else reader.initialOffset()
+    rows = [value + DONE for value in _values(reader, start, _offset(plan, batch))]
+    return Replay(len(rows), _last(cluster.fifo(SINK), len(rows)) == rows)
+
+
+def _values(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> Iterator[bytes]:
+    for partition in reader.partitions(start, end):
+        for rows in reader.read(partition):
+            yield from rows["value"].to_pylist()
+
+
+def _last(queue: Fifo, count: int) -> list[bytes]:
+    """The last bodies of a queue; positions may have gaps, so it looks further back than that."""
+    first = max(0, queue.stats().tail - 2 * count)
+    parts = queue.read(queue.survey(first).spans).parts
+    bodies = [body for part in parts for body in part_bodies(part)]
+    return bodies[-count:]
+
+
+def _offset(plan: Plan, batch: int) -> dict[str, Any]:
+    text = (plan.checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1]
+    found: dict[str, Any] = msgspec.json.decode(text)
+    return found

@@ -1,0 +1,111 @@
+"""Where the stream stands between two runs: its checkpoint beside what the queues say.
+
+The stream makes one item of each, so every count is known. With N the last batch in the offset log
+and M the last in the commit log, the sink has the items up to M, or those up to N when the driver
+was killed between publishing a batch and writing down that it had; never any other number.
+"""
+
+import time
+from pathlib import Path
+
+import msgspec
+from benchmarks.spark_chaos_parts.plan import GROUP, SINK, SOURCE, Plan
+
+from snowmelt.client.cluster import Cluster
+from snowmelt.core.errors import SnowmeltError
+
+SETTLE_SECONDS = 60.0
+PAUSE = 0.1
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """How far everything is, in items."""
+
+    planned: int
+    """Up to the last batch in the offset log."""
+    committed: int
+    """Up to the last batch in the commit log."""
+    batch: int
+    """The last one in the offset log; -1 for none."""
+    given: int
+    """So many the source gave to the group."""
+    done: int
+    """So many the source has heard to be done with."""
+    published: int
+    """So many are in the sink."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether these can stand side by side."""
+        return self.published in (self.committed, self.planned) and (
+            self.done <= self.committed <= self.planned <= self.given
+        )
+
+    @property
+    def moment(self) -> str:
+        """In the middle of what the stream was stopped."""
+        if self.planned > self.committed:
+            return "published" if self.published == self.planned else "planned"
+        if self.given > self.planned:
+            return "assigned"
+        return "unacknowledged" if self.done < self.committed else "idle"
+
+    @property
+    def may_forget(self) -> bool:
+        """Whether the last batch is done with, and the source does not know it yet."""
+        return self.planned == self.committed and self.done < self.committed
+
+    @property
+    def may_replay(self) -> bool:
+        """Whether the last batch in the offset log is in the sink, and can still be read again."""
+        return self.published == self.planned and self.done < self.planned
+
+
+def standing(plan: Plan, cluster: Cluster) -> Standing:
+    """Looks until all is exact, or for a minute: what was on its way may still arrive."""
+    end = time.monotonic() + SETTLE_SECONDS
+    while True:
+        try:
+            found = _look(plan.checkpoint, cluster)
+        except SnowmeltError:
+            if time.monotonic() > end:
+                raise
+        else:
+            if found.exact or time.monotonic() > end:
+                return found
+        time.sleep(PAUSE)
+
+
+def forget_commit(plan: Plan, batch: int) -> None:
+    """Takes a batch out of the commit log, as if it had never been written there."""
+    folder = plan.checkpoint / "commits"
+    for name in (f"{batch}", f".{batch}.crc", f"{batch}.crc"):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _look(checkpoint: Path, cluster: Cluster) -> Standing:
+    planned, committed = _last(checkpoint / "offsets"), _last(checkpoint / "commits")
+    sink = cluster.fifo(SINK).stats()
+    groups = {group.name: group for group in cluster.fifo(SOURCE).groups()}
+    group = groups.get(GROUP)
+    return Standing(
+        planned=_count(checkpoint, planned),
+        committed=_count(checkpoint, committed),
+        batch=planned,
+        given=group.given if group else 0,
+        done=group.done if group else 0,
+        published=sink.ready,
+    )
+
+
+def _last(folder: Path) -> int:
+    names = [file.name for file in folder.iterdir()] if folder.is_dir() else []
+    return max((int(name) for name in names if name.isdigit()), default=-1)
+
+
+def _count(checkpoint: Path, batch: int) -> int:
+    if batch < 0:
+        return 0
+    offset = (checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1]
+    told = msgspec.json.decode(offset)
+    return int(told["queues"].get(SOURCE, (0, 0))[1])

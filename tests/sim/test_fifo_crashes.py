@@ -4,6 +4,8 @@ The scenario is small and the same each time, with no other fault: one queue, on
 consumer who does all that consumers do, and the drain at the end. First it is lived undisturbed, to
 count how often the node writes; then once for each of these writes and each ending: the write lost,
 or done and not yet answered. So there is no instant between two writes that is not tried.
+
+A second scenario has a group's reader with its checkpoint, and one who stages and publishes.
 """
 
 from random import Random
@@ -18,6 +20,7 @@ from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.sim.disk import Ending
 from snowmelt.sim.families.fifo import process
 from snowmelt.sim.families.fifo_clients import Consumer, Producer, Stage, Steward
+from snowmelt.sim.families.fifo_groups import Reader, Stager
 from snowmelt.sim.families.fifo_ledger import Ledger
 from snowmelt.sim.families.membership import address
 from snowmelt.sim.world import Observer, World
@@ -71,13 +74,18 @@ class Smithy(Observer):
         settings = QueueSettings(replicas=count, lease=seconds(2), **settings)
         self.ledger = Ledger("q1", settings, clocks_leap=False)
         times = [Instant(seconds(1) + LOAD * number // batches) for number in range(batches)]
+        putters = self._cast(times)
+        self.steward = Steward(self.stage, Random("steward"), [self.ledger], putters)
+        world.at(Instant(seconds(1) + LOAD), self.steward.rest)
+
+    def _cast(self, times):
+        """Who uses the queue; returns those who put."""
         self.producer = Producer(self.stage, "p1", Random("p1"), self.ledger, times)
         self.producer.items_max = 6
         self.consumer = Consumer(self.stage, "k1", Random("k1"), self.ledger)
-        self.steward = Steward(self.stage, Random("steward"), [self.ledger], [self.producer])
-        world.at(Instant(seconds(0.7)), self.producer.begin)
-        world.at(Instant(seconds(0.8)), self.consumer.begin)
-        world.at(Instant(seconds(1) + LOAD), self.steward.rest)
+        self.world.at(Instant(seconds(0.7)), self.producer.begin)
+        self.world.at(Instant(seconds(0.8)), self.consumer.begin)
+        return [self.producer]
 
     def _add_node(self, node):
         self.world.add(node, lambda chance: process(node, self.nodes[0], chance), address(node))
@@ -101,6 +109,20 @@ class Smithy(Observer):
         return self.steward.unfinished or next(filter(None, waiting), "")
 
 
+class GroupSmithy(Smithy):
+    """The same with a group, and with batches that are staged and published."""
+
+    def _cast(self, times):
+        self.stager = Stager(self.stage, "t1", Random("t1"), self.ledger, times)
+        self.producer = Producer(self.stage, "p1", Random("p1"), self.ledger, times[::3])
+        self.producer.items_max = 3
+        self.reader = self.consumer = Reader(self.stage, "g1", Random("g1"), self.ledger)
+        self.world.at(Instant(seconds(0.7)), self.stager.begin)
+        self.world.at(Instant(seconds(0.7)), self.producer.begin)
+        self.world.at(Instant(seconds(0.8)), self.reader.begin)
+        return [self.stager, self.producer]
+
+
 def blows(node, writes, **away):
     return [
         Blow(node, write, done=done, **away)
@@ -109,23 +131,27 @@ def blows(node, writes, **away):
     ]
 
 
-def strike(count, batches, node, least, settings=None, **away):
+def strike(count, batches, node, least, settings=None, smithy=Smithy, **away):
     """Every blow there is upon one node."""
     settings = settings or {}
-    calm = Smithy(count, batches, **settings).live()
+    calm = smithy(count, batches, **settings).live()
     writes = calm.world.writes[node]
     assert writes >= least, f"only {writes} writes: the scenario shows little"
     for blow in blows(node, writes, **away):
         try:
-            Smithy(count, batches, blow, **settings).live()
+            smithy(count, batches, blow, **settings).live()
         except Exception as error:
             raise AssertionError(f"{blow}: {error}") from error
 
 
-def master(count):
+def master(count, smithy=Smithy):
     """Who is the queue's master, as `Opened` told."""
-    smithy = Smithy(count, 2).live()
-    return smithy.consumer.master.node
+    return smithy(count, 2).live().consumer.master.node
+
+
+def a_keeper(first):
+    """One of three that is not the queue's master, nor the first of the cluster."""
+    return next(node for node in (NodeId("n2"), NodeId("n3")) if node != first)
 
 
 def test_one_node_crashes_at_each_of_its_writes():
@@ -135,8 +161,25 @@ def test_one_node_crashes_at_each_of_its_writes():
 @pytest.mark.parametrize("role", ["master", "keeper"])
 def test_of_three_nodes_one_crashes_at_each_of_its_writes(role):
     first = master(3)
-    others = [node for node in (NodeId("n2"), NodeId("n3")) if node != first]
-    strike(3, 8, first if role == "master" else others[0], least=30)
+    strike(3, 8, first if role == "master" else a_keeper(first), least=30)
+
+
+def test_the_scenario_with_groups_shows_all_that_groups_do():
+    calm = GroupSmithy(1, 10).live()
+    assert calm.reader._done >= 10
+    assert calm.stager._sequence >= 5
+    assert not calm.stager.unfinished
+
+
+def test_one_node_with_groups_and_publications_crashes_at_each_of_its_writes():
+    strike(1, 10, NodeId("n1"), least=50, smithy=GroupSmithy)
+
+
+@pytest.mark.parametrize("role", ["master", "keeper"])
+def test_of_three_nodes_with_groups_and_publications_one_crashes_at_each_write(role):
+    first = master(3, GroupSmithy)
+    victim = first if role == "master" else a_keeper(first)
+    strike(3, 6, victim, least=30, smithy=GroupSmithy)
 
 
 @pytest.mark.soak
@@ -157,5 +200,14 @@ def test_the_same_with_other_settings(settings):
 
 @pytest.mark.soak
 @pytest.mark.timeout(1_800)
-def test_one_node_crashes_at_each_of_many_writes():
-    strike(1, 40, NodeId("n1"), least=70)
+@pytest.mark.parametrize("settings", [{}, {"durable_copies": 3}, {"items_max": 8}])
+def test_groups_and_publications_when_a_node_stays_away(settings):
+    for node in ("n1", "n2", "n3"):
+        strike(3, 8, NodeId(node), 30, settings=settings, smithy=GroupSmithy, away=seconds(14))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("smithy", [Smithy, GroupSmithy])
+def test_one_node_crashes_at_each_of_many_writes(smithy):
+    strike(1, 40, NodeId("n1"), least=70, smithy=smithy)

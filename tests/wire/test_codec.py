@@ -6,13 +6,17 @@ import msgspec
 import pytest
 
 from snowmelt.core.errors import MessageError
+from snowmelt.core.instant import seconds
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols import echo, membership
 from snowmelt.protocols.calling import Answer, Call, Declined, Elsewhere
+from snowmelt.protocols.fifo import calls
+from snowmelt.protocols.fifo import messages as fifo
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.membership import messages as words
 from snowmelt.wire.codec import Codec, encode
 
+RECEIPT = calls.Receipt("n1/1/1", 0, 3, 9)
 N1, N2 = NodeId("n1"), NodeId("n2")
 HERE = Address("127.0.0.1", 4410)
 MEMBER = Member(N1, HERE, 2**63 - 1, 1)
@@ -23,6 +27,14 @@ TO_NODES = [
     Call(0, echo.Recall("")),
     Call(3, words.GetStatus()),
     Call(4, words.Forget(N2)),
+    Call(5, calls.Put("q", "p", 1, b"\0\1", b"x", hold=seconds(9))),
+    Call(6, calls.Publish("q", "p", 2**62, (RECEIPT, RECEIPT))),
+    Call(7, calls.Assign("q", "g", 1, "r", 2, 3, 4, 5)),
+    Call(8, calls.Locate("q", "g", 1, 0, 2**62)),
+    Call(9, calls.Survey("q", 0, 1)),
+    Call(10, calls.Release("q", "g")),
+    Call(11, calls.ListGroups("q")),
+    fifo.Admit("q", "n1/1/1", (fifo.Entry(0, 3, 9, "p", 1, 0, 0, ("n1/1",), 5),)),
     words.Join(1, 2, MEMBER, 0, 0),
     words.Redirected(2, N1, HERE),
     words.Heartbeat(1, 2, 3, 4, 5, 6),
@@ -41,6 +53,10 @@ TO_CLIENTS = [
     Answer(5, membership.Forgotten(N2)),
     Answer(6, Declined("Unavailable", "why")),
     Answer(7, Elsewhere(N2, HERE)),
+    Answer(8, RECEIPT),
+    Answer(9, calls.Assigned(1, 2, 3)),
+    Answer(10, calls.Located((calls.Span(0, 3, "n1/1/1", 7, (calls.Place(N1, HERE),)),), 2, 9)),
+    Answer(11, calls.Groups((calls.GroupStatus("g", 1, 2, 3, 2**63),))),
 ]
 STR = b"\xdb\xff\xff\xff\xff"  # a string of four billion bytes, and nothing after it
 
@@ -81,6 +97,11 @@ HOSTILE = {
         [b"\x93", b"\x91" * 99_999]
     ),
     "a nest of maps": b"\x81\xa1a" * 200_000,
+    "four billion receipts": pack(["call", 1, ["fifo.publish", "q", "p", 9, ()]])[:-1]
+    + b"\xdd\xff\xff\xff\xff",
+    "a receipt that is a nest": pack(["call", 1, ["fifo.publish", "q", "p", 9, ()]])[:-1]
+    + b"\x91" * 99_999,
+    "a group that is a number": pack(["call", 1, ["fifo.release", "q", 5]]),
     "an extension": b"\x93\xa4call\x01\x92\xa9echo.echo\xc7\x03\x05abc",
 }
 

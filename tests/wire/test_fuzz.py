@@ -19,7 +19,7 @@ GREETINGS = [
     said(Kind.WELCOME, Welcome("n1", 1 << 20)),
     said(Kind.GOODBYE, Goodbye("AccessDenied", "no")),
 ]
-FRAMES = GREETINGS + [framed(Kind.MESSAGE, encode(one)) for one in chain(TO_NODES, TO_CLIENTS)]
+FRAMES = 3 * GREETINGS + [framed(Kind.MESSAGE, encode(one)) for one in chain(TO_NODES, TO_CLIENTS)]
 FRAMES += [framed(Kind.MESSAGE, one) for one in HOSTILE.values() if len(one) < 1000]
 
 

@@ -124,6 +124,15 @@ class IntervalSet:
         """How many intervals it takes to say so. O(1)."""
         return len(self._starts)
 
+    @property
+    def first(self) -> Interval:
+        """Its first interval; there must be one. O(1).
+
+        >>> IntervalSet([Interval(5, 8), Interval(0, 3)]).first
+        Interval(start=0, stop=3)
+        """
+        return Interval(self._starts[0], self._stops[0])
+
     def covers(self, interval: Interval) -> bool:
         """Whether it holds every position of an interval. O(log n).
 

@@ -34,6 +34,7 @@ class Memory:
     """
 
     def __init__(self, folder: Path, source: str, group: str) -> None:
+        self.folder = folder
         self._file = folder / "mark.json"
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)

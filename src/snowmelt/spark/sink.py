@@ -135,7 +135,10 @@ def _publish(
         try:
             queue.publish(receipts[name], sequence=sequence, timeout=timeout)
         except Full as error:
-            text = f"{error}; no room was made within {timeout:g} s (option timeout)"
+            text = (
+                f"{error}; no room was made within {timeout:g} s (option timeout). All rows of a "
+                "write, or of a micro-batch, go in at once: take fewer at a time, or a wider bound"
+            )
             raise Full(text) from None
 
 

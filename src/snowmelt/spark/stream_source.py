@@ -11,6 +11,7 @@ is idle, and once more at the end of a run. So `start` itself is the acknowledge
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Final
 
@@ -27,7 +28,7 @@ from pyspark.sql.types import StructType
 
 from snowmelt.client.fifo import Fifo
 from snowmelt.client.group_steps import BEGINNING, EVERYTHING, Mark
-from snowmelt.core.errors import LeaseLost
+from snowmelt.core.errors import LeaseLost, OutcomeUnknown
 from snowmelt.spark.columns import readable
 from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.errors import plainly
@@ -177,20 +178,28 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             below = self._pinned.get(name, _NOWHERE)
             rows = rows if below != _NOWHERE else 0  # below 0 would be anywhere
         group = self._queue(name).group(self._options.group)
-        try:
+        with self._telling(name):
             told = group.advance(
                 done, items_max=rows, bytes_max=size, below=below, timeout=self._timeout
             )
-        except LeaseLost as error:
-            raise LeaseLost(f"{error}; {self._way_out(name)}") from None
         return told.end
 
     def _claimed(self, name: str, done: Mark, end: Mark) -> list[Found]:
         options = self._options
-        try:
+        with self._telling(name):
             return list(claimed(self._queue(name), options.group, done, end, self._timeout))
+
+    @contextmanager
+    def _telling(self, name: str) -> Iterator[None]:
+        """Adds to what a queue refuses what can be done about it."""
+        try:
+            yield
         except LeaseLost as error:
             raise LeaseLost(f"{error}; {self._way_out(name)}") from None
+        except OutcomeUnknown as error:
+            text = f"queue {name!r} gave no answer within {self._timeout:g} s (option timeout)"
+            advice = "when its nodes run (`snowmelt status`), start the query again: it goes on"
+            raise OutcomeUnknown(f"{text}: {error}; {advice}") from None
 
     def _way_out(self, name: str) -> str:
         group = self._options.group

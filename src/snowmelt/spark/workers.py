@@ -192,7 +192,10 @@ class WorkerRun:
                     f"release {queue} {group}`, which may do the last batch twice"
                 )
             case LeaseLost():
-                return f"group {group} of queue {queue} was taken over or released: {error}"
+                return (
+                    f"{error}; this checkpoint can't go on. Run the stage in one program only; to "
+                    f"begin anew, delete the folder {self._memory.folder}"
+                )
             case SnowmeltError():
                 return str(error)
             case _:

@@ -2,14 +2,17 @@
 
 from random import Random
 
+import msgspec
 import pytest
 
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.fifo.groups import Group
 from snowmelt.protocols.fifo.journal import Journal, record, records, restored
 from snowmelt.protocols.fifo.queue import Queue
 from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.fifo.staged import StagedBatch
 
 KEEPERS = ("n1/1", "n2/1")
 
@@ -30,7 +33,8 @@ class Play:
     def step(self) -> None:
         """One thing, and then what it changed is written."""
         acts = [self.put, self.put, self.get, self.get, self.settle, self.settle, self.back]
-        acts += [self.wait, self.odd]
+        acts += [self.wait, self.odd, self.assign, self.assign, self.release]
+        acts += [self.stage, self.stage, self.publish]
         self.chance.choice(acts)()
         for key, value in self.journal.write():
             if value is None:
@@ -68,6 +72,53 @@ class Play:
         self.now = Instant(self.now + self.chance.randrange(2 * 10**9))
         self.queue.expire(self.now, self.now)
 
+    def assign(self) -> None:
+        """As `grouping.py` does: a group passes by some, and takes more when it holds nothing."""
+        queue, name = self.queue, self.chance.choice(["g", "h", "g.h-1"])
+        group = queue.groups.named(name)
+        if group is None:
+            group = Group(self.chance.randrange(1, 2**53), "r", 0, [], self.now)
+        done = self.chance.randrange(group.done, group.given + 1)
+        for passed in group.pass_by(done):
+            for part in queue.alive.common(passed):
+                queue.gone(part)
+        if not group.held:
+            group.held = list(queue.take(self.chance.randrange(1, 9), 1 << 20, pieces_max=3))
+        queue.groups.keep(name, group)
+
+    def release(self) -> None:
+        if self.chance.random() < 0.3:
+            for name, group in self.queue.groups:
+                for piece in group.held:
+                    for part in self.queue.alive.common(piece):
+                        self.queue.ready.add(part)
+                self.queue.groups.forget(name)
+                return
+
+    def stage(self) -> None:
+        count = self.chance.randrange(1, 8)
+        stream = self.chance.choice(["n1/1/1", "n2/1/1"])
+        due = self.chance.choice([0, self.now + 10**9])
+        until = self.now + self.chance.randrange(1, 5 * 10**9)
+        batch = StagedBatch(self.first + count, 10 * count, KEEPERS, due, until)
+        self.queue.staged.keep((stream, self.first), batch)
+        self.first += count
+
+    def publish(self) -> None:
+        """Some are published, and those whose time is over go."""
+        queue = self.queue
+        for (stream, first), batch in queue.staged:
+            if self.chance.random() < 0.3:
+                size = batch.stop - first
+                where = queue.admit(stream, first, size, batch.bytes, batch.keepers)
+                queue.staged.forget((stream, first))
+                if batch.due > self.now:
+                    queue.delay(where, batch.due)
+                else:
+                    queue.show(where)
+        for name, batch in queue.staged.over(self.now):
+            queue.staged.dropped(name, batch)
+
     def odd(self) -> None:
         act = self.chance.randrange(4)
         if act == 0:
@@ -101,6 +152,9 @@ def seen(queue: Queue) -> tuple[object, ...]:
         queue.paused,
         (queue.done, queue.lost, queue.bytes),
         [(run.interval, run.stream, run.first, run.dropped, run.keepers) for run in queue.runs],
+        sorted((name, msgspec.to_builtins(group)) for name, group in queue.groups),
+        sorted(queue.staged, key=lambda one: one[0]),
+        (queue.groups.items, queue.staged.items),
     )
 
 
@@ -123,6 +177,32 @@ def test_the_steps_and_the_whole_agree(seed: int) -> None:
     assert dict(records(play.queue)) == {
         key: record(play.queue, key) for key in play.written | {b"s": b"", b"t": b""}
     }
+
+
+def test_a_group_whose_run_is_lost_from_the_journal_still_counts() -> None:
+    queue = Queue("q", QueueSettings())
+    queue.show(queue.admit("n1/1/1", 0, 10, 10, KEEPERS))
+    group = Group(7, "r", 0, list(queue.take(6, 100)), 0)
+    queue.groups.keep("g", group)
+    pairs = tuple((key, value) for key, value in records(queue) if key[:1] not in (b"x", b"s"))
+    again = restored("q", queue.settings, pairs, Instant(0))
+    again.check()
+    kept = again.groups.named("g")
+    assert kept is not None
+    assert (kept.given, kept.pass_by(2)) == (6, [Interval(0, 2)])
+    assert again.leases.new_token() > group.lease
+
+
+def test_what_two_records_claim_is_the_groups() -> None:
+    """No step writes this; a record that was lost may leave it behind."""
+    queue = Queue("q", QueueSettings())
+    queue.show(queue.admit("n1/1/1", 0, 10, 10, KEEPERS))
+    queue.lease(OperationId(NodeId("c-1"), 1), 6, 100, Instant(0))
+    queue.groups.keep("g", Group(9, "r", 0, [Interval(4, 8)], 0))
+    again = restored("q", queue.settings, records(queue), Instant(0))
+    again.check()
+    (lease,) = again.leases
+    assert (list(lease.left), list(again.ready)) == ([Interval(0, 4)], [Interval(8, 10)])
 
 
 def test_items_go_back_to_their_own_positions() -> None:

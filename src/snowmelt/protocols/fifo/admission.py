@@ -100,7 +100,7 @@ class Admission:
         if entry.first in known.decided and entry.first not in known.refused:
             where = NOT_REMEMBERED if earlier is None else earlier
             self._tell_later(stream, Verdict(entry.first, where.start, where.stop))
-        elif earlier is not None:
+        elif earlier is not None and not entry.hold:  # a publication has the number, not its parts
             self._repeated(stream, entry, earlier)
         elif entry.first in known.decided:
             self._full(stream, entry)

@@ -251,7 +251,7 @@ class Locate(msgspec.Struct, frozen=True, tag="fifo.locate", array_like=True):
 
 
 class Located(msgspec.Struct, frozen=True, tag="fifo.located", array_like=True):
-    """There; so many others of them are lost, because no copy of them can be read."""
+    """There; so many others are lost (no copy of them can be read), or were done with before."""
 
     spans: tuple[Span, ...]
     lost: int

@@ -35,6 +35,10 @@ from snowmelt.protocols.fifo.spans import living_spans
 
 PIECES_MAX: Final = 1024
 """In so many intervals an assignment may lie; the group's record has them all."""
+LEASE_MAX: Final = 2**53
+"""Leases are drawn, not counted: a mark of another cluster must not fit by accident."""
+SURVEYED_MAX: Final = 100_000
+"""So many items are told of in one answer; each may lie elsewhere."""
 
 
 class Grouping:
@@ -85,7 +89,7 @@ class Grouping:
         """A lease for a group at its beginning; not before there is something to read."""
         if not group.held and not self._may_take(ask):
             return
-        group.lease, group.reader = self._queue.leases.new_token(), ask.reader
+        group.lease, group.reader = self._desk.chance.randrange(1, LEASE_MAX), ask.reader
         self._queue.groups.keep(ask.group, group)
 
     def _advance(self, ask: Assign, group: Group) -> None:
@@ -105,7 +109,7 @@ class Grouping:
         queue = self._queue
         if queue.paused or queue.ready.total == 0 or ask.items_max == 0:
             return False
-        return not ask.below or next(iter(queue.ready)).start < ask.below
+        return not ask.below or queue.ready.first.start < ask.below
 
     def _touch(self, name: str, group: Group) -> None:
         group.heard = self._desk.wall
@@ -121,12 +125,17 @@ class Grouping:
             )
             self._desk.decline(operation, "LeaseLost", text)
             return
+        if ask.until > group.given:
+            whose = f"group {ask.group!r} of queue {self._queue.name!r}"
+            text = f"{whose} was given {group.given} items, not {ask.until}"
+            self._desk.decline(operation, "LeaseLost", text)
+            return
         self._tell(operation, group.between(ask.after, ask.until), ask.until - ask.after)
 
     def survey(self, operation: OperationId, ask: Survey) -> None:
         """Where ready items lie."""
         found: list[Interval] = []
-        left = ask.items_max
+        left = most = min(ask.items_max, SURVEYED_MAX)
         tail = max(ask.start, self._queue.tail)
         for piece in self._queue.ready.common(Interval(ask.start, tail)):
             part, _ = piece.split(left)
@@ -134,7 +143,7 @@ class Grouping:
                 break
             found.append(part)
             left -= part.size
-        self._tell(operation, found, ask.items_max - left)
+        self._tell(operation, found, most - left)
 
     def _tell(self, operation: OperationId, positions: list[Interval], count: int) -> None:
         spans, size = living_spans(self._queue, self._desk.presence, positions)

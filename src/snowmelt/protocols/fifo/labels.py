@@ -60,12 +60,21 @@ def pack(labels: Labels) -> bytes:
     return _ENCODE(labels)
 
 
-@lru_cache(maxsize=64)  # the items of a part ask one by one
-def unpack(packed: bytes) -> Labels:
-    """From what travels, whichever of the two it is; raises `ValueError` for neither."""
+def _unpack(packed: bytes) -> Labels:
     if not packed:
         return Labels()
     return _DECODE(packed) if are_labels(packed) else Labels(_DECODE_SHARED(packed))
+
+
+# The items of a part ask one by one. What is large may be many times as large when it is unpacked.
+_SMALL: Final = 64 << 10  # bytes
+_unpack_small: Final = lru_cache(maxsize=64)(_unpack)
+_unpack_large: Final = lru_cache(maxsize=4)(_unpack)
+
+
+def unpack(packed: bytes) -> Labels:
+    """From what travels, whichever of the two it is; raises `ValueError` for neither."""
+    return _unpack_small(packed) if len(packed) <= _SMALL else _unpack_large(packed)
 
 
 def sliced(packed: bytes, first: int, stop: int) -> bytes:
@@ -75,5 +84,5 @@ def sliced(packed: bytes, first: int, stop: int) -> bytes:
 
 def checked(packed: bytes, count: int) -> None:
     """Raises `ValueError` when these are labels that don't read, or aren't for so many items."""
-    if are_labels(packed) and not unpack(packed).fit(count):
+    if are_labels(packed) and not _DECODE(packed).fit(count):
         raise ValueError(f"labels for another number of items than {count}")

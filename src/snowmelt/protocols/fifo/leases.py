@@ -55,15 +55,10 @@ class Leases:
         """The lease that this operation asked for, if it has not ended."""
         return self._leases.get(self._by_operation.get(operation, 0))
 
-    def new_token(self) -> int:
-        """A number that was never given and never will be again; the queue's record has it."""
-        self.next_token += 1
-        self._changed[b"s"] = None
-        return self.next_token - 1
-
     def grant(self, operation: OperationId, left: IntervalSet, now: Instant) -> Lease:
         """A new lease on these positions."""
-        lease = Lease(self.new_token(), operation, left, now)
+        lease = Lease(self.next_token, operation, left, now)
+        self.next_token += 1
         self.restore(lease, now)
         self._touch(lease)
         return lease

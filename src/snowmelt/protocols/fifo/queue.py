@@ -35,6 +35,8 @@ from snowmelt.protocols.fifo.streams import Stream
 
 DROP_ITEMS: Final = 256
 DROP_BYTES: Final = 4 << 20
+RUNS_MAX: Final = 1 << 15
+"""From so many runs items are taken at once: it has to be told, in one answer, where each lies."""
 
 
 class Failure(msgspec.Struct, frozen=True, array_like=True):
@@ -158,9 +160,9 @@ class Queue:
         self, items_max: int, bytes_max: int, below: int = 0, pieces_max: int = 0
     ) -> IntervalSet:
         """Removes the first ready items, for whoever is to have them."""
-        taken = IntervalSet()
-        while items_max > 0 and bytes_max > 0 and self.ready.total:
-            head = next(iter(self.ready))
+        taken, runs = IntervalSet(), 0
+        while items_max > 0 and bytes_max > 0 and runs < RUNS_MAX and self.ready.total:
+            head = self.ready.first
             if below:
                 head = Interval(head.start, max(head.start, min(head.stop, below)))
             if head.size == 0 or 0 < pieces_max <= taken.pieces:
@@ -173,6 +175,7 @@ class Queue:
             taken.add(part)
             items_max -= part.size
             bytes_max -= part.size * each
+            runs += 1
         self.changed[b"s"] = None
         return taken
 
@@ -292,6 +295,7 @@ class Queue:
             )
             for part in lease.left:
                 self.ready.remove(part)
+            self.leases.next_token = max(self.leases.next_token, lease.token + 1)
             self.leases.shrunk(lease)
 
     def _wait(self, part: Interval, due: int) -> None:

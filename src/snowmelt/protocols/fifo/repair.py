@@ -10,12 +10,14 @@
    that is safe, so a master that was replaced can't say it.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.interval import Interval
+from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.extents import Run
 from snowmelt.protocols.fifo.journal import Journal
@@ -80,25 +82,28 @@ class Repair:
             for run, asked in self._telling.items()
             if not asked or later(asked, KEEP_AGAIN_AFTER) <= self._desk.now
         ]
-        for run in due:
-            self._telling[run] = self._desk.now
-        if due:
+        presence = self._desk.presence
+        if due and presence is not None:
+            for run in due:
+                self._telling[run] = self._desk.now
             self._queue.changed[b"s"] = None
-            self._journal.after(lambda: self._say(due))
+            # As it stands now: what changes until this step is safe belongs to later ones.
+            said = list(self._said(due, presence))
+            self._journal.after(lambda: self._say(said))
         if self._telling:
             self._desk.wake(later(self._desk.now, KEEP_AGAIN_AFTER))
 
-    def _say(self, runs: list[str]) -> None:
-        presence = self._desk.presence
-        if presence is None:
-            return
+    def _say(self, said: list[tuple[NodeId, Keep]]) -> None:
+        for node, message in said:
+            self._desk.send(node, message)
+
+    def _said(self, runs: list[str], presence: Presence) -> Iterator[tuple[NodeId, Keep]]:
         ends = tuple((stream, self._admitted_to(stream)) for stream in sorted(presence.streams))
         for run in runs:
             member = presence.streams.get(run)
             if member is not None:
                 extents = self._kept_by(keeper_of(member))
-                message = Keep(self._queue.name, self._journal.term, run, extents, ends)
-                self._desk.send(member.id, message)
+                yield member.id, Keep(self._queue.name, self._journal.term, run, extents, ends)
 
     def _admitted_to(self, stream: str) -> int:
         """How far everything of a stream has its verdict."""

@@ -15,6 +15,7 @@ from snowmelt.core.instant import Instant
 from snowmelt.protocols.fifo.messages import Extent
 
 LOOK_EVERY: Final = 10**9
+_NEVER: Final = 2**63
 
 Name = tuple[str, int]
 """A stream, and the index of the first item."""
@@ -43,6 +44,10 @@ class Staged:
     def __init__(self, changed: dict[bytes, None]) -> None:
         self._changed = changed
         self._batches: dict[Name, StagedBatch] = {}
+        self._earliest = _NEVER
+        """No batch is over before this."""
+        self.items = 0
+        """How many items wait."""
 
     def __iter__(self) -> Iterator[tuple[Name, StagedBatch]]:
         return iter(list(self._batches.items()))
@@ -50,28 +55,32 @@ class Staged:
     def __len__(self) -> int:
         return len(self._batches)
 
-    @property
-    def items(self) -> int:
-        """How many items wait. O(batches)."""
-        return sum(batch.stop - first for (_, first), batch in self._batches.items())
-
     def named(self, name: Name) -> StagedBatch | None:
         """The batch of this name."""
         return self._batches.get(name)
 
     def keep(self, name: Name, batch: StagedBatch) -> None:
         """A batch begins to wait."""
+        self.forget(name)
         self._batches[name] = batch
+        self._earliest = min(self._earliest, batch.until)
+        self.items += batch.stop - name[1]
         self._changed[key(name)] = None
 
     def forget(self, name: Name) -> None:
         """It waits no longer."""
-        if self._batches.pop(name, None) is not None:
+        batch = self._batches.pop(name, None)
+        if batch is not None:
+            self.items -= batch.stop - name[1]
             self._changed[key(name)] = None
 
     def over(self, wall: int) -> list[tuple[Name, StagedBatch]]:
-        """Those whose time is over."""
-        return [(name, batch) for name, batch in self if batch.until <= wall]
+        """Those whose time is over. O(1) while there is none."""
+        if wall < self._earliest:
+            return []
+        batches = self._batches.items()
+        self._earliest = min((batch.until for _, batch in batches), default=_NEVER)
+        return [(name, batch) for name, batch in batches if batch.until <= wall]
 
     def kept_by(self, keeper: str) -> list[Extent]:
         """What a keeper has of them."""

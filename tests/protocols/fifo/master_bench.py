@@ -89,6 +89,10 @@ class Bench:
     def flush(self) -> None:
         """All steps are on the disk, and safe."""
         self.write()
+        self.arrive()
+
+    def arrive(self) -> None:
+        """What is on its way to the disk is there, and safe."""
         under_way, self._under_way = self._under_way, []
         for key, value in under_way:
             if value is None:

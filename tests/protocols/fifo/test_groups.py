@@ -24,6 +24,7 @@ from snowmelt.protocols.fifo.calls import (
 )
 from snowmelt.protocols.fifo.groups import Group
 from snowmelt.protocols.fifo.journal import restored
+from snowmelt.protocols.fifo.messages import Keep
 
 MANY = 1 << 40
 
@@ -124,6 +125,19 @@ def test_bodies_are_erased_only_when_the_group_is_past_them_and_that_is_safe() -
     assert bench.dropped() == []
     bench.flush()
     assert [one[1:] for one in bench.dropped()] == [(0, 10)]
+
+
+def test_what_keepers_are_told_to_keep_is_of_one_step() -> None:
+    bench = filled(10)
+    assign(bench, "g", 0, 0)
+    bench.master.repair.viewed()
+    bench.write()  # that step is on its way to the disk
+    bench.begin(bench.master.grouping.assign, asked("g", 1, 10))  # done, in no step yet
+    bench.arrive()
+    kept = [message for _, message in bench.sent if isinstance(message, Keep)]
+    assert kept
+    assert all(sum(one.stop - one.first for one in said.extents) == 10 for said in kept)
+    assert bench.crashed().queue.alive.total == 10
 
 
 def test_a_consumer_cannot_settle_what_a_group_holds() -> None:

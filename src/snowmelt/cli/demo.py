@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 from rich.console import Console
@@ -24,14 +24,13 @@ from snowmelt.cli.pipeline_show import shown_on, summary_table
 from snowmelt.client.cluster import Cluster, connect
 from snowmelt.core.errors import BadOption
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 KILL_AT: Final = 0.3
 """The share of the events after whose reconstruction `--kill` ends a node."""
 SEED: Final = 1
 LOOK_SECONDS: Final = 0.3
 T = TypeVar("T")
+Session = Any
+"""Spark's; its name is known to the Spark layer alone."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -113,7 +112,7 @@ class _Story:
             bar = progress.add_task("Making events, each safe on two disks", total=self._events)
             feed(raw, self._events, SEED, lambda count: progress.update(bar, advance=count))
 
-    def _run(self, connection: Cluster, spark: "SparkSession") -> None:
+    def _run(self, connection: Cluster, spark: Session) -> None:
         from ufmulti.pipeline import RAW, pipeline  # noqa: PLC0415
 
         stages = pipeline(str(self._results / "pairs"))
@@ -146,7 +145,7 @@ class _Story:
         _, *others = self._cluster.nodes
         return next((node for node in others if node.name == master), others[0])
 
-    def _account(self, connection: Cluster, spark: "SparkSession") -> bool:
+    def _account(self, connection: Cluster, spark: Session) -> bool:
         from ufmulti.account import account, lines  # noqa: PLC0415
         from ufmulti.histogram import draw  # noqa: PLC0415
 

@@ -1,9 +1,6 @@
 """One run from its start to its verdict."""
 
 import argparse
-import shutil
-import sys
-import tempfile
 import time
 from pathlib import Path
 from random import Random
@@ -12,13 +9,14 @@ import msgspec
 from benchmarks.chaos import table
 from benchmarks.chaos.crowd import Crowd
 from benchmarks.chaos.draining import drain
+from benchmarks.chaos.frame import add_options, framed, say
 from benchmarks.chaos.judging import Judgement, judge
 from benchmarks.chaos.memory import Memory, memory_of
 from benchmarks.chaos.plan import Plan
 from benchmarks.chaos.recording import now
 from benchmarks.chaos.storm import Storm
 
-from snowmelt.cli.local import LocalCluster, end_on_sigterm
+from snowmelt.cli.local import LocalCluster
 from snowmelt.core.errors import Unavailable
 
 START_AT_ONCE = 4
@@ -62,35 +60,12 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--lease", type=float, default=5.0)
     parser.add_argument("--timeout", type=float, default=5.0, help="of one call")
     parser.add_argument("--forget", type=float, default=0.01, help="share of leases forgotten")
-    parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--folder", type=Path, default=None, help="where the disks are made")
-    parser.add_argument("--keep", action="store_true", help="keep everything in any case")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    if options.seed is None:
-        options.seed = Random().randrange(1_000_000)
-    return options
+    add_options(parser)
+    return parser.parse_args(arguments)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    options = parsed(arguments)
-    end_on_sigterm()
-    folder = Path(tempfile.mkdtemp(prefix="chaos-", dir=options.folder))
-    say(f"seed {options.seed}, in {folder}")
-    keep = True
-    try:
-        result = run(options, folder)
-        keep = options.keep or bool(result.broken)
-    finally:
-        if keep:
-            say(f"all of it is kept in {folder}")
-        else:
-            shutil.rmtree(folder)
-    if options.json:
-        print(msgspec.json.encode(result).decode())
-    else:
-        table.show(result)
-    return 1 if result.broken else 0
+    return framed(parsed(arguments), "chaos-", run, table.show)
 
 
 def run(options: argparse.Namespace, folder: Path) -> Result:
@@ -172,7 +147,3 @@ def wait_up(cluster: LocalCluster, broken: list[str]) -> float:
     except Unavailable as error:
         broken.append(str(error))
     return time.monotonic() - begin
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -1,16 +1,13 @@
 """One run from its start to its verdict."""
 
 import argparse
-import shutil
-import sys
-import tempfile
 import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from random import Random
 
 import msgspec
+from benchmarks.chaos.frame import add_options, framed, say
 from benchmarks.spark_chaos_parts import table
 from benchmarks.spark_chaos_parts.feeder import Feeder
 from benchmarks.spark_chaos_parts.judging import Judgement, drain, judge
@@ -20,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import snowmelt
-from snowmelt.cli.local import LocalCluster, end_on_sigterm
+from snowmelt.cli.local import LocalCluster
 from snowmelt.core.errors import Empty
 
 NODES = 3
@@ -63,35 +60,12 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--after", type=float, default=3.0, help="seconds to a kill at most")
     parser.add_argument("--nodes", action="store_true", help="kill nodes and masters as well")
     parser.add_argument("--heartbeat", type=float, default=0.5, help="the nodes', in seconds")
-    parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--folder", type=Path, default=None, help="where the disks are made")
-    parser.add_argument("--keep", action="store_true", help="keep everything in any case")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    if options.seed is None:
-        options.seed = Random().randrange(1_000_000)
-    return options
+    add_options(parser)
+    return parser.parse_args(arguments)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    options = parsed(arguments)
-    end_on_sigterm()
-    folder = Path(tempfile.mkdtemp(prefix="spark-chaos-", dir=options.folder))
-    say(f"seed {options.seed}, in {folder}")
-    keep = True
-    try:
-        result = run(options, folder)
-        keep = options.keep or bool(result.broken)
-    finally:
-        if keep:
-            say(f"all of it is kept in {folder}")
-        else:
-            shutil.rmtree(folder)
-    if options.json:
-        print(msgspec.json.encode(result).decode())
-    else:
-        table.show(result)
-    return 1 if result.broken else 0
+    return framed(parsed(arguments), "spark-chaos-", run, table.show)
 
 
 def run(options: argparse.Namespace, folder: Path) -> Result:
@@ -170,7 +144,3 @@ def summed(
         judgement=judgement,
         broken=[*broken, *(judgement.broken if judgement else [])],
     )
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -1,7 +1,6 @@
 """`snowmelt groups`: who has been given items of a queue for good, and how to take them back."""
 
 import json
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from snowmelt.cli.cluster import DEFAULT_URL, JSON, TIMEOUT, TOKEN, URL
-from snowmelt.cli.queue import DATA, QUEUE, open_queues
+from snowmelt.cli.queue import DATA, QUEUE, confirm, open_queues
 from snowmelt.client.fifo import Fifo
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import SECOND
@@ -61,7 +60,7 @@ def release(
         fifo = cluster.fifo(queue)
         found = _named(fifo, group, timeout)
         if not yes:
-            _confirm(queue, found)
+            confirm(_question(queue, found))
         count = fifo.group(group).release(timeout=timeout)
     print(f"{count} {'item' if count == 1 else 'items'} of {group} went back into {queue}")
 
@@ -103,10 +102,6 @@ def _named(fifo: Fifo, name: str, timeout: float) -> GroupStatus:
     raise BadOption("group", name, known)
 
 
-def _confirm(queue: str, group: GroupStatus) -> None:
-    if not sys.stdin.isatty():
-        raise BadOption("--yes", False, "nothing else where nobody can be asked")
-    holding = group.given - group.done
-    question = f"Forget {group.name}, heard of {heard_text(group)}, and give {holding:,} items back"
-    if not typer.confirm(f"{question} to {queue}?", err=True):
-        raise typer.Exit(1)
+def _question(queue: str, group: GroupStatus) -> str:
+    back = f"{group.given - group.done:,} items back to {queue}"
+    return f"Forget {group.name}, heard of {heard_text(group)}, and give {back}?"

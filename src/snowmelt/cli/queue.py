@@ -195,17 +195,22 @@ def purge(
     with open_queues(url, data, token_file, timeout) as cluster:
         fifo = cluster.fifo(queue)
         if not yes:
-            _confirm(fifo, dead, timeout)
+            confirm(_question(fifo, dead, timeout))
         count = fifo.purge(dead=dead, timeout=timeout)
     print(f"{count} items removed from {queue}")
 
 
-def _confirm(fifo: Fifo, dead: bool, timeout: float) -> None:
-    if not sys.stdin.isatty():
-        raise BadOption("--yes", False, "nothing else where nobody can be asked")
+def _question(fifo: Fifo, dead: bool, timeout: float) -> str:
     told = fifo.stats(timeout=timeout)
     count = told.dead if dead else told.ready + told.delayed
-    if not typer.confirm(f"Remove {count} items from {fifo.name} for ever?", err=True):
+    return f"Remove {count} items from {fifo.name} for ever?"
+
+
+def confirm(question: str) -> None:
+    """Asks a person; ends the command when the answer is no, or nobody is there to give it."""
+    if not sys.stdin.isatty():
+        raise BadOption("--yes", "left out", "only on a terminal, where a question can be answered")
+    if not typer.confirm(question, err=True):
         raise typer.Exit(1)
 
 

@@ -45,7 +45,6 @@ class SparkRun:
         self._log = log
         self._query: StreamingQuery | None = None
         self._counted = -1
-        self._before = 0
         self._failures: list[float] = []
         self._turn = threading.Lock()
 

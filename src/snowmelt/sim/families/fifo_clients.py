@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
 from random import Random
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
@@ -205,8 +205,8 @@ class User(Actor):
         self.ask(fetch, told, FETCH_PATIENCE, place)
 
 
-class Producer(User):
-    """Puts its batches, at times drawn before."""
+class Putter(User):
+    """Puts something, at times drawn before, while there is load."""
 
     def __init__(
         self, stage: Stage, name: str, chance: Random, ledger: Ledger, times: list[Instant]
@@ -215,21 +215,33 @@ class Producer(User):
         self._times = times
         self._sequence = 0
         self.unfinished: dict[int, None] = {}
-        self.items_max = 30
 
     def begin(self) -> None:
         """Opens, and puts from then on."""
         self.open(self._opened)
+
+    def put(self, sequence: int) -> None:
+        """Puts what comes next, under this number."""
+        raise NotImplementedError
 
     def _opened(self) -> None:
         for at in self._times:
             self.stage.world.at(max(at, self.now), self._begin)
 
     def _begin(self) -> None:
-        if self.stage.phase is not Phase.LOAD:
-            return
-        sequence, chance = self._sequence, self.chance
-        self._sequence += 1
+        if self.stage.phase is Phase.LOAD:
+            self._sequence += 1
+            self.put(self._sequence - 1)
+
+
+class Producer(Putter):
+    """Puts its batches."""
+
+    items_max = 30
+
+    def put(self, sequence: int) -> None:
+        """A batch of its own size and kind."""
+        chance = self.chance
         count = chance.choice((1, 1, 2, 5, chance.randint(1, self.items_max)))
         bodies = tuple(
             f"{self.name}/{sequence}/{index}".encode() + b"." * chance.choice((0, 0, 3, 40))
@@ -405,13 +417,6 @@ class Consumer(User):
     ) -> None:
         ended = Ended.SUCCEEDED if isinstance(outcome, Succeeded) else Ended.UNKNOWN
         self.ledger.settled(held, done, called, at, ended)
-
-
-class Putter(Protocol):
-    """Who puts something, as the steward sees it."""
-
-    ledger: Ledger
-    unfinished: dict[int, None]
 
 
 class Steward(Actor):

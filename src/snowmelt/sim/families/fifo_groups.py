@@ -16,7 +16,7 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant, milliseconds, seconds
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
 from snowmelt.protocols.fifo import calls
-from snowmelt.sim.families.fifo_clients import PATIENCE, PAUSE, Phase, Stage, User
+from snowmelt.sim.families.fifo_clients import PATIENCE, PAUSE, Phase, Putter, Stage, User
 from snowmelt.sim.families.fifo_ledger import Asked, Held, Ledger
 
 Bodies = tuple[bytes, ...]
@@ -142,32 +142,19 @@ class Reader(User):
         self.ask(calls.Release(self.queue, self.name), lambda _, __: self._advance())
 
 
-class Stager(User):
-    """Stages its batches, and publishes them together, at times drawn before."""
+class Stager(Putter):
+    """Stages its batches, and publishes them together."""
 
     def __init__(
         self, stage: Stage, name: str, chance: Random, ledger: Ledger, times: list[Instant]
     ) -> None:
-        super().__init__(stage, name, chance, ledger)
-        self._times = times
-        self._sequence = 0
+        super().__init__(stage, name, chance, ledger, times)
         self._stages = 0
         self._short: dict[int, None] = {}
-        self.unfinished: dict[int, None] = {}
 
-    def begin(self) -> None:
-        """Opens, and puts from then on."""
-        self.open(self._opened)
-
-    def _opened(self) -> None:
-        for at in self._times:
-            self.stage.world.at(max(at, self.now), self._begin)
-
-    def _begin(self) -> None:
-        if self.stage.phase is not Phase.LOAD:
-            return
-        sequence, chance = self._sequence, self.chance
-        self._sequence += 1
+    def put(self, sequence: int) -> None:
+        """A batch in some parts, or in none."""
+        chance = self.chance
         parts = [
             tuple(
                 f"{self.name}/{sequence}/{part}/{index}".encode()
@@ -181,10 +168,10 @@ class Stager(User):
             self.ledger.asked(batch)
         self.unfinished[sequence] = None
         if chance.random() < 0.2:  # an attempt that nobody names: it may never be seen
-            self._put((b"never",), HOURS, lambda _, __: None)
+            self._hold((b"never",), HOURS, lambda _, __: None)
         self._stage(batch, parts, ())
 
-    def _put(self, bodies: Bodies, hold: Duration, then: Any) -> None:
+    def _hold(self, bodies: Bodies, hold: Duration, then: Any) -> None:
         joined = Batch.of(bodies)
         self._stages += 1
         put = calls.Put(
@@ -215,7 +202,7 @@ class Stager(User):
         hold = self.chance.choice((seconds(3), HOURS, HOURS))
         if hold != HOURS:
             self._short[batch.sequence] = None
-        self._put(parts[len(receipts)], hold, told)
+        self._hold(parts[len(receipts)], hold, told)
 
     def _publish(
         self, batch: Asked, parts: list[Bodies], receipts: tuple[calls.Receipt, ...]

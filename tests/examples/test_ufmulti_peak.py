@@ -88,8 +88,6 @@ def test_background_is_neither_nothing_nor_all() -> None:
 
 @pytest.mark.parametrize("name", [module.name for module in pkgutil.iter_modules(ufmulti.__path__)])
 def test_examples_in_docstrings_run(name: str) -> None:
-    if name == "pipeline":
-        pytest.skip("needs a cluster and Java")
     result = doctest.testmod(
         importlib.import_module(f"ufmulti.{name}"), optionflags=doctest.ELLIPSIS
     )

@@ -1,0 +1,65 @@
+"""Objects stay where they were made until a probe finds them: the stochastic distributed queue.
+
+Theory of operation
+-------------------
+From Johnson, "Designing a distributed queue". There is no broker. A producer keeps the objects that
+it made; a consumer that wants one sends a request to a producer drawn by chance, and one that has
+nothing passes the request on to another; so an object crosses the network once, from the process
+that made it to the one that uses it. The order is any. One machine, `PoolPeer`, is a process' whole
+part in a pool, as producer (`producer.py`), as consumer (`consumer.py`), or as both.
+
+The paper's protocol:
+
+1. *Probe.* A request goes to a producer drawn from its consumer's access list (`access.py`). One
+   that has objects replies with some; one that has none passes it on, until `max_hops` were asked;
+   the last one keeps it in line. The paper has each producer draw the next from the consumer's
+   list. Here the consumer draws the whole way at once, from the same distribution, and the request
+   carries what is left of it: so producers need not know the lists, and a consumer knows where its
+   request may be.
+2. *Line.* A new object goes to the first request in line, if any waits, else into the buffer.
+3. *Room.* A producer with `buffers` objects waits until one leaves. A put is answered when its
+   object is kept; `AwaitRoom` is answered when there is room for another, and a program that asks
+   it before it makes an object is the paper's producer exactly.
+
+What the paper leaves out, and a user needs:
+
+4. *Loans.* What is given is kept, on loan to that consumer under a token, until it is settled. A
+   consumer says now and then which loans it holds. When it does not for a `lease`, or for a `grace`
+   after the way to it has ended, the loan is over: delivered at least once, the objects go back to
+   the front of the buffer and come to another; at most once, they are dropped.
+5. *Settling.* A settlement is confirmed by the producer, the only one who knows its objects; one
+   that comes after the loan is over is refused. At most once, it is sent when the object comes, and
+   nobody waits.
+6. *Attempts.* A request has a number, and each time it is tried again an attempt. It is tried again
+   when the way to a producer on its route has ended, or when it has waited for `wait`; then it goes
+   round all producers that its consumer knows, each once, so no consumer stays idle beside a full
+   producer for longer than that. Before, the consumer cancels the attempt: it has used and will use
+   nothing that came for it. So the producer may take what it gave for it back at once, and what
+   comes for it later is given back by its token. A request in line is dropped after `wait`, for its
+   consumer is elsewhere by then.
+7. *A loan that was used is never given back*, not by a doubled message either: for every request
+   the consumer remembers for a time under which token it was answered.
+8. *Large objects* travel in pieces between other messages. When the first has come the consumer
+   knows (`Coming`) and does not try elsewhere, until the way ends (`Lost`).
+9. *Introduction.* The cluster's nodes only introduce: each process tells one of them, every second,
+   what it is and how fast it produces, and learns who produces (`introduction.py`). Which node is a
+   matter of the pool's name and the view; its knowledge is soft, comes anew from the processes when
+   it dies, and until it has heard of all nobody forgets anybody (`introducer.py`). With all nodes
+   down the processes go on with those they know.
+10. *Fan-out.* The introducer deals out acquaintances: with `fan_out` F a consumer knows F producers,
+    each producer is known by about as many consumers, as few change as can be, and no producer is
+    left that nobody knows.
+11. *Rates.* A producer measures how many objects it makes a second while it is not held up
+    (`rate.py`), and says so in every reply and introduction. With adaptive access a producer is
+    drawn in proportion: the paper's figure 8 shows the wait to be least so.
+12. *Leaving.* A producer that leaves takes no more puts and invites the others, in turn, to take
+    over what is left; they get it as consumers do, and offer it when the settlement is confirmed.
+    So an object is never with two.
+13. *Spill.* With it an object is on the producer's disk, flushed, before its put is answered, and
+    until its settlement is; a producer that starts again on that disk offers all that is there.
+
+What a failure costs: a producer that dies without spill takes its objects with it. Those that it
+had given away are used by whoever has them. A consumer that dies gives back what it had not
+settled (at least once) or loses it (at most once). Messages may be lost, doubled, late or overtake:
+that costs time, never an object. Clocks matter only for how long things take.
+"""

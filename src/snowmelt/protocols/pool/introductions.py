@@ -1,0 +1,85 @@
+"""What a process asks the cluster's nodes, who only introduce the processes to each other."""
+
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.instant import Duration
+from snowmelt.core.names import Address, NodeId
+
+
+class Acquaintance(msgspec.Struct, frozen=True, array_like=True):
+    """A producer, as others know it."""
+
+    id: NodeId
+    name: str
+    """The name that a person gave it; its id when none was given."""
+    address: Address
+    rate: float = 0.0
+    """How many objects a second it makes when it is not held up; 0 when not known."""
+    leaving: bool = False
+
+
+class Introduce(msgspec.Struct, frozen=True, tag="pool.introduce", array_like=True):
+    """I am in this pool; tell me whom I should know. Said again and again, also when I leave."""
+
+    pool: str
+    address: Address
+    name: str
+    produces: bool
+    consumes: bool
+    leaving: bool = False
+    gone: bool = False
+    """The last word of a process that has left."""
+    rate: float = 0.0
+    stock: int = 0
+    fan_out: int = 0
+    known: tuple[NodeId, ...] = ()
+    """The producers that it knows as a consumer; it is told of the same again where that can be."""
+    version: int = 0
+    """Of the newest roster it has; 0 for none."""
+
+
+class Introduced(msgspec.Struct, frozen=True, tag="pool.introduced", array_like=True):
+    """Who is in the pool. `producers` is None when nothing has changed since that version."""
+
+    version: int
+    settled: bool
+    """False while the node that answers may not have heard of everybody yet."""
+    every: Duration
+    """How often it wants to hear of each."""
+    producers: tuple[Acquaintance, ...] | None = None
+    known: tuple[NodeId, ...] = ()
+    """Those of them that this consumer may probe."""
+
+
+class ListPools(msgspec.Struct, frozen=True, tag="pool.list", array_like=True):
+    """Asks a node which pools it introduces for; other nodes introduce for others."""
+
+
+class PoolStatus(msgspec.Struct, frozen=True, array_like=True):
+    """One pool, as whoever introduces sees it."""
+
+    name: str
+    producers: tuple[Acquaintance, ...]
+    stocks: tuple[int, ...]
+    """How many objects each producer had when it was last heard of, in their order."""
+    consumers: tuple[NodeId, ...]
+
+
+class Pools(msgspec.Struct, frozen=True, tag="pool.pools", array_like=True):
+    """The pools that this node introduces for."""
+
+    pools: tuple[PoolStatus, ...]
+
+
+class DescribePool(msgspec.Struct, frozen=True, tag="pool.describe", array_like=True):
+    """Asks for one pool."""
+
+    pool: str
+
+
+Request = Introduce | ListPools | DescribePool
+Response = Introduced | Pools | PoolStatus
+
+MESSAGES: Final = (Introduce, ListPools, DescribePool)

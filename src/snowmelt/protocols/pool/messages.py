@@ -1,0 +1,121 @@
+"""What the processes of a pool say to each other; see the package's rules for when.
+
+A message with a field `blob` may be large. Whoever carries it sends the blob in pieces between
+other messages, and delivers the message when the last piece has come.
+"""
+
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.batch import OFFSET_BYTES
+from snowmelt.core.instant import Duration
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import NodeId
+
+
+class Span(msgspec.Struct, frozen=True, array_like=True):
+    """Objects at adjacent numbers of their producer's; their bodies lie one after another."""
+
+    start: int
+    offsets: bytes
+    """As in `core.batch`, from 0."""
+
+    @property
+    def count(self) -> int:
+        """How many objects."""
+        return len(self.offsets) // OFFSET_BYTES - 1
+
+    @property
+    def size(self) -> int:
+        """How many bytes their bodies have together."""
+        return int.from_bytes(self.offsets[-OFFSET_BYTES:], "little", signed=True)
+
+    @property
+    def interval(self) -> Interval:
+        """Their numbers."""
+        return Interval(self.start, self.start + self.count)
+
+
+class Request(msgspec.Struct, frozen=True, tag="pool.request", array_like=True):
+    """A consumer wants objects; on its way from producer to producer until one has some.
+
+    The consumer has drawn the whole way when it began: `route` is what is left of it. With none
+    left, the request waits in line where it is.
+    """
+
+    consumer: NodeId
+    number: int
+    attempt: int
+    hop: int
+    route: tuple[NodeId, ...]
+    objects_max: int = 1
+    bytes_max: int = 1 << 40
+    wait: Duration = Duration(0)
+    """For how long it waits in line; 0 is for ever."""
+
+
+class Found(msgspec.Struct, frozen=True, tag="pool.found", array_like=True):
+    """A producer gives objects to the consumer that asked, on loan until they are settled."""
+
+    number: int
+    attempt: int
+    hop: int
+    token: int
+    lease: Duration
+    rate: float
+    """How many objects a second this producer makes when it is not held up; 0 when not known."""
+    spans: tuple[Span, ...]
+    blob: bytes
+    """The bodies of all spans, one after another."""
+
+
+class Cancel(msgspec.Struct, frozen=True, tag="pool.cancel", array_like=True):
+    """This attempt is over: the consumer has used, and will use, nothing that came for it."""
+
+    number: int
+    attempt: int
+
+
+class Settle(msgspec.Struct, frozen=True, tag="pool.settle", array_like=True):
+    """These are done and may be forgotten. `number` is 0 when no answer is wanted."""
+
+    number: int
+    token: int
+    intervals: tuple[Interval, ...] = ()
+    """Empty for all of the loan."""
+
+
+class Settled(msgspec.Struct, frozen=True, tag="pool.settled", array_like=True):
+    """They are forgotten, or, when `lost`, they were taken back before and may be another's."""
+
+    number: int
+    lost: bool = False
+
+
+class GiveBack(msgspec.Struct, frozen=True, tag="pool.give-back", array_like=True):
+    """These were not used, or in vain; the producer offers them again."""
+
+    token: int
+    intervals: tuple[Interval, ...] = ()
+
+
+class Hold(msgspec.Struct, frozen=True, tag="pool.hold", array_like=True):
+    """The consumer lives and holds these loans still."""
+
+    tokens: tuple[int, ...]
+
+
+class Over(msgspec.Struct, frozen=True, tag="pool.over", array_like=True):
+    """These loans are over."""
+
+    tokens: tuple[int, ...]
+
+
+class Invite(msgspec.Struct, frozen=True, tag="pool.invite", array_like=True):
+    """A producer that leaves asks another to take over what it has left."""
+
+
+Message = Request | Found | Cancel | Settle | Settled | GiveBack | Hold | Over | Invite
+
+MESSAGES: Final = (Request, Found, Cancel, Settle, Settled, GiveBack, Hold, Over, Invite)

@@ -46,9 +46,9 @@ What the paper leaves out, and a user needs:
    matter of the pool's name and the view; its knowledge is soft, comes anew from the processes when
    it dies, and until it has heard of all nobody forgets anybody (`introducer.py`). With all nodes
    down the processes go on with those they know.
-10. *Fan-out.* The introducer deals out acquaintances: with `fan_out` F a consumer knows F producers,
-    each producer is known by about as many consumers, as few change as can be, and no producer is
-    left that nobody knows.
+10. *Fan-out.* The introducer deals out acquaintances: with `fan_out` F a consumer knows F
+    producers, each producer is known by about as many consumers, as few change as can be, and no
+    producer is left that nobody knows.
 11. *Rates.* A producer measures how many objects it makes a second while it is not held up
     (`rate.py`), and says so in every reply and introduction. With adaptive access a producer is
     drawn in proportion: the paper's figure 8 shows the wait to be least so.

@@ -57,7 +57,7 @@ class ListPools(msgspec.Struct, frozen=True, tag="pool.list", array_like=True):
     """Asks a node which pools it introduces for; other nodes introduce for others."""
 
 
-class PoolStatus(msgspec.Struct, frozen=True, array_like=True):
+class PoolStatus(msgspec.Struct, frozen=True, tag="pool.status", array_like=True):
     """One pool, as whoever introduces sees it."""
 
     name: str

@@ -53,6 +53,8 @@ class Request(msgspec.Struct, frozen=True, tag="pool.request", array_like=True):
     bytes_max: int = 1 << 40
     wait: Duration = Duration(0)
     """For how long it waits in line; 0 is for ever."""
+    once: bool = False
+    """Whether what it is given may never be given to another, unless the consumer says so."""
 
 
 class Found(msgspec.Struct, frozen=True, tag="pool.found", array_like=True):

@@ -1,0 +1,165 @@
+"""A consumer's access list: the producers it may probe, and how likely each (rules 1, 10, 11)."""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from itertools import accumulate
+from random import Random
+from typing import Final
+
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.pool.introductions import Acquaintance
+from snowmelt.protocols.pool.settings import Access, AccessKind
+
+FLOOR: Final = 0.02
+"""Of the mean rate: nobody is probed less than by this weight, or its rate would not be learnt."""
+DRAWS_MAX: Final = 8
+"""So often a weighted draw may name one that was asked before; then any other is taken."""
+
+
+class AccessList:
+    """Draws ways for requests.
+
+    >>> from snowmelt.core.names import Address
+    >>> known = [Acquaintance(NodeId(f"c-{n}"), f"p{n}", Address("h", n)) for n in (1, 2, 3)]
+    >>> access = AccessList(Access(), Random(1))
+    >>> access.meet(known)
+    >>> sorted(access.way(5)), len(access.way(2))
+    (['c-1', 'c-2', 'c-3'], 2)
+    """
+
+    def __init__(self, access: Access, chance: Random) -> None:
+        self._access = access
+        self._chance = chance
+        self._names: dict[NodeId, str] = {}
+        self._rates: dict[NodeId, float] = {}
+        self._down: dict[NodeId, None] = {}
+        self._ids: list[NodeId] = []
+        self._edges: list[float] = []
+        """The weights added up, each to those before it."""
+        self._stale = True
+
+    # --- what is known ----------------------------------------------------------------------------
+
+    def meet(self, known: Iterable[Acquaintance]) -> None:
+        """These may be probed, and no others."""
+        told = {one.id: one for one in known}
+        self._names = {one.id: one.name for one in told.values()}
+        self._rates = {one.id: one.rate or self._rates.get(one.id, 0.0) for one in told.values()}
+        self._down = {one: None for one in self._down if one in self._names}
+        self._stale = True
+
+    def learnt(self, producer: NodeId, rate: float) -> None:
+        """A reply told how fast this one makes objects."""
+        if rate > 0 and producer in self._rates:
+            self._rates[producer] = rate
+            self._stale = True
+
+    def lost(self, producer: NodeId) -> None:
+        """There is no way to it now."""
+        if producer in self._names:
+            self._down[producer] = None
+            self._stale = True
+
+    def reached(self, producer: NodeId) -> None:
+        """There is a way to it."""
+        if self._down.pop(producer, self) is None:
+            self._stale = True
+
+    @property
+    def known(self) -> tuple[NodeId, ...]:
+        """All that may be probed, whether they can be reached now or not."""
+        return tuple(self._names)
+
+    def name(self, producer: NodeId) -> str:
+        """What a person calls it."""
+        return self._names.get(producer, producer)
+
+    def rate(self, producer: NodeId) -> float:
+        """How fast it makes objects, as far as is known."""
+        return self._rates.get(producer, 0.0)
+
+    def weights(self) -> dict[NodeId, float]:
+        """How likely each is to be drawn."""
+        self._refresh()
+        whole = self._edges[-1] if self._edges else 1.0
+        before = [0.0, *self._edges]
+        return {
+            one: (edge - start) / whole
+            for one, edge, start in zip(self._ids, self._edges, before, strict=False)
+        }
+
+    # --- drawing ----------------------------------------------------------------------------------
+
+    def way(self, hops: int) -> tuple[NodeId, ...]:
+        """A way for a request; empty when nobody can be probed.
+
+        With `revisit` each probe is drawn for itself, as in the paper; without, a producer is asked
+        once, for asking it again at once finds it as empty as before.
+        """
+        self._refresh()
+        ids, chance = self._ids, self._chance
+        if not ids:
+            return ()
+        if self._access.revisit:
+            return tuple(self._drawn() for _ in range(hops))
+        if self._even:
+            return tuple(chance.sample(ids, min(hops, len(ids))))
+        way: dict[NodeId, None] = {}
+        for _ in range(min(hops, len(ids))):
+            way[self._new(way)] = None
+        return tuple(way)
+
+    def round(self) -> tuple[NodeId, ...]:
+        """A way past all of them, in an order drawn anew."""
+        self._refresh()
+        return tuple(self._chance.sample(self._ids, len(self._ids)))
+
+    @property
+    def _even(self) -> bool:
+        return self._access.kind is AccessKind.UNIFORM
+
+    def _drawn(self) -> NodeId:
+        if self._even:
+            return self._chance.choice(self._ids)
+        at = bisect_right(self._edges, self._chance.random() * self._edges[-1])
+        return self._ids[min(at, len(self._ids) - 1)]
+
+    def _new(self, asked: dict[NodeId, None]) -> NodeId:
+        for _ in range(DRAWS_MAX):
+            one = self._drawn()
+            if one not in asked:
+                return one
+        return self._chance.choice([one for one in self._ids if one not in asked])
+
+    def _refresh(self) -> None:
+        if not self._stale:
+            return
+        self._stale = False
+        weights = {one: self._weight(one) for one in self._names if one not in self._down}
+        if self._access.kind is AccessKind.ADAPTIVE:
+            weights = _proportional(weights)
+        weights = {one: weight for one, weight in weights.items() if weight > 0}
+        self._ids = list(weights)
+        self._edges = list(accumulate(weights.values()))
+
+    def _weight(self, producer: NodeId) -> float:
+        match self._access.kind:
+            case AccessKind.UNIFORM:
+                return 1.0
+            case AccessKind.WEIGHTED:
+                return self._access.weights.get(self._names[producer], 0.0)
+            case AccessKind.ADAPTIVE:
+                return self._rates[producer]
+
+
+def _proportional(rates: dict[NodeId, float]) -> dict[NodeId, float]:
+    """Rates as weights; whose rate is not known yet counts as the mean of the others.
+
+    >>> _proportional({"a": 9.0, "b": 1.0, "c": 0.0})
+    {'a': 9.0, 'b': 1.0, 'c': 5.0}
+    >>> _proportional({"a": 0.0, "b": 0.0})
+    {'a': 1.0, 'b': 1.0}
+    """
+    known = [rate for rate in rates.values() if rate > 0]
+    mean = sum(known) / len(known) if known else 1.0
+    return {one: max(rate, FLOOR * mean) if rate > 0 else mean for one, rate in rates.items()}

@@ -1,0 +1,262 @@
+"""A process as consumer: its open requests, each a want that is tried until it is met (rules 1, 6).
+
+A want is at most at one place: a new attempt begins with the end of the one before. What comes for
+an attempt that is over is never used, and goes back.
+"""
+
+from itertools import count
+from random import Random
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.batch import Batch
+from snowmelt.core.instant import Duration, Instant, later, seconds, since
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import Note, Reply, Send
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.pool.access import AccessList
+from snowmelt.protocols.pool.alarms import Alarms, Effects
+from snowmelt.protocols.pool.calls import Coming, Get, Got
+from snowmelt.protocols.pool.holding import Holding
+from snowmelt.protocols.pool.messages import Cancel, Found, GiveBack, Request, Settle
+from snowmelt.protocols.pool.settings import Delivery, PoolSettings
+
+ANSWERED_KEPT: Final = seconds(120)
+"""For so long it is remembered under which token a request was answered (rule 7)."""
+
+
+class Want(msgspec.Struct):
+    """A request that is not met yet."""
+
+    number: int
+    operation: OperationId
+    get: Get
+    begun: Instant
+    deadline: Instant
+    attempt: int = 0
+    route: tuple[NodeId, ...] = ()
+    """Where this attempt may be; empty while there is nobody to ask."""
+    coming: NodeId | None = None
+    """Who is sending its objects right now."""
+
+
+class Counts(msgspec.Struct):
+    """What has happened here."""
+
+    requests: int = 0
+    hops: int = 0
+    tried_again: int = 0
+    got: int = 0
+    waited: Duration = Duration(0)
+    refused: int = 0
+    asked: dict[NodeId, int] = {}
+    had: dict[NodeId, int] = {}
+
+
+class Consumer:
+    """What a process wants."""
+
+    def __init__(
+        self,
+        me: NodeId,
+        settings: PoolSettings,
+        chance: Random,
+        alarms: Alarms,
+        access: AccessList,
+        holding: Holding,
+    ) -> None:
+        self.counts = Counts()
+        self.used = False
+        """Whether anything was ever wanted here."""
+        self.numbers = count(chance.getrandbits(48) + 1)  # so that no earlier life's are the same
+        self._me = me
+        self._settings = settings
+        self._alarms = alarms
+        self._access = access
+        self._holding = holding
+        self._once = settings.delivery is Delivery.AT_MOST_ONCE
+        self._wants: dict[int, Want] = {}
+        self._answered: dict[int, tuple[int, Instant]] = {}
+        self._own_stock = False
+
+    # --- what its own program asks ----------------------------------------------------------------
+
+    def get(self, operation: OperationId, get: Get, now: Instant, *, own_stock: bool) -> Effects:
+        """Objects are wanted. Those that the process made itself are nearest."""
+        self.used = True
+        self.counts.requests += 1
+        want = Want(next(self.numbers), operation, get, now, later(now, get.patience))
+        self._wants[want.number] = want
+        way = self._access.way(self._settings.max_hops)
+        return self._try(want, (self._me, *way) if own_stock else way, now)
+
+    def withdraw(self, operation: OperationId) -> Effects:
+        """Whoever wanted something waits no more."""
+        for want in self._wants.values():
+            if want.operation == operation:
+                return self._give_up(want)
+        return []
+
+    def leave(self) -> Effects:
+        """Nothing is wanted any more."""
+        return [effect for want in list(self._wants.values()) for effect in self._give_up(want)]
+
+    # --- what others tell -------------------------------------------------------------------------
+
+    def found(self, source: NodeId, found: Found, now: Instant) -> Effects:
+        """A producer gives objects."""
+        self._access.learnt(source, found.rate)
+        want = self._wants.get(found.number)
+        if want is None or want.attempt != found.attempt:
+            return self._refuse(source, found)
+        if not _sound(found):
+            return [Note(f"what {source} gave does not add up")]
+        del self._wants[want.number]
+        self._alarms.cancel(("want", want.number))
+        self._remember(found, now)
+        waited = since(want.begun, now)
+        self._count(source, found, waited)
+        token = 0 if self._once else found.token
+        got = Got(source, token, found.spans, found.blob, found.hop, waited)
+        reply = Reply(want.operation, got)
+        if self._once:
+            return [Send(source, Settle(0, found.token)), reply]
+        self._holding.begin(source, found, now)
+        return [reply]
+
+    def coming(self, fact: Coming) -> None:
+        """The head of something large has come: it is worth waiting for."""
+        want = self._wants.get(fact.number)
+        if want is not None and want.attempt == fact.attempt:
+            want.coming = fact.source
+
+    def lost(self, producer: NodeId, now: Instant) -> Effects:
+        """The way to a producer has ended; what may have been there is asked for elsewhere."""
+        effects: Effects = []
+        for want in list(self._wants.values()):
+            if producer in want.route and want.coming in (None, producer):
+                way = self._access.way(self._settings.max_hops)
+                effects += self._again(want, way, now)
+        return effects
+
+    def met(self, now: Instant) -> Effects:
+        """There may be producers now for those that had nobody to ask."""
+        effects: Effects = []
+        for want in self._wants.values():
+            if not want.route:
+                effects += self._try(want, self._access.way(self._settings.max_hops), now)
+        return effects
+
+    def due(self, number: int, now: Instant) -> Effects:
+        """A want has waited for long, or its time is over."""
+        want = self._wants.get(number)
+        if want is None:
+            return []
+        if now >= want.deadline:
+            return self._give_up(want)
+        if want.coming is not None:  # until it is here, or the way from there ends
+            self._alarms.set(("want", number), want.deadline)
+            return []
+        return self._again(want, self._access.round(), now)
+
+    @property
+    def idle(self) -> bool:
+        """Whether somebody wants something and there is nobody to ask."""
+        return any(not want.route for want in self._wants.values())
+
+    def check(self) -> None:
+        """Every want is looked at again."""
+        for want in self._wants.values():
+            assert self._alarms.at(("want", want.number)) is not None, f"{want} is forgotten"
+
+    # --- attempts ---------------------------------------------------------------------------------
+
+    def _try(self, want: Want, way: tuple[NodeId, ...], now: Instant) -> Effects:
+        """A new attempt, its old one being over."""
+        wait = self._settings.wait
+        due = min(want.deadline, later(now, wait)) if wait else want.deadline
+        self._alarms.set(("want", want.number), due)
+        want.route = way
+        want.coming = None
+        if not way:
+            return []
+        want.attempt += 1
+        first, *rest = way
+        asked = self.counts.asked
+        asked[first] = asked.get(first, 0) + 1
+        get = want.get
+        request = Request(
+            self._me,
+            want.number,
+            want.attempt,
+            1,
+            tuple(rest),
+            get.objects_max,
+            get.bytes_max,
+            wait,
+            self._once,
+        )
+        return [Send(first, request)]
+
+    def _again(self, want: Want, way: tuple[NodeId, ...], now: Instant) -> Effects:
+        self.counts.tried_again += bool(want.route)
+        return [*self._cancel(want), *self._try(want, way, now)]
+
+    def _cancel(self, want: Want) -> Effects:
+        """Where it waits in line, if it has come so far; elsewhere what it finds is given back."""
+        if not want.route:
+            return []
+        return [Send(want.route[-1], Cancel(want.number, want.attempt))]
+
+    def _give_up(self, want: Want) -> Effects:
+        del self._wants[want.number]
+        self._alarms.cancel(("want", want.number))
+        text = "nothing was found in the time given"
+        if not self._access.known:
+            text = "nobody produces in this pool"
+        elif not want.route:
+            text = "no producer can be reached"
+        return [*self._cancel(want), Reply(want.operation, Declined("Empty", text))]
+
+    # --- what came --------------------------------------------------------------------------------
+
+    def _refuse(self, source: NodeId, found: Found) -> Effects:
+        """For an attempt that is over, or said twice."""
+        answered = self._answered.get(found.number)
+        if answered is not None and answered[0] == found.token:
+            return []  # rule 7: this very loan was used
+        self.counts.refused += 1
+        return [Send(source, GiveBack(found.token))]
+
+    def _remember(self, found: Found, now: Instant) -> None:
+        self._answered[found.number] = found.token, later(now, ANSWERED_KEPT)
+        while (oldest := next(iter(self._answered))) and self._answered[oldest][1] <= now:
+            del self._answered[oldest]
+
+    def _count(self, source: NodeId, found: Found, waited: Duration) -> None:
+        counts = self.counts
+        counts.hops += found.hop
+        counts.got += sum(span.count for span in found.spans)
+        counts.waited = Duration(counts.waited + waited)
+        counts.had[source] = counts.had.get(source, 0) + 1
+
+
+def _sound(found: Found) -> bool:
+    """Whether the edges of what came fit its bodies; another process wrote them."""
+    return batches_of(found) is not None
+
+
+def batches_of(found: Found) -> list[Batch] | None:
+    """What came, span by span; None when its edges do not fit."""
+    blob = memoryview(found.blob)
+    batches: list[Batch] = []
+    at = 0
+    try:
+        for span in found.spans:
+            size = span.size
+            batches.append(Batch(span.offsets, blob[at : at + size]))
+            at += size
+    except ValueError:
+        return None
+    return batches if at == len(blob) and batches else None

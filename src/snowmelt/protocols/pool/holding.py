@@ -1,0 +1,184 @@
+"""What a consumer holds, says so while it does, and settles (rules 4 and 5)."""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.instant import Duration, Instant, later, milliseconds
+from snowmelt.core.interval import IntervalSet
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import Reply, Send
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.pool.alarms import Alarms, Effects
+from snowmelt.protocols.pool.calls import Ack, Acked, Nack
+from snowmelt.protocols.pool.messages import Found, GiveBack, Hold, Over, Settle, Settled
+
+ASK_AGAIN: Final = milliseconds(500)
+
+
+class Held(msgspec.Struct):
+    """One loan."""
+
+    token: int
+    producer: NodeId
+    open: IntervalSet
+    lease: Duration
+
+
+class _Settling(msgspec.Struct):
+    """A settlement that is not confirmed yet."""
+
+    operation: OperationId
+    held: Held
+    word: Settle
+    deadline: Instant
+
+
+class Holding:
+    """All loans that this process holds."""
+
+    def __init__(self, alarms: Alarms, grace: Duration) -> None:
+        self.late = 0
+        self._alarms = alarms
+        self._grace = grace
+        self._held: dict[int, Held] = {}
+        self._settling: dict[int, _Settling] = {}
+
+    def __iter__(self) -> Iterator[Held]:
+        return iter(list(self._held.values()))
+
+    def begin(self, producer: NodeId, found: Found, now: Instant) -> None:
+        """Objects came on loan."""
+        spans = IntervalSet(span.interval for span in found.spans)
+        held = self._held[found.token] = Held(found.token, producer, spans, found.lease)
+        if self._alarms.at(("hold", producer)) is None:
+            self._alarms.set(("hold", producer), _renewal(held, now))
+
+    # --- what its own program says ----------------------------------------------------------------
+
+    def ack(
+        self, operation: OperationId, ack: Ack, number: Callable[[], int], now: Instant
+    ) -> Effects:
+        """Objects are done."""
+        held = self._held.get(ack.token)
+        if held is None:
+            return [Reply(operation, self._too_late(ack.token))]
+        word = Settle(number() if ack.patience else 0, ack.token, ack.intervals)
+        send = Send(held.producer, word)
+        if not ack.patience:
+            self._close(held, word)
+            return [send, Reply(operation, Acked())]
+        deadline = later(now, ack.patience)
+        self._settling[word.number] = _Settling(operation, held, word, deadline)
+        self._alarms.set(("settle", word.number), min(deadline, later(now, ASK_AGAIN)))
+        return [send]
+
+    def nack(self, operation: OperationId, nack: Nack) -> Effects:
+        """Objects go back."""
+        held = self._held.get(nack.token)
+        if held is None:
+            return [Reply(operation, Acked())]  # they are back already
+        self._close(held, Settle(0, nack.token, nack.intervals))
+        return [
+            Send(held.producer, GiveBack(nack.token, nack.intervals)),
+            Reply(operation, Acked()),
+        ]
+
+    def leave(self) -> Effects:
+        """All goes back, but what is just being settled."""
+        settling = [one.held.token for one in self._settling.values()]
+        back = [held for held in self if held.token not in settling]
+        for held in back:
+            del self._held[held.token]
+        return [Send(held.producer, GiveBack(held.token)) for held in back]
+
+    # --- what producers say -----------------------------------------------------------------------
+
+    def settled(self, word: Settled) -> Effects:
+        """A settlement was confirmed, or refused."""
+        settling = self._settling.pop(word.number, None)
+        if settling is None:
+            return []
+        self._alarms.cancel(("settle", word.number))
+        if word.lost:
+            self._held.pop(settling.held.token, None)
+            return [Reply(settling.operation, self._too_late(settling.held.token))]
+        self._close(settling.held, settling.word)
+        return [Reply(settling.operation, Acked())]
+
+    def over(self, source: NodeId, word: Over, _: Instant) -> Effects:
+        """Loans are over, and what they gave may be another's."""
+        for token in word.tokens:
+            held = self._held.get(token)
+            if held is not None and held.producer == source:
+                del self._held[token]
+        return []
+
+    def lost(self, producer: NodeId, now: Instant) -> None:
+        """The way to a producer has ended: it has a grace to come back."""
+        for number, settling in self._settling.items():
+            if settling.held.producer == producer:
+                settling.deadline = min(settling.deadline, later(now, self._grace))
+                self._alarms.set(("settle", number), settling.deadline)
+
+    def reached(self, producer: NodeId) -> Effects:
+        """There is a way again: it is told at once what is held, and asked what was asked."""
+        words: Effects = [
+            Send(producer, one.word)
+            for one in self._settling.values()
+            if one.held.producer == producer
+        ]
+        return [*self._renew(producer), *words]
+
+    # --- what is due ------------------------------------------------------------------------------
+
+    def settle_due(self, number: int, now: Instant) -> Effects:
+        """No confirmation came yet."""
+        settling = self._settling.get(number)
+        if settling is None:
+            return []
+        if now < settling.deadline:
+            due = min(settling.deadline, later(now, ASK_AGAIN))
+            self._alarms.set(("settle", number), due)
+            return [Send(settling.held.producer, settling.word)]
+        del self._settling[number]
+        self._close(settling.held, settling.word)
+        text = f"{settling.held.producer} did not confirm it in time; it may be gone"
+        return [Reply(settling.operation, Declined("OutcomeUnknown", text))]
+
+    def hold_due(self, producer: NodeId, now: Instant) -> Effects:
+        """A producer is to hear that its loans are in good hands."""
+        mine = [held for held in self._held.values() if held.producer == producer]
+        if not mine:
+            return []
+        shortest = min(mine, key=lambda held: held.lease)
+        self._alarms.set(("hold", producer), _renewal(shortest, now))
+        return self._renew(producer)
+
+    def check(self) -> None:
+        """Whatever is held is renewed, and whatever is asked is asked again."""
+        for held in self._held.values():
+            assert self._alarms.at(("hold", held.producer)) is not None, f"{held} runs out"
+        for number in self._settling:
+            assert self._alarms.at(("settle", number)) is not None
+
+    def _renew(self, producer: NodeId) -> Effects:
+        tokens = tuple(held.token for held in self._held.values() if held.producer == producer)
+        return [Send(producer, Hold(tokens))] if tokens else []
+
+    def _close(self, held: Held, word: Settle) -> None:
+        """These are not held any more."""
+        if word.intervals:
+            for interval in word.intervals:
+                held.open.remove(interval)
+        if not word.intervals or not list(held.open):
+            self._held.pop(held.token, None)
+
+    def _too_late(self, token: int) -> Declined:
+        self.late += 1
+        return Declined("LeaseLost", f"loan {token} is over; its objects may be another's by now")
+
+
+def _renewal(held: Held, now: Instant) -> Instant:
+    return later(now, Duration(held.lease // 3))

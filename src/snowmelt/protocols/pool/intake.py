@@ -1,0 +1,233 @@
+"""Puts on their way into the pool: they wait for room, then until they are safe (rules 3, 13)."""
+
+from collections import deque
+
+import msgspec
+
+from snowmelt.core.batch import Batch
+from snowmelt.core.instant import Duration, Instant, later
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import OperationId
+from snowmelt.core.node import Note, Reply
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.pool.alarms import Alarms, Effects
+from snowmelt.protocols.pool.calls import AwaitRoom, HasRoom, Kept, Put
+from snowmelt.protocols.pool.keep import Keep
+from snowmelt.protocols.pool.lending import Lender
+from snowmelt.protocols.pool.rate import Rate
+from snowmelt.protocols.pool.settings import PoolSettings
+from snowmelt.protocols.pool.stock import Parcel
+
+
+class _Putting(msgspec.Struct):
+    """A put that is not answered yet."""
+
+    operation: OperationId
+    batch: Batch
+    begun: Instant
+    numbers: list[Interval]
+    admitted: int = 0
+    safe: int = 0
+    answered: bool = False
+
+    @property
+    def rest(self) -> Batch:
+        """What waits for room."""
+        return self.batch.slice(self.admitted, len(self.batch))
+
+
+class Intake:
+    """Who wants to put, and who wants to know when there is room."""
+
+    def __init__(
+        self, settings: PoolSettings, alarms: Alarms, keep: Keep, lender: Lender, now: Instant
+    ) -> None:
+        self.put_count = 0
+        self.blocked = Duration(0)
+        self.numbers = 0
+        self.used = False
+        """Whether anything was ever put here."""
+        self._settings = settings
+        self._alarms = alarms
+        self._keep = keep
+        self._lender = lender
+        self._rate = Rate(now)
+        self._puts: deque[_Putting] = deque()
+        self._rooms: dict[OperationId, Instant] = {}
+
+    # --- what the program asks --------------------------------------------------------------------
+
+    def put(self, operation: OperationId, put: Put, now: Instant) -> Effects:
+        """Objects were made."""
+        batch = Batch(put.offsets, put.blob)
+        most = self._settings.bytes_max
+        if batch.size > most and len(batch) == 1:
+            text = f"an object of {batch.size} bytes; max_bytes of this producer is {most}"
+            return [Reply(operation, Declined("TooLarge", text))]
+        if self._lender.leaving:
+            return [Reply(operation, _leaving())]
+        if not len(batch):
+            return [Reply(operation, Kept(0, Interval(self.numbers, self.numbers)))]
+        self.used = True
+        self._rate.made(len(batch), now)
+        putting = _Putting(operation, batch, now, [])
+        self._puts.append(putting)
+        self._alarms.set(("put", operation), later(now, put.patience))
+        return self.admit(now)
+
+    def await_room(self, operation: OperationId, ask: AwaitRoom, now: Instant) -> Effects:
+        """Nothing is to be made before there is room for it."""
+        if self._lender.leaving:
+            return [Reply(operation, _leaving())]
+        if self._has_room():
+            self._rate.freed(now)
+            return [Reply(operation, HasRoom())]
+        self._rooms[operation] = now
+        self._alarms.set(("room", operation), later(now, ask.patience))
+        return []
+
+    def withdraw(self, operation: OperationId) -> Effects:
+        """Its time is over: what is in the pool stays there, the rest never comes in."""
+        self._alarms.cancel(("room", operation))
+        if self._rooms.pop(operation, None) is not None:
+            return [Reply(operation, Declined("Full", "no room was made in the time given"))]
+        for putting in self._puts:
+            if putting.operation == operation:
+                self._puts.remove(putting)
+                return self._cut_short(putting)
+        return []
+
+    def leave(self) -> Effects:
+        """Nothing more comes in."""
+        effects: Effects = [Reply(operation, _leaving()) for operation in self._rooms]
+        self._rooms.clear()
+        while self._puts:
+            effects += self._cut_short(self._puts.popleft())
+        return effects
+
+    def adopt(self, batch: Batch, now: Instant) -> Effects:
+        """Objects of one who left are this one's now, even above its bounds."""
+        self.used = True
+        return self._arrive(self._numbered(batch), None, now)
+
+    def rate(self, now: Instant) -> float:
+        """How many objects a second are made here when nothing holds the program up."""
+        if not self.used:
+            return 0.0
+        return self._rate.now(now, held_up=bool(self._puts or self._rooms))
+
+    # --- room -------------------------------------------------------------------------------------
+
+    def admit(self, now: Instant) -> Effects:
+        """Lets in what waits, as far as there is room; whoever waits in line is served first."""
+        effects = self._lender.serve(now)
+        while self._puts:
+            putting = self._puts[0]
+            count = self._fitting(putting.rest, now)
+            if not count:
+                break
+            parcel = self._numbered(putting.rest.slice(0, count))
+            putting.admitted += count
+            putting.numbers.append(Interval(parcel.start, parcel.stop))
+            if putting.admitted == len(putting.batch):
+                self._puts.popleft()
+                self._alarms.cancel(("put", putting.operation))
+                self._waited(putting.begun, now)
+            effects += self._arrive(parcel, putting, now)
+            effects += self._lender.serve(now)
+        if self._rooms and self._has_room():
+            self._rate.freed(now)
+            for operation, since in self._rooms.items():
+                self._waited(since, now)
+                self._alarms.cancel(("room", operation))
+                effects.append(Reply(operation, HasRoom()))
+            self._rooms.clear()
+        return effects
+
+    def check(self) -> None:
+        """A put that waits has something to bring; one that leaves has none."""
+        assert all(one.admitted < len(one.batch) for one in self._puts)
+        assert not (self._lender.leaving and self._puts), "a producer that leaves takes puts"
+
+    def _has_room(self) -> bool:
+        count, size = self._room()
+        return not self._puts and count > 0 and size > 0
+
+    def _room(self) -> tuple[int, int]:
+        """How many objects, and bytes, may come in."""
+        settings, stock = self._settings, self._lender.stock
+        count = settings.buffers - stock.count - self._keep.count
+        return count, settings.bytes_max - stock.size - self._lender.loans.size - self._keep.size
+
+    def _fitting(self, batch: Batch, now: Instant) -> int:
+        """How many of the first objects may come in; one always may where nothing else is."""
+        count, size = self._room()
+        first = self._lender.line.first(now)
+        if first is not None:  # these will not stay
+            count += first.objects_max
+        most = min(count, len(batch))
+        while most > 0 and batch.slice(0, most).size > size:
+            most //= 2
+        alone = not (self._lender.stock.count or self._lender.loans.count or self._keep.count)
+        return 1 if most <= 0 and alone else max(0, most)
+
+    def _waited(self, since: Instant, now: Instant) -> None:
+        self.blocked = Duration(self.blocked + now - since)
+
+    # --- objects come in --------------------------------------------------------------------------
+
+    def _numbered(self, batch: Batch) -> Parcel:
+        parcel = Parcel(self.numbers, batch)
+        self.numbers = parcel.stop
+        return parcel
+
+    def _arrive(self, parcel: Parcel, putting: _Putting | None, now: Instant) -> Effects:
+        def then(failure: str, now: Instant) -> Effects:
+            if failure:
+                return self._failed(putting, failure)
+            self._lender.add(parcel)
+            self.put_count += len(parcel.batch)
+            served = self._lender.serve(now)
+            if putting is None:
+                return served
+            putting.safe += len(parcel.batch)
+            return [*self._answer(putting, now), *served]
+
+        return self._keep.write(parcel, then, now)
+
+    def _answer(self, putting: _Putting, now: Instant) -> Effects:
+        if putting.safe < len(putting.batch) or putting.answered:
+            return []
+        putting.answered = True
+        self._rate.freed(now)
+        numbers = putting.numbers
+        whole = Interval(numbers[0].start, numbers[-1].stop)
+        return [Reply(putting.operation, Kept(putting.safe, whole))]
+
+    def _cut_short(self, putting: _Putting) -> Effects:
+        """No more of it comes in; what did is told, once it is safe."""
+        self._alarms.cancel(("put", putting.operation))
+        putting.batch = putting.batch.slice(0, putting.admitted)
+        if putting.answered or putting.safe < putting.admitted:
+            return []
+        putting.answered = True
+        numbers = putting.numbers or [Interval(self.numbers, self.numbers)]
+        whole = Interval(numbers[0].start, numbers[-1].stop)
+        return [Reply(putting.operation, Kept(putting.safe, whole))]
+
+    def _failed(self, putting: _Putting | None, failure: str) -> Effects:
+        """The disk did not take it."""
+        if putting is None:
+            return [Note(f"objects taken over could not be kept: {failure}")]
+        if putting in self._puts:
+            self._puts.remove(putting)
+            self._alarms.cancel(("put", putting.operation))
+        if putting.answered:
+            return []
+        putting.answered = True
+        text = f"{failure}; {putting.safe} of its objects are in the pool"
+        return [Reply(putting.operation, Declined("DiskFull", text))]
+
+
+def _leaving() -> Declined:
+    return Declined("Unavailable", "this producer is leaving the pool")

@@ -1,0 +1,333 @@
+"""A process' whole part in a pool: who hears what. The rules stand in the package's docstring."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final
+
+from snowmelt.core.batch import Batch
+from snowmelt.core.instant import START, Duration, Instant, later, milliseconds
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import (
+    Announce,
+    Announced,
+    Event,
+    Expired,
+    Loaded,
+    Persisted,
+    PersistFailed,
+    Received,
+    Reply,
+    Requested,
+    Send,
+    Started,
+)
+from snowmelt.protocols.calling import Answer, Call, Declined, Lost
+from snowmelt.protocols.pool import calls
+from snowmelt.protocols.pool.access import AccessList
+from snowmelt.protocols.pool.adopting import Adopter
+from snowmelt.protocols.pool.alarms import Alarms, Effects
+from snowmelt.protocols.pool.consumer import Consumer
+from snowmelt.protocols.pool.holding import Holding
+from snowmelt.protocols.pool.introduction import BEAT, Introduction
+from snowmelt.protocols.pool.introductions import Introduce
+from snowmelt.protocols.pool.messages import (
+    MESSAGES,
+    Cancel,
+    Found,
+    GiveBack,
+    Hold,
+    Invite,
+    Over,
+    Request,
+    Settle,
+    Settled,
+)
+from snowmelt.protocols.pool.producer import Producer
+from snowmelt.protocols.pool.settings import PoolSettings
+from snowmelt.protocols.pool.statistics import described
+
+INVITE_EVERY: Final = milliseconds(200)
+LEAVE: Final = ("leave", None)
+TAKEN: Final = (*MESSAGES, *calls.MESSAGES, Answer)
+"""Everything that reaches this machine as a message, for whoever puts it into a host."""
+
+
+class PoolPeer:
+    """One process in one pool.
+
+    >>> from snowmelt.core.batch import Batch
+    >>> from snowmelt.core.instant import seconds
+    >>> peer = PoolPeer(NodeId("c-1"), "frames", PoolSettings(), Random(1))
+    >>> frame = Batch.of([b"frame"])
+    >>> put = calls.Put(bytes(frame.offsets), bytes(frame.blob), seconds(1))
+    >>> peer.handle(Requested(OperationId(NodeId("c-1"), 1), put), Instant(0))[0].message
+    Kept(count=1, numbers=Interval(start=0, stop=1))
+    >>> ask = Request(NodeId("c-2"), number=7, attempt=1, hop=1, route=())
+    >>> peer.handle(Received(NodeId("c-2"), ask), Instant(5))[0].message.blob.tobytes()
+    b'frame'
+    """
+
+    def __init__(
+        self,
+        me: NodeId,
+        pool: str,
+        settings: PoolSettings,
+        chance: Random,
+        contacts: tuple[NodeId, ...] = (),
+        producer: str = "",
+    ) -> None:
+        self.me = me
+        self._pool = pool
+        self._name = producer or me
+        self._settings = settings
+        self._alarms = Alarms()
+        self._introduction = Introduction(contacts, self._alarms)
+        self._access = AccessList(settings.access, chance)
+        self._holding = Holding(self._alarms, settings.grace)
+        self._producer = Producer(settings, chance, self._alarms, START)
+        self._consumer = Consumer(me, settings, chance, self._alarms, self._access, self._holding)
+        self._adopter = Adopter(me, self._alarms, self._next_number)
+        self._roles = (False, False)
+        self._stopping: tuple[OperationId, Instant] | None = None
+        self._stopped = False
+        self._invitations = 0
+        self._hears: dict[type, Callable[[NodeId, Any, Instant], Effects]] = {
+            Request: self._producer.requested,
+            Settle: self._producer.settled,
+            Cancel: self._producer.cancelled,
+            GiveBack: self._producer.given_back,
+            Hold: self._producer.held,
+            Found: self._found,
+            Settled: self._settled,
+            Over: self._holding.over,
+            Invite: self._invited,
+            Answer: self._answered,
+        }
+
+    def handle(self, event: Event[Any], now: Instant) -> Effects:
+        """One door in."""
+        match event:
+            case Received(source, message):
+                hear = self._hears.get(type(message))
+                effects = hear(source, message, now) if hear is not None else []
+            case Requested(operation, message):
+                effects = self._requested(operation, message, now)
+            case Expired():
+                self._alarms.expired()
+                effects = []
+                for kind, key in self._alarms.due(now):
+                    effects += self._due(kind, key, now)
+            case Announced(fact):
+                effects = self._announced(fact, now)
+            case Persisted(ticket):
+                effects = self._producer.completed(ticket, "", now)
+            case PersistFailed(ticket, reason):
+                effects = self._producer.completed(ticket, reason, now)
+            case Loaded(_, found):
+                effects = self._producer.loaded(found, now)
+            case Started(records):
+                effects = self._producer.started(records)
+        self._show_roles(now)
+        effects += self._alarms.wake()
+        return effects
+
+    def check(self) -> None:
+        """The parts' own invariants."""
+        self._producer.check()
+        self._consumer.check()
+        self._holding.check()
+
+    # --- its own program --------------------------------------------------------------------------
+
+    def _requested(self, operation: OperationId, message: calls.Local, now: Instant) -> Effects:
+        producer, consumer = self._producer, self._consumer
+        match message:
+            case calls.Put():
+                return producer.put(operation, message, now)
+            case calls.Get() if self._stopping is not None:
+                return [Reply(operation, Declined("Unavailable", "this process leaves the pool"))]
+            case calls.Get():
+                own_stock = producer.lender.stock.count > 0
+                return consumer.get(operation, message, now, own_stock=own_stock)
+            case calls.AwaitRoom():
+                return producer.await_room(operation, message, now)
+            case calls.Ack():
+                return self._holding.ack(operation, message, self._next_number, now)
+            case calls.Nack():
+                return self._holding.nack(operation, message)
+            case calls.Withdraw(number):
+                other = OperationId(operation.client, number)
+                return [*producer.intake.withdraw(other), *consumer.withdraw(other)]
+            case calls.Stop(patience):
+                return self._stop(operation, patience, now)
+            case calls.Describe():
+                told = described(producer, consumer, self._holding, self._access, now)
+                return [Reply(operation, told)]
+
+    def _next_number(self) -> int:
+        return next(self._consumer.numbers)
+
+    # --- others -----------------------------------------------------------------------------------
+
+    def _found(self, source: NodeId, found: Found, now: Instant) -> Effects:
+        if found.number in self._adopter:
+            return self._adopter.found(source, found, now)
+        return self._consumer.found(source, found, now)
+
+    def _settled(self, _: NodeId, word: Settled, now: Instant) -> Effects:
+        if word.number in self._adopter:
+            return self._adopted(*self._adopter.settled(word), now)
+        return self._holding.settled(word)
+
+    def _invited(self, source: NodeId, _: Invite, now: Instant) -> Effects:
+        return [] if self._stopping else self._adopter.invited(source, now)
+
+    def _answered(self, _: NodeId, answer: Answer[Any], now: Instant) -> Effects:
+        changed, effects = self._introduction.answered(answer, self._word())
+        return [*effects, *(self._met(now) if changed else [])]
+
+    def _adopted(self, batches: list[Batch], leaver: NodeId, now: Instant) -> Effects:
+        """What another left behind is here; and there may be more."""
+        effects = self._producer.adopt(batches, now)
+        return [*effects, *(self._adopter.invited(leaver, now) if batches else [])]
+
+    # --- who is there -----------------------------------------------------------------------------
+
+    def _announced(self, fact: Any, now: Instant) -> Effects:
+        match fact:
+            case calls.Known(producers, known):
+                self._introduction.meet(producers, known)
+                return self._met(now)
+            case calls.Listening(address):
+                self._introduction.address = address
+                return self._beat(now)
+            case calls.Reached(target):
+                effects = self._holding.reached(target)
+                return [
+                    *effects,
+                    *(self._consumer.met(now) if self._access.reached(target) else []),
+                ]
+            case Lost(target):
+                return self._lost(target, now)
+            case calls.Coming():
+                self._consumer.coming(fact)
+                return []
+            case _:
+                return []
+
+    def _lost(self, target: NodeId, now: Instant) -> Effects:
+        self._introduction.lost(target, now)
+        self._access.lost(target)
+        self._producer.lender.lost(target, now)
+        self._holding.lost(target, now)
+        return self._consumer.lost(target, now)
+
+    def _met(self, now: Instant) -> Effects:
+        """The roster is another."""
+        introduction = self._introduction
+        producers = introduction.producers
+        known = tuple(one for one in introduction.known if one in producers)
+        self._access.meet([producers[one] for one in known])
+        addresses = {one.id: one.address for one in producers.values() if one.id != self.me}
+        wanted = tuple(one for one in known if one != self.me)
+        return [Announce(calls.Acquaintances(addresses, wanted)), *self._consumer.met(now)]
+
+    def _word(self) -> Introduce:
+        introduction, producer = self._introduction, self._producer
+        assert introduction.address is not None
+        produces, consumes = self._roles
+        return Introduce(
+            pool=self._pool,
+            address=introduction.address,
+            name=self._name,
+            produces=produces,
+            consumes=consumes,
+            leaving=self._stopping is not None,
+            gone=self._stopped,
+            rate=producer.lender.rate,
+            stock=producer.lender.stock.count,
+            fan_out=self._settings.fan_out,
+            known=introduction.known,
+            version=introduction.version,
+        )
+
+    def _beat(self, now: Instant) -> Effects:
+        if self._introduction.address is None or self._stopped:
+            return []
+        self._producer.lender.rate = self._producer.intake.rate(now)
+        word = self._word()
+        return self._introduction.beat(word, now, impatient=self._consumer.idle)
+
+    def _show_roles(self, now: Instant) -> None:
+        """Others are to know at once when this process begins to produce, or to consume."""
+        roles = (self._producer.intake.used, self._consumer.used)
+        if roles != self._roles:
+            self._roles = roles
+            self._introduction.soon(now)
+
+    # --- what is due ------------------------------------------------------------------------------
+
+    def _due(self, kind: str, key: Any, now: Instant) -> Effects:
+        match kind:
+            case "loan":
+                return self._producer.loan_due(key, now)
+            case "put" | "room":
+                return self._producer.intake.withdraw(key)
+            case "want":
+                return self._consumer.due(key, now)
+            case "settle":
+                return self._holding.settle_due(key, now)
+            case "hold":
+                return self._holding.hold_due(key, now)
+            case "adopt":
+                batches, effects = self._adopter.due(key, now, gone=self._gone)
+                return [*effects, *self._producer.adopt(batches, now)]
+            case "leave":
+                return self._leave_further(now)
+            case "beat":
+                return self._beat(now)
+            case _:
+                raise AssertionError(f"nobody waits for {kind}")
+
+    def _gone(self, producer: NodeId) -> bool:
+        introduction = self._introduction
+        return introduction.complete and producer not in introduction.producers
+
+    # --- leaving ----------------------------------------------------------------------------------
+
+    def _stop(self, operation: OperationId, patience: Duration, now: Instant) -> Effects:
+        self._stopping = operation, later(now, patience)
+        self._introduction.soon(now)
+        effects = [*self._consumer.leave(), *self._holding.leave(), *self._producer.leave()]
+        return [*effects, *self._leave_further(now)]
+
+    def _leave_further(self, now: Instant) -> Effects:
+        """Until nothing is left here, or the time is over: others are invited in turn."""
+        if self._stopping is None or self._stopped:
+            return []
+        operation, deadline = self._stopping
+        producer = self._producer
+        # What is on a disk waits there; only who holds some of it is still to say so.
+        waits_for = producer.lender.loans.count if producer.spills else producer.left
+        if not (waits_for or len(self._adopter)) or now >= deadline:
+            self._stopped = True
+            self._alarms.cancel(BEAT)
+            last = self._last_word()
+            return [*last, Reply(operation, calls.Stopped(producer.left))]
+        self._alarms.set(LEAVE, min(deadline, later(now, INVITE_EVERY)))
+        heirs = [
+            one.id
+            for one in self._introduction.producers.values()
+            if one.id != self.me and not one.leaving
+        ]
+        if producer.spills or not producer.lender.stock.count or not heirs:
+            return []
+        self._invitations += 1
+        return [Send(heirs[self._invitations % len(heirs)], Invite())]
+
+    def _last_word(self) -> Effects:
+        """It is gone; nobody answers any more."""
+        target = self._introduction.target
+        if target is None or self._introduction.address is None:
+            return []
+        return [Send(target, Call(0, self._word()))]

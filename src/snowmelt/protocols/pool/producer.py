@@ -1,0 +1,144 @@
+"""A process as producer: keeps what it made until a request finds it.
+
+Two parts that know each other one way: `Intake` lets objects in, `Lender` gives them away. Whenever
+an object has left, there may be room.
+"""
+
+from random import Random
+
+from snowmelt.core.batch import Batch
+from snowmelt.core.instant import Instant
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import Note, Send
+from snowmelt.core.record import Found, Record
+from snowmelt.protocols.pool.alarms import Alarms, Effects
+from snowmelt.protocols.pool.calls import AwaitRoom, Put
+from snowmelt.protocols.pool.intake import Intake
+from snowmelt.protocols.pool.keep import Disk, Memory
+from snowmelt.protocols.pool.lending import Lender
+from snowmelt.protocols.pool.messages import Cancel, GiveBack, Hold, Request, Settle
+from snowmelt.protocols.pool.settings import PoolSettings
+
+
+class Producer:
+    """What a process has to give."""
+
+    def __init__(
+        self, settings: PoolSettings, chance: Random, alarms: Alarms, now: Instant
+    ) -> None:
+        self._disk = Disk() if settings.spill else None
+        keep = self._disk or Memory()
+        self._keep = keep
+        self.lender = Lender(settings, chance, alarms, keep)
+        self.intake = Intake(settings, alarms, keep, self.lender, now)
+
+    # --- what its own program asks ----------------------------------------------------------------
+
+    def put(self, operation: OperationId, put: Put, now: Instant) -> Effects:
+        """Objects were made."""
+        self.lender.rate = self.intake.rate(now)
+        return self.intake.put(operation, put, now)
+
+    def await_room(self, operation: OperationId, ask: AwaitRoom, now: Instant) -> Effects:
+        """Nothing is to be made before there is room for it."""
+        return self.intake.await_room(operation, ask, now)
+
+    def leave(self) -> Effects:
+        """Takes no more puts; who waits here is to go elsewhere."""
+        self.lender.leave()
+        return self.intake.leave()
+
+    def adopt(self, batches: list[Batch], now: Instant) -> Effects:
+        """Objects of one who left are this one's now."""
+        effects: Effects = []
+        for batch in batches:
+            effects += self.intake.adopt(batch, now)
+        return [*effects, *self.intake.admit(now)]
+
+    # --- what others ask --------------------------------------------------------------------------
+
+    def requested(self, _: NodeId, request: Request, now: Instant) -> Effects:
+        """A probe: it finds something, is passed on, or waits in line here."""
+        self.lender.rate = self.intake.rate(now)
+        effects = self.lender.requested(request, now)
+        if effects is None:
+            return [_passed_on(request)]
+        return [*effects, *self.intake.admit(now)]
+
+    def cancelled(self, source: NodeId, word: Cancel, now: Instant) -> Effects:
+        """An attempt is over."""
+        return self.lender.cancelled(source, word, now)
+
+    def settled(self, source: NodeId, word: Settle, now: Instant) -> Effects:
+        """Objects are done."""
+        return [*self.lender.settled(source, word, now), *self.intake.admit(now)]
+
+    def given_back(self, source: NodeId, word: GiveBack, now: Instant) -> Effects:
+        """Objects were not used, or in vain."""
+        return self.lender.given_back(source, word, now)
+
+    def held(self, source: NodeId, word: Hold, now: Instant) -> Effects:
+        """A consumer lives, and has these still."""
+        return self.lender.held(source, word, now)
+
+    def loan_due(self, token: int, now: Instant) -> Effects:
+        """A consumer was not heard of."""
+        return [*self.lender.due(token, now), *self.intake.admit(now)]
+
+    # --- the disk ---------------------------------------------------------------------------------
+
+    def started(self, records: tuple[Record, ...]) -> Effects:
+        """What lay on the disk will be here again."""
+        if self._disk is None:
+            return []
+        effects = self._disk.started(records)
+        self.intake.numbers = self._disk.stop
+        self.intake.used = self.intake.used or bool(effects)
+        return effects
+
+    def loaded(self, found: tuple[Found, ...], now: Instant) -> Effects:
+        """Bodies came from the disk."""
+        assert self._disk is not None
+        parcels, reasons = self._disk.loaded(found)
+        for parcel in parcels:
+            self.lender.add(parcel)
+        return [*(Note(reason) for reason in reasons), *self.intake.admit(now)]
+
+    def completed(self, ticket: int, failure: str, now: Instant) -> Effects:
+        """The disk has done what it was asked, or could not."""
+        assert self._disk is not None
+        return [*self._disk.completed(ticket, failure, now), *self.intake.admit(now)]
+
+    # --- how it is --------------------------------------------------------------------------------
+
+    @property
+    def left(self) -> int:
+        """How many objects are here or on loan."""
+        return self.lender.stock.count + self.lender.loans.count + self._keep.count
+
+    @property
+    def spills(self) -> bool:
+        """Whether what is left is on a disk."""
+        return self._disk is not None
+
+    def check(self) -> None:
+        """The parts' own invariants."""
+        self.lender.check()
+        self.intake.check()
+
+
+def _passed_on(request: Request) -> Send[Request]:
+    """The request on its way to the next producer of its route."""
+    target, *route = request.route
+    onward = Request(
+        request.consumer,
+        request.number,
+        request.attempt,
+        request.hop + 1,
+        tuple(route),
+        request.objects_max,
+        request.bytes_max,
+        request.wait,
+        request.once,
+    )
+    return Send(target, onward)

@@ -1,0 +1,50 @@
+"""How fast a producer makes objects while it is not held up (rule 11).
+
+What leaves a producer says little: one whose buffers are full makes no more than is taken. So only
+the time counts in which a program makes objects: from the answer to its last put, or from being
+told that there is room, to its next put.
+"""
+
+from typing import Final
+
+from snowmelt.core.instant import SECOND, Instant
+
+REMEMBERED: Final = 24
+"""After so many objects, what is known of the time before counts half."""
+_KEEP: Final = 0.5 ** (1 / REMEMBERED)
+
+
+class Rate:
+    """A mean over the latest objects; what was long ago fades.
+
+    >>> rate = Rate(Instant(0))
+    >>> for number in range(1, 101):
+    ...     rate.made(1, Instant(number * SECOND // 10))
+    >>> round(rate.now(Instant(10 * SECOND)), 6)
+    10.0
+    """
+
+    def __init__(self, now: Instant) -> None:
+        self._count = 0.0
+        self._time = 0.0
+        self._free = now
+        """Since when the program is free to make objects."""
+
+    def made(self, count: int, now: Instant) -> None:
+        """A program came with so many."""
+        keep = _KEEP ** min(count, 1_000)
+        self._count = self._count * keep + count
+        self._time = self._time * keep + max(0, now - self._free)
+        self._free = now
+
+    def freed(self, now: Instant) -> None:
+        """Nothing holds the program up from now on."""
+        self._free = now
+
+    def now(self, now: Instant, *, held_up: bool = False) -> float:
+        """Objects a second; 0 while none was made. One that stopped making is seen to slow down."""
+        idle = 0 if held_up else max(0, now - self._free)
+        # The time that runs counts once it is longer than usual: it is no whole object yet.
+        usual = self._time / self._count if self._count else 0.0
+        time = self._time + max(0.0, idle - usual)
+        return self._count * SECOND / time if time > 0 else 0.0

@@ -1,0 +1,149 @@
+"""The objects that a producer keeps and has given to nobody: parcels, cut only where they must be.
+
+A parcel is what was put together, or what is left of it. Nothing here handles objects one by one,
+and a body is never copied, but when small parcels travel as one.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.batch import Batch
+from snowmelt.core.interval import Interval
+from snowmelt.protocols.pool.messages import Span
+
+JOIN_BYTES: Final = 64 << 10
+"""Parcels travel as one, copied into one blob, only while they are smaller than this together."""
+
+
+class Parcel(msgspec.Struct, frozen=True):
+    """Objects at adjacent numbers."""
+
+    start: int
+    batch: Batch
+
+    @property
+    def stop(self) -> int:
+        """The number behind its last object."""
+        return self.start + len(self.batch)
+
+    def part(self, start: int, stop: int) -> "Parcel":
+        """The objects of these numbers. O(1), nothing is copied."""
+        return Parcel(start, self.batch.slice(start - self.start, stop - self.start))
+
+
+def split(parcel: Parcel, interval: Interval) -> tuple[Parcel | None, list[Parcel]]:
+    """What of a parcel lies within an interval, and what does not.
+
+    >>> inside, outside = split(Parcel(0, Batch.of([b"a", b"b", b"c"])), Interval(1, 2))
+    >>> inside.start, [one.start for one in outside]
+    (1, [0, 2])
+    """
+    common = Interval(parcel.start, parcel.stop).common(interval)
+    if common.size == 0:
+        return None, [parcel]
+    if common.size == len(parcel.batch):
+        return parcel, []
+    outside = [
+        parcel.part(start, stop)
+        for start, stop in ((parcel.start, common.start), (common.stop, parcel.stop))
+        if start < stop
+    ]
+    return parcel.part(common.start, common.stop), outside
+
+
+def packed(parcels: Sequence[Parcel]) -> tuple[tuple[Span, ...], bytes]:
+    """Parcels as they travel: their numbers and edges, and one blob, copied only when several."""
+    whole = [Parcel(one.start, one.batch.trimmed()) for one in parcels]
+    spans = tuple(Span(one.start, bytes(one.batch.offsets)) for one in whole)
+    if len(whole) == 1:
+        return spans, whole[0].batch.blob  # type: ignore[return-value]  # a view is as good
+    return spans, b"".join(one.batch.blob for one in whole)
+
+
+def size_of(parcels: Iterable[Parcel]) -> int:
+    """The bytes of all their bodies."""
+    return sum(one.batch.size for one in parcels)
+
+
+def count_of(parcels: Iterable[Parcel]) -> int:
+    """How many objects."""
+    return sum(len(one.batch) for one in parcels)
+
+
+class Stock:
+    """Parcels in a row, counted.
+
+    >>> stock = Stock()
+    >>> stock.add(Parcel(0, Batch.of([b"one", b"two", b"three"])))
+    >>> [(one.start, len(one.batch)) for one in stock.take(2, 1000)], stock.count, stock.size
+    ([(0, 2)], 1, 5)
+    """
+
+    def __init__(self) -> None:
+        self._row: deque[Parcel] = deque()
+        self.count = 0
+        self.size = 0
+
+    def add(self, parcel: Parcel) -> None:
+        """To the end."""
+        self._row.append(parcel)
+        self.count += len(parcel.batch)
+        self.size += parcel.batch.size
+
+    def put_back(self, parcels: Sequence[Parcel]) -> None:
+        """To the front, in their order: they have waited longest."""
+        self._row.extendleft(reversed(parcels))
+        self.count += count_of(parcels)
+        self.size += size_of(parcels)
+
+    def take(self, objects_max: int, bytes_max: int) -> list[Parcel]:
+        """The first objects, as many as may be, and one at least when there is any."""
+        taken: list[Parcel] = []
+        count = size = 0
+        while self._row and count < objects_max:
+            parcel = self._row[0]
+            if taken and (size + parcel.batch.size > min(JOIN_BYTES, bytes_max)):
+                break
+            part = _first(parcel, objects_max - count, bytes_max - size)
+            if len(part.batch) == len(parcel.batch):
+                self._row.popleft()
+            else:
+                self._row[0] = parcel.part(part.stop, parcel.stop)
+            taken.append(part)
+            count += len(part.batch)
+            size += part.batch.size
+            if size >= bytes_max:
+                break
+        self.count -= count
+        self.size -= size
+        return taken
+
+    def clear(self) -> list[Parcel]:
+        """Everything, out of it."""
+        row = list(self._row)
+        self._row.clear()
+        self.count = self.size = 0
+        return row
+
+    def check(self) -> None:
+        """What is counted is what is there."""
+        assert self.count == count_of(self._row), f"{self.count} objects are counted"
+        assert self.size == size_of(self._row), f"{self.size} bytes are counted"
+
+
+def _first(parcel: Parcel, objects_max: int, bytes_max: int) -> Parcel:
+    """Its first objects, as many as fit, and one at least. O(log n)."""
+    batch = parcel.batch
+    most = min(objects_max, len(batch))
+    low, high = 1, most
+    if batch.slice(0, most).size > bytes_max:
+        while low < high:
+            middle = (low + high + 1) // 2
+            if batch.slice(0, middle).size <= bytes_max:
+                low = middle
+            else:
+                high = middle - 1
+    return parcel.part(parcel.start, parcel.start + high)

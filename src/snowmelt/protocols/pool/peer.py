@@ -202,11 +202,8 @@ class PoolPeer:
                 self._introduction.address = address
                 return self._beat(now)
             case calls.Reached(target):
-                effects = self._holding.reached(target)
-                return [
-                    *effects,
-                    *(self._consumer.met(now) if self._access.reached(target) else []),
-                ]
+                self._access.reached(target)
+                return [*self._holding.reached(target), *self._consumer.met(now)]
             case Lost(target):
                 return self._lost(target, now)
             case calls.Coming():

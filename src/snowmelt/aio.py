@@ -1,5 +1,6 @@
 """The calls of `snowmelt`, with `await`; `statistics` is on the blocking cluster alone."""
 
+import asyncio
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -7,6 +8,11 @@ from snowmelt.client.asynchronous import AsyncClient
 from snowmelt.client.fifo_async import Fifo
 from snowmelt.client.fifo_steps import FifoSteps, Seen, list_queues
 from snowmelt.client.items_async import Item, Items
+from snowmelt.client.objects_async import Object, Objects
+from snowmelt.client.parts import Parts
+from snowmelt.client.pool_async import Pool
+from snowmelt.client.pool_options import PoolOptions
+from snowmelt.client.pool_status import pools
 from snowmelt.client.queue_options import Producer, QueueOptions, queue_settings
 from snowmelt.client.session import TIMEOUT
 from snowmelt.client.steps import run_async
@@ -14,8 +20,9 @@ from snowmelt.client.url import read
 from snowmelt.core.names import node_id
 from snowmelt.protocols.echo import Echo
 from snowmelt.protocols.membership import Forget, GetStatus, Status
+from snowmelt.protocols.pool.introductions import PoolStatus
 
-__all__ = ["Cluster", "Fifo", "Item", "Items", "Seen", "connect"]
+__all__ = ["Cluster", "Fifo", "Item", "Items", "Object", "Objects", "Pool", "Seen", "connect"]
 
 
 class Cluster:
@@ -25,7 +32,9 @@ class Cluster:
     """
 
     def __init__(self, url: str, token: str | None = None) -> None:
-        self._client = AsyncClient(read(url, token))
+        self._place = read(url, token)
+        self._client = AsyncClient(self._place)
+        self._parts = Parts()
 
     async def __aenter__(self) -> Self:
         return self
@@ -39,8 +48,11 @@ class Cluster:
         await self.close()
 
     async def close(self) -> None:
-        """Ends the connections."""
-        await self._client.close()
+        """Leaves the pools in order, and ends the connections."""
+        try:
+            await asyncio.to_thread(self._parts.close)
+        finally:
+            await self._client.close()
 
     def fifo(
         self,
@@ -53,6 +65,14 @@ class Cluster:
         """A queue, first in first out, made when it is first used; as `snowmelt.Cluster.fifo`."""
         steps = FifoSteps(name, queue_settings(**options), Producer(producer, sequence))
         return Fifo(self._client, steps)
+
+    def pool(self, name: str, **options: Unpack[PoolOptions]) -> Pool:
+        """This process' part in a pool; as `snowmelt.Cluster.pool`."""
+        return Pool(self._parts.join(name, self._place, **options))
+
+    async def pools(self, *, timeout: float = TIMEOUT) -> list[PoolStatus]:
+        """All pools that somebody is in."""
+        return await run_async(self._client, pools(timeout))
 
     async def queues(self, *, timeout: float = TIMEOUT) -> list[str]:
         """The names of all queues."""

@@ -20,6 +20,7 @@ from snowmelt.cli import (
     lab,
     node,
     pipeline,
+    pool,
     queue,
     sim,
     taking,
@@ -51,7 +52,7 @@ def _main(
     del version
 
 
-for group in (node, cluster, queue, taking, groups, pipeline, sim, check, lab, bench, demo):
+for group in (node, cluster, queue, taking, groups, pool, pipeline, sim, check, lab, bench, demo):
     group.add_to(app)
 
 

@@ -9,6 +9,10 @@ from snowmelt.client.blocking import BlockingClient
 from snowmelt.client.clients import Clients
 from snowmelt.client.fifo import Fifo
 from snowmelt.client.fifo_steps import FifoSteps, list_queues
+from snowmelt.client.parts import Parts
+from snowmelt.client.pool import Pool
+from snowmelt.client.pool_options import PoolOptions
+from snowmelt.client.pool_status import pools
 from snowmelt.client.queue_options import Producer, QueueOptions, queue_settings
 from snowmelt.client.session import TIMEOUT
 from snowmelt.client.steps import run
@@ -16,6 +20,7 @@ from snowmelt.client.url import read
 from snowmelt.core.names import node_id
 from snowmelt.protocols.echo import Echo
 from snowmelt.protocols.membership import Forget, GetStatus, Status
+from snowmelt.protocols.pool.introductions import PoolStatus
 from snowmelt.runtime.statistics import NodeStatistics
 
 
@@ -28,8 +33,10 @@ class Cluster:
 
     def __init__(self, url: str, token: str | None = None) -> None:
         place = read(url, token)
+        self._place = place
         self._client = BlockingClient(place)
         self._clients = Clients(place)
+        self._parts = Parts()
 
     def __enter__(self) -> Self:
         return self
@@ -43,7 +50,13 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        """Ends the connections."""
+        """Leaves the pools in order, as `Pool.close` does, and ends the connections."""
+        try:
+            self._parts.close()
+        finally:
+            self._close()
+
+    def _close(self) -> None:
         self._clients.close()
         self._client.close()
 
@@ -67,6 +80,28 @@ class Cluster:
         """
         steps = FifoSteps(name, queue_settings(**options), Producer(producer, sequence))
         return Fifo(self._clients, steps)
+
+    def pool(self, name: str, **options: Unpack[PoolOptions]) -> Pool:
+        """This process' part in a pool: objects in any order, that stay where they were made.
+
+        For a process that puts: `buffers` objects and `max_bytes` bytes are kept before a put must
+        wait; `spill` keeps them in a folder as well (its path, or True for NAME.spill here), so
+        that they survive this process; `producer` is its name, for others' `access` and statistics.
+
+        For one that gets: a request asks up to `max_hops` producers before it waits in line, and
+        goes round all after `wait` seconds; `access` is "adaptive" (as likely as a producer is
+        fast), "uniform", or weights by producers' names; `fan_out` is how many producers it may
+        know. `delivery` is "at_least_once", or "at_most_once".
+
+        What was got is offered again when this process was not heard of for `lease` seconds, or for
+        `grace` after the way to it has ended. `listen` and `advertise` (HOST:PORT) say where others
+        reach it.
+        """
+        return Pool(self._parts.join(name, self._place, **options))
+
+    def pools(self, *, timeout: float = TIMEOUT) -> list[PoolStatus]:
+        """All pools that somebody is in."""
+        return run(self._clients, pools(timeout))
 
     def queues(self, *, timeout: float = TIMEOUT) -> list[str]:
         """The names of all queues."""

@@ -21,6 +21,9 @@ from typing import Any, Final, Self, Unpack, assert_never
 
 from snowmelt.client.fifo import Fifo
 from snowmelt.client.fifo_steps import FifoSteps, list_queues
+from snowmelt.client.parts import Parts
+from snowmelt.client.pool import Pool
+from snowmelt.client.pool_options import PoolOptions
 from snowmelt.client.queue_options import Producer, QueueOptions, queue_settings
 from snowmelt.client.session import TIMEOUT, Session, checked
 from snowmelt.client.steps import run
@@ -62,6 +65,7 @@ from snowmelt.protocols.fifo.calls import Opened
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import View
 from snowmelt.protocols.membership.view import Member
+from snowmelt.protocols.pool.settings import pool_name
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.store import Store
 from snowmelt.store.stamp import read_stamp
@@ -240,6 +244,7 @@ class EmbeddedCluster:
 
     def __init__(self, folder: Path, timeout: float) -> None:
         self.folder = folder
+        self._parts = Parts()
         store = _opened(folder, timeout)
         try:
             self._machine = Machine(store, _member(folder, store))
@@ -260,7 +265,19 @@ class EmbeddedCluster:
 
     def close(self) -> None:
         """Gives the folder back to whoever waits for it."""
-        self._machine.close()
+        try:
+            self._parts.close()
+        finally:
+            self._machine.close()
+
+    def pool(self, name: str, **options: Unpack[PoolOptions]) -> Pool:
+        """A pool within this process, as `Cluster.pool`; `spill=True` keeps objects in the folder.
+
+        All that ask for the same name share one; only the first says how it is to be.
+        """
+        if options.get("spill") is True:
+            options["spill"] = self.folder / "pools" / pool_name(name)
+        return Pool(self._parts.share(name, **options))
 
     def fifo(
         self,

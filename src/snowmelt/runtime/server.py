@@ -17,6 +17,8 @@ from snowmelt.protocols import echo, fifo, membership
 from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import CutOff, Depart, Departed, Identity, Settings, View
+from snowmelt.protocols.pool import introductions
+from snowmelt.protocols.pool.introducer import Introducer
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.driver import Driver
 from snowmelt.runtime.limits import Limits
@@ -100,6 +102,7 @@ class Server:
         return [
             Family("membership", member, membership.MESSAGES),
             Family("fifo", fifo.FifoNode(config.id, SystemRandom()), fifo.MESSAGES),
+            Family("pool", Introducer(config.id, SystemRandom()), introductions.MESSAGES),
             Family("echo", echo.EchoNode(), echo.MESSAGES),
         ]
 

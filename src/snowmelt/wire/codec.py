@@ -8,12 +8,15 @@ from typing import Any, Final, Union
 
 import msgspec
 
+from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import MessageError
 from snowmelt.protocols.calling import Answer, Call, Declined, Elsewhere
 from snowmelt.protocols.echo import messages as echo_messages
 from snowmelt.protocols.fifo import calls as fifo_calls
 from snowmelt.protocols.fifo import messages as fifo_messages
 from snowmelt.protocols.membership import messages as membership_messages
+from snowmelt.protocols.pool import introductions as pool_introductions
+from snowmelt.protocols.pool import messages as pool_messages
 
 # Nobody but its own process may tell a node to depart.
 Request = (
@@ -21,11 +24,13 @@ Request = (
     | membership_messages.GetStatus
     | membership_messages.Forget
     | fifo_calls.Request
+    | pool_introductions.Request
 )
 Response = (
     echo_messages.Response
     | membership_messages.Response
     | fifo_calls.Response
+    | pool_introductions.Response
     | Declined
     | Elsewhere
 )
@@ -64,7 +69,12 @@ class Codec:
         """What a client may be sent."""
         return _FOR_CLIENTS
 
-    def decode(self, payload: bytes) -> Any:
+    @classmethod
+    def for_peers(cls) -> "Codec":
+        """What one process of a pool may be sent by another."""
+        return _FOR_PEERS
+
+    def decode(self, payload: Buffer) -> Any:
         """A message; raises `MessageError`."""
         try:
             return self._decode(payload)
@@ -78,3 +88,4 @@ encode_into: Final = _ENCODER.encode_into
 
 _FOR_NODES: Final = Codec(_TO_NODES)
 _FOR_CLIENTS: Final = Codec(_TO_CLIENTS)
+_FOR_PEERS: Final = Codec(pool_messages.Message)

@@ -33,6 +33,9 @@ class Kind(IntEnum):
     MESSAGE = 4
     INQUIRE = 5
     INFORM = 6
+    PROVE = 7
+    PARCEL = 8
+    CHUNK = 9
 
 
 _KINDS: Final = {int(kind): kind for kind in Kind}

@@ -3,9 +3,14 @@
 Whoever dials says `Hello`: which cluster it wants, its own name, whether it is a node or a client,
 and its token. The other side says `Welcome`, or `Goodbye` with the reason. Until then no frame
 may be longer than `GREETING_BYTES_MAX`, and nothing else is listened to.
+
+Processes of a pool greet each other as peers. No token crosses the wire then: each side names a
+number that it has never used before, and proves that it knows the token by a digest over both
+numbers and names; the one who answers in its `Welcome`, the one who dialled in a `Proof` after it.
 """
 
 import hmac
+import secrets
 from enum import Enum
 from typing import Final, TypeVar
 
@@ -21,6 +26,7 @@ from snowmelt.core.names import NodeId, node_id
 from snowmelt.wire.framing import GREETING_BYTES_MAX, Kind, framed
 
 CLIENT_PREFIX: Final = "c-"  # so that no client can speak, or be spoken to, as a node
+NONCE_BYTES: Final = 16
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -30,22 +36,35 @@ class Role(Enum):
 
     NODE = "node"
     CLIENT = "client"
+    PEER = "peer"
+    """A process of a pool that speaks to another."""
 
 
-class Hello(msgspec.Struct, frozen=True):
+class Hello(msgspec.Struct, frozen=True, omit_defaults=True):
     """I am this one, and want to be let in."""
 
     cluster: str
     name: str
     role: Role
     token: str = ""
+    nonce: bytes = b""
+    """Of peers: new for every connection."""
 
 
-class Welcome(msgspec.Struct, frozen=True):
+class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """You are in; I am this one. Frames up to `frame_max` are taken."""
 
     name: str
     frame_max: int
+    nonce: bytes = b""
+    proof: bytes = b""
+    """Of peers: that who answers is of this cluster."""
+
+
+class Proof(msgspec.Struct, frozen=True):
+    """Of peers: that who dialled knows the token too."""
+
+    proof: bytes
 
 
 class Goodbye(msgspec.Struct, frozen=True):
@@ -67,9 +86,9 @@ class Gate(msgspec.Struct, frozen=True):
         >>> Gate("snow", "secret").check(Hello("snow", "c-1", Role.CLIENT, "secret"))
         'c-1'
         """
-        if hello.cluster != self.cluster:
-            text = f"this is cluster {self.cluster!r}, not {_short(hello.cluster)}"
-            raise AccessDenied(text)
+        self._check_cluster(hello)
+        if hello.role is Role.PEER:
+            raise AccessDenied("this is a node; a process of a pool calls it as a client")
         given, wanted = hello.token.encode(), self.token.encode()
         if not hmac.compare_digest(given, wanted):
             raise AccessDenied(
@@ -80,6 +99,54 @@ class Gate(msgspec.Struct, frozen=True):
             text = f"{name} can't be the name of a {hello.role.value}: only clients' begin with c-"
             raise AccessDenied(text)
         return name
+
+    def check_peer(self, hello: Hello) -> NodeId:
+        """The same where a process of a pool listens; what it knows is proved afterwards."""
+        self._check_cluster(hello)
+        if hello.role is not Role.PEER:
+            text = f"this is a process of a pool; a {hello.role.value} has no business here"
+            raise AccessDenied(text)
+        name = node_id(hello.name)
+        if not name.startswith(CLIENT_PREFIX):
+            raise AccessDenied(f"{name} can't be the name of a peer: theirs begin with c-")
+        if len(hello.nonce) != NONCE_BYTES:
+            raise HandshakeError(f"a nonce of {len(hello.nonce)} bytes; it has {NONCE_BYTES}")
+        return name
+
+    def _check_cluster(self, hello: Hello) -> None:
+        if hello.cluster != self.cluster:
+            text = f"this is cluster {self.cluster!r}, not {_short(hello.cluster)}"
+            raise AccessDenied(text)
+
+    def welcome(self, hello: Hello, name: NodeId, frame_max: int) -> Welcome:
+        """The answer to a peer, with its proof."""
+        bare = Welcome(name, frame_max, secrets.token_bytes(NONCE_BYTES))
+        return msgspec.structs.replace(bare, proof=self._proof(b"welcome", hello, bare))
+
+    def prove(self, hello: Hello, welcome: Welcome) -> Proof:
+        """What the peer who dialled says to a `Welcome` that is good; raises when it is not.
+
+        >>> gate = Gate("snow", "secret")
+        >>> hello = Hello("snow", "c-1", Role.PEER, nonce=bytes(16))
+        >>> welcome = gate.welcome(hello, NodeId("c-2"), 1 << 20)
+        >>> gate.check_proof(hello, welcome, gate.prove(hello, welcome))
+        >>> Gate("snow", "guess").prove(hello, welcome)
+        Traceback (most recent call last):
+        snowmelt.core.errors.AccessDenied: c-2 has another token, or is of another cluster
+        """
+        same = hmac.compare_digest(welcome.proof, self._proof(b"welcome", hello, welcome))
+        if not same or len(welcome.nonce) != NONCE_BYTES:
+            raise AccessDenied(f"{_bare(welcome.name)} has another token, or is of another cluster")
+        return Proof(self._proof(b"hello", hello, welcome))
+
+    def check_proof(self, hello: Hello, welcome: Welcome, proof: Proof) -> None:
+        """Raises when the peer who dialled does not know the token."""
+        if not hmac.compare_digest(proof.proof, self._proof(b"hello", hello, welcome)):
+            raise AccessDenied("the token is missing or wrong")
+
+    def _proof(self, side: bytes, hello: Hello, welcome: Welcome) -> bytes:
+        said = (side, self.cluster, hello.name, hello.nonce, welcome.name, welcome.nonce)
+        return hmac.digest(self.token.encode(), msgspec.msgpack.encode(said), "sha256")
 
 
 def said(kind: Kind, word: msgspec.Struct) -> bytes:
@@ -112,6 +179,10 @@ def as_error(name: str, text: str) -> SnowmeltError:
     if issubclass(kind, errors.BadOption):
         return errors.CallerError(text)  # its own parts did not cross the wire, only its sentence
     return kind(text)
+
+
+def _bare(name: str) -> str:
+    return name if name.isprintable() and len(name) <= 64 else _short(name)
 
 
 def _short(text: str) -> str:

@@ -12,6 +12,8 @@ from snowmelt.protocols.pool.settings import Access, AccessKind
 
 FLOOR: Final = 0.02
 """Of the mean rate: nobody is probed less than by this weight, or its rate would not be learnt."""
+RATE_MAX: Final = 1e12
+"""Objects a second; more than that is no rate, and no sum of rates is ever infinite."""
 DRAWS_MAX: Final = 8
 """So often a weighted draw may name one that was asked before; then any other is taken."""
 
@@ -30,6 +32,7 @@ class AccessList:
     def __init__(self, access: Access, chance: Random) -> None:
         self._access = access
         self._chance = chance
+        self._met = False
         self._names: dict[NodeId, str] = {}
         self._rates: dict[NodeId, float] = {}
         self._down: dict[NodeId, None] = {}
@@ -42,15 +45,19 @@ class AccessList:
 
     def meet(self, known: Iterable[Acquaintance]) -> None:
         """These may be probed, and no others."""
+        self._met = True
         told = {one.id: one for one in known}
         self._names = {one.id: one.name for one in told.values()}
-        self._rates = {one.id: one.rate or self._rates.get(one.id, 0.0) for one in told.values()}
+        self._rates = {
+            one.id: _sensible(one.rate) or self._rates.get(one.id, 0.0) for one in told.values()
+        }
         self._down = {one: None for one in self._down if one in self._names}
         self._stale = True
 
     def learnt(self, producer: NodeId, rate: float) -> None:
         """A reply told how fast this one makes objects."""
-        if rate > 0 and producer in self._rates:
+        rate = _sensible(rate)
+        if rate and producer in self._rates:
             self._rates[producer] = rate
             self._stale = True
 
@@ -60,10 +67,27 @@ class AccessList:
             self._down[producer] = None
             self._stale = True
 
-    def reached(self, producer: NodeId) -> None:
-        """There is a way to it."""
-        if self._down.pop(producer, self) is None:
-            self._stale = True
+    def reached(self, producer: NodeId) -> bool:
+        """There is a way to it; whether there was none before."""
+        if producer not in self._down:
+            return False
+        del self._down[producer]
+        self._stale = True
+        return True
+
+    @property
+    def nobody(self) -> str:
+        """Why a request finds nobody to go to; empty when that is not so."""
+        self._refresh()
+        if self._ids:
+            return ""
+        if not self._met:
+            return "no node of the cluster has told yet who is in this pool"
+        if not self._names:
+            return "nobody produces in this pool"
+        if len(self._down) == len(self._names):
+            return "no producer of this pool can be reached"
+        return "none of the producers in this pool has a weight above 0 in access"
 
     @property
     def known(self) -> tuple[NodeId, ...]:
@@ -150,6 +174,11 @@ class AccessList:
                 return self._access.weights.get(self._names[producer], 0.0)
             case AccessKind.ADAPTIVE:
                 return self._rates[producer]
+
+
+def _sensible(rate: float) -> float:
+    """A rate that another process told; 0 for one that can't be."""
+    return rate if 0 < rate <= RATE_MAX else 0.0
 
 
 def _proportional(rates: dict[NodeId, float]) -> dict[NodeId, float]:

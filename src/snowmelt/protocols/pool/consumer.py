@@ -212,11 +212,7 @@ class Consumer:
     def _give_up(self, want: Want) -> Effects:
         del self._wants[want.number]
         self._alarms.cancel(("want", want.number))
-        text = "nothing was found in the time given"
-        if not self._access.known:
-            text = "nobody produces in this pool"
-        elif not want.route:
-            text = "no producer can be reached"
+        text = self._access.nobody or "nothing was found in the time given"
         return [*self._cancel(want), Reply(want.operation, Declined("Empty", text))]
 
     # --- what came --------------------------------------------------------------------------------

@@ -6,13 +6,14 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.instant import Duration, Instant, later, milliseconds
-from snowmelt.core.interval import IntervalSet
+from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Reply, Send
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.pool.alarms import Alarms, Effects
 from snowmelt.protocols.pool.calls import Ack, Acked, Nack
 from snowmelt.protocols.pool.messages import Found, GiveBack, Hold, Over, Settle, Settled
+from snowmelt.protocols.pool.settings import LEASE_SHORTEST
 
 ASK_AGAIN: Final = milliseconds(500)
 
@@ -22,8 +23,21 @@ class Held(msgspec.Struct):
 
     token: int
     producer: NodeId
+    count: int
     open: IntervalSet
     lease: Duration
+
+    @property
+    def rest(self) -> tuple[Interval, ...]:
+        """What is open, by name once that is not all: what went back before may be lost on its way.
+
+        So a settlement of "all" would reach further than was meant.
+        """
+        return () if self.open.total == self.count else tuple(self.open)
+
+    def has(self, intervals: tuple[Interval, ...]) -> bool:
+        """Whether all of these are open still."""
+        return all(self.open.covers(interval) for interval in intervals)
 
 
 class _Settling(msgspec.Struct):
@@ -51,9 +65,12 @@ class Holding:
     def begin(self, producer: NodeId, found: Found, now: Instant) -> None:
         """Objects came on loan."""
         spans = IntervalSet(span.interval for span in found.spans)
-        held = self._held[found.token] = Held(found.token, producer, spans, found.lease)
-        if self._alarms.at(("hold", producer)) is None:
-            self._alarms.set(("hold", producer), _renewal(held, now))
+        lease = max(found.lease, LEASE_SHORTEST)
+        held = Held(found.token, producer, spans.total, spans, lease)
+        self._held[found.token] = held
+        at, due = self._alarms.at(("hold", producer)), _renewal(held, now)
+        if at is None or due < at:
+            self._alarms.set(("hold", producer), due)
 
     # --- what its own program says ----------------------------------------------------------------
 
@@ -62,12 +79,13 @@ class Holding:
     ) -> Effects:
         """Objects are done."""
         held = self._held.get(ack.token)
-        if held is None:
+        if held is None or not held.has(ack.intervals):
             return [Reply(operation, self._too_late(ack.token))]
-        word = Settle(number() if ack.patience else 0, ack.token, ack.intervals)
+        intervals = ack.intervals or held.rest
+        word = Settle(number() if ack.patience else 0, ack.token, intervals)
         send = Send(held.producer, word)
         if not ack.patience:
-            self._close(held, word)
+            self._close(held, intervals)
             return [send, Reply(operation, Acked())]
         deadline = later(now, ack.patience)
         self._settling[word.number] = _Settling(operation, held, word, deadline)
@@ -79,11 +97,9 @@ class Holding:
         held = self._held.get(nack.token)
         if held is None:
             return [Reply(operation, Acked())]  # they are back already
-        self._close(held, Settle(0, nack.token, nack.intervals))
-        return [
-            Send(held.producer, GiveBack(nack.token, nack.intervals)),
-            Reply(operation, Acked()),
-        ]
+        back = GiveBack(nack.token, nack.intervals or held.rest)
+        self._close(held, back.intervals)
+        return [Send(held.producer, back), Reply(operation, Acked())]
 
     def leave(self) -> Effects:
         """All goes back, but what is just being settled."""
@@ -91,7 +107,7 @@ class Holding:
         back = [held for held in self if held.token not in settling]
         for held in back:
             del self._held[held.token]
-        return [Send(held.producer, GiveBack(held.token)) for held in back]
+        return [Send(held.producer, GiveBack(held.token, held.rest)) for held in back]
 
     # --- what producers say -----------------------------------------------------------------------
 
@@ -104,7 +120,7 @@ class Holding:
         if word.lost:
             self._held.pop(settling.held.token, None)
             return [Reply(settling.operation, self._too_late(settling.held.token))]
-        self._close(settling.held, settling.word)
+        self._close(settling.held, settling.word.intervals)
         return [Reply(settling.operation, Acked())]
 
     def over(self, source: NodeId, word: Over, _: Instant) -> Effects:
@@ -143,7 +159,7 @@ class Holding:
             self._alarms.set(("settle", number), due)
             return [Send(settling.held.producer, settling.word)]
         del self._settling[number]
-        self._close(settling.held, settling.word)
+        self._close(settling.held, settling.word.intervals)
         text = f"{settling.held.producer} did not confirm it in time; it may be gone"
         return [Reply(settling.operation, Declined("OutcomeUnknown", text))]
 
@@ -167,12 +183,11 @@ class Holding:
         tokens = tuple(held.token for held in self._held.values() if held.producer == producer)
         return [Send(producer, Hold(tokens))] if tokens else []
 
-    def _close(self, held: Held, word: Settle) -> None:
-        """These are not held any more."""
-        if word.intervals:
-            for interval in word.intervals:
-                held.open.remove(interval)
-        if not word.intervals or not list(held.open):
+    def _close(self, held: Held, intervals: tuple[Interval, ...]) -> None:
+        """These are not held any more, all of the loan when none is named."""
+        for interval in intervals:
+            held.open.remove(interval)
+        if not intervals or not held.open.total:
             self._held.pop(held.token, None)
 
     def _too_late(self, token: int) -> Declined:

@@ -31,7 +31,7 @@ class Keep(Protocol):
         """Makes a parcel safe."""
 
     def settle(self, parcels: list[Parcel], then: Then, now: Instant) -> Effects:
-        """Forgets parcels, or parts of them."""
+        """Forgets parcels, or parts of them, each once."""
 
 
 class Memory:
@@ -79,7 +79,13 @@ class Disk:
     def settle(self, parcels: list[Parcel], then: Then, now: Instant) -> Effects:
         """Forgets parcels, or parts of them."""
         del now
-        return self._persist(self._shelf.settle(parcels), then)
+
+        def settled(failure: str, now: Instant) -> Effects:
+            done = self._shelf.unsettled if failure else self._shelf.settled
+            done(parcels)
+            return then(failure, now)
+
+        return self._persist(self._shelf.settle(parcels), settled)
 
     def completed(self, ticket: int, failure: str, now: Instant) -> Effects:
         """The disk has done what it was asked, or could not."""

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.instant import Duration, Instant, later, seconds
-from snowmelt.core.interval import Interval
+from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Note, Send
 from snowmelt.protocols.pool.alarms import Alarms, Effects
@@ -47,6 +47,14 @@ class Counts(msgspec.Struct):
     probes_empty: int = 0
 
 
+class _Done(msgspec.Struct, frozen=True):
+    """What was settled of a loan that is over, while it is remembered."""
+
+    until: Instant
+    intervals: IntervalSet | None
+    """None for all of it."""
+
+
 class Lender:
     """Objects, who waits for them, and who has them."""
 
@@ -60,13 +68,16 @@ class Lender:
         self._settings = settings
         self._alarms = alarms
         self._keep = keep
-        self._done: dict[int, Instant] = {}  # tokens settled, and until when that is remembered
+        self._done: dict[int, _Done] = {}
+        """Loans that are over and of which something was settled."""
 
     # --- what consumers ask -----------------------------------------------------------------------
 
     def requested(self, request: Request, now: Instant) -> Effects | None:
         """Serves a request, or has it wait in line; None when it is to be passed on."""
         self.counts.probes_met += 1
+        if request.objects_max < 1:
+            return []  # another process wrote it, and it asks for nothing
         if self.loans.given(request.consumer, request.number, request.attempt) is not None:
             return []  # it was said twice, and is answered
         if self.stock.count:
@@ -93,24 +104,16 @@ class Lender:
         """Objects are done."""
         loan = self.loans.held(word.token, source)
         if loan is None:
-            return _confirmed(source, word, lost=word.token not in self._done)
+            done = self._done.get(word.token)
+            lost = done is None or not _covers(done.intervals, word.intervals)
+            return _confirmed(source, word, lost=lost)
+        parcels = self.loans.settle(loan, word.intervals)
+        if parcels:
+            return self._settle(loan, parcels, word, now)
         if loan.settling:
-            return []  # the disk is being told of others; it is asked again
-        parcels = loan.named(word.intervals)
-        if not parcels:  # these are settled already, others of the loan are not
-            return _confirmed(source, word, lost=False)
-        loan.settling = True
-
-        def then(failure: str, now: Instant) -> Effects:
-            loan.settling = False
-            if failure:  # nothing is told, so it is asked again
-                return [Note(f"a settlement could not be kept: {failure}")]
-            self.counts.settled += count_of(self.loans.take(loan, word.intervals))
-            if not loan.parcels:
-                self._remember(loan.token, now)
-            return _confirmed(source, word, lost=False)
-
-        return self._keep.settle(parcels, then, now)
+            return []  # the disk is being told, perhaps of these; it is asked again
+        done_before = loan.done is not None and _covers(loan.done, word.intervals)
+        return _confirmed(source, word, lost=not done_before)
 
     def held(self, source: NodeId, word: Hold, now: Instant) -> Effects:
         """A consumer lives, and has these still."""
@@ -128,7 +131,8 @@ class Lender:
     def lost(self, consumer: NodeId, now: Instant) -> None:
         """The way to a consumer has ended: it has a grace to come back."""
         self.line.drop(consumer)
-        until = later(now, self._settings.grace)
+        # Whoever takes over from a producer that leaves counts on the whole loan (rule 12).
+        until = later(now, self.lease if self.leaving else self._settings.grace)
         for loan in self.loans:
             if loan.consumer == consumer and loan.until > until:
                 self._extend(loan, until)
@@ -136,16 +140,13 @@ class Lender:
     def due(self, token: int, now: Instant) -> Effects:
         """A consumer was not heard of for the whole lease."""
         loan = self.loans.get(token)
-        if loan is None:
-            return []
-        if loan.settling:
-            self._extend(loan, later(now, self.lease))
+        if loan is None or not loan.parcels:
             return []
         self.counts.expired += count_of(loan.parcels)
         note = Note(f"loan {token} of {loan.consumer} is over, it was not heard of")
         if loan.once:
-            dropped = self.loans.take(loan)
-            return [note, *self._keep.settle(dropped, lambda _, __: [], now)]
+            dropped = self.loans.settle(loan, ())
+            return [note, *self._settle(loan, dropped, Settle(0, token), now)]
         return [note, *self._take_back(loan, (), now)]
 
     def serve(self, now: Instant) -> Effects:
@@ -197,28 +198,51 @@ class Lender:
         return [Send(request.consumer, found)]
 
     def _take_back(self, loan: Loan, intervals: tuple[Interval, ...], now: Instant) -> Effects:
-        if loan.settling:  # it is done, the disk is only being told
-            return []
         taken = self.loans.take(loan, intervals)
-        if not loan.parcels:
-            self._alarms.cancel(("loan", loan.token))
+        if loan.over:
+            self._ended(loan, now)
         self.counts.given_back += count_of(taken)
         self.stock.put_back(taken)
         return self.serve(now)
+
+    def _settle(self, loan: Loan, parcels: list[Parcel], word: Settle, now: Instant) -> Effects:
+        """Objects are done as soon as that is safe, and then it is told."""
+
+        def then(failure: str, now: Instant) -> Effects:
+            if failure:  # nothing is told, so it is asked again
+                self.loans.unsettled(loan, parcels)
+                self._extend(loan, later(now, self.lease))
+                return [Note(f"a settlement could not be kept: {failure}")]
+            self.loans.settled(loan, parcels, word.intervals)
+            self.counts.settled += count_of(parcels)
+            if loan.over:
+                self._ended(loan, now, asked=word.number != 0)
+            return _confirmed(loan.consumer, word, lost=False)
+
+        return self._keep.settle(parcels, then, now)
 
     def _extend(self, loan: Loan, until: Instant) -> None:
         loan.until = until
         self._alarms.set(("loan", loan.token), until)
 
-    def _remember(self, token: int, now: Instant) -> None:
-        self._alarms.cancel(("loan", token))
-        self._done[token] = later(now, DONE_KEPT)
-        while (oldest := next(iter(self._done))) and self._done[oldest] <= now:
-            del self._done[oldest]
+    def _ended(self, loan: Loan, now: Instant, *, asked: bool = False) -> None:
+        """Remembers what was settled of it, where that may be asked again."""
+        self._alarms.cancel(("loan", loan.token))
+        if asked or loan.done is not None:
+            self._done[loan.token] = _Done(later(now, DONE_KEPT), loan.done)
+            while self._done[oldest := next(iter(self._done))].until <= now:
+                del self._done[oldest]
 
     def add(self, parcel: Parcel) -> None:
         """An object is to be given away."""
         self.stock.add(parcel)
+
+
+def _covers(done: IntervalSet | None, intervals: tuple[Interval, ...]) -> bool:
+    """Whether what is asked about, all of a loan when nothing is named, was settled."""
+    if done is None:
+        return True
+    return bool(intervals) and all(done.covers(interval) for interval in intervals)
 
 
 def _confirmed(source: NodeId, word: Settle, *, lost: bool) -> Effects:

@@ -6,7 +6,7 @@ from random import Random
 import msgspec
 
 from snowmelt.core.instant import Instant
-from snowmelt.core.interval import Interval
+from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.pool.stock import Parcel, count_of, size_of, split
 
@@ -22,15 +22,15 @@ class Loan(msgspec.Struct):
     until: Instant
     once: bool
     """Whether they are dropped, and not offered again, when it is over."""
-    settling: bool = False
-    """Whether the disk is being told that they are done: until it has, nothing else may happen."""
+    settling: int = 0
+    """How many more are done, of which the disk is being told: it is no more the consumer's."""
+    done: IntervalSet | None = None
+    """Which were settled by their numbers."""
 
-    def named(self, intervals: tuple[Interval, ...]) -> list[Parcel]:
-        """Those of its objects that are named, all when no interval is; they stay in it."""
-        if not intervals:
-            return list(self.parcels)
-        parts = (split(one, interval)[0] for interval in intervals for one in self.parcels)
-        return [part for part in parts if part is not None]
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left of it."""
+        return not self.parcels and not self.settling
 
     def cut(self, intervals: tuple[Interval, ...]) -> list[Parcel]:
         """Takes objects out of it, all when no interval is named; returns what was taken out."""
@@ -102,15 +102,39 @@ class Loans:
     def take(self, loan: Loan, intervals: tuple[Interval, ...] = ()) -> list[Parcel]:
         """Takes objects out of a loan; one with nothing left is over."""
         taken = loan.cut(intervals)
-        self.count -= count_of(taken)
-        self.size -= size_of(taken)
-        if not loan.parcels:
+        self._forget(loan, taken)
+        return taken
+
+    def settle(self, loan: Loan, intervals: tuple[Interval, ...]) -> list[Parcel]:
+        """Objects of a loan are done, as soon as that is safe: `settled` or `unsettled` follows."""
+        done = loan.cut(intervals)
+        loan.settling += count_of(done)
+        return done
+
+    def settled(self, loan: Loan, parcels: list[Parcel], intervals: tuple[Interval, ...]) -> None:
+        """It is safe."""
+        loan.settling -= count_of(parcels)
+        if intervals:
+            loan.done = loan.done or IntervalSet()
+            for one in parcels:
+                loan.done.add(Interval(one.start, one.stop))
+        self._forget(loan, parcels)
+
+    def unsettled(self, loan: Loan, parcels: list[Parcel]) -> None:
+        """It could not be made safe: the consumer has them still."""
+        loan.settling -= count_of(parcels)
+        loan.parcels += parcels
+
+    def _forget(self, loan: Loan, parcels: list[Parcel]) -> None:
+        self.count -= count_of(parcels)
+        self.size -= size_of(parcels)
+        if loan.over:
             del self._by_token[loan.token]
             del self._by_attempt[loan.consumer, loan.number, loan.attempt]
-        return taken
 
     def check(self) -> None:
         """What is counted is what is there."""
-        assert self.count == sum(count_of(one.parcels) for one in self)
-        assert self.size == sum(size_of(one.parcels) for one in self)
+        assert self.count == sum(count_of(one.parcels) + one.settling for one in self)
+        assert self.size >= sum(size_of(one.parcels) for one in self)
+        assert not any(one.over for one in self), "a loan of nothing"
         assert len(self._by_attempt) == len(self._by_token)

@@ -1,0 +1,138 @@
+"""`snowmelt pool`: pools from a shell; who is in them, and what their producers have."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from snowmelt.cli.cluster import DEFAULT_URL, JSON, TIMEOUT, TOKEN, URL, check_timeout
+from snowmelt.cli.node import read_token
+from snowmelt.client.clients import Clients
+from snowmelt.client.pool_status import describe, pools
+from snowmelt.client.steps import Port, run
+from snowmelt.client.url import read
+from snowmelt.protocols.pool.introductions import PoolStatus
+
+POOL = typer.Argument(help="The pool's name.")
+
+pool = typer.Typer(help="Pools: objects stay with whoever made them.", no_args_is_help=True)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the group of commands."""
+    app.add_typer(pool, name="pool")
+
+
+@pool.command(name="list")
+def list_(
+    as_json: Annotated[bool, JSON] = False,
+    url: Annotated[str, URL] = DEFAULT_URL,
+    token_file: Annotated[Path | None, TOKEN] = None,
+    timeout: Annotated[float, TIMEOUT] = 10.0,
+) -> None:
+    """List the pools that somebody is in."""
+    with _port(url, token_file, timeout) as port:
+        found = run(port, pools(timeout))
+    if as_json:
+        print(json.dumps({"pools": [pool_object(one) for one in found]}))
+    elif found:
+        Console().print(pools_table(found))
+    else:
+        print("nobody is in any pool")
+
+
+@pool.command()
+def stats(
+    name: Annotated[str, POOL],
+    as_json: Annotated[bool, JSON] = False,
+    url: Annotated[str, URL] = DEFAULT_URL,
+    token_file: Annotated[Path | None, TOKEN] = None,
+    timeout: Annotated[float, TIMEOUT] = 10.0,
+) -> None:
+    """Show who is in a pool: what each producer has and makes, and how many consume."""
+    with _port(url, token_file, timeout) as port:
+        status = run(port, describe(name, timeout))
+    if as_json:
+        print(json.dumps(pool_object(status)))
+    elif status.producers or status.consumers:
+        Console().print(pool_table(status))
+    else:
+        print(f"nobody is in {name}")
+
+
+@contextmanager
+def _port(url: str, token_file: Path | None, timeout: float) -> Iterator[Port]:
+    """Calls to a cluster, by the options all commands share."""
+    check_timeout(timeout)
+    clients = Clients(read(url, read_token(token_file) or None))
+    try:
+        yield clients
+    finally:
+        clients.close()
+
+
+def pool_object(status: PoolStatus) -> dict[str, object]:
+    """A pool as one JSON object, its fields by name."""
+    return {
+        "pool": status.name,
+        "producers": [
+            {
+                "id": one.id,
+                "name": one.name,
+                "address": str(one.address),
+                "rate": one.rate,
+                "stock": stock,
+                "leaving": one.leaving,
+            }
+            for one, stock in zip(status.producers, status.stocks, strict=True)
+        ],
+        "consumers": list(status.consumers),
+        "stock": sum(status.stocks),
+    }
+
+
+def pools_table(found: list[PoolStatus]) -> Table:
+    """A line a pool."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in ("pool", "producers", "consumers", "stock", "objects/s"):
+        table.add_column(head, justify="left" if head == "pool" else "right")
+    for one in found:
+        counts = (len(one.producers), len(one.consumers), sum(one.stocks))
+        rate = sum(producer.rate for producer in one.producers)
+        table.add_row(one.name, *(f"{count:,}" for count in counts), rate_text(rate))
+    return table
+
+
+def pool_table(status: PoolStatus) -> Table:
+    """A line a producer; the title tells of the consumers."""
+    makers, eaters = len(status.producers), len(status.consumers)
+    title = f"{status.name} has {_counted(makers, 'producer')} and {_counted(eaters, 'consumer')}"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for head in ("producer", "address", "stock", "objects/s", ""):
+        table.add_column(head, justify="right" if head in ("stock", "objects/s") else "left")
+    for one, stock in zip(status.producers, status.stocks, strict=True):
+        state = "leaving" if one.leaving else ""
+        address = Text(str(one.address))  # [fe80::1] is no style
+        table.add_row(one.name, address, f"{stock:,}", rate_text(one.rate), state)
+    return table
+
+
+def rate_text(rate: float) -> str:
+    """How many objects a second, as a person reads it; 0 is a rate that nobody knows yet.
+
+    >>> rate_text(1234.5), rate_text(0.25), rate_text(0)
+    ('1,234', '0.25', '-')
+    """
+    if not rate:
+        return "-"
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" + ("" if count == 1 else "s")

@@ -1,0 +1,107 @@
+"""A process' parts in pools: each a machine with what runs it; who made them ends them."""
+
+from random import SystemRandom
+from typing import Any, Unpack
+
+import msgspec
+
+from snowmelt.client import pool_steps
+from snowmelt.client.pool_options import PoolOptions, listening, pool_settings, spill_folder
+from snowmelt.client.session import TIMEOUT, new_name
+from snowmelt.client.steps import run
+from snowmelt.client.url import Place
+from snowmelt.core.errors import DataLost, SnowmeltError
+from snowmelt.core.names import NodeId, contact
+from snowmelt.protocols.host import Family, Host
+from snowmelt.protocols.pool.calls import Known
+from snowmelt.protocols.pool.introductions import Acquaintance
+from snowmelt.protocols.pool.peer import TAKEN, PoolPeer
+from snowmelt.protocols.pool.settings import pool_name
+from snowmelt.runtime.peer.engine import Engine, PeerConfig
+from snowmelt.store import Store
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One process' part in one pool: what runs it, and how it was asked for."""
+
+    name: str
+    engine: Engine
+    store: Store | None
+
+    def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
+        """Calls the machine, as `steps.Port` has it."""
+        del target, weight
+        return self.engine.call(body, timeout)
+
+    def close(self, timeout: float) -> None:
+        """Leaves in order; raises `DataLost` when nobody took what is left."""
+        if self.engine.closed:
+            return
+        try:
+            left = run(self, pool_steps.stop(timeout))
+        finally:
+            self.engine.close()
+            if self.store is not None:
+                self.store.close()
+        if left and self.store is None:
+            text = f"{left} objects of pool {self.name} found nobody in {timeout:g} s, and are lost"
+            raise DataLost(text)
+
+
+def join(name: str, place: Place | None, **options: Unpack[PoolOptions]) -> Part:
+    """Makes this process part of a pool; without a place it is alone in it."""
+    settings = pool_settings(**options)
+    me = new_name()
+    contacts = tuple(contact(one) for one in place.addresses) if place else ()
+    producer = options.get("producer", "")
+    peer = PoolPeer(me, pool_name(name), settings, SystemRandom(), contacts, producer)
+    host = Host(me, [Family("pool", peer, TAKEN)])
+    listen, advertise = listening(options)
+    config = PeerConfig(name=me, listen=listen, advertise=advertise)
+    if place is not None:
+        config = msgspec.structs.replace(
+            config, cluster=place.cluster, credentials=place.credentials
+        )
+    folder = spill_folder(name, options)
+    store = Store.open(folder) if folder is not None else None
+    try:
+        engine = Engine(host, config, store)
+    except BaseException:
+        if store is not None:
+            store.close()
+        raise
+    if place is None:
+        alone = Acquaintance(me, producer or me, engine.address)
+        engine.announce(Known((alone,), (me,)))
+    return Part(name, engine, store)
+
+
+class Parts:
+    """The parts that one cluster object has made."""
+
+    def __init__(self) -> None:
+        self._parts: list[Part] = []
+
+    def join(self, name: str, place: Place | None, **options: Unpack[PoolOptions]) -> Part:
+        """A part of its own."""
+        part = join(name, place, **options)
+        self._parts.append(part)
+        return part
+
+    def share(self, name: str, **options: Unpack[PoolOptions]) -> Part:
+        """The part of this name, made when it is not there."""
+        for part in self._parts:
+            if part.name == name and not part.engine.closed:
+                return part
+        return self.join(name, None, **options)
+
+    def close(self) -> None:
+        """Leaves all pools in order; raises what went wrong with the last."""
+        failure: SnowmeltError | None = None
+        while self._parts:
+            try:
+                self._parts.pop().close(TIMEOUT)
+            except SnowmeltError as error:
+                failure = error
+        if failure is not None:
+            raise failure

@@ -1,0 +1,156 @@
+"""A pool as a program holds it, blocking."""
+
+from collections.abc import Generator, Iterable, Iterator
+from types import TracebackType
+from typing import Any, Self
+
+from snowmelt.client import pool_steps
+from snowmelt.client.objects import Object, Objects, only
+from snowmelt.client.parts import Part
+from snowmelt.client.session import TIMEOUT, checked
+from snowmelt.client.steps import run
+from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.errors import BadOption, Empty, SnowmeltError
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.pool.calls import PeerStatistics
+
+BYTES_MAX = 8 << 20
+"""So many bytes at most come with one `get_many`, but for an object that alone has more."""
+
+
+class Pool:
+    """Objects in any order, that stay where they were made until somebody wants them.
+
+    `cluster.pool(name)` makes this process part of a pool. It may put, get, or both. Close it (or
+    use it in a `with`): then it leaves in order, and others take over what it has left. A pool that
+    is not closed takes its objects along, as a process that is killed does.
+
+    `timeout` is how many seconds a call may wait. Threads may share a pool.
+
+    >>> import snowmelt, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
+    ...     frames = cluster.pool("frames", buffers=10)
+    ...     frames.put(b"one")
+    ...     frames.put_many([b"two", b"three"])
+    ...     sorted(frame.body for frame in frames.consume(timeout=0))
+    2
+    [b'one', b'three', b'two']
+    """
+
+    def __init__(self, part: Part) -> None:
+        self._part = part
+
+    def __repr__(self) -> str:
+        return f"Pool({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The pool's name."""
+        return self._part.name
+
+    @property
+    def id(self) -> NodeId:
+        """The name under which others know this process."""
+        return self._part.engine.config.name
+
+    def put(self, body: Buffer, *, timeout: float = TIMEOUT) -> None:
+        """Keeps an object here until somebody wants it. Raises `Full` when no buffer became free.
+
+        The body is not copied: one that can change (a bytearray, an array) must not, from now on.
+        """
+        run(self._part, pool_steps.put(body, timeout))
+
+    def put_many(self, bodies: Iterable[Buffer] | Batch, *, timeout: float = TIMEOUT) -> int:
+        """Keeps objects here; returns how many. All of them count against `buffers`.
+
+        Raises `Full` when there was not room for all; a note of the exception says how many are in.
+        """
+        return run(self._part, pool_steps.put_many(bodies, timeout))
+
+    def await_room(self, *, timeout: float = TIMEOUT) -> None:
+        """Waits until there is room for another object, for those that are costly to make.
+
+        A program that asks this before it makes each object never makes one that must wait.
+        """
+        run(self._part, pool_steps.await_room(timeout))
+
+    def get(self, *, timeout: float = TIMEOUT) -> Object:
+        """The first object that a probe finds. Raises `Empty` when none was found in the time."""
+        got = run(self._part, pool_steps.get(1, BYTES_MAX, timeout))
+        return only(self._part, got)
+
+    def get_many(
+        self, objects_max: int = 1000, *, bytes_max: int = BYTES_MAX, timeout: float = TIMEOUT
+    ) -> Objects:
+        """What the first producer that has something has, up to so many objects."""
+        for option, value in (("objects_max", objects_max), ("bytes_max", bytes_max)):
+            if type(value) is not int or value < 1:
+                raise BadOption(option, value, "a whole number, 1 or more")
+        return Objects(self._part, run(self._part, pool_steps.get(objects_max, bytes_max, timeout)))
+
+    def consume(self, timeout: float | None = None) -> Generator[Object, None, None]:
+        """Objects one by one, for ever, or until none was found for `timeout` seconds.
+
+        An object is done when the next is asked for, unless it was given back by then; when the
+        loop is left, or raises, the last one goes back. Its producer's confirmation is not waited
+        for; of those that came too late, `stats().late` has the number.
+        """
+        if timeout is not None:
+            timeout = max(0.0, checked(timeout))
+        engine = self._part.engine
+        while True:
+            got = self._next(timeout)
+            if got is None:
+                return
+            try:
+                yield got
+            except BaseException:
+                _give_back(got)
+                raise
+            if got.open:
+                engine.submit(got.close(), _told)
+
+    def __iter__(self) -> Iterator[Object]:
+        return self.consume()
+
+    def stats(self, *, timeout: float = TIMEOUT) -> PeerStatistics:
+        """How this part is: what it has and has given, whom it asked, and who had something."""
+        return run(self._part, pool_steps.stats(timeout))
+
+    def close(self, *, timeout: float = TIMEOUT) -> None:
+        """Leaves: what is held goes back, and what is kept here is taken over by others.
+
+        Raises `DataLost` when nobody took it in the time; with `spill` it waits on the disk.
+        """
+        self._part.close(checked(timeout))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _next(self, timeout: float | None) -> Object | None:
+        while True:
+            try:
+                return self.get(timeout=TIMEOUT if timeout is None else timeout)
+            except Empty:
+                if timeout is not None:
+                    return None
+
+
+def _give_back(held: Object) -> None:
+    if held.open:
+        try:
+            held.nack()
+        except SnowmeltError:
+            return  # its lease ends by itself
+
+
+def _told(_: Any) -> None:
+    """The producer's answer changes nothing for a loop that went on; the machine counts it."""

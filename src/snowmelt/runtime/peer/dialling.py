@@ -1,0 +1,191 @@
+"""Making connections, and greeting, in threads of their own.
+
+A dial waits: for a name to be looked up, for the other side to answer, for a handshake of TLS. So
+it is done aside, in plain blocking steps with one limit, by a few short-lived threads; what comes
+of it is handed over. They are daemons: a program that ends does not wait for a dial.
+"""
+
+import secrets
+import socket
+import ssl
+import threading
+from collections import deque
+from collections.abc import Callable
+from time import monotonic
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.errors import AccessDenied, HandshakeError, SnowmeltError, Unavailable
+from snowmelt.core.names import Address, NodeId, node_id
+from snowmelt.runtime.credentials import Credentials, check_certificate
+from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX, PeerLimits
+from snowmelt.wire.framing import (
+    FRAME_BYTES_MAX as NODE_FRAME_BYTES_MAX,
+)
+from snowmelt.wire.framing import (
+    GREETING_BYTES_MAX,
+    HEADER,
+    HEADER_BYTES,
+    FrameReader,
+    Kind,
+)
+from snowmelt.wire.greeting import (
+    NONCE_BYTES,
+    Gate,
+    Goodbye,
+    Hello,
+    Role,
+    Welcome,
+    as_error,
+    heard,
+    said,
+)
+
+KEEPALIVE: Final = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 3), ("TCP_KEEPCNT", 3))
+UNACKNOWLEDGED_MS: Final = 10_000
+
+
+class Reached(msgspec.Struct, frozen=True):
+    """A connection, greeted and ready."""
+
+    target: NodeId
+    name: NodeId
+    stream: socket.socket
+    role: Role
+    frame_max: int
+
+
+class Missed(msgspec.Struct, frozen=True):
+    """A dial that came to nothing."""
+
+    target: NodeId
+    error: Exception
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who dials: the name under which it is known, and what it shows."""
+
+    name: NodeId
+    gate: Gate
+    credentials: Credentials
+
+
+class Dialler:
+    """Dials, a few at a time, in the order asked."""
+
+    def __init__(
+        self, caller: Caller, limits: PeerLimits, done: Callable[[Reached | Missed], None]
+    ) -> None:
+        self._caller = caller
+        self._limits = limits
+        self._done = done
+        self._lock = threading.Lock()
+        self._wanted: deque[tuple[NodeId, Address, Role]] = deque()
+        self._threads = 0
+
+    def dial(self, target: NodeId, address: Address, role: Role) -> None:
+        """Will say `Reached` or `Missed` for this target, in another thread."""
+        with self._lock:
+            self._wanted.append((target, address, role))
+            if self._threads >= self._limits.dials:
+                return
+            self._threads += 1
+        threading.Thread(target=self._run, name="snowmelt-pool-dial", daemon=True).start()
+
+    def stop(self) -> None:
+        """Begins no more dials."""
+        with self._lock:
+            self._wanted.clear()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._wanted:
+                    self._threads -= 1
+                    return
+                target, address, role = self._wanted.popleft()
+            try:
+                outcome: Reached | Missed = self._reach(target, address, role)
+            except (OSError, SnowmeltError, ValueError, OverflowError) as error:
+                outcome = Missed(target, error)
+            self._done(outcome)
+
+    def _reach(self, target: NodeId, address: Address, role: Role) -> Reached:
+        deadline = monotonic() + self._limits.dial_seconds
+        place = (address.host, address.port)
+        stream = socket.create_connection(place, self._limits.dial_seconds)
+        try:
+            set_options(stream)
+            if role is Role.PEER:
+                name = self._greet_peer(stream, target, deadline)
+                frame_max = FRAME_BYTES_MAX
+            else:
+                stream, name = self._greet_node(stream, deadline)
+                frame_max = NODE_FRAME_BYTES_MAX
+            stream.setblocking(False)
+        except BaseException:
+            stream.close()
+            raise
+        return Reached(target, name, stream, role, frame_max)
+
+    def _greet_peer(self, stream: socket.socket, target: NodeId, deadline: float) -> NodeId:
+        caller = self._caller
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        hello = Hello(caller.gate.cluster, caller.name, Role.PEER, nonce=nonce)
+        stream.sendall(said(Kind.HELLO, hello))
+        welcome = _welcomed(stream, deadline)
+        proof = caller.gate.prove(hello, welcome)
+        if welcome.name != target:
+            raise AccessDenied(f"{welcome.name} answers where {target} should be")
+        stream.sendall(said(Kind.PROVE, proof))
+        return target
+
+    def _greet_node(self, stream: socket.socket, deadline: float) -> tuple[socket.socket, NodeId]:
+        caller = self._caller
+        context = caller.credentials.client_context()
+        if context is not None:
+            stream = context.wrap_socket(stream)
+        token = caller.credentials.token
+        stream.sendall(
+            said(Kind.HELLO, Hello(caller.gate.cluster, caller.name, Role.CLIENT, token))
+        )
+        name = node_id(_welcomed(stream, deadline).name)
+        if isinstance(stream, ssl.SSLSocket):
+            check_certificate(stream, name)
+        return stream, name
+
+
+def _welcomed(stream: socket.socket, deadline: float) -> Welcome:
+    """Reads the welcome, and not a byte more."""
+    reader = FrameReader(GREETING_BYTES_MAX)
+    head = _exactly(stream, HEADER_BYTES, deadline)
+    reader.feed(head)  # raises for what is no greeting
+    *_, length = HEADER.unpack(head)
+    ((kind, payload),) = reader.feed(_exactly(stream, length, deadline))
+    if kind is Kind.GOODBYE:
+        word = heard(payload, Goodbye)
+        raise as_error(word.error, word.text)
+    if kind is not Kind.WELCOME:
+        raise HandshakeError(f"{kind.name} is no welcome")
+    return heard(payload, Welcome)
+
+
+def _exactly(stream: socket.socket, size: int, deadline: float) -> bytes:
+    parts = b""
+    while len(parts) < size:
+        stream.settimeout(max(0.001, deadline - monotonic()))
+        part = stream.recv(size - len(parts))
+        if not part:
+            raise Unavailable("it closed the connection without a word")
+        parts += part
+    return parts
+
+
+def set_options(stream: socket.socket) -> None:
+    """No delay for small messages, room for large ones, and an end when the other side is gone."""
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (*KEEPALIVE, ("TCP_USER_TIMEOUT", UNACKNOWLEDGED_MS)):
+        if hasattr(socket, option):  # not every system has all
+            stream.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

@@ -1,0 +1,46 @@
+"""What the other processes of a pool may cost this one."""
+
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.instant import SECOND, Duration, milliseconds, seconds
+from snowmelt.protocols.pool.messages import MESSAGES
+from snowmelt.protocols.pool.settings import OBJECT_BYTES_MAX
+
+LARGE: Final = 64 << 10
+"""From this size on a blob travels apart from its message, in chunks."""
+WITH_BLOB: Final = frozenset(one for one in MESSAGES if "blob" in one.__struct_fields__)
+"""The messages whose field `blob` may be large."""
+CHUNK_BYTES: Final = 512 << 10
+FRAME_BYTES_MAX: Final = 32 << 20
+"""Of what is not in chunks: the offsets of eight million objects."""
+
+
+class PeerLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a process lets others cost it; nothing a program has to choose."""
+
+    links: int = 20_000
+    blob_bytes: int = OBJECT_BYTES_MAX
+    """Of one message."""
+    incoming_bytes: int = 1 << 30
+    """Of all blobs together that have begun to come and are not whole."""
+    streams: int = 1_024
+    """Blobs that one link may bring at a time."""
+    unsent_bytes: int = 64 << 20
+    """Of one link, without what goes in chunks: above this it is closed."""
+    waiting: int = 256
+    """Messages that wait for one dial."""
+    greeting: Duration = seconds(5)
+    stalled: Duration = seconds(10)
+    """A link on which a blob has begun and nothing comes for so long is closed."""
+    dial: Duration = seconds(5)
+    dials: int = 8
+    """Dials under way at a time."""
+    first_pause: Duration = milliseconds(50)
+    longest_pause: Duration = seconds(2)
+
+    @property
+    def dial_seconds(self) -> float:
+        """How long one dial may take, with its greeting."""
+        return self.dial / SECOND

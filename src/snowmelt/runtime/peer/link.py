@@ -1,0 +1,232 @@
+"""One connection of a process in a pool: bytes out, bytes in, and how it ends.
+
+Never blocks. All of it runs under the engine's lock, in whichever thread has that.
+"""
+
+import contextlib
+import socket
+import ssl
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Final, Protocol
+
+from snowmelt.core.errors import FrameError, SnowmeltError
+from snowmelt.core.instant import Instant
+from snowmelt.core.names import NodeId
+from snowmelt.core.node import Event, Received
+from snowmelt.runtime.clock import steady_now
+from snowmelt.runtime.peer.incoming import Handler, Incoming, Stores
+from snowmelt.runtime.peer.limits import PeerLimits
+from snowmelt.runtime.peer.outgoing import Outgoing
+from snowmelt.wire.codec import Codec
+from snowmelt.wire.framing import Kind
+from snowmelt.wire.greeting import Goodbye, Hello, Welcome, as_error, goodbye, heard
+
+READ_BYTES: Final = 64 << 10
+"""Of one read that is not straight into a blob: what of a blob is in it is copied once."""
+SPILL_BYTES: Final = 4 << 10
+"""What a read into a blob may bring besides: the head of what follows."""
+TURN_BYTES: Final = 2 << 20
+"""Then other links have their turn."""
+NOT_NOW: Final = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class Stage(Enum):
+    """How far a link has come."""
+
+    GREETING = "greeting"
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+class Buffers:
+    """Where bytes are read to before it is known what they are; one for all links."""
+
+    __slots__ = ("read", "spill")
+
+    def __init__(self) -> None:
+        self.read = memoryview(bytearray(READ_BYTES))
+        self.spill = memoryview(bytearray(SPILL_BYTES))
+
+
+class Owner(Protocol):
+    """Whoever holds links."""
+
+    limits: PeerLimits
+    stores: Stores
+    buffers: Buffers
+
+    def greeted(self, link: "Link", kind: Kind, payload: bytes) -> None:
+        """A frame came before the link was open: lets it in, or raises why not."""
+
+    report: Callable[[Event[Any]], None]
+
+    def heralded(self, link: "Link", message: Any) -> None:
+        """The head of a large message came."""
+
+    def watch(self, link: "Link") -> None:
+        """What the link waits for has changed."""
+
+    def closed(self, link: "Link", reason: str) -> None:
+        """The link is gone."""
+
+
+class Link(Handler):
+    """One end of a stream of bytes to a peer, or to a node."""
+
+    def __init__(self, owner: Owner, stream: socket.socket, codec: Codec) -> None:
+        self.socket = stream
+        self.stage = Stage.GREETING
+        self.name = NodeId("")
+        """Who the other side has shown to be."""
+        self.target = NodeId("")
+        """By which name this process speaks to it: its name, or a node's address."""
+        self.hello: Hello | None = None  # of the other side, while it is let in
+        self.welcome: Welcome | None = None
+        self.began = self.heard = steady_now()
+        self.blocked = False
+        """Whether bytes wait until the system takes more."""
+        self.bytes_in = self.bytes_out = 0
+        self._owner = owner
+        self.incoming = Incoming(codec, owner.limits, owner.stores, self)
+        self.outgoing = Outgoing()
+        self._tls = isinstance(stream, ssl.SSLSocket)
+
+    def open(self, name: NodeId, target: NodeId, frame_max: int) -> None:
+        """The other side has shown who it is."""
+        self.name, self.target, self.stage = name, target, Stage.OPEN
+        report = self._owner.report
+        self.incoming.admit(frame_max, lambda message: report(Received(name, message)))
+
+    # --- out --------------------------------------------------------------------------------------
+
+    def send(self, message: Any) -> None:
+        """Adds a message to what `flush` sends. Raises `TooLarge`."""
+        self.outgoing.add(message)
+        if self.outgoing.small_bytes > self._owner.limits.unsent_bytes:
+            self.close(FrameError("slow reader: too much is unsent"), told=False)
+
+    def flush(self) -> None:
+        """Sends what the system takes, in one turn; the rest when it takes more."""
+        if self.stage is Stage.CLOSED:
+            return
+        try:
+            left = self._flush()
+        except NOT_NOW:
+            left = True
+        except OSError as error:
+            self.end(type(error).__name__)
+            return
+        if left is not self.blocked:
+            self.blocked = left
+            self._owner.watch(self)
+
+    def _flush(self) -> bool:
+        outgoing = self.outgoing
+        budget = TURN_BYTES
+        while budget > 0 and (pieces := outgoing.pieces()):
+            if len(pieces) == 1:  # as all that goes over TLS is
+                wanted = len(pieces[0])
+                sent = self.socket.send(pieces[0])
+            else:
+                wanted = sum(map(len, pieces))
+                sent = self.socket.sendmsg(pieces)
+            outgoing.sent(sent)
+            self.bytes_out += sent
+            budget -= sent
+            if sent < wanted:
+                return True
+        return bool(outgoing)
+
+    # --- in ---------------------------------------------------------------------------------------
+
+    def read(self) -> None:
+        """Takes in what has come, in one turn."""
+        if self.stage is Stage.CLOSED:
+            return
+        self.heard = steady_now()
+        incoming = self.incoming
+        budget = TURN_BYTES
+        try:
+            while budget > 0 and not incoming.over:
+                count = self._pour() if incoming.pouring else self._read()
+                self.bytes_in += abs(count)
+                if count < 0 and not self._tls:
+                    return
+                budget -= abs(count)
+        except NOT_NOW:
+            pass
+        except SnowmeltError as error:
+            self.close(error)
+        except OSError as error:
+            self.end(type(error).__name__)
+
+    def _read(self) -> int:
+        """One read: how many bytes came; below 0 when it was less than there was room for."""
+        buffer = self._owner.buffers.read
+        count = self.socket.recv_into(buffer)
+        if not count:
+            self.end("ended")
+            return 0
+        self.incoming.feed(buffer[:count])
+        return count if count == READ_BYTES else -count
+
+    def _pour(self) -> int:
+        """The same, straight into a blob."""
+        incoming, spill = self.incoming, self._owner.buffers.spill
+        room = incoming.room()
+        wanted = len(room)
+        count, *_ = self.socket.recvmsg_into([room, spill])
+        if not count:
+            self.end("ended")
+            return 0
+        del room  # the blob is the machine's when it is whole
+        incoming.filled(min(count, wanted))
+        if count > wanted:
+            incoming.feed(spill[: count - wanted])
+        return count if count >= wanted else -count
+
+    def heralded(self, message: Any) -> None:
+        """A large one comes."""
+        self._owner.heralded(self, message)
+
+    def said(self, kind: Kind, payload: bytes) -> None:
+        """A greeting, or a goodbye."""
+        if kind is Kind.GOODBYE:
+            word = heard(payload, Goodbye)
+            self.end(f"goodbye: {as_error(word.error, word.text)}")
+        elif self.stage is Stage.GREETING:
+            self._owner.greeted(self, kind, payload)
+        else:
+            raise FrameError(f"{kind.name} does not stand in an open link")
+
+    # --- endings ----------------------------------------------------------------------------------
+
+    def overdue(self, now: Instant) -> SnowmeltError | None:
+        """Why the link must end, when it has waited too long for the other side."""
+        limits = self._owner.limits
+        if self.stage is Stage.GREETING and now - self.began > limits.greeting:
+            return FrameError("no greeting came in time")
+        if self.incoming.streams and now - self.heard > limits.stalled:
+            return FrameError("nothing came while a large object was on its way")
+        return None
+
+    def close(self, error: SnowmeltError | None = None, *, told: bool = True) -> None:
+        """Ends the link; the other side is told why, where it can be."""
+        if self.stage is Stage.CLOSED:
+            return
+        if error is not None and told:
+            self.outgoing.add_frame(goodbye(error))
+            if not self.blocked:
+                with contextlib.suppress(OSError):
+                    self._flush()
+        self.end("closed" if error is None else f"{type(error).__name__}: {error}")
+
+    def end(self, reason: str) -> None:
+        """The stream is over."""
+        if self.stage is Stage.CLOSED:
+            return
+        self.stage = Stage.CLOSED
+        self.incoming.end()
+        self._owner.closed(self, reason)
+        self.socket.close()

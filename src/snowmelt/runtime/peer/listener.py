@@ -1,0 +1,63 @@
+"""The socket at which other processes knock."""
+
+import socket
+from collections.abc import Iterator
+from typing import Final
+
+from snowmelt.core.errors import BadOption
+from snowmelt.core.names import Address
+from snowmelt.runtime.peer.poller import Poller
+
+ACCEPTED_AT_ONCE: Final = 64
+BACKLOG: Final = 1024
+
+
+class Listener:
+    """Accepts while it can; pauses when the system has no descriptor left."""
+
+    def __init__(self, poller: Poller, address: Address) -> None:
+        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+        self.socket = socket.socket(family, socket.SOCK_STREAM)
+        self._poller = poller
+        self._accepting = False
+        try:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self.socket.bind((address.host, address.port))
+            self.socket.listen(BACKLOG)
+            self.socket.setblocking(False)
+        except (OSError, OverflowError) as error:
+            self.socket.close()
+            allowed = f"a free address of this machine ({error})"
+            raise BadOption("listen", str(address), allowed) from error
+        self.address = Address(address.host, self.socket.getsockname()[1])
+        self.resume()
+
+    def resume(self) -> None:
+        """Accepts from now on."""
+        if not self._accepting:
+            self._poller.add(self.socket, self)
+            self._accepting = True
+
+    def pause(self) -> None:
+        """Accepts nothing for now."""
+        if self._accepting:
+            self._poller.remove(self.socket)
+            self._accepting = False
+
+    def close(self) -> None:
+        """Accepts nothing any more."""
+        self.pause()
+        self.socket.close()
+
+    def accepted(self) -> Iterator[socket.socket]:
+        """Who has knocked; none of them blocks."""
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                stream, _ = self.socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionError):
+                return
+            except OSError:  # no descriptor is left: it would be told again and again
+                self.pause()
+                return
+            stream.setblocking(False)
+            yield stream

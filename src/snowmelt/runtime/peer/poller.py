@@ -1,0 +1,103 @@
+"""Waiting for many sockets at once, with as little in the way as there can be."""
+
+import select
+import selectors
+import socket
+from collections.abc import Iterable
+from math import ceil
+from typing import Any, Final, Protocol
+
+from snowmelt.core.instant import MILLISECOND
+
+READ: Final = selectors.EVENT_READ
+WRITE: Final = selectors.EVENT_WRITE
+
+
+class Poller(Protocol):
+    """Tells which sockets are ready. One thread waits at a time; others may change what for."""
+
+    def add(self, stream: socket.socket, owner: Any) -> None:
+        """Waits until it can be read."""
+
+    def change(self, stream: socket.socket, owner: Any, *, write: bool) -> None:
+        """Waits until it can be written as well, or no more."""
+
+    def remove(self, stream: socket.socket) -> None:
+        """Waits for it no more."""
+
+    def wait(self, nanoseconds: int) -> Iterable[tuple[Any, int]]:
+        """The owners of those that are ready, and for what; a millisecond late at most."""
+
+    def close(self) -> None:
+        """Ends it; nobody may be waiting."""
+
+
+class EpollPoller:
+    """On Linux."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._owners: dict[int, Any] = {}
+
+    def add(self, stream: socket.socket, owner: Any) -> None:
+        """Waits until it can be read."""
+        self._owners[stream.fileno()] = owner
+        self._epoll.register(stream.fileno(), select.EPOLLIN)
+
+    def change(self, stream: socket.socket, owner: Any, *, write: bool) -> None:
+        """Waits until it can be written as well, or no more."""
+        del owner
+        mask = select.EPOLLIN | select.EPOLLOUT if write else select.EPOLLIN
+        self._epoll.modify(stream.fileno(), mask)
+
+    def remove(self, stream: socket.socket) -> None:
+        """Waits for it no more."""
+        del self._owners[stream.fileno()]
+        self._epoll.unregister(stream.fileno())
+
+    def wait(self, nanoseconds: int) -> Iterable[tuple[Any, int]]:
+        """The owners of those that are ready, and for what; a millisecond late at most."""
+        ready = self._epoll.poll(nanoseconds / 1e9 if nanoseconds > 0 else 0)
+        owners = self._owners
+        # One that was removed meanwhile is nobody's; an error or an end shows when it is read.
+        return [
+            (owners.get(number), (mask & select.EPOLLOUT and WRITE) | (mask != select.EPOLLOUT))
+            for number, mask in ready
+        ]
+
+    def close(self) -> None:
+        """Ends it; nobody may be waiting."""
+        self._epoll.close()
+
+
+class SelectorPoller:
+    """Elsewhere."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+
+    def add(self, stream: socket.socket, owner: Any) -> None:
+        """Waits until it can be read."""
+        self._selector.register(stream, READ, owner)
+
+    def change(self, stream: socket.socket, owner: Any, *, write: bool) -> None:
+        """Waits until it can be written as well, or no more."""
+        self._selector.modify(stream, READ | WRITE if write else READ, owner)
+
+    def remove(self, stream: socket.socket) -> None:
+        """Waits for it no more."""
+        self._selector.unregister(stream)
+
+    def wait(self, nanoseconds: int) -> Iterable[tuple[Any, int]]:
+        """The owners of those that are ready, and for what; a millisecond late at most."""
+        seconds = max(0, ceil(nanoseconds / MILLISECOND)) / 1e3
+        return [(key.data, mask) for key, mask in self._selector.select(seconds)]
+
+    def close(self) -> None:
+        """Ends it; nobody may be waiting."""
+        self._selector.close()
+
+
+def new_poller() -> Poller:
+    """The best there is on this system."""
+    return EpollPoller() if hasattr(select, "epoll") else SelectorPoller()

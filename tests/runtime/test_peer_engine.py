@@ -282,6 +282,7 @@ def test_two_that_dial_each_other_at_once_reach_each_other():
             other.call(put(bytes([count])), 5)
             assert one.call(GET, 5).blob == other.call(GET, 5).blob == bytes([count])
         assert first.lost() == second.lost() == []
+        assert (first.reached(), second.reached()) == (["c-b"], ["c-a"])
 
 
 KILLED = """
@@ -315,11 +316,23 @@ def test_one_that_is_killed_in_the_middle_of_an_object_is_lost():
         assert taker._links.stores.held == 0
 
 
+def test_dials_that_fail_wait_longer_each_time():
+    with engine("c-b") as (taker, machine):
+        nowhere = Address("127.0.0.1", 1)
+        taker.call(Acquaintances({NodeId("c-a"): nowhere}, (NodeId("c-a"),)), 5)
+        sleep(1.0)
+        assert 2 <= len(machine.lost()) <= 8  # after 0, 50, 150, 350 and 750 ms, or half of that
+
+
 # --- many threads --------------------------------------------------------------------------------
 
 
-def test_many_threads_of_two_processes_lose_no_wake_up():
-    """Both put and get at once, so that keeper, callers and lines all happen. All must come."""
+def test_many_threads_of_two_processes_lose_no_wake_up(monkeypatch):
+    """Both put and get at once, so that keeper, callers and lines all happen. All must come.
+
+    Nobody wakes by itself here, as in life, so that a ring that is lost shows.
+    """
+    monkeypatch.setattr("snowmelt.runtime.peer.seat.LONGEST_SLEEP", 60.0)
     rounds, width = 150, 6
     with engine("c-a") as (one, first), engine("c-b") as (other, second):
         know(one, first, other)

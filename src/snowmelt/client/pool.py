@@ -2,20 +2,21 @@
 
 from collections.abc import Generator, Iterable, Iterator
 from types import TracebackType
-from typing import Any, Self
+from typing import Final, Self
 
 from snowmelt.client import pool_steps
 from snowmelt.client.objects import Object, Objects, only
 from snowmelt.client.parts import Part
+from snowmelt.client.pool_consuming import consume
+from snowmelt.client.pool_steps import BYTES_MAX
 from snowmelt.client.session import TIMEOUT, checked
 from snowmelt.client.steps import run
 from snowmelt.core.batch import Batch, Buffer
-from snowmelt.core.errors import BadOption, Empty, SnowmeltError
+from snowmelt.core.errors import BadOption
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.pool.calls import PeerStatistics
 
-BYTES_MAX = 8 << 20
-"""So many bytes at most come with one `get_many`, but for an object that alone has more."""
+PREFETCH_MAX: Final = 1_000
 
 
 class Pool:
@@ -88,27 +89,22 @@ class Pool:
                 raise BadOption(option, value, "a whole number, 1 or more")
         return Objects(self._part, run(self._part, pool_steps.get(objects_max, bytes_max, timeout)))
 
-    def consume(self, timeout: float | None = None) -> Generator[Object, None, None]:
+    def consume(
+        self, prefetch: int = 0, timeout: float | None = None
+    ) -> Generator[Object, None, None]:
         """Objects one by one, for ever, or until none was found for `timeout` seconds.
 
         An object is done when the next is asked for, unless it was given back by then; when the
         loop is left, or raises, the last one goes back. Its producer's confirmation is not waited
         for; of those that came too late, `stats().late` has the number.
+
+        With `prefetch` so many more are asked for ahead and travel while the loop works. They are
+        then with this process, and with nobody who may be free before.
         """
+        check_prefetch(prefetch)
         if timeout is not None:
             timeout = max(0.0, checked(timeout))
-        engine = self._part.engine
-        while True:
-            got = self._next(timeout)
-            if got is None:
-                return
-            try:
-                yield got
-            except BaseException:
-                _give_back(got)
-                raise
-            if got.open:
-                engine.submit(got.close(), _told)
+        return consume(self._part, prefetch, timeout)
 
     def __iter__(self) -> Iterator[Object]:
         return self.consume()
@@ -135,22 +131,8 @@ class Pool:
     ) -> None:
         self.close()
 
-    def _next(self, timeout: float | None) -> Object | None:
-        while True:
-            try:
-                return self.get(timeout=TIMEOUT if timeout is None else timeout)
-            except Empty:
-                if timeout is not None:
-                    return None
 
-
-def _give_back(held: Object) -> None:
-    if held.open:
-        try:
-            held.nack()
-        except SnowmeltError:
-            return  # its lease ends by itself
-
-
-def _told(_: Any) -> None:
-    """The producer's answer changes nothing for a loop that went on; the machine counts it."""
+def check_prefetch(prefetch: int) -> None:
+    """Raises `BadOption` for what can't be asked for ahead."""
+    if type(prefetch) is not int or not 0 <= prefetch <= PREFETCH_MAX:
+        raise BadOption("prefetch", prefetch, f"a whole number, 0 to {PREFETCH_MAX}")

@@ -4,6 +4,7 @@ The machine runs in a thread of its own; only answers cross over to the event lo
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from types import TracebackType
 from typing import Any, Self
@@ -11,7 +12,9 @@ from typing import Any, Self
 from snowmelt.client import pool_steps
 from snowmelt.client.objects_async import Object, Objects, only
 from snowmelt.client.parts import Part
-from snowmelt.client.pool import BYTES_MAX
+from snowmelt.client.pool import check_prefetch
+from snowmelt.client.pool_consuming import ignored
+from snowmelt.client.pool_steps import BYTES_MAX
 from snowmelt.client.session import TIMEOUT, checked
 from snowmelt.client.steps import run_async
 from snowmelt.core.batch import Batch, Buffer
@@ -61,7 +64,7 @@ class AsyncPart:
     def _unwanted(self, body: Any) -> None:
         """What came for a call that was cancelled goes back."""
         if isinstance(body, Got) and body.token:
-            self.part.engine.submit(Nack(body.token, ()), _told)
+            self.part.engine.submit(Nack(body.token, ()), ignored)
 
 
 class Pool:
@@ -74,7 +77,7 @@ class Pool:
     ...             await frames.get(timeout=0.1)
     >>> asyncio.run(alone())
     Traceback (most recent call last):
-    snowmelt.core.errors.Empty: nobody produces in this pool...
+    snowmelt.core.errors.Empty: no node of the cluster has told yet who is in this pool
     """
 
     def __init__(self, part: Part) -> None:
@@ -121,25 +124,36 @@ class Pool:
         get = pool_steps.get(objects_max, bytes_max, timeout)
         return Objects(self._port, await run_async(self._port, get))
 
-    async def consume(self, timeout: float | None = None) -> AsyncGenerator[Object, None]:
+    async def consume(
+        self, prefetch: int = 0, timeout: float | None = None
+    ) -> AsyncGenerator[Object, None]:
         """Objects one by one, for ever, or until none was found for `timeout` seconds."""
-        if timeout is not None:
-            timeout = max(0.0, checked(timeout))
-        engine = self._part.engine
-        while True:
-            try:
-                got = await self.get(timeout=TIMEOUT if timeout is None else timeout)
-            except Empty:
-                if timeout is not None:
+        check_prefetch(prefetch)
+        wait = TIMEOUT if timeout is None else max(0.0, checked(timeout))
+        asked: deque[asyncio.Task[Object]] = deque()
+        try:
+            while True:
+                while len(asked) <= prefetch:
+                    asked.append(asyncio.ensure_future(self.get(timeout=wait)))
+                try:
+                    held = await asked.popleft()
+                except Empty:
+                    if timeout is None:
+                        continue
                     return
-                continue
-            try:
-                yield got
-            except BaseException:
-                await _give_back(got)
-                raise
-            if got.open:
-                engine.submit(got.close(), _told)
+                try:
+                    yield held
+                except BaseException:
+                    await _give_back(held)
+                    raise
+                if held.open:
+                    self._part.engine.submit(held.close(), ignored)
+        finally:
+            for one in asked:
+                one.cancel()
+            for ended in await asyncio.gather(*asked, return_exceptions=True):
+                if isinstance(ended, Object):
+                    await _give_back(ended)
 
     def __aiter__(self) -> AsyncIterator[Object]:
         return self.consume()
@@ -170,7 +184,3 @@ async def _give_back(held: Object) -> None:
             await held.nack()
         except SnowmeltError:
             return  # its lease ends by itself
-
-
-def _told(_: Any) -> None:
-    """The producer's answer changes nothing for a loop that went on; the machine counts it."""

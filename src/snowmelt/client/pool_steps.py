@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from time import monotonic
+from typing import Final
 
 from snowmelt.client.pool_bodies import several, single
 from snowmelt.client.session import checked
@@ -23,6 +24,9 @@ from snowmelt.protocols.pool.calls import (
     Stop,
     Stopped,
 )
+
+BYTES_MAX: Final = 8 << 20
+"""So many bytes at most come with one `get_many`, but for an object that alone has more."""
 
 
 def patience(timeout: float) -> Duration:

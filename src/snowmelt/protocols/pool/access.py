@@ -67,13 +67,11 @@ class AccessList:
             self._down[producer] = None
             self._stale = True
 
-    def reached(self, producer: NodeId) -> bool:
-        """There is a way to it; whether there was none before."""
-        if producer not in self._down:
-            return False
-        del self._down[producer]
-        self._stale = True
-        return True
+    def reached(self, producer: NodeId) -> None:
+        """There is a way to it."""
+        if producer in self._down:
+            del self._down[producer]
+            self._stale = True
 
     @property
     def nobody(self) -> str:

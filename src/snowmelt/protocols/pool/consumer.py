@@ -179,9 +179,9 @@ class Consumer:
         self._alarms.set(("want", want.number), due)
         want.route = way
         want.coming = None
+        want.attempt += 1  # where there is nobody to ask, too: the old one is over
         if not way:
             return []
-        want.attempt += 1
         first, *rest = way
         asked = self.counts.asked
         asked[first] = asked.get(first, 0) + 1

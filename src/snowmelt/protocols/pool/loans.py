@@ -115,7 +115,7 @@ class Loans:
         """It is safe."""
         loan.settling -= count_of(parcels)
         if intervals:
-            loan.done = loan.done or IntervalSet()
+            loan.done = IntervalSet() if loan.done is None else loan.done
             for one in parcels:
                 loan.done.add(Interval(one.start, one.stop))
         self._forget(loan, parcels)

@@ -74,6 +74,13 @@ class PeerConfig(msgspec.Struct, frozen=True, kw_only=True):
         return self
 
 
+class Asked(msgspec.Struct, frozen=True):
+    """A call that was begun."""
+
+    number: int
+    guest: Guest
+
+
 class EngineStatistics(msgspec.Struct, frozen=True):
     """One engine, since it began."""
 
@@ -125,24 +132,37 @@ class Engine:
 
     def call(self, message: Any, timeout: float) -> Any:
         """Calls the machine, waits, and returns the answer's body; raises what went wrong."""
-        end = later(steady_now(), Duration(seconds(max(0.0, timeout)) + MARGIN))
+        return self.finish(self.begin(message), timeout)
+
+    def begin(self, message: Any) -> Asked:
+        """Calls the machine; its answer is had by `finish`, or nobody wants it: `abandon`."""
         guest = Guest()
-        number = 0
+        return Asked(self.submit(message, guest.answer), guest)
+
+    def finish(self, asked: Asked, timeout: float) -> Any:
+        """Waits for the answer to what was begun; raises what went wrong."""
+        guest = asked.guest
+        end = later(steady_now(), Duration(seconds(max(0.0, timeout)) + MARGIN))
         try:
-            with self._lock:
-                number = self._request(message, guest.answer)
-                if not guest.answered:
+            if not guest.answered:
+                with self._lock:
                     self._seat.enter(guest)
             while not guest.answered and steady_now() < end:
                 self._wait(guest, end)
         finally:
             if guest.inside:
-                self._rise(guest)
+                with self._lock:
+                    self._seat.leave(guest)
             if not guest.answered:
-                self.withdraw(number)
+                self.withdraw(asked.number)
         if not guest.answered:
             raise OutcomeUnknown("no answer came in the time given")
         return _value(guest.body)
+
+    def abandon(self, asked: Asked) -> Any:
+        """Nobody waits for this answer any more; what came all the same, or None."""
+        self.withdraw(asked.number)
+        return asked.guest.body
 
     def submit(self, message: Any, done: Callable[[Any], None]) -> int:
         """Calls the machine; `done(body)` is called once, in whichever thread has the answer.
@@ -198,10 +218,6 @@ class Engine:
                     self._seat.leave(guest)
         else:
             guest.bell.wait((end - steady_now()) / SECOND)
-
-    def _rise(self, guest: Guest) -> None:
-        with self._lock:
-            self._seat.leave(guest)
 
     def _poll(self, end: Instant) -> Iterable[tuple[Any, int]]:
         """Waits for the sockets, for the first timer, or to be woken; whoever sits does."""
@@ -333,16 +349,13 @@ class Engine:
             self._links.stop_listening()
             self._seat.enter(guest)
         try:
-            while self._failure is None and steady_now() < end and self._unsent():
+            while self._failure is None and self._links.unsent and steady_now() < end:
                 self._wait(guest, end)
         finally:
-            self._rise(guest)
+            with self._lock:
+                self._seat.leave(guest)
             self._end(Unavailable("this process leaves the pool"))
             self._keeper.join(CLOSING)
-
-    def _unsent(self) -> bool:
-        with self._lock:
-            return self._links.unsent
 
     def _end(self, reason: SnowmeltError) -> None:
         """All calls end; when nobody sits any more, so do the links."""

@@ -112,7 +112,7 @@ class Links:
     @property
     def unsent(self) -> bool:
         """Whether anything waits to be sent on an open link."""
-        return any(link.outgoing for link in self._links if link.stage is Stage.OPEN)
+        return any(link.outgoing for link in list(self._links) if link.stage is Stage.OPEN)
 
     def stop_listening(self) -> None:
         """Takes no new links, and dials for none."""

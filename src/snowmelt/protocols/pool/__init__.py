@@ -53,8 +53,10 @@ What the paper leaves out, and a user needs:
     (`rate.py`), and says so in every reply and introduction. With adaptive access a producer is
     drawn in proportion: the paper's figure 8 shows the wait to be least so.
 12. *Leaving.* A producer that leaves takes no more puts and invites the others, in turn, to take
-    over what is left; they get it as consumers do, and offer it when the settlement is confirmed.
-    So an object is never with two.
+    over what is left. What one of them asks for and is given is its own as soon as it is safe
+    there: such a loan never ends by itself, and what was given is said again until the other
+    settles it or gives it back. So an object is never with two; and when the time for leaving is
+    over first, it counts as left behind. An heir offers it under its own settings.
 13. *Spill.* With it an object is on the producer's disk, flushed, before its put is answered, and
     until its settlement is; a producer that starts again on that disk offers all that is there.
 

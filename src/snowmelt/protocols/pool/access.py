@@ -14,6 +14,8 @@ FLOOR: Final = 0.02
 """Of the mean rate: nobody is probed less than by this weight, or its rate would not be learnt."""
 RATE_MAX: Final = 1e12
 """Objects a second; more than that is no rate, and no sum of rates is ever infinite."""
+MOVED: Final = 0.1
+"""By how much a rate must have moved to count: it is an estimate, and moves with every object."""
 DRAWS_MAX: Final = 8
 """So often a weighted draw may name one that was asked before; then any other is taken."""
 

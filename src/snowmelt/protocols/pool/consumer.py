@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.batch import Batch
-from snowmelt.core.instant import Duration, Instant, later, seconds, since
+from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds, since
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Note, Reply, Send
 from snowmelt.protocols.calling import Declined
@@ -24,6 +24,10 @@ from snowmelt.protocols.pool.settings import Delivery, PoolSettings
 
 ANSWERED_KEPT: Final = seconds(120)
 """For so long it is remembered under which token a request was answered (rule 7)."""
+ANSWERED_LONGEST: Final = seconds(3600)
+ANSWERED_MAX: Final = 100_000
+SHORTEST: Final = milliseconds(200)
+"""A get for which nobody waits asks all the same, and its answer has so long to come."""
 
 
 class Want(msgspec.Struct):
@@ -78,7 +82,6 @@ class Consumer:
         self._once = settings.delivery is Delivery.AT_MOST_ONCE
         self._wants: dict[int, Want] = {}
         self._answered: dict[int, tuple[int, Instant]] = {}
-        self._own_stock = False
 
     # --- what its own program asks ----------------------------------------------------------------
 
@@ -86,7 +89,8 @@ class Consumer:
         """Objects are wanted. Those that the process made itself are nearest."""
         self.used = True
         self.counts.requests += 1
-        want = Want(next(self.numbers), operation, get, now, later(now, get.patience))
+        deadline = later(now, max(get.patience, SHORTEST))
+        want = Want(next(self.numbers), operation, get, now, deadline)
         self._wants[want.number] = want
         way = self._access.way(self._settings.max_hops)
         return self._try(want, (self._me, *way) if own_stock else way, now)
@@ -110,7 +114,8 @@ class Consumer:
         want = self._wants.get(found.number)
         if want is None or want.attempt != found.attempt:
             return self._refuse(source, found)
-        if not _sound(found):
+        if batches_of(found) is None:
+            want.coming = None
             return [Note(f"what {source} gave does not add up")]
         del self._wants[want.number]
         self._alarms.cancel(("want", want.number))
@@ -220,15 +225,20 @@ class Consumer:
     def _refuse(self, source: NodeId, found: Found) -> Effects:
         """For an attempt that is over, or said twice."""
         answered = self._answered.get(found.number)
-        if answered is not None and answered[0] == found.token:
-            return []  # rule 7: this very loan was used
+        if found.token in self._holding or (answered and answered[0] == found.token):
+            return []  # rule 7: this very loan is held, or was used
         self.counts.refused += 1
         return [Send(source, GiveBack(found.token))]
 
     def _remember(self, found: Found, now: Instant) -> None:
-        self._answered[found.number] = found.token, later(now, ANSWERED_KEPT)
-        while (oldest := next(iter(self._answered))) and self._answered[oldest][1] <= now:
+        kept = max(ANSWERED_KEPT, 2 * min(found.lease, ANSWERED_LONGEST))
+        self._answered[found.number] = found.token, later(now, Duration(kept))
+        while self._answered[oldest := next(iter(self._answered))][1] <= now or self._crowded:
             del self._answered[oldest]
+
+    @property
+    def _crowded(self) -> bool:
+        return len(self._answered) > ANSWERED_MAX
 
     def _count(self, source: NodeId, found: Found, waited: Duration) -> None:
         counts = self.counts
@@ -238,13 +248,8 @@ class Consumer:
         counts.had[source] = counts.had.get(source, 0) + 1
 
 
-def _sound(found: Found) -> bool:
-    """Whether the edges of what came fit its bodies; another process wrote them."""
-    return batches_of(found) is not None
-
-
 def batches_of(found: Found) -> list[Batch] | None:
-    """What came, span by span; None when its edges do not fit."""
+    """What came, span by span; None when its edges do not fit: another process wrote them."""
     blob = memoryview(found.blob)
     batches: list[Batch] = []
     at = 0
@@ -255,4 +260,5 @@ def batches_of(found: Found) -> list[Batch] | None:
             at += size
     except ValueError:
         return None
-    return batches if at == len(blob) and batches else None
+    sound = at == len(blob) and batches and all(map(len, batches))
+    return batches if sound else None

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.instant import Duration, Instant, later, milliseconds
+from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Reply, Send
@@ -16,6 +16,8 @@ from snowmelt.protocols.pool.messages import Found, GiveBack, Hold, Over, Settle
 from snowmelt.protocols.pool.settings import LEASE_SHORTEST
 
 ASK_AGAIN: Final = milliseconds(500)
+LONGEST: Final = seconds(50)
+"""A settlement is asked again for less long than a producer remembers it."""
 
 
 class Held(msgspec.Struct):
@@ -59,6 +61,14 @@ class Holding:
         self._held: dict[int, Held] = {}
         self._settling: dict[int, _Settling] = {}
 
+    def __contains__(self, token: int) -> bool:
+        return token in self._held
+
+    @property
+    def settling(self) -> bool:
+        """Whether a confirmation is waited for."""
+        return bool(self._settling)
+
     def __iter__(self) -> Iterator[Held]:
         return iter(list(self._held.values()))
 
@@ -87,7 +97,7 @@ class Holding:
         if not ack.patience:
             self._close(held, intervals)
             return [send, Reply(operation, Acked())]
-        deadline = later(now, ack.patience)
+        deadline = later(now, min(ack.patience, LONGEST))
         self._settling[word.number] = _Settling(operation, held, word, deadline)
         self._alarms.set(("settle", word.number), min(deadline, later(now, ASK_AGAIN)))
         return [send]
@@ -107,15 +117,16 @@ class Holding:
         back = [held for held in self if held.token not in settling]
         for held in back:
             del self._held[held.token]
-        return [Send(held.producer, GiveBack(held.token, held.rest)) for held in back]
+        return [Send(held.producer, GiveBack(held.token, held.rest, used=True)) for held in back]
 
     # --- what producers say -----------------------------------------------------------------------
 
-    def settled(self, word: Settled) -> Effects:
+    def settled(self, source: NodeId, word: Settled) -> Effects:
         """A settlement was confirmed, or refused."""
-        settling = self._settling.pop(word.number, None)
-        if settling is None:
+        settling = self._settling.get(word.number)
+        if settling is None or settling.held.producer != source:
             return []
+        del self._settling[word.number]
         self._alarms.cancel(("settle", word.number))
         if word.lost:
             self._held.pop(settling.held.token, None)

@@ -8,15 +8,15 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
-from snowmelt.core.node import Note, Reply
+from snowmelt.core.node import Reply
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.pool.alarms import Alarms, Effects
 from snowmelt.protocols.pool.calls import AwaitRoom, HasRoom, Kept, Put
-from snowmelt.protocols.pool.keep import Keep
+from snowmelt.protocols.pool.keep import Keep, Then
 from snowmelt.protocols.pool.lending import Lender
 from snowmelt.protocols.pool.rate import Rate
 from snowmelt.protocols.pool.settings import PoolSettings
-from snowmelt.protocols.pool.stock import Parcel
+from snowmelt.protocols.pool.stock import Parcel, fitting
 
 
 class _Putting(msgspec.Struct):
@@ -28,6 +28,8 @@ class _Putting(msgspec.Struct):
     numbers: list[Interval]
     admitted: int = 0
     safe: int = 0
+    failed: int = 0
+    failure: str = ""
     answered: bool = False
 
     @property
@@ -86,7 +88,7 @@ class Intake:
         self._alarms.set(("room", operation), later(now, ask.patience))
         return []
 
-    def withdraw(self, operation: OperationId) -> Effects:
+    def withdraw(self, operation: OperationId, now: Instant) -> Effects:
         """Its time is over: what is in the pool stays there, the rest never comes in."""
         self._alarms.cancel(("room", operation))
         if self._rooms.pop(operation, None) is not None:
@@ -94,6 +96,8 @@ class Intake:
         for putting in self._puts:
             if putting.operation == operation:
                 self._puts.remove(putting)
+                self._waited(putting.begun, now)
+                self._rate.freed(now)
                 return self._cut_short(putting)
         return []
 
@@ -105,10 +109,19 @@ class Intake:
             effects += self._cut_short(self._puts.popleft())
         return effects
 
-    def adopt(self, batch: Batch, now: Instant) -> Effects:
-        """Objects of one who left are this one's now, even above its bounds."""
+    def adopt(self, batch: Batch, stored: Then, now: Instant) -> Effects:
+        """Objects of one who leaves are this one's once they are safe, even above its bounds."""
         self.used = True
-        return self._arrive(self._numbered(batch), None, now)
+        parcel = self._numbered(batch)
+
+        def then(failure: str, now: Instant) -> Effects:
+            if failure:
+                return stored(failure, now)
+            self._lender.add(parcel)
+            self.put_count += len(parcel.batch)
+            return [*stored("", now), *self._lender.serve(now)]
+
+        return self._keep.write(parcel, then, now)
 
     def rate(self, now: Instant) -> float:
         """How many objects a second are made here when nothing holds the program up."""
@@ -163,13 +176,11 @@ class Intake:
         """How many of the first objects may come in; one always may where nothing else is."""
         count, size = self._room()
         first = self._lender.line.first(now)
-        if first is not None:  # these will not stay
-            count += first.objects_max
-        most = min(count, len(batch))
-        while most > 0 and batch.slice(0, most).size > size:
-            most //= 2
+        if first is not None and self._keep.at_once:  # these will not stay
+            count += max(1, fitting(batch, first.objects_max, first.bytes_max))
+        most = fitting(batch, count, size)
         alone = not (self._lender.stock.count or self._lender.loans.count or self._keep.count)
-        return 1 if most <= 0 and alone else max(0, most)
+        return 1 if most == 0 and alone else most
 
     def _waited(self, since: Instant, now: Instant) -> None:
         self.blocked = Duration(self.blocked + now - since)
@@ -181,52 +192,45 @@ class Intake:
         self.numbers = parcel.stop
         return parcel
 
-    def _arrive(self, parcel: Parcel, putting: _Putting | None, now: Instant) -> Effects:
+    def _arrive(self, parcel: Parcel, putting: _Putting, now: Instant) -> Effects:
         def then(failure: str, now: Instant) -> Effects:
             if failure:
-                return self._failed(putting, failure)
+                return self._failed(putting, len(parcel.batch), failure)
             self._lender.add(parcel)
             self.put_count += len(parcel.batch)
             served = self._lender.serve(now)
-            if putting is None:
-                return served
             putting.safe += len(parcel.batch)
-            return [*self._answer(putting, now), *served]
+            if putting.safe == len(putting.batch):
+                self._rate.freed(now)
+            return [*self._answer(putting), *served]
 
         return self._keep.write(parcel, then, now)
 
-    def _answer(self, putting: _Putting, now: Instant) -> Effects:
-        if putting.safe < len(putting.batch) or putting.answered:
+    def _answer(self, putting: _Putting) -> Effects:
+        """Once nothing of it waits for room or for the disk, it is told what came of it."""
+        if putting.answered or putting.safe + putting.failed < len(putting.batch):
             return []
         putting.answered = True
-        self._rate.freed(now)
-        numbers = putting.numbers
-        whole = Interval(numbers[0].start, numbers[-1].stop)
-        return [Reply(putting.operation, Kept(putting.safe, whole))]
-
-    def _cut_short(self, putting: _Putting) -> Effects:
-        """No more of it comes in; what did is told, once it is safe."""
-        self._alarms.cancel(("put", putting.operation))
-        putting.batch = putting.batch.slice(0, putting.admitted)
-        if putting.answered or putting.safe < putting.admitted:
-            return []
-        putting.answered = True
+        if putting.failure:
+            text = f"{putting.failure}; {putting.safe} of its objects are in the pool"
+            return [Reply(putting.operation, Declined("DiskFull", text))]
         numbers = putting.numbers or [Interval(self.numbers, self.numbers)]
         whole = Interval(numbers[0].start, numbers[-1].stop)
         return [Reply(putting.operation, Kept(putting.safe, whole))]
 
-    def _failed(self, putting: _Putting | None, failure: str) -> Effects:
-        """The disk did not take it."""
-        if putting is None:
-            return [Note(f"objects taken over could not be kept: {failure}")]
+    def _cut_short(self, putting: _Putting) -> Effects:
+        """No more of it comes in."""
+        self._alarms.cancel(("put", putting.operation))
+        putting.batch = putting.batch.slice(0, putting.admitted)
+        return self._answer(putting)
+
+    def _failed(self, putting: _Putting, count: int, failure: str) -> Effects:
+        """The disk did not take some of it."""
+        putting.failed += count
+        putting.failure = failure
         if putting in self._puts:
             self._puts.remove(putting)
-            self._alarms.cancel(("put", putting.operation))
-        if putting.answered:
-            return []
-        putting.answered = True
-        text = f"{failure}; {putting.safe} of its objects are in the pool"
-        return [Reply(putting.operation, Declined("DiskFull", text))]
+        return self._cut_short(putting)
 
 
 def _leaving() -> Declined:

@@ -26,6 +26,8 @@ class Keep(Protocol):
     """Objects that are not safe yet."""
     size: int
     """Bytes of them."""
+    at_once: bool
+    """Whether what is asked is done in the same step."""
 
     def write(self, parcel: Parcel, then: Then, now: Instant) -> Effects:
         """Makes a parcel safe."""
@@ -36,6 +38,8 @@ class Keep(Protocol):
 
 class Memory:
     """What is in memory is as safe as it will be."""
+
+    at_once = True
 
     def __init__(self) -> None:
         self.count = self.size = 0
@@ -53,6 +57,8 @@ class Memory:
 
 class Disk:
     """What is on the disk is there again in the next life."""
+
+    at_once = False
 
     def __init__(self) -> None:
         self.count = self.size = 0

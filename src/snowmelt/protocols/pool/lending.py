@@ -32,8 +32,7 @@ from snowmelt.protocols.pool.stock import Parcel, Stock, count_of, packed
 
 DONE_KEPT: Final = seconds(60)
 """For so long a settlement that is asked again is confirmed again."""
-LEASE_LEAVING: Final = seconds(10)
-"""A producer that leaves lends for so long at least: whoever takes over must be able to tell."""
+DONE_MAX: Final = 100_000
 
 
 class Counts(msgspec.Struct):
@@ -78,6 +77,8 @@ class Lender:
         self.counts.probes_met += 1
         if request.objects_max < 1:
             return []  # another process wrote it, and it asks for nothing
+        if request.takes_over and not self.leaving:
+            return []  # meant for one who had this name before
         if self.loans.given(request.consumer, request.number, request.attempt) is not None:
             return []  # it was said twice, and is answered
         if self.stock.count:
@@ -98,7 +99,12 @@ class Lender:
     def given_back(self, source: NodeId, word: GiveBack, now: Instant) -> Effects:
         """Objects were not used, or in vain."""
         loan = self.loans.held(word.token, source)
-        return [] if loan is None else self._take_back(loan, word.intervals, now)
+        if loan is None:
+            return []
+        if loan.once and word.used:
+            dropped = self.loans.settle(loan, word.intervals)
+            return self._settle(loan, dropped, Settle(0, word.token, word.intervals), now)
+        return self._take_back(loan, word.intervals, now)
 
     def settled(self, source: NodeId, word: Settle, now: Instant) -> Effects:
         """Objects are done."""
@@ -131,10 +137,9 @@ class Lender:
     def lost(self, consumer: NodeId, now: Instant) -> None:
         """The way to a consumer has ended: it has a grace to come back."""
         self.line.drop(consumer)
-        # Whoever takes over from a producer that leaves counts on the whole loan (rule 12).
-        until = later(now, self.lease if self.leaving else self._settings.grace)
+        until = later(now, self._settings.grace)
         for loan in self.loans:
-            if loan.consumer == consumer and loan.until > until:
+            if loan.consumer == consumer and loan.until > until and not loan.heir:
                 self._extend(loan, until)
 
     def due(self, token: int, now: Instant) -> Effects:
@@ -142,6 +147,9 @@ class Lender:
         loan = self.loans.get(token)
         if loan is None or not loan.parcels:
             return []
+        if loan.heir:  # the answer was lost, or the word that it has come
+            self._extend(loan, later(now, self.lease))
+            return [self._told(loan, 1)]
         self.counts.expired += count_of(loan.parcels)
         note = Note(f"loan {token} of {loan.consumer} is over, it was not heard of")
         if loan.once:
@@ -158,15 +166,14 @@ class Lender:
         return effects
 
     def leave(self) -> None:
-        """Who waits here is to go elsewhere, and what is lent is lent for longer."""
+        """Who waits here is to go elsewhere."""
         self.leaving = True
         self.line.clear()
 
     @property
     def lease(self) -> Duration:
         """How long a loan lasts."""
-        lease = self._settings.lease
-        return max(lease, LEASE_LEAVING) if self.leaving else lease
+        return self._settings.lease
 
     def check(self) -> None:
         """Nobody waits in line beside objects; what is counted is there."""
@@ -180,22 +187,24 @@ class Lender:
         parcels = self.stock.take(request.objects_max, request.bytes_max)
         once = request.once or self._settings.delivery is Delivery.AT_MOST_ONCE
         loan = self.loans.lend(
-            request.consumer, request.number, request.attempt, parcels, later(now, self.lease), once
+            request.consumer,
+            request.number,
+            request.attempt,
+            parcels,
+            later(now, self.lease),
+            once,
+            request.takes_over,
         )
         self._alarms.set(("loan", loan.token), loan.until)
         self.counts.given += count_of(parcels)
-        spans, blob = packed(parcels)
+        return [self._told(loan, request.hop)]
+
+    def _told(self, loan: Loan, hop: int) -> Send[Found]:
+        spans, blob = packed(loan.parcels)
         found = Found(
-            request.number,
-            request.attempt,
-            request.hop,
-            loan.token,
-            self.lease,
-            self.rate,
-            spans,
-            blob,
+            loan.number, loan.attempt, hop, loan.token, self.lease, self.rate, spans, blob
         )
-        return [Send(request.consumer, found)]
+        return Send(loan.consumer, found)
 
     def _take_back(self, loan: Loan, intervals: tuple[Interval, ...], now: Instant) -> Effects:
         taken = self.loans.take(loan, intervals)
@@ -230,8 +239,12 @@ class Lender:
         self._alarms.cancel(("loan", loan.token))
         if asked or loan.done is not None:
             self._done[loan.token] = _Done(later(now, DONE_KEPT), loan.done)
-            while self._done[oldest := next(iter(self._done))].until <= now:
+            while self._done[oldest := next(iter(self._done))].until <= now or self._crowded:
                 del self._done[oldest]
+
+    @property
+    def _crowded(self) -> bool:
+        return len(self._done) > DONE_MAX
 
     def add(self, parcel: Parcel) -> None:
         """An object is to be given away."""

@@ -22,6 +22,8 @@ class Loan(msgspec.Struct):
     until: Instant
     once: bool
     """Whether they are dropped, and not offered again, when it is over."""
+    heir: bool = False
+    """Whether the consumer has taken them over: it is over when the consumer says so, or never."""
     settling: int = 0
     """How many more are done, of which the disk is being told: it is no more the consumer's."""
     done: IntervalSet | None = None
@@ -73,12 +75,13 @@ class Loans:
         parcels: list[Parcel],
         until: Instant,
         once: bool,
+        heir: bool = False,
     ) -> Loan:
         """A new loan, under a token that nobody can guess from another, in any life."""
         token = self._chance.getrandbits(53) or 1
         while token in self._by_token:
             token += 1
-        loan = Loan(token, consumer, number, attempt, parcels, until, once)
+        loan = Loan(token, consumer, number, attempt, parcels, until, once, heir)
         self._by_token[token] = loan
         self._by_attempt[consumer, number, attempt] = token
         self.count += count_of(parcels)

@@ -55,6 +55,8 @@ class Request(msgspec.Struct, frozen=True, tag="pool.request", array_like=True):
     """For how long it waits in line; 0 is for ever."""
     once: bool = False
     """Whether what it is given may never be given to another, unless the consumer says so."""
+    takes_over: bool = False
+    """Whether a producer that leaves is asked, and what it gives is the other's for good."""
 
 
 class Found(msgspec.Struct, frozen=True, tag="pool.found", array_like=True):
@@ -100,6 +102,8 @@ class GiveBack(msgspec.Struct, frozen=True, tag="pool.give-back", array_like=Tru
 
     token: int
     intervals: tuple[Interval, ...] = ()
+    used: bool = False
+    """Whether they may have been used: at most once, they are dropped then."""
 
 
 class Hold(msgspec.Struct, frozen=True, tag="pool.hold", array_like=True):

@@ -1,10 +1,10 @@
 """A process' whole part in a pool: who hears what. The rules stand in the package's docstring."""
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any, Final
 
-from snowmelt.core.batch import Batch
 from snowmelt.core.instant import START, Duration, Instant, later, milliseconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import (
@@ -157,7 +157,9 @@ class PoolPeer:
                 return self._holding.nack(operation, message)
             case calls.Withdraw(number):
                 other = OperationId(operation.client, number)
-                return [*producer.intake.withdraw(other), *consumer.withdraw(other)]
+                return [*producer.intake.withdraw(other, now), *consumer.withdraw(other)]
+            case calls.Stop() if self._stopping is not None:
+                return [Reply(operation, Declined("Unavailable", "this process leaves already"))]
             case calls.Stop(patience):
                 return self._stop(operation, patience, now)
             case calls.Describe():
@@ -171,25 +173,27 @@ class PoolPeer:
 
     def _found(self, source: NodeId, found: Found, now: Instant) -> Effects:
         if found.number in self._adopter:
-            return self._adopter.found(source, found, now)
+            batch, effects = self._adopter.found(source, found)
+            if batch is None:
+                return effects
+            return self._producer.adopt(batch, partial(self._adopter.stored, found.number), now)
         return self._consumer.found(source, found, now)
 
-    def _settled(self, _: NodeId, word: Settled, now: Instant) -> Effects:
-        if word.number in self._adopter:
-            return self._adopted(*self._adopter.settled(word), now)
-        return self._holding.settled(word)
+    def _settled(self, source: NodeId, word: Settled, now: Instant) -> Effects:
+        if word.number not in self._adopter:
+            return self._holding.settled(source, word)
+        if not self._adopter.settled(source, word.number) or self._stopping:
+            return []
+        return self._adopter.invited(source, now)  # there may be more
 
     def _invited(self, source: NodeId, _: Invite, now: Instant) -> Effects:
         return [] if self._stopping else self._adopter.invited(source, now)
 
     def _answered(self, _: NodeId, answer: Answer[Any], now: Instant) -> Effects:
+        if self._introduction.address is None:
+            return []  # it has asked nobody yet
         changed, effects = self._introduction.answered(answer, self._word())
         return [*effects, *(self._met(now) if changed else [])]
-
-    def _adopted(self, batches: list[Batch], leaver: NodeId, now: Instant) -> Effects:
-        """What another left behind is here; and there may be more."""
-        effects = self._producer.adopt(batches, now)
-        return [*effects, *(self._adopter.invited(leaver, now) if batches else [])]
 
     # --- who is there -----------------------------------------------------------------------------
 
@@ -269,7 +273,7 @@ class PoolPeer:
             case "loan":
                 return self._producer.loan_due(key, now)
             case "put" | "room":
-                return self._producer.intake.withdraw(key)
+                return self._producer.intake.withdraw(key, now)
             case "want":
                 return self._consumer.due(key, now)
             case "settle":
@@ -277,8 +281,7 @@ class PoolPeer:
             case "hold":
                 return self._holding.hold_due(key, now)
             case "adopt":
-                batches, effects = self._adopter.due(key, now, gone=self._gone)
-                return [*effects, *self._producer.adopt(batches, now)]
+                return self._adopter.due(key, now, gone=self._gone)
             case "leave":
                 return self._leave_further(now)
             case "beat":
@@ -306,7 +309,8 @@ class PoolPeer:
         producer = self._producer
         # What is on a disk waits there; only who holds some of it is still to say so.
         waits_for = producer.lender.loans.count if producer.spills else producer.left
-        if not (waits_for or len(self._adopter)) or now >= deadline:
+        waits = waits_for or self._holding.settling or self._adopter.busy(self._gone)
+        if not waits or now >= deadline:
             self._stopped = True
             self._alarms.cancel(BEAT)
             last = self._last_word()

@@ -5,6 +5,7 @@ an object has left, there may be room.
 """
 
 from random import Random
+from typing import Final
 
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Instant
@@ -14,10 +15,12 @@ from snowmelt.core.record import Found, Record
 from snowmelt.protocols.pool.alarms import Alarms, Effects
 from snowmelt.protocols.pool.calls import AwaitRoom, Put
 from snowmelt.protocols.pool.intake import Intake
-from snowmelt.protocols.pool.keep import Disk, Memory
+from snowmelt.protocols.pool.keep import Disk, Memory, Then
 from snowmelt.protocols.pool.lending import Lender
 from snowmelt.protocols.pool.messages import Cancel, GiveBack, Hold, Request, Settle
 from snowmelt.protocols.pool.settings import PoolSettings
+
+HOPS_COUNTED: Final = 1 << 32
 
 
 class Producer:
@@ -48,12 +51,9 @@ class Producer:
         self.lender.leave()
         return self.intake.leave()
 
-    def adopt(self, batches: list[Batch], now: Instant) -> Effects:
-        """Objects of one who left are this one's now."""
-        effects: Effects = []
-        for batch in batches:
-            effects += self.intake.adopt(batch, now)
-        return [*effects, *self.intake.admit(now)]
+    def adopt(self, batch: Batch, stored: Then, now: Instant) -> Effects:
+        """Objects of one who leaves are this one's once they are safe here."""
+        return [*self.intake.adopt(batch, stored, now), *self.intake.admit(now)]
 
     # --- what others ask --------------------------------------------------------------------------
 
@@ -134,7 +134,7 @@ def _passed_on(request: Request) -> Send[Request]:
         request.consumer,
         request.number,
         request.attempt,
-        request.hop + 1,
+        min(request.hop + 1, HOPS_COUNTED),
         tuple(route),
         request.objects_max,
         request.bytes_max,

@@ -107,7 +107,7 @@ class Stock:
             parcel = self._row[0]
             if taken and (size + parcel.batch.size > min(JOIN_BYTES, bytes_max)):
                 break
-            part = _first(parcel, objects_max - count, bytes_max - size)
+            part = first_of(parcel, objects_max - count, bytes_max - size)
             if len(part.batch) == len(parcel.batch):
                 self._row.popleft()
             else:
@@ -134,16 +134,25 @@ class Stock:
         assert self.size == size_of(self._row), f"{self.size} bytes are counted"
 
 
-def _first(parcel: Parcel, objects_max: int, bytes_max: int) -> Parcel:
+def first_of(parcel: Parcel, objects_max: int, bytes_max: int) -> Parcel:
     """Its first objects, as many as fit, and one at least. O(log n)."""
-    batch = parcel.batch
-    most = min(objects_max, len(batch))
-    low, high = 1, most
-    if batch.slice(0, most).size > bytes_max:
-        while low < high:
-            middle = (low + high + 1) // 2
-            if batch.slice(0, middle).size <= bytes_max:
-                low = middle
-            else:
-                high = middle - 1
-    return parcel.part(parcel.start, parcel.start + high)
+    count = max(1, fitting(parcel.batch, objects_max, bytes_max))
+    return parcel.part(parcel.start, parcel.start + count)
+
+
+def fitting(batch: Batch, objects_max: int, bytes_max: int) -> int:
+    """How many of its first objects fit into so many objects and bytes. O(log n).
+
+    >>> fitting(Batch.of([b"one", b"two", b"three"]), 5, 7)
+    2
+    """
+    low, high = 0, max(0, min(objects_max, len(batch)))
+    if batch.slice(0, high).size <= bytes_max:
+        return high
+    while low < high:
+        middle = (low + high + 1) // 2
+        if batch.slice(0, middle).size <= bytes_max:
+            low = middle
+        else:
+            high = middle - 1
+    return high

@@ -399,3 +399,21 @@ def test_two_hundred_consumers_are_spread_over_a_thousand_producers_from_the_sta
             if producer != MAKER:
                 degrees[int(producer[3:])] += 1
     assert (min(degrees) >= 1, max(degrees) <= 3) == (True, True)
+
+
+def test_another_stands_in_for_a_node_that_does_not_answer_and_nobody_forgets_by_its_word():
+    there = view(N1, N2, N3)
+    first = introducer_of("frames", there).id
+    second = introducer_of("frames", there, (first,)).id
+    desk = Desk(N1, N2, N3, me=second)
+    asked = desk.give(Requested(OperationId(EATER, 1), EATS))
+    assert isinstance(asked, Elsewhere)
+    assert asked.node == first
+    for step in range(12):  # longer than it takes to have heard of all
+        desk.now = Instant(step * EVERY)
+        makes = msgspec.structs.replace(MAKES, silent=(first,))
+        desk.give(Requested(OperationId(MAKER, step + 2), makes))
+        eats = msgspec.structs.replace(EATS, silent=(first,))
+        told = desk.give(Requested(OperationId(EATER, step + 2), eats))
+        assert not told.settled
+        assert [one.id for one in told.producers] == [MAKER]

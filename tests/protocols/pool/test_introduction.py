@@ -142,3 +142,13 @@ def test_without_a_node_it_is_told_by_hand():
     assert door.alarms.at(BEAT) is None
     door.one.meet((A, B), (A.id,))
     assert (door.one.known, door.one.complete) == ((A.id,), True)
+
+
+def test_a_node_it_was_sent_to_and_that_is_silent_is_named_to_the_next():
+    door = Door(N1, N2)
+    door.beat()
+    door.answer(Elsewhere(NodeId("n3"), Address("n3", 1)))
+    assert door.one.silent(NOW) == ()
+    assert door.beat().target == N2
+    assert door.one.silent(NOW) == (NodeId("n3"),)
+    assert door.one.silent(Instant(seconds(11))) == ()

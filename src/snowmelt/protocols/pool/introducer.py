@@ -18,11 +18,17 @@ Theory of operation
    nobody's silence: everybody is given the time that was lost.
 5. A word comes again and again, so nothing needs to be remembered of one that was doubled or late:
    the next one sets it right.
+6. A process that was sent to a node which does not answer says so, and then the next by rendezvous
+   stands in. It knows only those who came this way, so it never says that it is settled, and nobody
+   forgets anybody by its word. So newcomers are introduced while a view still names a dead node,
+   also while nobody can decide on another.
 """
 
 from enum import Enum
 from random import Random
 from typing import Final
+
+import msgspec
 
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Instant, later, milliseconds, since
@@ -111,9 +117,7 @@ class Introducer:
         """What must hold after every event."""
         assert (self._due is not None) == bool(self._rosters), "a sweep for nothing, or none"
         assert len(self._rosters) <= POOLS_MAX
-        for name, roster in self._rosters.items():
-            assert self._view is not None
-            assert self._mine(name, self._view), f"another node introduces for {name}"
+        for roster in self._rosters.values():
             assert 0 < len(roster) <= PROCESSES_MAX
             roster.check()
 
@@ -131,13 +135,17 @@ class Introducer:
                 _check(request)
         except BadOption as error:
             return Declined("BadOption", str(error))
-        if request.pool not in self._rosters:  # those here are this node's
-            member = introducer_of(request.pool, view)
-            if member.id != self._me:
-                return Elsewhere(member.id, member.address)
+        silent = request.silent if isinstance(request, Introduce) else ()
+        member = introducer_of(request.pool, view, silent)
+        if member.id != self._me:
+            return Elsewhere(member.id, member.address)
         match request:
             case Introduce():
-                return self._introduce(client, request, now)
+                told = self._introduce(client, request, now)
+                if isinstance(told, Introduced) and not self._mine(request.pool, view):
+                    # Who can reach the node that this one stands in for is not heard of here.
+                    return msgspec.structs.replace(told, settled=False)
+                return told
             case DescribePool(pool):
                 roster = self._rosters.get(pool)
                 return PoolStatus(pool, (), (), ()) if roster is None else roster.status()
@@ -188,14 +196,17 @@ class Introducer:
         return []
 
 
-def introducer_of(pool: str, view: View) -> Member:
+def introducer_of(pool: str, view: View, silent: tuple[NodeId, ...] = ()) -> Member:
     """Which member of a view introduces for a pool: the same for all who have this view.
+
+    When nodes are silent another stands in for them; when all are, none can be helped.
 
     >>> two = tuple(Member(NodeId(one), Address(one, 1), 1, 1) for one in ("n1", "n2"))
     >>> [introducer_of(one, View(7, 1, NodeId("n1"), two)).id for one in ("frames", "snow")]
     ['n2', 'n1']
     """
-    return max(view.members, key=lambda one: (point(f"{pool}/{one.id}"), one.id))
+    members = [one for one in view.members if one.id not in silent] or view.members
+    return max(members, key=lambda one: (point(f"{pool}/{one.id}"), one.id))
 
 
 def _check(word: Introduce) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from snowmelt.core.instant import Duration, Instant, later, milliseconds
+from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import Address, NodeId, contact
 from snowmelt.core.node import Note, Send
 from snowmelt.protocols.calling import Answer, Call, Declined, Elsewhere
@@ -13,6 +13,8 @@ FIRST_EVERY: Final = milliseconds(500)
 IMPATIENT: Final = milliseconds(100)
 """How often it asks while somebody wants something and nobody is known."""
 STEPS_MAX: Final = 8
+SILENT_FOR: Final = seconds(10)
+"""For so long a node that did not answer is not sent to again."""
 BEAT: Final = ("beat", None)
 
 
@@ -32,6 +34,8 @@ class Introduction:
         self.target = contacts[0] if contacts else None
         self._number = 0
         self._waits = False
+        self._sent_to: NodeId | None = None
+        self._silent: dict[NodeId, Instant] = {}
         self._steps = 0
         self._every = FIRST_EVERY
         self._refusal = ""
@@ -46,12 +50,16 @@ class Introduction:
         if self.target is None or self.address is None:
             return []
         if self._waits:
-            self._next()
+            self._next(now)
         self._alarms.set(BEAT, later(now, IMPATIENT if impatient else self._every))
         self._number += 1
         self._waits = True
         self._steps = 0
         return [Send(self.target, Call(self._number, word))]
+
+    def silent(self, now: Instant) -> tuple[NodeId, ...]:
+        """Nodes that did not answer lately, for which another may stand in."""
+        return tuple(node for node, until in self._silent.items() if until > now)
 
     def soon(self, now: Instant) -> None:
         """What it is has changed, and somebody should know."""
@@ -67,8 +75,9 @@ class Introduction:
                 self._waits = False
                 self._refusal = ""
                 return self._told(told), []
-            case Elsewhere(_, address) if self._steps < STEPS_MAX:
+            case Elsewhere(node, address) if self._steps < STEPS_MAX:
                 self._steps += 1
+                self._sent_to = node
                 self.target = contact(address)
                 return False, [Send(self.target, Call(self._number, word))]
             case Declined(error, text) if text != self._refusal:
@@ -103,6 +112,9 @@ class Introduction:
         self.complete = told.settled
         return True
 
-    def _next(self) -> None:
+    def _next(self, now: Instant) -> None:
+        if self._sent_to is not None:
+            self._silent[self._sent_to] = later(now, SILENT_FOR)
+            self._sent_to = None
         self._at = (self._at + 1) % len(self._contacts)
         self.target = self._contacts[self._at]

@@ -38,6 +38,8 @@ class Introduce(msgspec.Struct, frozen=True, tag="pool.introduce", array_like=Tr
     """The producers that it knows as a consumer; it is told of the same again where that can be."""
     version: int = 0
     """Of the newest roster it has; 0 for none."""
+    silent: tuple[NodeId, ...] = ()
+    """Nodes that it was sent to and that do not answer: another stands in for them."""
 
 
 class Introduced(msgspec.Struct, frozen=True, tag="pool.introduced", array_like=True):

@@ -192,7 +192,7 @@ class PoolPeer:
     def _answered(self, _: NodeId, answer: Answer[Any], now: Instant) -> Effects:
         if self._introduction.address is None:
             return []  # it has asked nobody yet
-        changed, effects = self._introduction.answered(answer, self._word())
+        changed, effects = self._introduction.answered(answer, self._word(now))
         return [*effects, *(self._met(now) if changed else [])]
 
     # --- who is there -----------------------------------------------------------------------------
@@ -233,7 +233,7 @@ class PoolPeer:
         wanted = tuple(one for one in known if one != self.me)
         return [Announce(calls.Acquaintances(addresses, wanted)), *self._consumer.met(now)]
 
-    def _word(self) -> Introduce:
+    def _word(self, now: Instant) -> Introduce:
         introduction, producer = self._introduction, self._producer
         assert introduction.address is not None
         produces, consumes = self._roles
@@ -250,13 +250,14 @@ class PoolPeer:
             fan_out=self._settings.fan_out,
             known=introduction.known,
             version=introduction.version,
+            silent=introduction.silent(now),
         )
 
     def _beat(self, now: Instant) -> Effects:
         if self._introduction.address is None or self._stopped:
             return []
         self._producer.lender.rate = self._producer.intake.rate(now)
-        word = self._word()
+        word = self._word(now)
         return self._introduction.beat(word, now, impatient=self._consumer.idle)
 
     def _show_roles(self, now: Instant) -> None:
@@ -313,7 +314,7 @@ class PoolPeer:
         if not waits or now >= deadline:
             self._stopped = True
             self._alarms.cancel(BEAT)
-            last = self._last_word()
+            last = self._last_word(now)
             return [*last, Reply(operation, calls.Stopped(producer.left))]
         self._alarms.set(LEAVE, min(deadline, later(now, INVITE_EVERY)))
         heirs = [
@@ -326,9 +327,9 @@ class PoolPeer:
         self._invitations += 1
         return [Send(heirs[self._invitations % len(heirs)], Invite())]
 
-    def _last_word(self) -> Effects:
+    def _last_word(self, now: Instant) -> Effects:
         """It is gone; nobody answers any more."""
         target = self._introduction.target
         if target is None or self._introduction.address is None:
             return []
-        return [Send(target, Call(0, self._word()))]
+        return [Send(target, Call(0, self._word(now)))]

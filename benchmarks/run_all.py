@@ -20,6 +20,8 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "fifo_chaos": ("--seconds", "30"),
     "fifo_backlog": ("--quick",),
     "fifo_peers": ("--quick", "--sizes", "100"),
+    "pool_peers": ("--quick",),
+    "pool_chaos": ("--seconds", "20"),
     "spark_rates": (),
     "spark_latency": (),
     "spark_chaos": ("--rounds", "5"),

@@ -3,7 +3,7 @@
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -34,10 +34,30 @@ def fifo(
 
     It starts their servers itself; which packages have them, and all options: --help.
     """
+    _run("fifo", context, quick)
+
+
+@bench.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def pool(
+    context: typer.Context,
+    quick: Annotated[bool, typer.Option(help="One short round, for a first look.")] = False,
+) -> None:
+    """From process to process, beside Redis lists, multiprocessing, Ray and Dask, all in one run.
+
+    It starts what they need itself; who is not installed takes no part. All options: --help.
+    """
+    _run("pool_peers_parts", context, quick)
+
+
+def _run(package: str, context: typer.Context, quick: bool) -> NoReturn:
+    """Runs one of the benchmarks with the options that were given to it."""
     source = _source()
     sys.path.insert(0, str(source))
     try:
-        main = import_module("benchmarks.fifo.main").main
+        main = import_module(f"benchmarks.{package}.main").main
     except ModuleNotFoundError as error:
         raise NoSource(
             f"the benchmark needs {error.name}: pip install -e '{source}[bench]'"
@@ -51,6 +71,6 @@ def _source() -> Path:
     if not (source / "benchmarks" / "fifo" / "main.py").is_file():
         raise NoSource(
             "the benchmarks come with the source, not with the package: "
-            "clone the repository, run `make setup` there, and use .venv/bin/snowmelt bench fifo"
+            "clone the repository, run `make setup` there, and use .venv/bin/snowmelt bench"
         )
     return source

@@ -1,0 +1,94 @@
+"""For how long a consumer was idle while one producer was full all the time.
+
+A consumer is idle while its get lasts, and while one get that came to nothing follows another. A
+producer is full while a put lasts. Both are read from journals, so an idle moment of the machine
+itself counts too. What was killed in the middle of a call was in it until it was killed.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+from benchmarks.pool_chaos_parts.crowd import Life
+from benchmarks.pool_chaos_parts.journal import Line, What
+
+INTRODUCED: Final = 2_500_000_000
+"""After so many nanoseconds a process knows the others, and they know it."""
+FOLLOWING: Final = 50_000_000
+"""A get that begins within so many nanoseconds after an empty one continues it."""
+
+
+class Spell(msgspec.Struct, frozen=True, order=True):
+    """From when to when something was so, of whom."""
+
+    start: int
+    stop: int
+    name: str = ""
+
+    @property
+    def length(self) -> int:
+        """In nanoseconds."""
+        return self.stop - self.start
+
+
+class Idle(msgspec.Struct, frozen=True, order=True):
+    """A consumer that had nothing to do beside a full producer."""
+
+    seconds: float = 0.0
+    consumer: str = ""
+    producer: str = ""
+    at: int = 0
+    """When it began, by the clock of the journals."""
+
+
+def full(life: Life, lines: Iterable[Line]) -> list[Spell]:
+    """When this producer's puts lasted."""
+    return list(_spells(life, lines, What.INTENT, (What.KEPT, What.REFUSED)))
+
+
+def idle(life: Life, lines: Iterable[Line]) -> list[Spell]:
+    """When this consumer waited for an object; gets that follow each other are one."""
+    lines = list(lines)
+    empty = {line.at for line in lines if line.what is What.EMPTY}
+    found: list[Spell] = []
+    for spell in _spells(life, lines, What.ASKED, (What.GOT, What.EMPTY)):
+        before = found[-1] if found else None
+        if before and before.stop in empty and spell.start - before.stop < FOLLOWING:
+            found[-1] = Spell(before.start, spell.stop, spell.name)
+        else:
+            found.append(spell)
+    return found
+
+
+def longest_idle(idles: list[Spell], fulls: list[Spell]) -> Idle:
+    """The longest time that one of those and one of these have in common."""
+    worst = Idle()
+    fulls = sorted(fulls, key=lambda spell: -spell.length)
+    for spell in sorted(idles, key=lambda spell: -spell.length):
+        if spell.length / 1e9 <= worst.seconds:
+            break
+        for other in fulls:
+            if other.length / 1e9 <= worst.seconds:
+                break
+            start = max(spell.start, other.start)
+            seconds = round((min(spell.stop, other.stop) - start) / 1e9, 3)
+            if seconds > worst.seconds:
+                worst = Idle(seconds, spell.name, other.name, start)
+    return worst
+
+
+def _spells(
+    life: Life, lines: Iterable[Line], opening: What, closing: tuple[What, ...]
+) -> Iterator[Spell]:
+    known, begun = 0, 0
+    for line in lines:
+        if line.what is What.STARTED:
+            known = line.at + INTRODUCED
+        elif line.what is opening:
+            begun = line.at
+        elif line.what in closing and begun:
+            if line.at > known:
+                yield Spell(max(begun, known), line.at, life.name)
+            begun = 0
+    if begun and life.killed > max(begun, known):
+        yield Spell(max(begun, known), life.killed, life.name)

@@ -1,0 +1,123 @@
+"""What the journals say of the promises, and what they count beside them.
+
+What a producer had that was killed may be gone, and is set apart; so is what it only meant to put.
+Everything else that was kept must have been acknowledged, and nothing may be got after that.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from benchmarks.pool_chaos_parts.account import Account
+from benchmarks.pool_chaos_parts.crowd import Life, Role
+from benchmarks.pool_chaos_parts.draining import DRAIN
+from benchmarks.pool_chaos_parts.idling import Idle, Spell, full, idle, longest_idle
+from benchmarks.pool_chaos_parts.journal import read
+
+SHOWN: Final = 3
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """What was promised and counted."""
+
+    put: int
+    """Objects that were kept, whatever became of their producers."""
+    put_refused: int
+    acknowledged: int
+    drained: int
+    """Of them, those acknowledged when the load was over."""
+    set_apart: int
+    """Kept by producers that were killed, and never acknowledged."""
+    uncertain: int
+    """Kept by the living, and perhaps acknowledged by a consumer that was killed meanwhile."""
+    lost: int
+    doubled: int
+    """Got, or acknowledged again, after an acknowledgement was confirmed."""
+    foreign: int
+    """Got, and never put."""
+    undone: int
+    """Got, though their put was told that they are not in the pool."""
+    damaged: int
+    redelivered: int
+    late_acks: int
+    """Refused, since the loan was over."""
+    unknown_acks: int
+    left_behind: int
+    """What producers that left when all was drained still had."""
+    idle: Idle
+    """The longest that a consumer idled while one producer was full."""
+    full_seconds: float
+    """For how long puts lasted, of all producers together."""
+    idle_seconds: float
+    """For how long gets lasted, of all consumers together."""
+    broken: list[str]
+
+
+def judge(folder: Path, lives: list[Life], idle_most: float) -> Judgement:
+    """Reads all that was written down; no idling may be longer than `idle_most` seconds."""
+    account, fulls, idles = _read(folder, lives)
+    before = len(account.acked)
+    drained = list(read(folder / f"{DRAIN}.jsonl"))
+    account.add_consumer(drained)
+    behind = account.left_after(drained[-1].at) if drained else 0
+    killed = {
+        (life.number, life.life) for life in lives if life.role is Role.PRODUCER and life.dead
+    }
+    worst = longest_idle(idles, fulls)
+    return Judgement(
+        put=len(account.kept),
+        put_refused=len(account.refused),
+        acknowledged=len(account.acked),
+        drained=len(account.acked) - before,
+        set_apart=len(account.of_the_dead(killed)),
+        uncertain=len(account.uncertain(killed)),
+        lost=len(account.lost(killed)),
+        doubled=len(account.doubled()),
+        foreign=len(account.foreign()),
+        undone=len(account.undone()),
+        damaged=account.damaged,
+        redelivered=account.redelivered(),
+        late_acks=account.late,
+        unknown_acks=account.unknown,
+        left_behind=behind,
+        idle=worst,
+        full_seconds=round(sum(spell.length for spell in fulls) / 1e9, 1),
+        idle_seconds=round(sum(spell.length for spell in idles) / 1e9, 1),
+        broken=[
+            *_broken("lost", account.lost(killed)),
+            *_broken("got after they were acknowledged", account.doubled()),
+            *_broken("got and never put", account.foreign()),
+            *_broken("got though their put was refused", account.undone()),
+            *([f"{account.damaged} bodies are damaged"] if account.damaged else []),
+            *([f"{behind} objects were in the pool when it was empty"] if behind else []),
+            *_idled(worst, idle_most),
+        ],
+    )
+
+
+def _read(folder: Path, lives: list[Life]) -> tuple[Account, list[Spell], list[Spell]]:
+    account, fulls, idles = Account(), list[Spell](), list[Spell]()
+    for life in lives:
+        lines = list(read(folder / f"{life.name}.jsonl"))
+        if life.role is Role.PRODUCER:
+            account.add_producer(lines)
+            fulls += full(life, lines)
+        else:
+            account.add_consumer(lines)
+            idles += idle(life, lines)
+    return account, fulls, idles
+
+
+def _broken(what: str, ids: list[int]) -> Iterator[str]:
+    if ids:
+        some = ", ".join(map(str, ids[:SHOWN]))
+        yield f"{len(ids)} objects were {what}, such as {some}"
+
+
+def _idled(worst: Idle, most: float) -> Iterator[str]:
+    if worst.seconds > most:
+        yield (
+            f"{worst.consumer} idled for {worst.seconds:.2f} s beside {worst.producer}, "
+            f"which was full; at most {most:.2f} s were allowed"
+        )

@@ -1,0 +1,39 @@
+"""What producers and consumers have in common: how each hears what it is to do.
+
+A line on standard input asks for the next step: to stop, then to leave. When standard input ends
+without, whoever started the process is gone, and it ends at once.
+"""
+
+import os
+import sys
+from threading import Event, Thread
+from typing import Final
+
+import msgspec
+from benchmarks.pool_chaos_parts.plan import Plan
+
+STDIN: Final = 0
+
+
+class Words:
+    """What this process was told so far."""
+
+    def __init__(self) -> None:
+        self.stop = Event()
+        self.leave = Event()
+        Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        steps = [self.stop, self.leave]
+        while steps:
+            lines = os.read(STDIN, 100)
+            if not lines:
+                os._exit(1)
+            for _ in lines:
+                steps.pop(0).set()
+
+
+def arguments() -> tuple[Plan, int, int]:
+    """The plan, this process' number, and which of its lives this is."""
+    plan, number, life = sys.argv[1:]
+    return msgspec.json.decode(plan, type=Plan), int(number), int(life)

@@ -1,0 +1,90 @@
+"""Snowmelt's pool: one node introduces the processes, and objects go from one to another."""
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from benchmarks.fifo.peer import WAIT_SECONDS
+from benchmarks.pool_peers_parts.cell import Cell
+from benchmarks.pool_peers_parts.peer import Body, Connect
+
+import snowmelt
+from snowmelt.cli.local import LocalCluster
+from snowmelt.core.errors import Empty
+
+Delivery = Literal["at_least_once", "at_most_once"]
+
+PROMISES: Final[dict[Delivery, str]] = {
+    "at_least_once": "at least once; the memory of the process that made them",
+    "at_most_once": "at most once; the memory of the process that made them",
+}
+LOOK_SECONDS: Final = 0.01
+EMPTIED_SECONDS: Final = 10.0
+
+
+class PoolPeer:
+    """A cluster of one node."""
+
+    def __init__(self, name: str, delivery: Delivery) -> None:
+        self.name = name
+        self.batches_only = False
+        self.promise = PROMISES[delivery]
+        self.version = f"Snowmelt {snowmelt.__version__}"
+        self.delivery = delivery
+        self.cluster: LocalCluster | None = None
+
+    def start(self, folder: Path) -> None:
+        self.cluster = LocalCluster(1, folder)
+        self.cluster.start()
+
+    def open(self, queue: str, cell: Cell) -> Connect:
+        assert self.cluster is not None
+        return partial(PoolClient, self.cluster.url, queue, cell.bound_each, self.delivery)
+
+    def remove(self, queue: str) -> None:
+        """It is gone with its last process."""
+
+    def stop(self) -> None:
+        if self.cluster:
+            self.cluster.stop()
+
+
+class PoolClient:
+    """The blocking client."""
+
+    def __init__(self, url: str, queue: str, bound: int, delivery: Delivery) -> None:
+        self.cluster = snowmelt.connect(url)
+        self.pool = self.cluster.pool(queue, buffers=bound, delivery=delivery)
+        self.taken: Any = None
+
+    def put(self, bodies: list[bytes]) -> None:
+        if len(bodies) == 1:
+            self.pool.put(bodies[0], timeout=WAIT_SECONDS)
+        else:
+            self.pool.put_many(bodies, timeout=WAIT_SECONDS)
+
+    def get(self, count: int, seconds: float) -> Sequence[Body]:
+        try:
+            if count == 1:
+                self.taken = self.pool.get(timeout=seconds)
+                return [self.taken.body]
+            self.taken = self.pool.get_many(count, timeout=seconds)
+        except Empty:
+            return []
+        return list(self.taken.batch)
+
+    def ack(self) -> None:
+        self.taken.ack()
+
+    def close(self) -> None:
+        """A producer stays until the consumers have what it put, as others' servers do."""
+        end = time.monotonic() + EMPTIED_SECONDS
+        while time.monotonic() < end:
+            stats = self.pool.stats()
+            if not (stats.stock or stats.on_loan):
+                break
+            time.sleep(LOOK_SECONDS)
+        self.pool.close()
+        self.cluster.close()

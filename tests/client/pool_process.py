@@ -1,0 +1,137 @@
+"""A process of its own in a pool, that does as it is told; tests start it, and may kill it."""
+
+import json
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import snowmelt
+from snowmelt.client.pool import Pool
+from snowmelt.core.errors import SnowmeltError
+
+
+class Refused(Exception):
+    """The other process met an error; `args` are its name and its sentence."""
+
+
+class Other:
+    """Another process, part of a pool."""
+
+    def __init__(self, url: str, pool: str, **options: Any) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, url, pool, json.dumps(options)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            self._answer()
+        except BaseException:
+            self.kill()
+            raise
+
+    def begin(self, do: str, **values: Any) -> None:
+        """Tells it to do something, and waits for nothing."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"do": do, **values}) + "\n")
+        self._process.stdin.flush()
+
+    def tell(self, do: str, **values: Any) -> Any:
+        """Tells it to do something; what came of it."""
+        self.begin(do, **values)
+        return self._answer()
+
+    def kill(self) -> None:
+        """Without a word."""
+        self._process.send_signal(signal.SIGKILL)
+        with self._process:
+            pass
+
+    def pause(self) -> None:
+        """As a process that the system does not run."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def _answer(self) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, "the other process has ended"
+        told = json.loads(line)
+        if "error" in told:
+            raise Refused(told["error"], told["text"])
+        return told["ok"]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+
+def pattern(number: int, size: int) -> bytes:
+    """A body that says which one it is, at every place."""
+    word = f"{number:011} ".encode()
+    return (word * (size // len(word) + 1))[:size]
+
+
+class _Obeying:
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+        self.held: list[Any] = []
+
+    def put(self, body: str, timeout: float = 10) -> None:
+        self.pool.put(body.encode(), timeout=timeout)
+
+    def put_sized(self, first: int, count: int, size: int, timeout: float = 10) -> None:
+        for number in range(first, first + count):
+            self.pool.put(pattern(number, size), timeout=timeout)
+
+    def get(self, timeout: float = 10) -> str:
+        with self.pool.get(timeout=timeout) as one:
+            return bytes(one.body[:100]).decode()
+
+    def hold(self, timeout: float = 10) -> str:
+        """Gets one and keeps it."""
+        self.held.append(self.pool.get(timeout=timeout))
+        return bytes(self.held[-1].body[:100]).decode()
+
+    def ack(self) -> None:
+        self.held.pop().ack()
+
+    def stock(self) -> int:
+        return self.pool.stats().stock
+
+    def close(self, timeout: float = 10) -> None:
+        self.pool.close(timeout=timeout)
+
+
+@contextmanager
+def _told() -> Any:
+    try:
+        yield
+    except SnowmeltError as error:
+        print(json.dumps({"error": type(error).__name__, "text": str(error)}), flush=True)
+
+
+def _main(url: str, name: str, options: str) -> None:
+    with _told():
+        obeying = _Obeying(snowmelt.connect(url).pool(name, **json.loads(options)))
+        print(json.dumps({"ok": None}), flush=True)
+        for line in sys.stdin:
+            order = json.loads(line)
+            with _told():
+                done = getattr(obeying, order.pop("do"))(**order)
+                print(json.dumps({"ok": done}), flush=True)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    _main(*sys.argv[1:])

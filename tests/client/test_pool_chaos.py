@@ -1,0 +1,220 @@
+"""Processes of a real pool are killed under load, and no promise is broken.
+
+Beside it: who judges that finds what is wrong, in journals written by hand and in a real run whose
+harness lies.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / "benchmarks" / "pool_chaos.py"
+
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.pool_chaos_parts.bodies import Bodies, Damaged, id_of  # noqa: E402
+from benchmarks.pool_chaos_parts.crowd import Life, Role  # noqa: E402
+from benchmarks.pool_chaos_parts.journal import Line, What, read  # noqa: E402
+from benchmarks.pool_chaos_parts.judging import Judgement, judge  # noqa: E402
+from benchmarks.pool_chaos_parts.plan import first_id  # noqa: E402
+
+SMALL = (
+    *("--nodes", "1", "--producers", "4", "--consumers", "4"),
+    *("--kill-producers", "1", "--kill-consumers", "1", "--leave", "1"),
+    *("--seconds", "8", "--phase", "2", "--lease", "3", "--size-max", "300000"),
+    *("--slack", "2"),  # other tests run beside this one
+)
+
+
+def run(folder: Path, *options: str) -> tuple[int, dict[str, Any], str]:
+    command = [sys.executable, str(PROGRAM), "--json", "--folder", str(folder), *SMALL, *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+        try:
+            told, said = program.communicate(timeout=100)
+        except BaseException:
+            program.send_signal(signal.SIGTERM)  # it stops all that it started
+            program.communicate(timeout=60)
+            raise
+    assert told, said.decode()
+    return program.returncode, json.loads(told), said.decode()
+
+
+def test_the_account_of_the_living_is_exact_while_others_are_killed(tmp_path: Path) -> None:
+    code, result, said = run(tmp_path)
+    assert result["broken"] == []
+    assert code == 0, said
+    judged = result["judgement"]
+    assert (judged["lost"], judged["doubled"], judged["foreign"], judged["damaged"]) == (0, 0, 0, 0)
+    assert judged["put"] > 100
+    assert judged["acknowledged"] >= judged["put"] - judged["set_apart"] - judged["uncertain"]
+    done = {"producers killed": 1, "consumers killed": 1, "producers left in order": 1}
+    assert result["done"] == done
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("plant", "counted"), [("lost", "lost"), ("doubled", "doubled")])
+def test_a_harness_that_lies_is_found_out(tmp_path: Path, plant: str, counted: str) -> None:
+    code, result, _ = run(tmp_path, "--plant", plant, "--nack", "0.2", "--kill-consumers", "0")
+    assert code == 1
+    assert result["judgement"][counted] >= 1
+
+
+# --- journals written by hand ---------------------------------------------------------------------
+
+SECOND = 1_000_000_000
+PRODUCER = Life(Role.PRODUCER, 0, 0)
+KILLED = Life(Role.PRODUCER, 1, 0, killed=9 * SECOND)
+CONSUMER = Life(Role.CONSUMER, 0, 0)
+OTHER = Life(Role.CONSUMER, 1, 0)
+ONE = first_id(0, 0)
+OF_THE_KILLED = first_id(1, 0)
+
+
+def put(id_: int, begin: float = 1.0, end: float = 1.1) -> list[tuple[float, What, int]]:
+    return [(begin, What.INTENT, id_), (end, What.KEPT, id_)]
+
+
+def got(id_: int, at: float) -> list[tuple[float, What, int]]:
+    return [(at, What.GOT, id_), (at + 0.1, What.ACKING, id_), (at + 0.2, What.ACKED, id_)]
+
+
+@pytest.fixture
+def judged(tmp_path: Path):
+    """Judges lines of (seconds, what, id), by the lives that wrote them."""
+
+    def judging(*journals: tuple[Life, list[tuple[float, What, int]]]) -> Judgement:
+        for life, lines in journals:
+            text = "".join(
+                json.dumps([round(at * SECOND), what.value, [id_] if id_ >= 0 else []]) + "\n"
+                for at, what, id_ in [(0.0, What.STARTED, -1), *lines]
+            )
+            (tmp_path / f"{life.name}.jsonl").write_text(text)
+        return judge(tmp_path, [life for life, _ in journals], idle_most=1.5)
+
+    return judging
+
+
+def test_all_is_well_when_all_that_was_kept_is_acknowledged(judged) -> None:
+    verdict = judged((PRODUCER, put(ONE)), (CONSUMER, got(ONE, 2.0)))
+    assert verdict.broken == []
+    assert (verdict.put, verdict.acknowledged) == (1, 1)
+
+
+def test_what_the_living_kept_and_nobody_acknowledged_is_lost(judged) -> None:
+    verdict = judged((PRODUCER, put(ONE)), (CONSUMER, [(2.0, What.GOT, ONE)]))
+    assert verdict.lost == 1
+    assert verdict.broken == [f"1 objects were lost, such as {ONE}"]
+
+
+def test_what_the_killed_kept_is_set_apart(judged) -> None:
+    verdict = judged((KILLED, put(OF_THE_KILLED)), (CONSUMER, []))
+    assert verdict.broken == []
+    assert (verdict.lost, verdict.set_apart) == (0, 1)
+
+
+def test_an_acknowledgement_that_never_ended_may_have_been_heard(judged) -> None:
+    verdict = judged(
+        (PRODUCER, put(ONE)), (CONSUMER, [(2.0, What.GOT, ONE), (2.1, What.ACKING, ONE)])
+    )
+    assert verdict.broken == []
+    assert verdict.uncertain == 1
+
+
+def test_one_that_was_refused_was_not_heard(judged) -> None:
+    refused = [(2.0, What.GOT, ONE), (2.1, What.ACKING, ONE), (2.2, What.LATE, ONE)]
+    assert judged((PRODUCER, put(ONE)), (CONSUMER, refused)).lost == 1
+
+
+def test_what_comes_after_its_acknowledgement_is_doubled(judged) -> None:
+    verdict = judged(
+        (PRODUCER, put(ONE)), (CONSUMER, got(ONE, 2.0)), (OTHER, [(2.5, What.GOT, ONE)])
+    )
+    assert verdict.doubled == 1
+    assert len(verdict.broken) == 1
+
+
+def test_what_came_before_the_acknowledgement_was_only_delivered_again(judged) -> None:
+    verdict = judged(
+        (PRODUCER, put(ONE)), (CONSUMER, got(ONE, 2.0)), (OTHER, [(1.5, What.GOT, ONE)])
+    )
+    assert verdict.broken == []
+    assert verdict.redelivered == 1
+
+
+def test_what_two_have_acknowledged_is_doubled(judged) -> None:
+    verdict = judged((PRODUCER, put(ONE)), (CONSUMER, got(ONE, 2.0)), (OTHER, got(ONE, 1.9)))
+    assert verdict.doubled == 1
+
+
+def test_what_nobody_put_is_foreign(judged) -> None:
+    verdict = judged((PRODUCER, []), (CONSUMER, got(ONE, 2.0)))
+    assert verdict.foreign == 1
+
+
+def test_what_was_refused_and_comes_all_the_same_is_told(judged) -> None:
+    refused = [(1.0, What.INTENT, ONE), (1.1, What.REFUSED, ONE)]
+    assert judged((PRODUCER, refused), (CONSUMER, got(ONE, 2.0))).undone == 1
+
+
+def test_what_producers_still_have_when_all_is_drained_is_told(judged, tmp_path: Path) -> None:
+    (tmp_path / "drain.jsonl").write_text(json.dumps([9 * SECOND, "empty", []]) + "\n")
+    left = [(10.0, What.LEFT, 2)]
+    assert judged((PRODUCER, left), (CONSUMER, [])).left_behind == 2
+
+
+def test_damage_is_told(judged) -> None:
+    assert judged((PRODUCER, []), (CONSUMER, [(2.0, What.DAMAGED, 7)])).damaged == 1
+
+
+def test_a_consumer_that_idles_beside_a_full_producer_is_told(judged) -> None:
+    verdict = judged(
+        (PRODUCER, put(ONE, 3.0, 8.0)),
+        (CONSUMER, [(4.0, What.ASKED, -1), *got(ONE, 7.0)]),
+    )
+    assert verdict.idle.seconds == 3.0
+    assert (verdict.idle.consumer, verdict.idle.producer) == ("consumer-0-0", "producer-0-0")
+    assert len(verdict.broken) == 1
+
+
+def test_gets_that_follow_each_other_are_one_idling(judged) -> None:
+    asked = [(4.0, What.ASKED, -1), (5.0, What.EMPTY, -1), (5.01, What.ASKED, -1)]
+    verdict = judged((PRODUCER, put(ONE, 3.0, 8.0)), (CONSUMER, [*asked, *got(ONE, 6.0)]))
+    assert verdict.idle.seconds == 2.0
+
+
+def test_a_producer_that_was_killed_was_full_until_then(judged) -> None:
+    full = [(3.0, What.INTENT, OF_THE_KILLED)]
+    idle = [(4.0, What.ASKED, -1), (12.0, What.EMPTY, -1)]
+    assert judged((KILLED, full), (CONSUMER, idle)).idle.seconds == 5.0
+
+
+def test_who_has_just_come_is_not_known_yet(judged) -> None:
+    verdict = judged(
+        (PRODUCER, put(ONE, 0.1, 2.4)),
+        (CONSUMER, [(0.1, What.ASKED, -1), *got(ONE, 2.4)]),
+    )
+    assert verdict.idle.seconds == 0
+
+
+def test_a_torn_last_line_is_not_read(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    journal.write_text('[1,"kept",[7]]\n[2,"kept",[8')
+    assert list(read(journal)) == [Line(1, What.KEPT, (7,))]
+
+
+def test_a_body_that_was_changed_is_damaged() -> None:
+    body = Bodies(1000).make(7, 500)
+    assert id_of(body) == 7
+    for at in (0, 100, 499):
+        changed = bytearray(body)
+        changed[at] ^= 1
+        with pytest.raises(Damaged):
+            id_of(changed)
+    with pytest.raises(Damaged):
+        id_of(body[:-1])

@@ -184,6 +184,8 @@ class Coming(msgspec.Struct, frozen=True):
     number: int
     attempt: int
     token: int
+    lease: Duration = Duration(0)
+    """How long its loan lasts, if that is known: while it comes, it is held."""
 
 
 class Known(msgspec.Struct, frozen=True):

@@ -19,8 +19,8 @@ from snowmelt.protocols.pool.access import AccessList
 from snowmelt.protocols.pool.alarms import Alarms, Effects
 from snowmelt.protocols.pool.calls import Coming, Get, Got
 from snowmelt.protocols.pool.holding import Holding
-from snowmelt.protocols.pool.messages import Cancel, Found, GiveBack, Request, Settle
-from snowmelt.protocols.pool.settings import Delivery, PoolSettings
+from snowmelt.protocols.pool.messages import Cancel, Found, GiveBack, Hold, Request, Settle
+from snowmelt.protocols.pool.settings import LEASE_SHORTEST, Delivery, PoolSettings
 
 ANSWERED_KEPT: Final = seconds(120)
 """For so long it is remembered under which token a request was answered (rule 7)."""
@@ -130,11 +130,21 @@ class Consumer:
         self._holding.begin(source, found, now)
         return [reply]
 
-    def coming(self, fact: Coming) -> None:
-        """The head of something large has come: it is worth waiting for."""
+    def coming(self, fact: Coming, now: Instant) -> Effects:
+        """The head of something large has come: it is worth waiting for, and held meanwhile."""
         want = self._wants.get(fact.number)
-        if want is not None and want.attempt == fact.attempt:
-            want.coming = fact.source
+        if want is None or want.attempt != fact.attempt:
+            return []
+        want.coming = fact.source
+        lease = max(fact.lease or self._settings.lease, LEASE_SHORTEST)
+        self._alarms.set(("coming", fact), later(now, Duration(lease // 3)))
+        return [Send(fact.source, Hold((fact.token,)))]
+
+    def still_coming(self, fact: Coming, now: Instant) -> Effects:
+        """It is to be held still, unless it is here or the way from there has ended."""
+        want = self._wants.get(fact.number)
+        awaited = want is not None and want.coming == fact.source
+        return self.coming(fact, now) if awaited else []
 
     def lost(self, producer: NodeId, now: Instant) -> Effects:
         """The way to a producer has ended; what may have been there is asked for elsewhere."""

@@ -35,7 +35,7 @@ class _Putting(msgspec.Struct):
     @property
     def rest(self) -> Batch:
         """What waits for room."""
-        return self.batch.slice(self.admitted, len(self.batch))
+        return self.batch.slice(self.admitted, len(self.batch)) if self.admitted else self.batch
 
 
 class Intake:
@@ -74,8 +74,10 @@ class Intake:
         self._rate.made(len(batch), now)
         putting = _Putting(operation, batch, now, [])
         self._puts.append(putting)
-        self._alarms.set(("put", operation), later(now, put.patience))
-        return self.admit(now)
+        effects = self.admit(now)
+        if self._puts and self._puts[-1] is putting:
+            self._alarms.set(("put", operation), later(now, put.patience))
+        return effects
 
     def await_room(self, operation: OperationId, ask: AwaitRoom, now: Instant) -> Effects:
         """Nothing is to be made before there is room for it."""
@@ -117,9 +119,8 @@ class Intake:
         def then(failure: str, now: Instant) -> Effects:
             if failure:
                 return stored(failure, now)
-            self._lender.add(parcel)
             self.put_count += len(parcel.batch)
-            return [*stored("", now), *self._lender.serve(now)]
+            return [*stored("", now), *self._lender.arrived(parcel, now)]
 
         return self._keep.write(parcel, then, now)
 
@@ -139,7 +140,7 @@ class Intake:
             count = self._fitting(putting.rest, now)
             if not count:
                 break
-            parcel = self._numbered(putting.rest.slice(0, count))
+            parcel = self._numbered(_first(putting.rest, count))
             putting.admitted += count
             putting.numbers.append(Interval(parcel.start, parcel.stop))
             if putting.admitted == len(putting.batch):
@@ -147,7 +148,6 @@ class Intake:
                 self._alarms.cancel(("put", putting.operation))
                 self._waited(putting.begun, now)
             effects += self._arrive(parcel, putting, now)
-            effects += self._lender.serve(now)
         if self._rooms and self._has_room():
             self._rate.freed(now)
             for operation, since in self._rooms.items():
@@ -175,7 +175,7 @@ class Intake:
     def _fitting(self, batch: Batch, now: Instant) -> int:
         """How many of the first objects may come in; one always may where nothing else is."""
         count, size = self._room()
-        first = self._lender.line.first(now)
+        first = self._lender.line.first(now) if count < len(batch) else None
         if first is not None and self._keep.at_once:  # these will not stay
             count += max(1, fitting(batch, first.objects_max, first.bytes_max))
         most = fitting(batch, count, size)
@@ -196,9 +196,8 @@ class Intake:
         def then(failure: str, now: Instant) -> Effects:
             if failure:
                 return self._failed(putting, len(parcel.batch), failure)
-            self._lender.add(parcel)
+            served = self._lender.arrived(parcel, now)
             self.put_count += len(parcel.batch)
-            served = self._lender.serve(now)
             putting.safe += len(parcel.batch)
             if putting.safe == len(putting.batch):
                 self._rate.freed(now)
@@ -231,6 +230,10 @@ class Intake:
         if putting in self._puts:
             self._puts.remove(putting)
         return self._cut_short(putting)
+
+
+def _first(batch: Batch, count: int) -> Batch:
+    return batch if count == len(batch) else batch.slice(0, count)
 
 
 def _leaving() -> Declined:

@@ -184,7 +184,9 @@ class Lender:
     # --- loans begin and end ----------------------------------------------------------------------
 
     def _lend(self, request: Request, now: Instant) -> Effects:
-        parcels = self.stock.take(request.objects_max, request.bytes_max)
+        return self._give(request, self.stock.take(request.objects_max, request.bytes_max), now)
+
+    def _give(self, request: Request, parcels: list[Parcel], now: Instant) -> Effects:
         once = request.once or self._settings.delivery is Delivery.AT_MOST_ONCE
         loan = self.loans.lend(
             request.consumer,
@@ -246,9 +248,20 @@ class Lender:
     def _crowded(self) -> bool:
         return len(self._done) > DONE_MAX
 
-    def add(self, parcel: Parcel) -> None:
-        """An object is to be given away."""
+    def arrived(self, parcel: Parcel, now: Instant) -> Effects:
+        """Objects are to be given away: to the first in line, if anybody waits."""
+        first = self.line.first(now)
+        if first is not None and not self.stock.count and _fits(parcel, first):
+            self.line.leave(first.consumer, first.number, first.attempt)
+            return self._give(first, [parcel], now)
         self.stock.add(parcel)
+        return self.serve(now)
+
+
+def _fits(parcel: Parcel, request: Request) -> bool:
+    count = len(parcel.batch)
+    fits = count <= request.objects_max and parcel.batch.size <= request.bytes_max
+    return fits or count == 1
 
 
 def _covers(done: IntervalSet | None, intervals: tuple[Interval, ...]) -> bool:

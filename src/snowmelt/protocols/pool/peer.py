@@ -211,8 +211,7 @@ class PoolPeer:
             case Lost(target):
                 return self._lost(target, now)
             case calls.Coming():
-                self._consumer.coming(fact)
-                return []
+                return self._consumer.coming(fact, now)
             case _:
                 return []
 
@@ -277,6 +276,8 @@ class PoolPeer:
                 return self._producer.intake.withdraw(key, now)
             case "want":
                 return self._consumer.due(key, now)
+            case "coming":
+                return self._consumer.still_coming(key, now)
             case "settle":
                 return self._holding.settle_due(key, now)
             case "hold":

@@ -101,7 +101,7 @@ class Producer:
         assert self._disk is not None
         parcels, reasons = self._disk.loaded(found)
         for parcel in parcels:
-            self.lender.add(parcel)
+            self.lender.stock.add(parcel)
         return [*(Note(reason) for reason in reasons), *self.intake.admit(now)]
 
     def completed(self, ticket: int, failure: str, now: Instant) -> Effects:

@@ -56,11 +56,13 @@ def split(parcel: Parcel, interval: Interval) -> tuple[Parcel | None, list[Parce
 
 def packed(parcels: Sequence[Parcel]) -> tuple[tuple[Span, ...], bytes]:
     """Parcels as they travel: their numbers and edges, and one blob, copied only when several."""
-    whole = [Parcel(one.start, one.batch.trimmed()) for one in parcels]
-    spans = tuple(Span(one.start, bytes(one.batch.offsets)) for one in whole)
-    if len(whole) == 1:
-        return spans, whole[0].batch.blob  # type: ignore[return-value]  # a view is as good
-    return spans, b"".join(one.batch.blob for one in whole)
+    batches = [one.batch.trimmed() for one in parcels]
+    spans = tuple(
+        Span(one.start, bytes(batch.offsets)) for one, batch in zip(parcels, batches, strict=True)
+    )
+    if len(batches) == 1:
+        return spans, batches[0].blob  # type: ignore[return-value]  # a view is as good
+    return spans, b"".join(batch.blob for batch in batches)
 
 
 def size_of(parcels: Iterable[Parcel]) -> int:
@@ -146,6 +148,8 @@ def fitting(batch: Batch, objects_max: int, bytes_max: int) -> int:
     >>> fitting(Batch.of([b"one", b"two", b"three"]), 5, 7)
     2
     """
+    if len(batch) <= objects_max and batch.size <= bytes_max:
+        return len(batch)
     low, high = 0, max(0, min(objects_max, len(batch)))
     if batch.slice(0, high).size <= bytes_max:
         return high

@@ -5,7 +5,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -24,7 +24,7 @@ from snowmelt.wire.codec import encode
 from snowmelt.wire.framing import HEADER, FrameReader, Kind, framed
 from snowmelt.wire.greeting import Gate, Goodbye, Hello, Proof, Role, Welcome, heard, said
 
-TOKEN = "secret"
+TOKEN = "the token"
 NONCE = bytes(16)
 FOUND = Found(1, 1, 1, 7, 0, 0.0, (Span(0, b""),), b"")
 
@@ -48,14 +48,17 @@ class Stranger:
             self._came += self._reader.feed(data)
         return self._came.pop(0)
 
-    def greet(self, name: str = "c-stranger", token: str = TOKEN) -> "Stranger":
+    def greet(self, name: str = "c-stranger", token: str = TOKEN) -> Self:
         hello = Hello("snowmelt", name, Role.PEER, nonce=NONCE)
         self.send(said(Kind.HELLO, hello))
         kind, payload = self.frame()
         assert kind is Kind.WELCOME
-        proof = Gate("snowmelt", token).prove(hello, heard(payload, Welcome))
+        proof = self.gate(token).prove(hello, heard(payload, Welcome))
         self.send(said(Kind.PROVE, proof))
         return self
+
+    def gate(self, token: str) -> Gate:
+        return Gate("snowmelt", token)
 
     def goodbye(self) -> Goodbye:
         kind, payload = self.frame()

@@ -10,7 +10,7 @@ from snowmelt.client.pool_options import PoolOptions, listening, pool_settings, 
 from snowmelt.client.session import TIMEOUT, new_name
 from snowmelt.client.steps import run
 from snowmelt.client.url import Place
-from snowmelt.core.errors import DataLost, SnowmeltError
+from snowmelt.core.errors import BadOption, DataLost, SnowmeltError
 from snowmelt.core.names import NodeId, contact
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.pool.calls import Known
@@ -27,6 +27,8 @@ class Part(msgspec.Struct, frozen=True):
     name: str
     engine: Engine
     store: Store | None
+    alone: bool = False
+    """Whether nobody else can ever come into this pool."""
 
     def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
         """Calls the machine, as `steps.Port` has it."""
@@ -37,6 +39,8 @@ class Part(msgspec.Struct, frozen=True):
         """Leaves in order; raises `DataLost` when nobody took what is left."""
         if self.engine.closed:
             return
+        if self.alone:
+            timeout = 0.0  # there is nobody to wait for
         try:
             left = run(self, pool_steps.stop(timeout))
         finally:
@@ -44,12 +48,15 @@ class Part(msgspec.Struct, frozen=True):
             if self.store is not None:
                 self.store.close()
         if left and self.store is None:
-            text = f"{left} objects of pool {self.name} found nobody in {timeout:g} s, and are lost"
-            raise DataLost(text)
+            what = "object" if left == 1 else "objects"
+            how = f"not taken over, nor acknowledged by who has them, in {timeout:g} s"
+            raise DataLost(f"{left} {what} of pool {self.name} lost: {how}")
 
 
 def join(name: str, place: Place | None, **options: Unpack[PoolOptions]) -> Part:
     """Makes this process part of a pool; without a place it is alone in it."""
+    if not isinstance(name, str):
+        raise BadOption("name", name, "text")
     settings = pool_settings(**options)
     me = new_name()
     contacts = tuple(contact(one) for one in place.addresses) if place else ()
@@ -62,6 +69,7 @@ def join(name: str, place: Place | None, **options: Unpack[PoolOptions]) -> Part
         config = msgspec.structs.replace(
             config, cluster=place.cluster, credentials=place.credentials
         )
+    config.checked()  # before anything is made on the disk
     folder = spill_folder(name, options)
     store = Store.open(folder) if folder is not None else None
     try:
@@ -73,7 +81,7 @@ def join(name: str, place: Place | None, **options: Unpack[PoolOptions]) -> Part
     if place is None:
         alone = Acquaintance(me, producer or me, engine.address)
         engine.announce(Known((alone,), (me,)))
-    return Part(name, engine, store)
+    return Part(name, engine, store, alone=place is None)
 
 
 class Parts:

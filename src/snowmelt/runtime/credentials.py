@@ -91,6 +91,18 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_everywhere(host: str) -> bool:
+    """Whether it stands for all addresses of a machine; no other can be reached by it.
+
+    >>> is_everywhere("0.0.0.0"), is_everywhere("::"), is_everywhere("10.0.0.5")
+    (True, True, False)
+    """
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
 def check_certificate(tls: ssl.SSLObject | ssl.SSLSocket | None, name: NodeId) -> None:
     """Raises when the other side's certificate is missing or not good for this id."""
     if tls is None:

@@ -7,6 +7,7 @@ may be longer than `GREETING_BYTES_MAX`, and nothing else is listened to.
 Processes of a pool greet each other as peers. No token crosses the wire then: each side names a
 number that it has never used before, and proves that it knows the token by a digest over both
 numbers and names; the one who answers in its `Welcome`, the one who dialled in a `Proof` after it.
+What both know of the connection itself, such as whose certificate it shows, is part of the digest.
 """
 
 import hmac
@@ -79,6 +80,20 @@ class Gate(msgspec.Struct, frozen=True):
 
     cluster: str
     token: str = ""
+    channel: bytes = b""
+    """What both sides know of the connection; proofs made on another don't fit."""
+
+    def on(self, channel: bytes) -> "Gate":
+        """The gate of one connection.
+
+        >>> gate = Gate("snow", "secret")
+        >>> hello = Hello("snow", "c-1", Role.PEER, nonce=bytes(16))
+        >>> welcome = gate.on(b"this").welcome(hello, NodeId("c-2"), 1 << 20)
+        >>> gate.on(b"that").prove(hello, welcome)
+        Traceback (most recent call last):
+        snowmelt.core.errors.AccessDenied: c-2 has another token, or is of another cluster
+        """
+        return msgspec.structs.replace(self, channel=channel) if channel else self
 
     def check(self, hello: Hello) -> NodeId:
         """The name of whoever may come in; raises when they may not.
@@ -145,8 +160,9 @@ class Gate(msgspec.Struct, frozen=True):
             raise AccessDenied("the token is missing or wrong")
 
     def _proof(self, side: bytes, hello: Hello, welcome: Welcome) -> bytes:
-        said = (side, self.cluster, hello.name, hello.nonce, welcome.name, welcome.nonce)
-        return hmac.digest(self.token.encode(), msgspec.msgpack.encode(said), "sha256")
+        names = (side, self.cluster, hello.name, hello.nonce, welcome.name, welcome.nonce)
+        bound = msgspec.msgpack.encode((*names, self.channel))
+        return hmac.digest(self.token.encode(), bound, "sha256")
 
 
 def said(kind: Kind, word: msgspec.Struct) -> bytes:

@@ -20,6 +20,7 @@ from snowmelt.core.errors import AccessDenied, HandshakeError, SnowmeltError, Un
 from snowmelt.core.names import Address, NodeId, node_id
 from snowmelt.runtime.credentials import Credentials, check_certificate
 from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX, PeerLimits
+from snowmelt.runtime.peer.protection import Protection, why
 from snowmelt.wire.framing import (
     FRAME_BYTES_MAX as NODE_FRAME_BYTES_MAX,
 )
@@ -69,6 +70,8 @@ class Caller(msgspec.Struct, frozen=True):
     name: NodeId
     gate: Gate
     credentials: Credentials
+    protection: Protection
+    """The TLS of its links to other processes."""
 
 
 class Dialler:
@@ -118,34 +121,45 @@ class Dialler:
         try:
             set_options(stream)
             if role is Role.PEER:
-                name = self._greet_peer(stream, target, deadline)
+                stream, channel = self._caller.protection.wrap_dialled(stream, deadline)
+                name = self._greet_peer(stream, channel, target, deadline)
                 frame_max = FRAME_BYTES_MAX
             else:
-                stream, name = self._greet_node(stream, deadline)
+                stream = self._wrap_for_node(stream, deadline)
+                name = self._greet_node(stream, deadline)
                 frame_max = NODE_FRAME_BYTES_MAX
             stream.setblocking(False)
-        except BaseException:
+        except BaseException as error:
             stream.close()
+            if isinstance(error, ssl.SSLError):
+                raise HandshakeError(f"TLS with {target} failed: {why(error)}") from error
             raise
         return Reached(target, name, stream, role, frame_max)
 
-    def _greet_peer(self, stream: socket.socket, target: NodeId, deadline: float) -> NodeId:
+    def _greet_peer(
+        self, stream: socket.socket, channel: bytes, target: NodeId, deadline: float
+    ) -> NodeId:
         caller = self._caller
+        gate = caller.gate.on(channel)
         nonce = secrets.token_bytes(NONCE_BYTES)
-        hello = Hello(caller.gate.cluster, caller.name, Role.PEER, nonce=nonce)
+        hello = Hello(gate.cluster, caller.name, Role.PEER, nonce=nonce)
         stream.sendall(said(Kind.HELLO, hello))
         welcome = _welcomed(stream, deadline)
-        proof = caller.gate.prove(hello, welcome)
+        proof = gate.prove(hello, welcome)
         if welcome.name != target:
             raise AccessDenied(f"{welcome.name} answers where {target} should be")
         stream.sendall(said(Kind.PROVE, proof))
         return target
 
-    def _greet_node(self, stream: socket.socket, deadline: float) -> tuple[socket.socket, NodeId]:
+    def _wrap_for_node(self, stream: socket.socket, deadline: float) -> socket.socket:
+        context = self._caller.credentials.client_context()
+        if context is None:
+            return stream
+        stream.settimeout(max(0.001, deadline - monotonic()))
+        return context.wrap_socket(stream)
+
+    def _greet_node(self, stream: socket.socket, deadline: float) -> NodeId:
         caller = self._caller
-        context = caller.credentials.client_context()
-        if context is not None:
-            stream = context.wrap_socket(stream)
         token = caller.credentials.token
         stream.sendall(
             said(Kind.HELLO, Hello(caller.gate.cluster, caller.name, Role.CLIENT, token))
@@ -153,7 +167,7 @@ class Dialler:
         name = node_id(_welcomed(stream, deadline).name)
         if isinstance(stream, ssl.SSLSocket):
             check_certificate(stream, name)
-        return stream, name
+        return name
 
 
 def _welcomed(stream: socket.socket, deadline: float) -> Welcome:

@@ -9,13 +9,12 @@ nobody waits for anything while holding it, but for the disk of a pool that spil
 A turn is what one thread does under the lock: take what has come, fire the timers that are due,
 then send what all of that has added, each link once.
 
-Links between processes are not encrypted yet, so they are refused off loopback where the cluster
-uses TLS. A fork takes no engine along: make a new one in the child. An interrupt while a call waits
+A fork takes no engine along: make a new one in the child. An interrupt while a call waits
 withdraws the call; one that hits the machine in the middle of a step ends the engine.
 """
 
 import contextlib
-import socket
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from time import monotonic, sleep
@@ -30,10 +29,12 @@ from snowmelt.core.node import Announced, Node, Requested
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.pool.calls import Listening, Put, Withdraw
 from snowmelt.runtime.clock import steady_now
-from snowmelt.runtime.credentials import Credentials, is_loopback
+from snowmelt.runtime.credentials import Credentials, is_everywhere, is_loopback
+from snowmelt.runtime.peer.alarm import Alarm
 from snowmelt.runtime.peer.dialling import Caller
 from snowmelt.runtime.peer.limits import PeerLimits
 from snowmelt.runtime.peer.links import FOR_EVER, Links, LinkStatistics
+from snowmelt.runtime.peer.protection import Protection
 from snowmelt.runtime.peer.seat import Guest, Seat
 from snowmelt.runtime.peer.steps import Steps
 from snowmelt.store import Store
@@ -54,11 +55,14 @@ class PeerConfig(msgspec.Struct, frozen=True, kw_only=True):
     credentials: Credentials = Credentials()
     listen: Address = ANYWHERE
     advertise: Address | None = None
-    """What others are told; None for where it listens."""
+    """What others are told; None for where it listens, port 0 for the port it listens on."""
     limits: PeerLimits = PeerLimits()
 
     def checked(self) -> "PeerConfig":
         """Itself; raises `BadOption` for an address that may not be listened on.
+
+        Off loopback a token is needed, and with TLS a certificate and its key. Who only dials
+        needs neither file: it listens on loopback, as it does when nothing else is said.
 
         >>> PeerConfig(name=NodeId("c-1"), listen=Address("0.0.0.0", 0)).checked()
         Traceback (most recent call last):
@@ -66,12 +70,25 @@ class PeerConfig(msgspec.Struct, frozen=True, kw_only=True):
         """
         if is_loopback(self.listen.host):
             return self
-        if self.credentials.encrypted:
-            allowed = "an address on loopback: links between processes have no TLS yet"
+        shown = self.credentials
+        missing = [] if shown.token else ["a token"]
+        if shown.encrypted:
+            files = {"certificate": shown.certificate, "key": shown.key}
+            missing += [f"{option}=FILE in the URL" for option, given in files.items() if not given]
+        if missing:
+            allowed = "an address on loopback, or give " + " and ".join(missing)
             raise BadOption("listen", str(self.listen), allowed)
-        if not self.credentials.token:
-            raise BadOption("listen", str(self.listen), "an address on loopback, or give a token")
+        if self.advertise is None and is_everywhere(self.listen.host):
+            allowed = (
+                f"host:port by which others reach this process, since it listens on {self.listen}"
+            )
+            raise BadOption("advertise", None, allowed)
         return self
+
+    def told(self, listening: Address) -> Address:
+        """What others are told when it listens there."""
+        told = self.advertise or listening
+        return told if told.port else Address(told.host, listening.port)
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -94,19 +111,21 @@ class Engine:
 
     def __init__(self, node: Node[Any], config: PeerConfig, store: Store | None = None) -> None:
         self.config = config.checked()
+        self._process = os.getpid()
+        gate = Gate(config.cluster, config.credentials.token)
+        protection = Protection(config.credentials)
+        caller = Caller(config.name, gate, config.credentials, protection)
         self._lock = threading.Lock()
         self._calls: dict[int, Callable[[Any], None]] = {}
         self._number = 0
         self._failure: tuple[str, str] | None = None
         self._closing = False
         self._poll_until = 0  # of who waits for the sockets now; 0 when nobody does
-        self._awake, self._alarm = socket.socketpair()
-        gate = Gate(config.cluster, config.credentials.token)
-        caller = Caller(config.name, gate, config.credentials)
-        self._links = Links(caller, config.limits, self._wake)
+        self._alarm = Alarm()
+        self._links = Links(caller, config.limits, self._alarm.ring)
         self._steps = Steps(node, self._links, self, store)
         self._links.report = self._steps.handle
-        self._seat = Seat(self._wake)
+        self._seat = Seat(self._alarm.ring)
         try:
             self.address = self._start()
         except BaseException:
@@ -116,11 +135,9 @@ class Engine:
         self._keeper.start()
 
     def _start(self) -> Address:
-        for end in (self._awake, self._alarm):
-            end.setblocking(False)
-        self._links.poller.add(self._awake, self._awake)
+        self._links.poller.add(self._alarm.socket, self._alarm)
         listening = self._links.listen(self.config.listen)
-        address = self.config.advertise or listening
+        address = self.config.told(listening)
         with self._lock:
             self._steps.start()
             self._steps.handle(Announced(Listening(address)))
@@ -170,6 +187,8 @@ class Engine:
         It is called under the engine's lock, so it must only hand over. A body that is `Declined`
         is what went wrong. Returns the number by which the call can be withdrawn.
         """
+        if self._process != os.getpid():  # the lock may have been held when the fork came
+            raise Unreachable("this pool is its parent's since the fork; connect anew in the child")
         with self._lock:
             return self._request(message, done)
 
@@ -201,10 +220,10 @@ class Engine:
         return number
 
     def _check_working(self) -> None:
-        if self._failure is not None:
-            raise as_error(*self._failure)
         if self._closing:
             raise Unreachable("this pool is closed")
+        if self._failure is not None:
+            raise as_error(*self._failure)
 
     # --- waiting ----------------------------------------------------------------------------------
 
@@ -237,8 +256,9 @@ class Engine:
         links = self._links
         with self._fatal():
             for owner, mask in events:
-                if owner is self._awake:
-                    self._rouse()
+                if owner is self._alarm:
+                    self._alarm.silence()
+                    links.adopt()
                 else:
                     links.ready(owner, mask)
             now = steady_now()
@@ -259,23 +279,12 @@ class Engine:
             if not isinstance(error, Exception):
                 raise
 
-    def _rouse(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while self._awake.recv(64):
-                pass
-        self._links.adopt()
-
     def _finish_turn(self) -> None:
         """Sends what was added; who waits for the sockets must know of an earlier timer."""
         with self._fatal():
             self._links.flush()
         if self._poll_until > min(self._steps.due, self._links.next_look):
-            self._wake()
-
-    def _wake(self) -> None:
-        """Ends the wait of whoever sits; any thread may."""
-        with contextlib.suppress(OSError):  # it is full of wakes already, or closed
-            self._alarm.send(b"\0")
+            self._alarm.ring()
 
     # --- the keeper -------------------------------------------------------------------------------
 
@@ -319,18 +328,18 @@ class Engine:
         for done in calls.values():
             done(Declined(error, text))
         self._seat.keeper.ring()
-        self._wake()
+        self._alarm.ring()
 
     # --- its end ----------------------------------------------------------------------------------
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed."""
-        return self._closing
+        """Whether it was closed, or belongs to the process that this one was forked from."""
+        return self._closing or self._process != os.getpid()
 
     @property
     def last_failure(self) -> Exception | None:
-        """Why a process or node could not be reached, the last time that happened."""
+        """Why a link to another did not come to be, the last time, whoever dialled."""
         return self._links.last_failure
 
     def statistics(self) -> EngineStatistics:
@@ -368,11 +377,10 @@ class Engine:
             with self._lock:
                 if self._seat.empty:
                     break
-            self._wake()
+            self._alarm.ring()
             sleep(0.001)
         with self._lock:
             self._links.close(reason)
-            self._awake.close()
             self._alarm.close()
 
 

@@ -15,6 +15,7 @@ from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Event, Received
 from snowmelt.runtime.clock import steady_now
+from snowmelt.runtime.peer.carriers import NOT_NOW, Carrier
 from snowmelt.runtime.peer.incoming import Handler, Incoming, Stores
 from snowmelt.runtime.peer.limits import PeerLimits
 from snowmelt.runtime.peer.outgoing import Outgoing
@@ -28,7 +29,6 @@ SPILL_BYTES: Final = 4 << 10
 """What a read into a blob may bring besides: the head of what follows."""
 TURN_BYTES: Final = 2 << 20
 """Then other links have their turn."""
-NOT_NOW: Final = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Stage(Enum):
@@ -55,6 +55,8 @@ class Owner(Protocol):
     limits: PeerLimits
     stores: Stores
     buffers: Buffers
+    last_failure: Exception | None
+    """Why a link ended before it was open, the last time."""
 
     def greeted(self, link: "Link", kind: Kind, payload: bytes) -> None:
         """A frame came before the link was open: lets it in, or raises why not."""
@@ -74,8 +76,9 @@ class Owner(Protocol):
 class Link(Handler):
     """One end of a stream of bytes to a peer, or to a node."""
 
-    def __init__(self, owner: Owner, stream: socket.socket, codec: Codec) -> None:
+    def __init__(self, owner: Owner, stream: socket.socket, carrier: Carrier, codec: Codec) -> None:
         self.socket = stream
+        self.carrier = carrier
         self.stage = Stage.GREETING
         self.name = NodeId("")
         """Who the other side has shown to be."""
@@ -85,12 +88,12 @@ class Link(Handler):
         self.welcome: Welcome | None = None
         self.began = self.heard = steady_now()
         self.blocked = False
-        """Whether bytes wait until the system takes more."""
+        """Whether something waits until the system takes more."""
         self.bytes_in = self.bytes_out = 0
         self._owner = owner
         self.incoming = Incoming(codec, owner.limits, owner.stores, self)
         self.outgoing = Outgoing()
-        self._tls = isinstance(stream, ssl.SSLSocket)
+        self._read_blocked = False  # TLS must write before it can read on
 
     def open(self, name: NodeId, target: NodeId, frame_max: int) -> None:
         """The other side has shown who it is."""
@@ -117,20 +120,19 @@ class Link(Handler):
         except OSError as error:
             self.end(type(error).__name__)
             return
-        if left is not self.blocked:
-            self.blocked = left
+        self._block(left or self._read_blocked)
+
+    def _block(self, blocked: bool) -> None:
+        if blocked is not self.blocked:
+            self.blocked = blocked
             self._owner.watch(self)
 
     def _flush(self) -> bool:
         outgoing = self.outgoing
         budget = TURN_BYTES
         while budget > 0 and (pieces := outgoing.pieces()):
-            if len(pieces) == 1:  # as all that goes over TLS is
-                wanted = len(pieces[0])
-                sent = self.socket.send(pieces[0])
-            else:
-                wanted = sum(map(len, pieces))
-                sent = self.socket.sendmsg(pieces)
+            wanted = sum(map(len, pieces))
+            sent = self.carrier.send(pieces)
             outgoing.sent(sent)
             self.bytes_out += sent
             budget -= sent
@@ -140,20 +142,25 @@ class Link(Handler):
 
     # --- in ---------------------------------------------------------------------------------------
 
+    def writable(self) -> None:
+        """The system takes more: goes on with what waited for that."""
+        if self._read_blocked:
+            self._read_blocked = False
+            self.read()
+        self.flush()
+
     def read(self) -> None:
         """Takes in what has come, in one turn."""
         if self.stage is Stage.CLOSED:
             return
         self.heard = steady_now()
-        incoming = self.incoming
-        budget = TURN_BYTES
         try:
-            while budget > 0 and not incoming.over:
-                count = self._pour() if incoming.pouring else self._read()
-                self.bytes_in += abs(count)
-                if count < 0 and not self._tls:
-                    return
-                budget -= abs(count)
+            if self.stage is Stage.GREETING:
+                self.carrier = self.carrier.ready()
+            self._read()
+        except ssl.SSLWantWriteError:
+            self._read_blocked = True
+            self._block(True)
         except NOT_NOW:
             pass
         except SnowmeltError as error:
@@ -161,30 +168,41 @@ class Link(Handler):
         except OSError as error:
             self.end(type(error).__name__)
 
-    def _read(self) -> int:
-        """One read: how many bytes came; below 0 when it was less than there was room for."""
-        buffer = self._owner.buffers.read
-        count = self.socket.recv_into(buffer)
-        if not count:
-            self.end("ended")
-            return 0
-        self.incoming.feed(buffer[:count])
-        return count if count == READ_BYTES else -count
+    def _read(self) -> None:
+        incoming, carrier = self.incoming, self.carrier
+        budget = TURN_BYTES
+        # What is hidden from the selector must be had now: it would not be told of again.
+        while (budget > 0 or carrier.hidden) and not incoming.over:
+            count, wanted = self._pour() if incoming.pouring else self._take()
+            self.bytes_in += count
+            budget -= count
+            if count < wanted:
+                return
 
-    def _pour(self) -> int:
+    def _take(self) -> tuple[int, int]:
+        """One read: how many bytes came, and for how many there was room."""
+        buffer = self._owner.buffers.read
+        count = self.carrier.receive(buffer)
+        if count:
+            self.incoming.feed(buffer[:count])
+        else:
+            self.end("ended")
+        return count, READ_BYTES
+
+    def _pour(self) -> tuple[int, int]:
         """The same, straight into a blob."""
         incoming, spill = self.incoming, self._owner.buffers.spill
         room = incoming.room()
         wanted = len(room)
-        count, *_ = self.socket.recvmsg_into([room, spill])
+        count = self.carrier.receive(room, spill)
+        del room  # the blob is the machine's when it is whole
         if not count:
             self.end("ended")
-            return 0
-        del room  # the blob is the machine's when it is whole
+            return 0, wanted
         incoming.filled(min(count, wanted))
         if count > wanted:
             incoming.feed(spill[: count - wanted])
-        return count if count >= wanted else -count
+        return count, wanted
 
     def heralded(self, message: Any) -> None:
         """A large one comes."""
@@ -215,6 +233,8 @@ class Link(Handler):
         """Ends the link; the other side is told why, where it can be."""
         if self.stage is Stage.CLOSED:
             return
+        if error is not None and self.stage is Stage.GREETING:
+            self._owner.last_failure = error
         if error is not None and told:
             self.outgoing.add_frame(goodbye(error))
             if not self.blocked:

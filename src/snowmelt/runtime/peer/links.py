@@ -6,6 +6,7 @@
    When the dial fails so does what waits for it, and the machine is told `Lost`, each time.
 3. To whoever is wanted there is always a link, or a dial, or a pause before the next dial.
 4. The cluster's nodes are called by their addresses, as clients call them.
+5. A handshake of TLS costs the lock a signature; a few in each turn, the others wait for the next.
 """
 
 import contextlib
@@ -27,6 +28,7 @@ from snowmelt.protocols.pool.messages import Found
 from snowmelt.runtime.clock import steady_now
 from snowmelt.runtime.logs import tell
 from snowmelt.runtime.peer import dialling
+from snowmelt.runtime.peer.carriers import Carrier, Knocking, Plain, carrier
 from snowmelt.runtime.peer.dialling import Caller, Dialler, Missed, set_options
 from snowmelt.runtime.peer.incoming import Stores
 from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX, PeerLimits
@@ -39,6 +41,7 @@ from snowmelt.wire.framing import Kind
 from snowmelt.wire.greeting import Hello, Proof, Role, goodbye, heard, said
 
 FOR_EVER: Final = Instant(1 << 62)
+HANDSHAKES_A_TURN: Final = 8
 
 
 class LinkStatistics(msgspec.Struct, frozen=True):
@@ -97,6 +100,7 @@ class Links:
         self._addresses: dict[NodeId, Address] = {}
         self._wanted: tuple[NodeId, ...] = ()
         self._listener: Listener | None = None
+        self._handshakes = 0  # of this turn
         self._past = [0, 0, 0, 0]  # frames and bytes in and out, of links that are gone
         self._total = 0
         self._closed = Counts()
@@ -178,6 +182,7 @@ class Links:
 
     def flush(self) -> None:
         """Sends what this turn has added."""
+        self._handshakes = 0
         while self._dirty:
             dirty, self._dirty = self._dirty, {}
             for link in dirty:
@@ -231,7 +236,7 @@ class Links:
                 self._failed(outcome.target, way, outcome.error)
                 continue
             codec = Codec.for_peers() if outcome.role is Role.PEER else Codec.for_clients()
-            link = self._begin(outcome.stream, codec)
+            link = self._begin(outcome.stream, carrier(outcome.stream), codec)
             if link is not None:
                 self._open(link, outcome.name, outcome.target, outcome.frame_max)
                 link.read()  # TLS may hold bytes that no selector sees
@@ -282,19 +287,36 @@ class Links:
     def ready(self, owner: Any, mask: int) -> None:
         """Reads and writes where that is possible now."""
         if type(owner) is Link:
+            if owner.stage is Stage.GREETING and isinstance(owner.carrier, Knocking):
+                self._handshakes += 1
+                if self._handshakes > HANDSHAKES_A_TURN:
+                    return  # the poller tells of it again
             if mask & READ:
                 owner.read()
             if mask & WRITE:
-                owner.flush()
+                owner.writable()
         elif isinstance(owner, Listener):
             for stream in owner.accepted():
-                self._begin(stream, Codec.for_peers())
+                self._accept(stream)
 
     def watch(self, link: Link) -> None:
         """What the link waits for has changed."""
         self.poller.change(link.socket, link, write=link.blocked)
 
-    def _begin(self, stream: socket.socket, codec: Codec) -> Link | None:
+    def _accept(self, stream: socket.socket) -> None:
+        protection = self._caller.protection
+        try:
+            tls = protection.wrap_accepted(stream)
+        except (OSError, ValueError, SnowmeltError) as error:  # it is gone already, most often
+            self._closed.add(type(error).__name__)
+            stream.close()
+            return
+        if tls is None:
+            self._begin(stream, Plain(stream), Codec.for_peers())
+        else:
+            self._begin(tls, Knocking(tls, protection.shown), Codec.for_peers())
+
+    def _begin(self, stream: socket.socket, by: Carrier, codec: Codec) -> Link | None:
         if len(self._links) >= self.limits.links:
             self._closed.add("too many links")
             refusal = Unavailable(f"this process has {len(self._links)} links, its most")
@@ -307,7 +329,7 @@ class Links:
         except OSError:  # it is gone already
             stream.close()
             return None
-        link = Link(self, stream, codec)
+        link = Link(self, stream, by, codec)
         self._links[link] = None
         self._total += 1
         self.poller.add(stream, link)
@@ -317,7 +339,7 @@ class Links:
 
     def greeted(self, link: Link, kind: Kind, payload: bytes) -> None:
         """A peer that dialled: says who it is, then proves it."""
-        gate, me = self._caller.gate, self._caller.name
+        gate, me = self._caller.gate.on(link.carrier.channel), self._caller.name
         if kind is Kind.HELLO and link.hello is None:
             link.hello = hello = heard(payload, Hello)
             gate.check_peer(hello)
@@ -346,7 +368,9 @@ class Links:
     def heralded(self, link: Link, message: Any) -> None:
         """A large message has begun to come."""
         if isinstance(message, Found):
-            coming = Coming(link.name, message.number, message.attempt, message.token)
+            coming = Coming(
+                link.name, message.number, message.attempt, message.token, message.lease
+            )
             self.report(Announced(coming))
 
     def closed(self, link: Link, reason: str) -> None:

@@ -1,0 +1,101 @@
+"""TLS between the processes of a pool: when, and with what.
+
+With TLS credentials every link is TLS, but for one whose two ends are both on loopback: nothing of
+that leaves the machine, so it stays plain, and a pool on one machine needs no certificates. Each
+side looks at the addresses of the connection itself, so both come to the same answer.
+
+Who listens shows its certificate; who dials shows one when it has one. Any certificate of the
+cluster's authority is good, for anything: that a process belongs here, and under which name, is
+said by the proof of the token, which goes inside the TLS. The listener's certificate is part of
+that proof (as `tls-server-end-point` of RFC 5929 is), so that somebody who has a certificate but no
+token can't stand in between and pass the proofs on.
+"""
+
+import hashlib
+import ipaddress
+import re
+import socket
+import ssl
+from pathlib import Path
+from time import monotonic
+from typing import Final
+
+from snowmelt.core.errors import BadOption, HandshakeError
+from snowmelt.runtime.credentials import Credentials
+
+_CERTIFICATE: Final = re.compile(
+    r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL
+)
+
+
+class Protection:
+    """The TLS of one process; without an authority there is none, and all links are plain."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._client = _strict(credentials.client_context())
+        self._server: ssl.SSLContext | None = None
+        self.shown = b""
+        """The digest of this process' own certificate."""
+        if credentials.encrypted and credentials.certificate is not None:
+            self._server = _strict(credentials.server_context())
+            self.shown = certificate_digest(credentials.certificate)
+
+    def wrap_accepted(self, stream: socket.socket) -> ssl.SSLSocket | None:
+        """A stream whose handshake is still to be done; None when it stays plain."""
+        if self._client is None or stays_here(stream):
+            return None
+        if self._server is None:  # it came to loopback from another address of this machine
+            raise HandshakeError("this process has no certificate to show")
+        return self._server.wrap_socket(stream, server_side=True, do_handshake_on_connect=False)
+
+    def wrap_dialled(self, stream: socket.socket, deadline: float) -> tuple[socket.socket, bytes]:
+        """The stream to speak on, its handshake done, and what proofs on it are bound to."""
+        if self._client is None or stays_here(stream):
+            return stream, b""
+        stream.settimeout(max(0.001, deadline - monotonic()))
+        tls = self._client.wrap_socket(stream)
+        shown = tls.getpeercert(binary_form=True)
+        assert shown is not None, "the context requires a certificate"
+        return tls, hashlib.sha256(shown).digest()
+
+
+def certificate_digest(path: Path) -> bytes:
+    """Of the first certificate in a file, which is the one that is shown."""
+    found = _CERTIFICATE.search(path.read_text(encoding="latin-1"))
+    if found is None:
+        raise BadOption("certificate", str(path), "a PEM file with a certificate")
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(found[0])).digest()
+
+
+def stays_here(stream: socket.socket) -> bool:
+    """Whether both ends of a connection are on loopback."""
+    return all(_on_loopback(end[0]) for end in (stream.getsockname(), stream.getpeername()))
+
+
+def why(error: OSError) -> str:
+    """In words what went wrong with TLS.
+
+    >>> why(ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)"))
+    'wrong version number'
+    >>> why(TimeoutError("_ssl.c:989: The handshake operation timed out"))
+    'The handshake operation timed out'
+    """
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not good here: {error.verify_message}"
+    text = str(error.args[-1]) if error.args else type(error).__name__
+    return re.sub(r"^\[[^]]*\] |^_ssl\.c:\d+: | \(_ssl\.c:\d+\)$", "", text)
+
+
+def _strict(context: ssl.SSLContext | None) -> ssl.SSLContext | None:
+    """No second handshake in the middle of a link, and no tickets, since nothing is resumed."""
+    if context is not None:
+        context.options |= ssl.OP_NO_RENEGOTIATION
+        if context.protocol is ssl.PROTOCOL_TLS_SERVER:
+            context.num_tickets = 0
+    return context
+
+
+def _on_loopback(host: str) -> bool:
+    address = ipaddress.ip_address(host.partition("%")[0])
+    mapped = getattr(address, "ipv4_mapped", None)  # who listens on :: sees those of IPv4 so
+    return (mapped or address).is_loopback

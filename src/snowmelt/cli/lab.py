@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from snowmelt.cli import lab_pool
 from snowmelt.cli.local import LocalCluster, end_on_sigterm
 from snowmelt.cli.node import checked_heartbeat
 from snowmelt.core.errors import BadOption
@@ -41,6 +42,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 lab = typer.Typer(help="The papers' experiments and models.", no_args_is_help=True)
 fifo = typer.Typer(help="Experiments with the fifo queue.", no_args_is_help=True)
 lab.add_typer(fifo, name="fifo")
+lab_pool.add_to(lab)
 
 
 def add_to(app: typer.Typer) -> None:

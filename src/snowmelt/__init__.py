@@ -7,9 +7,12 @@ from snowmelt.client.fifo_steps import Seen
 from snowmelt.client.group_steps import Mark
 from snowmelt.client.groups import Group
 from snowmelt.client.items import Item, Items
+from snowmelt.client.objects import Object, Objects
+from snowmelt.client.pool import Pool
 from snowmelt.core.errors import (
     AccessDenied,
     BadOption,
+    DataLost,
     Empty,
     Full,
     GroupHeld,
@@ -29,6 +32,7 @@ __all__ = [
     "AccessDenied",
     "BadOption",
     "Cluster",
+    "DataLost",
     "EmbeddedCluster",
     "Empty",
     "Fifo",
@@ -42,7 +46,10 @@ __all__ = [
     "Mark",
     "NoSuchQueue",
     "NotStaged",
+    "Object",
+    "Objects",
     "OutcomeUnknown",
+    "Pool",
     "QueueExists",
     "Seen",
     "SnowmeltError",

@@ -17,6 +17,7 @@ from snowmelt.client.queue_options import Producer, QueueOptions, queue_settings
 from snowmelt.client.session import TIMEOUT
 from snowmelt.client.steps import run_async
 from snowmelt.client.url import read
+from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.names import node_id
 from snowmelt.protocols.echo import Echo
 from snowmelt.protocols.membership import Forget, GetStatus, Status
@@ -45,7 +46,12 @@ class Cluster:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.close()
+        try:
+            await self.close()
+        except SnowmeltError as failure:
+            if error is None:
+                raise
+            error.add_note(str(failure))  # what went wrong first is what is to be told
 
     async def close(self) -> None:
         """Leaves the pools in order, and ends the connections."""

@@ -7,6 +7,7 @@ import pytest
 
 import snowmelt
 from client.fakes import Awaited, Client
+from runtime.conftest import pytest_pyfunc_call  # noqa: F401  tests that are coroutines
 from snowmelt.cli.local import LocalCluster, LocalNode
 
 

@@ -29,7 +29,7 @@ class Other:
             text=True,
         )
         try:
-            self._answer()
+            self.answer()
         except BaseException:
             self.kill()
             raise
@@ -43,7 +43,7 @@ class Other:
     def tell(self, do: str, **values: Any) -> Any:
         """Tells it to do something; what came of it."""
         self.begin(do, **values)
-        return self._answer()
+        return self.answer()
 
     def kill(self) -> None:
         """Without a word."""
@@ -55,7 +55,8 @@ class Other:
         """As a process that the system does not run."""
         self._process.send_signal(signal.SIGSTOP)
 
-    def _answer(self) -> Any:
+    def answer(self) -> Any:
+        """What came of the first that was begun and not asked after."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, "the other process has ended"

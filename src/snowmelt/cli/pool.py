@@ -1,4 +1,7 @@
-"""`snowmelt pool`: pools from a shell; who is in them, and what their producers have."""
+"""`snowmelt pool`: pools from a shell; who is in them, and what their producers have.
+
+How objects go in and out is in `pool_moving.py`, and a trial with one command in `pool_trial.py`.
+"""
 
 import json
 from collections.abc import Iterator
@@ -13,19 +16,22 @@ from rich.text import Text
 
 from snowmelt.cli.cluster import DEFAULT_URL, JSON, TIMEOUT, TOKEN, URL, check_timeout
 from snowmelt.cli.node import read_token
+from snowmelt.cli.pool_moving import POOL, get, put
+from snowmelt.cli.pool_trial import try_
 from snowmelt.client.clients import Clients
 from snowmelt.client.pool_status import describe, pools
 from snowmelt.client.steps import Port, run
 from snowmelt.client.url import read
 from snowmelt.protocols.pool.introductions import PoolStatus
 
-POOL = typer.Argument(help="The pool's name.")
-
 pool = typer.Typer(help="Pools: objects stay with whoever made them.", no_args_is_help=True)
 
 
 def add_to(app: typer.Typer) -> None:
     """Adds the group of commands."""
+    for command in (put, get):
+        pool.command()(command)
+    pool.command(name="try")(try_)
     app.add_typer(pool, name="pool")
 
 
@@ -124,12 +130,12 @@ def pool_table(status: PoolStatus) -> Table:
 
 
 def rate_text(rate: float) -> str:
-    """How many objects a second, as a person reads it; 0 is a rate that nobody knows yet.
+    """How many objects a second, as a person reads it; one that is hardly known yet is none.
 
-    >>> rate_text(1234.5), rate_text(0.25), rate_text(0)
-    ('1,234', '0.25', '-')
+    >>> rate_text(1234.5), rate_text(0.25), rate_text(0.0001), rate_text(0)
+    ('1,234', '0.25', '-', '-')
     """
-    if not rate:
+    if rate < 0.001:
         return "-"
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 

@@ -7,20 +7,32 @@ goes back into the queue.
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol, TypeVar
 
 import typer
 from rich.console import Console
-from rich.status import Status
 
 from snowmelt.cli.cluster import DEFAULT_URL, TIMEOUT, TOKEN, URL
 from snowmelt.cli.queue import DATA, QUEUE, open_queues
-from snowmelt.client.fifo import Fifo
 from snowmelt.client.items import Items
+from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption, Empty
 
 ITEMS_AT_ONCE = 1000
-Write = Callable[[Items], None]
+
+
+class Taken(Protocol):
+    """What came of one get, a fifo's items or a pool's objects."""
+
+    @property
+    def batch(self) -> Batch:
+        """All bodies."""
+
+    def ack(self) -> None:
+        """All of it is done."""
+
+
+Held = TypeVar("Held", bound=Taken)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -44,64 +56,103 @@ def get(
     timeout: Annotated[float, TIMEOUT] = 10.0,
 ) -> None:
     """Take items and write their bodies as they are. Ends with 4 when there was none."""
-    if count < 1:
-        raise BadOption("--count", count, "1 or more")
-    if not 0 <= wait <= 86_400:
-        raise BadOption("--wait", wait, "0 to 86400 seconds")
-    write = _writer(out, lines)
+    limit = checked_count(count, every=every)
+    check_wait(wait)
+    write = _to_files(folder_for(out)) if out else to_stdout(lines)
     console = Console(stderr=True, quiet=sys.stdout.isatty())  # where the bodies themselves show
     with open_queues(url, data, token_file, timeout) as cluster:
         fifo = cluster.fifo(queue)
         with console.status("getting …") as status:
-            taken = _take(fifo, sys.maxsize if every else count, wait, write, no_ack, status)
-    if not taken:
-        raise Empty(f"nothing came into {queue} in {wait:g} s")
+            take(
+                lambda most: fifo.get_many(most, timeout=wait),
+                write,
+                Items.release,
+                limit,
+                keep=not no_ack,
+                told=lambda count: status.update(f"{count:,} items taken from {queue} …"),
+            )
 
 
-def _take(fifo: Fifo, count: int, wait: float, write: Write, no_ack: bool, status: Status) -> int:
-    """Takes up to so many, until none comes; how many came."""
-    taken, held = 0, list[Items]()
+def checked_count(count: int, *, every: bool) -> int:
+    """How many are to be taken at most, by the two options that say so."""
+    if count < 1:
+        raise BadOption("--count", count, "1 or more")
+    return sys.maxsize if every else count
+
+
+def check_wait(wait: float) -> None:
+    """Refuses a wait that no clock counts."""
+    if not 0 <= wait <= 86_400:
+        raise BadOption("--wait", wait, "0 to 86400 seconds")
+
+
+def take(
+    get: Callable[[int], Held],
+    write: Callable[[Held], None],
+    give_back: Callable[[Held], object],
+    count: int,
+    *,
+    keep: bool,
+    told: Callable[[int], None],
+) -> None:
+    """Takes up to so many, until none comes, and writes them; `Empty` when there was not one.
+
+    What is not to be kept, or could not be written, is given back in the end.
+    """
+    taken, held = 0, list[Held]()
     try:
         while taken < count:
             try:
-                items = fifo.get_many(min(count - taken, ITEMS_AT_ONCE), timeout=wait)
+                found = get(min(count - taken, ITEMS_AT_ONCE))
             except Empty:
+                if not taken:
+                    raise
                 break
-            held.append(items)
-            write(items)
-            taken += len(items)
-            if not no_ack:
+            held.append(found)
+            write(found)
+            taken += len(found.batch)
+            if keep:
                 held.pop().ack()
-            status.update(f"{taken:,} items taken from {fifo.name} …")
+            told(taken)
     finally:
-        for items in held:
-            items.release()
-    return taken
+        for found in held:
+            give_back(found)
 
 
-def _writer(out: Path | None, lines: bool) -> Write:
-    if out is None:
-        return lambda items: _write_out(items, b"\n" if lines else b"")
+def to_stdout(lines: bool) -> Callable[[Taken], None]:
+    """Bodies one after the other, each with a newline after it when they are lines."""
+
+    def write(found: Taken) -> None:
+        if lines:
+            sys.stdout.buffer.writelines(bytes(body) + b"\n" for body in found.batch)
+        else:
+            sys.stdout.buffer.write(found.batch.trimmed().blob)
+        sys.stdout.buffer.flush()
+
+    return write
+
+
+def folder_for(out: Path) -> Path:
+    """The folder, made when it is missing."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BadOption("--out", str(out), f"a folder ({error.strerror})") from error
-    return lambda items: _write_files(items, out)
+    return out
 
 
-def _write_out(items: Items, end: bytes) -> None:
-    if end:
-        sys.stdout.buffer.writelines(bytes(body) + end for body in items.batch)
-    else:
-        batch = items.batch.trimmed()
-        sys.stdout.buffer.write(batch.blob)
-    sys.stdout.buffer.flush()
+def unwritable(file: Path, error: OSError) -> BadOption:
+    """The error for a file that could not be written."""
+    return BadOption("--out", str(file), f"a place to write ({error.strerror})")
 
 
-def _write_files(items: Items, folder: Path) -> None:
-    for item in items:
-        file = folder / f"{item.position:012}"
-        try:
-            file.write_bytes(item.body)
-        except OSError as error:
-            raise BadOption("--out", str(file), f"a place to write ({error.strerror})") from error
+def _to_files(folder: Path) -> Callable[[Items], None]:
+    def write(items: Items) -> None:
+        for item in items:
+            file = folder / f"{item.position:012}"
+            try:
+                file.write_bytes(item.body)
+            except OSError as error:
+                raise unwritable(file, error) from error
+
+    return write

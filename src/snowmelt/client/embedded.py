@@ -31,6 +31,7 @@ from snowmelt.core.errors import (
     MachineCrashed,
     MachineError,
     OutcomeUnknown,
+    SnowmeltError,
     StoreBusy,
     Unavailable,
     Unreachable,
@@ -261,7 +262,12 @@ class EmbeddedCluster:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except SnowmeltError as failure:
+            if error is None:
+                raise
+            error.add_note(str(failure))  # what went wrong first is what is to be told
 
     def close(self) -> None:
         """Gives the folder back to whoever waits for it."""

@@ -1,6 +1,6 @@
 """A process' parts in pools: each a machine with what runs it; who made them ends them."""
 
-from random import SystemRandom
+from random import Random
 from typing import Any, Unpack
 
 import msgspec
@@ -12,10 +12,9 @@ from snowmelt.client.steps import run
 from snowmelt.client.url import Place
 from snowmelt.core.errors import BadOption, DataLost, SnowmeltError
 from snowmelt.core.names import NodeId, contact
-from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.pool.calls import Known
 from snowmelt.protocols.pool.introductions import Acquaintance
-from snowmelt.protocols.pool.peer import TAKEN, PoolPeer
+from snowmelt.protocols.pool.peer import PoolPeer
 from snowmelt.protocols.pool.settings import pool_name
 from snowmelt.runtime.peer.engine import Engine, PeerConfig
 from snowmelt.store import Store
@@ -61,8 +60,7 @@ def join(name: str, place: Place | None, **options: Unpack[PoolOptions]) -> Part
     me = new_name()
     contacts = tuple(contact(one) for one in place.addresses) if place else ()
     producer = options.get("producer", "")
-    peer = PoolPeer(me, pool_name(name), settings, SystemRandom(), contacts, producer)
-    host = Host(me, [Family("pool", peer, TAKEN)])
+    peer = PoolPeer(me, pool_name(name), settings, Random(), contacts, producer)
     listen, advertise = listening(options)
     config = PeerConfig(name=me, listen=listen, advertise=advertise)
     if place is not None:
@@ -73,7 +71,7 @@ def join(name: str, place: Place | None, **options: Unpack[PoolOptions]) -> Part
     folder = spill_folder(name, options)
     store = Store.open(folder) if folder is not None else None
     try:
-        engine = Engine(host, config, store)
+        engine = Engine(peer, config, store)
     except BaseException:
         if store is not None:
             store.close()

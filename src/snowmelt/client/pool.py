@@ -12,7 +12,7 @@ from snowmelt.client.pool_steps import BYTES_MAX
 from snowmelt.client.session import TIMEOUT, checked
 from snowmelt.client.steps import run
 from snowmelt.core.batch import Batch, Buffer
-from snowmelt.core.errors import BadOption
+from snowmelt.core.errors import BadOption, SnowmeltError
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.pool.calls import PeerStatistics
 
@@ -129,7 +129,12 @@ class Pool:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except SnowmeltError as failure:
+            if error is None:
+                raise
+            error.add_note(str(failure))  # what went wrong first is what is to be told
 
 
 def check_prefetch(prefetch: int) -> None:

@@ -175,7 +175,12 @@ class Pool:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.close()
+        try:
+            await self.close()
+        except SnowmeltError as failure:
+            if error is None:
+                raise
+            error.add_note(str(failure))  # what went wrong first is what is to be told
 
 
 async def _give_back(held: Object) -> None:

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from snowmelt.client.bodies import CALL_ITEMS, Parcel, parcels
+from snowmelt.client.bodies import CALL_BYTES, CALL_ITEMS, Parcel, parcels
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import TooLarge
 from snowmelt.core.interval import Interval
@@ -41,16 +41,19 @@ def several(bodies: Iterable[Buffer] | Batch) -> Iterator[Parcel]:
         yield from parcels(bodies)
         return
     small: list[Buffer] = []
-    for body in bodies:
+    size = 0
+    for given in bodies:
+        body = given if type(given) is bytes else _as_buffer(given)
         if len(body) >= LARGE:
             yield from parcels(small)
-            small = []
+            small, size = [], 0
             yield single(body)
-        else:
-            small.append(body)
-            if len(small) == CALL_ITEMS:
-                yield from parcels(small)
-                small = []
+            continue
+        small.append(body)
+        size += len(body)
+        if len(small) == CALL_ITEMS or size >= CALL_BYTES:
+            yield from parcels(small)
+            small, size = [], 0
     yield from parcels(small)
 
 
@@ -91,8 +94,13 @@ def owned(blob: Buffer) -> bytes | bytearray:
 def _as_buffer(body: object) -> Buffer:
     if isinstance(body, str):
         raise TypeError("a body is bytes, not str; say how it is written, as in body.encode()")
+    name = type(body).__name__
     try:
-        return memoryview(body).cast("B")  # type: ignore[arg-type]  # that is what is tried
-    except TypeError as error:
-        name = type(body).__name__
+        view = memoryview(body)  # type: ignore[arg-type]  # that is what is tried
+    except (TypeError, ValueError, BufferError) as error:
         raise TypeError(f"a body is bytes, not {name}; encode it ({error})") from None
+    if not view.nbytes:
+        return b""  # an array with a side of 0 can't be cast
+    if not view.c_contiguous:
+        raise TypeError(f"this {name} is not contiguous in memory; copy it first")
+    return view.cast("B")

@@ -66,6 +66,8 @@ def pool_settings(**options: Unpack[PoolOptions]) -> PoolSettings:
             case "access":
                 given[option] = _access(value)
             case "spill":
+                if not isinstance(value, bool | str | Path):
+                    raise BadOption(option, value, "a folder's path, True or False")
                 given[option] = bool(value)
             case "producer":
                 pool_name(_text(option, value))

@@ -7,7 +7,13 @@ from snowmelt.core.names import Address, NodeId, contact
 from snowmelt.core.node import Note, Send
 from snowmelt.protocols.calling import Answer, Call, Declined, Elsewhere
 from snowmelt.protocols.pool.alarms import Alarms
-from snowmelt.protocols.pool.introduction import BEAT, FIRST_EVERY, STEPS_MAX, Introduction
+from snowmelt.protocols.pool.introduction import (
+    BEAT,
+    FIRST_EVERY,
+    PATIENCE,
+    STEPS_MAX,
+    Introduction,
+)
 from snowmelt.protocols.pool.introductions import Acquaintance, Introduce, Introduced
 
 N1, N2 = NodeId("n1:1"), NodeId("n2:1")
@@ -27,8 +33,8 @@ class Door:
         self.one.address = HERE
         self.number = 0
 
-    def beat(self, **more):
-        (send,) = self.one.beat(WORD, NOW, **more)
+    def beat(self, now=NOW, **more):
+        (send,) = self.one.beat(WORD, now, **more)
         self.number = send.message.number
         return send
 
@@ -81,9 +87,16 @@ def test_a_node_that_has_not_heard_of_all_makes_nobody_forgotten():
 
 def test_a_node_that_is_silent_is_left_for_the_next():
     door = Door(N1, N2)
-    assert [door.beat().target for _ in range(4)] == [N1, N2, N1, N2]
+    times = [Instant(PATIENCE * at) for at in range(4)]
+    assert [door.beat(now).target for now in times] == [N1, N2, N1, N2]
     door.told(A)
-    assert door.beat().target == N2
+    assert door.beat(Instant(PATIENCE * 9)).target == N2
+
+
+def test_words_that_follow_each_other_at_once_make_no_node_silent():
+    door = Door(N1, N2)
+    times = (0, PATIENCE // 2, PATIENCE - 1, PATIENCE)
+    assert [door.beat(Instant(at)).target for at in times] == [N1, N1, N1, N2]
 
 
 def test_a_way_that_ends_while_it_waits_makes_it_ask_at_once():
@@ -149,6 +162,6 @@ def test_a_node_it_was_sent_to_and_that_is_silent_is_named_to_the_next():
     door.beat()
     door.answer(Elsewhere(NodeId("n3"), Address("n3", 1)))
     assert door.one.silent(NOW) == ()
-    assert door.beat().target == N2
+    assert door.beat(Instant(PATIENCE)).target == N2
     assert door.one.silent(NOW) == (NodeId("n3"),)
     assert door.one.silent(Instant(seconds(11))) == ()

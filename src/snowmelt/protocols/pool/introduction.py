@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
+from snowmelt.core.instant import START, Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import Address, NodeId, contact
 from snowmelt.core.node import Note, Send
 from snowmelt.protocols.calling import Answer, Call, Declined, Elsewhere
@@ -12,6 +12,8 @@ from snowmelt.protocols.pool.introductions import Acquaintance, Introduce, Intro
 FIRST_EVERY: Final = milliseconds(500)
 IMPATIENT: Final = milliseconds(100)
 """How often it asks while somebody wants something and nobody is known."""
+PATIENCE: Final = milliseconds(500)
+"""How long a node may take to answer until it counts as silent; words may follow faster."""
 STEPS_MAX: Final = 8
 SILENT_FOR: Final = seconds(10)
 """For so long a node that did not answer is not sent to again."""
@@ -34,6 +36,7 @@ class Introduction:
         self.target = contacts[0] if contacts else None
         self._number = 0
         self._waits = False
+        self._silent_from = START
         self._sent_to: NodeId | None = None
         self._silent: dict[NodeId, Instant] = {}
         self._steps = 0
@@ -49,8 +52,11 @@ class Introduction:
         """Says what this process is; if the last word was not answered, to another node."""
         if self.target is None or self.address is None:
             return []
-        if self._waits:
+        if self._waits and now >= self._silent_from:
             self._next(now)
+            self._waits = False
+        if not self._waits:
+            self._silent_from = later(now, PATIENCE)
         self._alarms.set(BEAT, later(now, IMPATIENT if impatient else self._every))
         self._number += 1
         self._waits = True
@@ -89,6 +95,7 @@ class Introduction:
     def lost(self, target: NodeId, now: Instant) -> None:
         """The way to a node has ended."""
         if target == self.target and self._waits:
+            self._silent_from = now
             self.soon(now)
 
     def meet(self, producers: tuple[Acquaintance, ...], known: tuple[NodeId, ...]) -> None:

@@ -48,6 +48,8 @@ from snowmelt.protocols.pool.statistics import described
 
 INVITE_EVERY: Final = milliseconds(200)
 LEAVE: Final = ("leave", None)
+BOTH: Final = (True, True)
+"""The roles of a process that produces and consumes."""
 TAKEN: Final = (*MESSAGES, *calls.MESSAGES, Answer)
 """Everything that reaches this machine as a message, for whoever puts it into a host."""
 
@@ -105,7 +107,23 @@ class PoolPeer:
         }
 
     def handle(self, event: Event[Any], now: Instant) -> Effects:
-        """One door in."""
+        """One door in; what this process says to itself does not leave it."""
+        effects = self._step(event, now)
+        if self._roles == BOTH:
+            effects = self._inside(effects, now)
+        effects += self._alarms.wake()
+        return effects
+
+    def _inside(self, effects: Effects, now: Instant) -> Effects:
+        outside: Effects = []
+        for effect in effects:  # it grows while it is walked
+            if type(effect) is Send and effect.target == self.me:
+                effects += self._step(Received(self.me, effect.message), now)
+            else:
+                outside.append(effect)
+        return outside
+
+    def _step(self, event: Event[Any], now: Instant) -> Effects:
         match event:
             case Received(source, message):
                 hear = self._hears.get(type(message))
@@ -128,7 +146,6 @@ class PoolPeer:
             case Started(records):
                 effects = self._producer.started(records)
         self._show_roles(now)
-        effects += self._alarms.wake()
         return effects
 
     def check(self) -> None:

@@ -201,11 +201,22 @@ def test_at_most_once_what_is_not_heard_of_is_dropped():
 
 
 def test_at_most_once_nobody_waits_for_the_settlement():
-    _bench, producer, consumer = pair(delivery=Delivery.AT_MOST_ONCE)
+    bench, producer, consumer = pair(delivery=Delivery.AT_MOST_ONCE)
     producer.put(b"a")
     got = consumer.fetch()
     assert got.token == 0
+    assert not bench.take(Settle)
+    bench.wait(0.01)
+    bench.deliver(Settle)
     assert producer.statistics.settled == 1
+
+
+def test_at_most_once_the_settlement_travels_with_the_next_request():
+    bench, producer, consumer = pair(delivery=Delivery.AT_MOST_ONCE)
+    producer.put(b"a")
+    consumer.fetch()
+    consumer.get()
+    assert bench.take(Settle)
 
 
 def test_a_settlement_is_confirmed_again_when_it_is_asked_again():

@@ -20,7 +20,7 @@ from snowmelt.protocols.pool.access import AccessList
 from snowmelt.protocols.pool.alarms import Alarms, Effects
 from snowmelt.protocols.pool.calls import Coming, Get, Got
 from snowmelt.protocols.pool.holding import Holding
-from snowmelt.protocols.pool.messages import Cancel, Found, GiveBack, Hold, Request, Settle
+from snowmelt.protocols.pool.messages import Cancel, Found, GiveBack, Hold, Request
 from snowmelt.protocols.pool.settings import LEASE_SHORTEST, Delivery, PoolSettings
 
 ANSWERED_KEPT: Final = seconds(120)
@@ -128,7 +128,8 @@ class Consumer:
         got = Got(source, token, found.spans, found.blob, found.hop, waited)
         reply = Reply(want.operation, got)
         if self._once:
-            return [Send(source, Settle(0, found.token)), reply]
+            self._holding.settle_soon(source, found.token, now)
+            return [reply]
         self._holding.begin(source, found, now)
         return [reply]
 

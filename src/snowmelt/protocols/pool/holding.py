@@ -16,6 +16,8 @@ from snowmelt.protocols.pool.messages import Found, GiveBack, Hold, Over, Settle
 from snowmelt.protocols.pool.settings import LEASE_SHORTEST
 
 ASK_AGAIN: Final = milliseconds(500)
+LINGER: Final = milliseconds(5)
+SAY: Final = ("say", None)
 LONGEST: Final = seconds(50)
 """A settlement is asked again for less long than a producer remembers it."""
 
@@ -59,6 +61,7 @@ class Holding:
         self._alarms = alarms
         self._grace = grace
         self._held: dict[int, Held] = {}
+        self._unsaid: Effects = []
         self._settling: dict[int, _Settling] = {}
 
     def __contains__(self, token: int) -> bool:
@@ -81,6 +84,18 @@ class Holding:
         at, due = self._alarms.at(("hold", producer)), _renewal(held, now)
         if at is None or due < at:
             self._alarms.set(("hold", producer), due)
+
+    def settle_soon(self, producer: NodeId, token: int, now: Instant) -> None:
+        """At most once, a loan is done when it comes. Nobody waits to hear it, so it may linger."""
+        if not self._unsaid:
+            self._alarms.set(SAY, later(now, LINGER))
+        self._unsaid.append(Send(producer, Settle(0, token)))
+
+    def say(self) -> Effects:
+        """What has lingered."""
+        self._alarms.cancel(SAY)
+        unsaid, self._unsaid = self._unsaid, []
+        return unsaid
 
     # --- what its own program says ----------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.pool.alarms import Alarms, Effects
 from snowmelt.protocols.pool.calls import AwaitRoom, HasRoom, Kept, Put
 from snowmelt.protocols.pool.keep import Keep, Then
-from snowmelt.protocols.pool.lending import Lender
+from snowmelt.protocols.pool.lending import Lender, fits
 from snowmelt.protocols.pool.rate import Rate
 from snowmelt.protocols.pool.settings import PoolSettings
 from snowmelt.protocols.pool.stock import Parcel, fitting
@@ -72,6 +72,12 @@ class Intake:
             return [Reply(operation, Kept(0, Interval(self.numbers, self.numbers)))]
         self.used = True
         self._rate.made(len(batch), now)
+        if not self._puts and self._is_awaited(batch, now):
+            parcel = self._numbered(batch)
+            self.put_count += len(batch)
+            self._rate.freed(now)
+            kept = Kept(len(batch), Interval(parcel.start, parcel.stop))
+            return [*self._lender.arrived(parcel, now), Reply(operation, kept)]
         putting = _Putting(operation, batch, now, [])
         self._puts.append(putting)
         effects = self.admit(now)
@@ -181,6 +187,11 @@ class Intake:
         most = fitting(batch, count, size)
         alone = not (self._lender.stock.count or self._lender.loans.count or self._keep.count)
         return 1 if most == 0 and alone else most
+
+    def _is_awaited(self, batch: Batch, now: Instant) -> bool:
+        """Whether all of it leaves at once, and so needs no room; most often it is so."""
+        first = self._lender.line.first(now) if self._keep.at_once else None
+        return first is not None and fits(batch, first) and batch.size <= self._room()[1]
 
     def _waited(self, since: Instant, now: Instant) -> None:
         self.blocked = Duration(self.blocked + now - since)

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId
@@ -251,17 +252,17 @@ class Lender:
     def arrived(self, parcel: Parcel, now: Instant) -> Effects:
         """Objects are to be given away: to the first in line, if anybody waits."""
         first = self.line.first(now)
-        if first is not None and not self.stock.count and _fits(parcel, first):
+        if first is not None and not self.stock.count and fits(parcel.batch, first):
             self.line.leave(first.consumer, first.number, first.attempt)
             return self._give(first, [parcel], now)
         self.stock.add(parcel)
         return self.serve(now)
 
 
-def _fits(parcel: Parcel, request: Request) -> bool:
-    count = len(parcel.batch)
-    fits = count <= request.objects_max and parcel.batch.size <= request.bytes_max
-    return fits or count == 1
+def fits(batch: Batch, request: Request) -> bool:
+    """Whether a request takes all of these at once."""
+    count = len(batch)
+    return count == 1 or (count <= request.objects_max and batch.size <= request.bytes_max)
 
 
 def _covers(done: IntervalSet | None, intervals: tuple[Interval, ...]) -> bool:

@@ -165,7 +165,8 @@ class PoolPeer:
                 return [Reply(operation, Declined("Unavailable", "this process leaves the pool"))]
             case calls.Get():
                 own_stock = producer.lender.stock.count > 0
-                return consumer.get(operation, message, now, own_stock=own_stock)
+                asked = consumer.get(operation, message, now, own_stock=own_stock)
+                return [*self._holding.say(), *asked]
             case calls.AwaitRoom():
                 return producer.await_room(operation, message, now)
             case calls.Ack():
@@ -297,6 +298,8 @@ class PoolPeer:
                 return self._consumer.still_coming(key, now)
             case "settle":
                 return self._holding.settle_due(key, now)
+            case "say":
+                return self._holding.say()
             case "hold":
                 return self._holding.hold_due(key, now)
             case "adopt":
@@ -318,6 +321,7 @@ class PoolPeer:
         self._stopping = operation, later(now, patience)
         self._introduction.soon(now)
         effects = [*self._consumer.leave(), *self._holding.leave(), *self._producer.leave()]
+        effects += self._holding.say()
         return [*effects, *self._leave_further(now)]
 
     def _leave_further(self, now: Instant) -> Effects:

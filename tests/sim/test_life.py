@@ -311,7 +311,8 @@ def test_a_wrong_option_is_refused(arguments):
 @pytest.mark.soak
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize(
-    ("protocol", "count"), [("membership", 20_000), ("echo", 5_000), ("fifo", 10_000)]
+    ("protocol", "count"),
+    [("membership", 20_000), ("echo", 5_000), ("fifo", 10_000), ("pool", 10_000)],
 )
 def test_many_lives_with_all_faults_settle(protocol, count, pytestconfig):
     if "soak" not in pytestconfig.getoption("markexpr"):

@@ -11,7 +11,7 @@ from snowmelt.sim.faults import Fault, draw
 from snowmelt.sim.network import LinkStyle
 from snowmelt.sim.planted import Bug
 
-NODES: Final = {"fifo": (1, 5)}
+NODES: Final = {"fifo": (1, 5), "pool": (4, 9)}
 """How many nodes a family's lives have, at least and at most; where nothing is said, 3 to 7."""
 
 

@@ -188,6 +188,10 @@ class World:
         when = self.now if at is None else at
         self.at(when, self._deliver, node, None, Requested(operation, message))
 
+    def give(self, node: NodeId, event: Event[Any]) -> None:
+        """Whoever runs a process gives it an event: to the life that runs now, to no other."""
+        self.at(self.now, self._deliver, node, self.slots[node].life, event)
+
     # --- time -------------------------------------------------------------------------------------
 
     def at(self, when: Instant, act: Callable[..., None], *arguments: Any) -> None:

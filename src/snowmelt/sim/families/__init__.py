@@ -6,12 +6,14 @@ from snowmelt.core.errors import BadOption
 from snowmelt.sim.families.echo import EchoLife
 from snowmelt.sim.families.fifo import FifoLife
 from snowmelt.sim.families.membership import MembershipLife
+from snowmelt.sim.families.pool import PoolLife
 from snowmelt.sim.life import FamilyLife
 
 FAMILIES: Final[dict[str, type[FamilyLife]]] = {
     "echo": EchoLife,
     "fifo": FifoLife,
     "membership": MembershipLife,
+    "pool": PoolLife,
 }
 
 

@@ -1,0 +1,289 @@
+"""The pool family's life: processes that come and go, and the nodes that introduce them.
+
+The first slots of the world are the cluster, each with membership and an introducer; all others are
+processes of one pool, so that every fault meets both kinds. A process lives many lives under its
+slot's name, each with its own settings and roles; besides the faults it is killed, or leaves in
+order, of its own accord. What its program does stands in `pool_users.py`, what may never be seen in
+`pool_ledger.py`, and what whoever runs it tells it in `pool_ways.py`.
+"""
+
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
+from snowmelt.core.names import NodeId, contact
+from snowmelt.core.node import Announced, Node, Reply
+from snowmelt.core.record import Damaged
+from snowmelt.protocols import membership as membership_
+from snowmelt.protocols.host import Family, Host
+from snowmelt.protocols.membership import Identity, MembershipNode
+from snowmelt.protocols.pool import introductions
+from snowmelt.protocols.pool.calls import Listening
+from snowmelt.protocols.pool.introducer import Introducer
+from snowmelt.protocols.pool.peer import TAKEN, PoolPeer
+from snowmelt.protocols.pool.settings import Access, AccessKind, Delivery, PoolSettings
+from snowmelt.sim.disk import Ending
+from snowmelt.sim.families.membership import SETTINGS, address
+from snowmelt.sim.families.pool_ledger import Ledger, Part
+from snowmelt.sim.families.pool_users import LEAVING, LOOK_EVERY, PACE, Program, Stage
+from snowmelt.sim.families.pool_ways import Herald, Ways
+from snowmelt.sim.faults import TornRecord
+from snowmelt.sim.life import FamilyLife
+from snowmelt.sim.planted import planted
+from snowmelt.sim.scenario import Scenario
+from snowmelt.sim.world import Broken, World
+
+POOL: Final = "frames"
+LEASE_MAX: Final = seconds(5)
+CALM_SHARE: Final = 0.7
+"""Of the lives without faults, so many are wholly calm."""
+SLOW_PACE: Final = seconds(15)
+CALM_AFTER: Final = seconds(12)
+"""When everybody has been introduced to everybody."""
+BYTES_MAX: Final = 1 << 40
+ROLES: Final = ((True, 0), (True, 0), (False, 1), (False, 2), (True, 1))
+"""Whether a process makes objects, and how many gets at a time it has open."""
+ROLES_WHEN_CALM: Final = ((True, 0), (True, 0), (True, 0), (False, 1))
+
+
+class PoolLife(FamilyLife):
+    """One to three nodes that introduce, and two to eight processes."""
+
+    def __init__(self, scenario: Scenario, chance: Random) -> None:
+        self._scenario = scenario
+        self._chance = chance
+        count = min(chance.choice((1, 1, 2, 3)), len(scenario.nodes) - 2)
+        self._nodes, self._peers = scenario.nodes[:count], scenario.nodes[count:]
+        self._torn = [one.node for one in scenario.faults if isinstance(one, TornRecord)]
+        self._deliveries = chance.choice(
+            (
+                (Delivery.AT_LEAST_ONCE,),
+                (Delivery.AT_LEAST_ONCE,),
+                (Delivery.AT_LEAST_ONCE,),
+                (Delivery.AT_MOST_ONCE,),
+                tuple(Delivery),
+            )
+        )
+        self._spills = {one: chance.random() < 0.35 for one in self._peers}
+        self._restless = chance.choice((0.0, 0.4, 0.8))
+        """How likely it is that a process ends of its own accord."""
+        self._leavers = chance.choice((0.0, 0.5, 1.0))
+        """How likely it is that one that does so leaves in order."""
+        self._drawn: dict[NodeId, PoolSettings] = {}
+        self._programs: dict[NodeId, Program] = {}
+        self._ledger = Ledger()
+
+    @property
+    def bound(self) -> Duration:
+        """How long after the last fault it may take; docs/simulation.md says what adds up to it."""
+        members = SETTINGS.patience + SETTINGS.lease
+        return Duration(members + LEAVING + 4 * LEASE_MAX + seconds(21))
+
+    # --- who is there -----------------------------------------------------------------------------
+
+    def populate(self, world: World) -> None:
+        """The nodes first, the processes at their own time."""
+        self._world = world
+        dice = self._dice("calm")
+        calm = not self._scenario.faults and dice.random() < CALM_SHARE
+        breaks = self._chance.choice((0, 0, 3, 10))
+        if calm:
+            breaks, self._restless = 0, 0.0
+        pace = dice.choice((PACE, SLOW_PACE)) if calm else PACE
+        self._stage = Stage(world, self._ledger, self._left, calm, pace)
+        self._ledger.calm = calm
+        self._ways = Ways(world, self._peers, self._nodes, self._dice("ways"))
+        for node in self._nodes:
+            world.add(node, partial(self._node, node), address(node))
+            world.start(node)
+        for peer in self._peers:
+            world.add(peer, partial(self._peer, peer), address(peer))
+            world.at(self._sometime(seconds(5)), world.start, peer)
+        for _ in range(breaks):
+            world.at(self._sometime(self._scenario.faults_end), self._ways.break_some)
+        for _ in range(20):
+            world.at(self._sometime(self._scenario.faults_end), self._meddle)
+        world.at(self._scenario.faults_end, self._drain)
+        if calm:
+            for at in range(CALM_AFTER, self._scenario.faults_end, LOOK_EVERY):
+                world.at(Instant(at), self._look_round)
+
+    def _node(self, node: NodeId, chance: Random) -> Node[Any]:
+        founder = self._nodes[0]
+        contacts = () if node == founder else (contact(address(founder)),)
+        identity = Identity(id=node, address=address(node), contacts=contacts)
+        families = [
+            Family("membership", MembershipNode(identity, SETTINGS, chance), membership_.MESSAGES),
+            Family("pool", Introducer(node, chance), introductions.MESSAGES),
+        ]
+        return planted(self._scenario.bug, Host(node, families))
+
+    def _peer(self, peer: NodeId, chance: Random) -> Node[Any]:
+        settings = self._drawn[peer] = self._settings(peer)
+        contacts = tuple(contact(address(one)) for one in self._nodes)
+        machine = PoolPeer(peer, POOL, settings, chance, contacts, str(peer))
+        host = Host(peer, [Family("pool", machine, TAKEN)])
+        losses = 0.0 if self._stage.calm else 0.15
+        herald = Herald(host, peer, self._ways, losses, self._dice(f"herald/{peer}"))
+        return planted(self._scenario.bug, herald)
+
+    def _settings(self, peer: NodeId) -> PoolSettings:
+        chance, spill = self._chance, self._spills[peer]
+        kind = chance.choice(tuple(AccessKind))
+        if kind is AccessKind.WEIGHTED and peer == self._peers[0]:
+            kind = AccessKind.UNIFORM  # one at least may find whatever there is
+        weights = {str(one): chance.choice((0.5, 1.0, 3.0)) for one in self._peers}
+        if len(weights) > 2 and chance.random() < 0.5:
+            weights.pop(chance.choice(self._peers))
+        access = Access(kind, weights if kind is AccessKind.WEIGHTED else {}, chance.random() < 0.2)
+        uniform = kind is not AccessKind.WEIGHTED and peer != self._peers[0]
+        return PoolSettings(
+            buffers=chance.randint(1, 8),
+            bytes_max=chance.choice((1 << 30, 1 << 30, 200)),
+            max_hops=chance.randint(1, 4),
+            wait=Duration(chance.randrange(milliseconds(300), seconds(2))),
+            lease=Duration(chance.randrange(seconds(1), LEASE_MAX)),
+            grace=Duration(chance.randrange(milliseconds(100), seconds(2))),
+            delivery=Delivery.AT_LEAST_ONCE if spill else chance.choice(self._deliveries),
+            access=access,
+            fan_out=chance.choice((0, 0, 1, 2)) if uniform else 0,
+            spill=spill,
+        ).checked()
+
+    def _sometime(self, end: int) -> Instant:
+        return Instant(self._chance.randrange(end))
+
+    def _dice(self, name: str) -> Random:
+        return Random(f"{self._scenario.seed}/pool/{name}")
+
+    # --- lives begin and end ----------------------------------------------------------------------
+
+    def started(self, at: Instant, node: NodeId) -> None:
+        """A process begins, and its program with it."""
+        if node not in self._peers:
+            return
+        self._look_at_disk(node)
+        life = self._world.slots[node].life
+        part = Part(f"{node}.{life}", node, self._drawn[node])
+        self._ledger.began(part)
+        chance = self._dice(f"{node}/{life}")
+        # In calm lives many make and few take: so it is seen when one who takes is idle.
+        makes, takers = chance.choice(ROLES_WHEN_CALM if self._stage.calm else ROLES)
+        program = Program(self._stage, part, chance, makes=makes, takers=takers)
+        self._programs[node] = program
+        self._world.at(at, self._listens, program, life)
+        if chance.random() < self._restless and not self._stage.draining:
+            wait = Duration(chance.randrange(seconds(1), seconds(30)))
+            self._world.at(later(at, wait), self._ends, program, chance)
+
+    def _listens(self, program: Program, life: int) -> None:
+        node = program.part.node
+        if self._world.slots[node].life == life and program.part.ended_at is None:
+            self._world.give(node, Announced(Listening(address(node))))
+            self._ways.began(node)
+            program.begin()
+
+    def _ends(self, program: Program, chance: Random) -> None:
+        """Of its own accord."""
+        if program.part.ended_at is not None or self._stage.draining:
+            return
+        if chance.random() < self._leavers:
+            program.leave()
+        else:
+            self._stop(program.part.node, chance.choice(tuple(Ending)))
+
+    def _left(self, part: Part) -> None:
+        """It has left in order, and its process ends; another begins there."""
+        self._world.at(self._world.now, self._stop_if, part)
+
+    def _stop_if(self, part: Part) -> None:
+        if part.ended_at is None:
+            self._stop(part.node, Ending.CRASH)
+
+    def _stop(self, node: NodeId, ending: Ending) -> None:
+        """The process ends, and some time later another begins there."""
+        world, slot = self._world, self._world.slots[node]
+        slot.wanted = False
+        world.stop(node, ending)
+
+        def begin() -> None:
+            slot.wanted = True
+            world.start(node)
+
+        wait = seconds(1) if self._stage.draining else Duration(self._chance.randrange(seconds(8)))
+        world.at(later(world.now, wait), begin)
+
+    def ended(self, at: Instant, node: NodeId) -> None:
+        """A process is gone."""
+        program = self._programs.get(node)
+        if program is not None and program.part.ended_at is None:
+            program.part.ended_at = at
+            self._ways.ended(node)
+
+    # --- what is seen -----------------------------------------------------------------------------
+
+    def replied(self, at: Instant, node: NodeId, effect: Reply[Any]) -> None:
+        """A part has answered its program."""
+        program = self._programs.get(node)
+        if program is not None:
+            program.answered(effect.operation, effect.message, at)
+
+    def damaged(self, at: Instant, node: NodeId, key: bytes) -> None:
+        """A bit turned in a record."""
+        del at, key
+        self._ledger.hurt[node] = None
+
+    def _look_at_disk(self, node: NodeId) -> None:
+        """A write that was torn may have hurt a record that was good."""
+        disk = self._world.slots[node].disk
+        if node in self._torn or self._spills[node]:
+            bulk = disk.scan(b"~pool/", b"~pool0", BYTES_MAX)
+            if disk.start().damaged or any(isinstance(one, Damaged) for one in bulk):
+                self._ledger.hurt[node] = None
+
+    # --- at the end -------------------------------------------------------------------------------
+
+    def _meddle(self) -> None:
+        program = self._programs.get(self._chance.choice(self._peers))
+        if program is not None and program.part.ended_at is None:
+            if self._chance.random() < 0.5:
+                program.withdraw()
+            elif not program.leaving:
+                program.look_once()
+
+    def _look_round(self) -> None:
+        """In calm times nobody is idle beside a producer that has objects."""
+        now, running = self._world.now, self._running()
+        full = next((one for one in running if one.has_long_had(now)), None)
+        idle = next((one for one in running if one.waits_long(now)), None)
+        if full is not None and idle is not None:
+            text = f"{idle.part.name} is idle, and {full.part.name} has objects"
+            raise Broken(text, idle.part.node)
+
+    def _drain(self) -> None:
+        self._stage.draining = True
+        for program in self._running():
+            program.drain()
+
+    def _running(self) -> list[Program]:
+        return [one for one in self._programs.values() if one.part.ended_at is None]
+
+    def unsettled(self, world: World) -> str:
+        """At rest when all run, nobody has anything left, and all calls are answered."""
+        for node in self._scenario.nodes:
+            if world.slots[node].node is None:
+                return f"{node} does not run"
+        running = self._running()
+        for program in running:
+            if program.leaving:
+                return f"{program.part.node} still leaves"
+            if program.empty_looks < 2:
+                return f"{program.part.node} has objects still"
+        self._stage.over = True
+        return next((one.waiting for one in running if one.waiting), "")
+
+    def judge(self, world: World) -> None:
+        """Nothing is lost."""
+        del world
+        self._ledger.judge()

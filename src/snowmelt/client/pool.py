@@ -59,7 +59,8 @@ class Pool:
 
         The body is not copied: one that can change (a bytearray, an array) must not, from now on.
         """
-        run(self._part, pool_steps.put(body, timeout))
+        kept = self._part.engine.call(pool_steps.put(body, timeout), timeout)
+        pool_steps.check_kept(kept, timeout)
 
     def put_many(self, bodies: Iterable[Buffer] | Batch, *, timeout: float = TIMEOUT) -> int:
         """Keeps objects here; returns how many. All of them count against `buffers`.
@@ -77,7 +78,7 @@ class Pool:
 
     def get(self, *, timeout: float = TIMEOUT) -> Object:
         """The first object that a probe finds. Raises `Empty` when none was found in the time."""
-        got = run(self._part, pool_steps.get(1, BYTES_MAX, timeout))
+        got = self._part.engine.call(pool_steps.get(1, BYTES_MAX, timeout), timeout)
         return only(self._part, got)
 
     def get_many(
@@ -87,7 +88,8 @@ class Pool:
         for option, value in (("objects_max", objects_max), ("bytes_max", bytes_max)):
             if type(value) is not int or value < 1:
                 raise BadOption(option, value, "a whole number, 1 or more")
-        return Objects(self._part, run(self._part, pool_steps.get(objects_max, bytes_max, timeout)))
+        get = pool_steps.get(objects_max, bytes_max, timeout)
+        return Objects(self._part, self._part.engine.call(get, timeout))
 
     def consume(
         self, prefetch: int = 0, timeout: float | None = None

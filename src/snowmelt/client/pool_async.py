@@ -99,7 +99,8 @@ class Pool:
 
     async def put(self, body: Buffer, *, timeout: float = TIMEOUT) -> None:
         """Keeps an object here until somebody wants it. Raises `Full`."""
-        await run_async(self._port, pool_steps.put(body, timeout))
+        kept = await self._port.call(pool_steps.put(body, timeout), timeout)
+        pool_steps.check_kept(kept, timeout)
 
     async def put_many(self, bodies: Iterable[Buffer] | Batch, *, timeout: float = TIMEOUT) -> int:
         """Keeps objects here; returns how many. Raises `Full`."""
@@ -111,7 +112,7 @@ class Pool:
 
     async def get(self, *, timeout: float = TIMEOUT) -> Object:
         """The first object that a probe finds. Raises `Empty`."""
-        got = await run_async(self._port, pool_steps.get(1, BYTES_MAX, timeout))
+        got = await self._port.call(pool_steps.get(1, BYTES_MAX, timeout), timeout)
         return only(self._port, got)
 
     async def get_many(
@@ -122,7 +123,7 @@ class Pool:
             if type(value) is not int or value < 1:
                 raise BadOption(option, value, "a whole number, 1 or more")
         get = pool_steps.get(objects_max, bytes_max, timeout)
-        return Objects(self._port, await run_async(self._port, get))
+        return Objects(self._port, await self._port.call(get, timeout))
 
     async def consume(
         self, prefetch: int = 0, timeout: float | None = None

@@ -1,4 +1,4 @@
-"""A program's part in a pool, as steps that both faces take; see `steps.py`."""
+"""What a program asks of its part in a pool, for both faces: calls, and steps of several."""
 
 from collections.abc import Iterable
 from time import monotonic
@@ -16,7 +16,6 @@ from snowmelt.protocols.pool.calls import (
     AwaitRoom,
     Describe,
     Get,
-    Got,
     Kept,
     Nack,
     PeerStatistics,
@@ -34,12 +33,15 @@ def patience(timeout: float) -> Duration:
     return seconds(max(0.0, checked(timeout)))
 
 
-def put(body: Buffer, timeout: float) -> Steps[None]:
-    """One object."""
+def put(body: Buffer, timeout: float) -> Put:
+    """The call that puts one object; `check_kept` looks at its answer."""
     parcel = single(body)
-    ask = Put(parcel.offsets, parcel.blob, patience(timeout))
-    kept: Kept = yield Query(ask, timeout)
-    if not kept.count:
+    return Put(parcel.offsets, parcel.blob, patience(timeout))
+
+
+def check_kept(answer: Kept, timeout: float) -> None:
+    """Raises `Full` when an object found no room."""
+    if not answer.count:
         raise Full(f"no room was made in {timeout:g} s: all buffers of this process are full")
 
 
@@ -63,10 +65,9 @@ def await_room(timeout: float) -> Steps[None]:
     yield Query(AwaitRoom(patience(timeout)), timeout)
 
 
-def get(objects_max: int, bytes_max: int, timeout: float) -> Steps[Got]:
-    """Objects of one producer."""
-    got: Got = yield Query(Get(objects_max, bytes_max, patience(timeout)), timeout)
-    return got
+def get(objects_max: int, bytes_max: int, timeout: float) -> Get:
+    """The call for objects of one producer; `Got` answers it."""
+    return Get(objects_max, bytes_max, patience(timeout))
 
 
 def ack(token: int, intervals: tuple[Interval, ...], timeout: float) -> Steps[None]:

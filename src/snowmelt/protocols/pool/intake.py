@@ -14,6 +14,7 @@ from snowmelt.protocols.pool.alarms import Alarms, Effects
 from snowmelt.protocols.pool.calls import AwaitRoom, HasRoom, Kept, Put
 from snowmelt.protocols.pool.keep import Keep, Then
 from snowmelt.protocols.pool.lending import Lender, fits
+from snowmelt.protocols.pool.messages import Request
 from snowmelt.protocols.pool.rate import Rate
 from snowmelt.protocols.pool.settings import PoolSettings
 from snowmelt.protocols.pool.stock import Parcel, fitting
@@ -72,12 +73,15 @@ class Intake:
             return [Reply(operation, Kept(0, Interval(self.numbers, self.numbers)))]
         self.used = True
         self._rate.made(len(batch), now)
-        if not self._puts and self._is_awaited(batch, now):
+        awaiting = None if self._puts else self._awaiting(batch, now)
+        if awaiting is not None:
             parcel = self._numbered(batch)
             self.put_count += len(batch)
             self._rate.freed(now)
+            effects = self._lender.hand_over(awaiting, parcel, now)
             kept = Kept(len(batch), Interval(parcel.start, parcel.stop))
-            return [*self._lender.arrived(parcel, now), Reply(operation, kept)]
+            effects.append(Reply(operation, kept))
+            return effects
         putting = _Putting(operation, batch, now, [])
         self._puts.append(putting)
         effects = self.admit(now)
@@ -188,10 +192,12 @@ class Intake:
         alone = not (self._lender.stock.count or self._lender.loans.count or self._keep.count)
         return 1 if most == 0 and alone else most
 
-    def _is_awaited(self, batch: Batch, now: Instant) -> bool:
-        """Whether all of it leaves at once, and so needs no room; most often it is so."""
+    def _awaiting(self, batch: Batch, now: Instant) -> Request | None:
+        """Whoever takes all of it at once, so that it needs no room; None when nobody does."""
         first = self._lender.line.first(now) if self._keep.at_once else None
-        return first is not None and fits(batch, first) and batch.size <= self._room()[1]
+        if first is not None and fits(batch, first) and batch.size <= self._room()[1]:
+            return first
+        return None
 
     def _waited(self, since: Instant, now: Instant) -> None:
         self.blocked = Duration(self.blocked + now - since)

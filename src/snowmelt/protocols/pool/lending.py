@@ -251,12 +251,16 @@ class Lender:
 
     def arrived(self, parcel: Parcel, now: Instant) -> Effects:
         """Objects are to be given away: to the first in line, if anybody waits."""
-        first = self.line.first(now)
-        if first is not None and not self.stock.count and fits(parcel.batch, first):
-            self.line.leave(first.consumer, first.number, first.attempt)
-            return self._give(first, [parcel], now)
+        first = None if self.stock.count else self.line.first(now)
+        if first is not None and fits(parcel.batch, first):
+            return self.hand_over(first, parcel, now)
         self.stock.add(parcel)
         return self.serve(now)
+
+    def hand_over(self, request: Request, parcel: Parcel, now: Instant) -> Effects:
+        """Objects go straight to a request that stands in line."""
+        self.line.leave(request.consumer, request.number, request.attempt)
+        return self._give(request, [parcel], now)
 
 
 def fits(batch: Batch, request: Request) -> bool:

@@ -57,22 +57,22 @@ def split(parcel: Parcel, interval: Interval) -> tuple[Parcel | None, list[Parce
 def packed(parcels: Sequence[Parcel]) -> tuple[tuple[Span, ...], bytes]:
     """Parcels as they travel: their numbers and edges, and one blob, copied only when several."""
     batches = [one.batch.trimmed() for one in parcels]
-    spans = tuple(
-        Span(one.start, bytes(batch.offsets)) for one, batch in zip(parcels, batches, strict=True)
-    )
     if len(batches) == 1:
-        return spans, batches[0].blob  # type: ignore[return-value]  # a view is as good
+        span = Span(parcels[0].start, bytes(batches[0].offsets))
+        return (span,), batches[0].blob  # type: ignore[return-value]  # a view is as good
+    pairs = zip(parcels, batches, strict=True)
+    spans = tuple(Span(one.start, bytes(batch.offsets)) for one, batch in pairs)
     return spans, b"".join(batch.blob for batch in batches)
 
 
 def size_of(parcels: Iterable[Parcel]) -> int:
     """The bytes of all their bodies."""
-    return sum(one.batch.size for one in parcels)
+    return sum([one.batch.size for one in parcels])
 
 
 def count_of(parcels: Iterable[Parcel]) -> int:
     """How many objects."""
-    return sum(len(one.batch) for one in parcels)
+    return sum([len(one.batch) for one in parcels])
 
 
 class Stock:

@@ -5,6 +5,7 @@ it is done aside, in plain blocking steps with one limit, by a few short-lived t
 of it is handed over. They are daemons: a program that ends does not wait for a dial.
 """
 
+import encodings.idna  # noqa: F401 - else a dial loads it, and a fork meanwhile never can
 import secrets
 import socket
 import ssl

@@ -215,7 +215,9 @@ class Engine:
         self._calls[number] = done
         if type(message) is Put:
             self._seat.grace = Duration(0)  # others wait for what this process has
+        self._links.eager = True  # it follows from one event, and somebody waits for it elsewhere
         self._steps.handle(Requested(OperationId(self.config.name, number), message))
+        self._links.eager = False
         self._finish_turn()
         return number
 

@@ -85,6 +85,8 @@ class Links:
         self.poller = new_poller()
         self.last_failure: Exception | None = None
         self.over = False
+        self.eager = False
+        """Whether a message leaves at once, and not with others at the end of the turn."""
         self.report: Callable[[Event[Any]], None] = lambda _: None
         """Whom to tell what came."""
         self.next_look = Instant(0)
@@ -159,7 +161,7 @@ class Links:
     # --- sending ----------------------------------------------------------------------------------
 
     def send(self, target: NodeId, message: Any) -> None:
-        """Sends at the end of this turn, or dials first, or drops and counts."""
+        """Sends, at the end of the turn if not eager; or dials first, or drops and counts."""
         way = self._ways.get(target)
         if way is not None and way.links:
             link = way.links[-1]
@@ -167,7 +169,10 @@ class Links:
                 link.send(message)
             except TooLarge:
                 self._dropped.add("too large")
-            self._dirty[link] = None
+            if self.eager:
+                link.flush()
+            else:
+                self._dirty[link] = None
             return
         if self._address(target) is None:
             self._dropped.add("no route")

@@ -68,19 +68,27 @@ class Bell:
 class Guest:
     """A thread that waits for an answer."""
 
-    __slots__ = ("answered", "bell", "body", "inside")
+    __slots__ = ("_bell", "answered", "body", "inside")
 
     def __init__(self) -> None:
-        self.bell = Bell()
+        self._bell: Bell | None = None
         self.answered = False
         self.inside = False
         self.body: Any = None
+
+    @property
+    def bell(self) -> Bell:
+        """What wakes it where it stands in line; most are answered at once, and need none."""
+        if self._bell is None:
+            self._bell = Bell()
+        return self._bell
 
     def answer(self, body: Any) -> None:
         """The answer is there."""
         self.body = body
         self.answered = True
-        self.bell.ring()
+        if self._bell is not None:
+            self._bell.ring()
 
 
 class Seat:
@@ -116,6 +124,7 @@ class Seat:
         if self.sitter is None and not self.keeper_sits:
             self._seat(guest)
             return
+        _ = guest.bell  # made now, under the lock, so that no ring is missed
         self._line.append(guest)
         if self.keeper_sits:
             self._ask_to_rise()

@@ -20,9 +20,7 @@ from snowmelt.client.steps import run_async
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import BadOption, Empty, SnowmeltError
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.pool.calls import Got, Nack, PeerStatistics
-from snowmelt.wire.greeting import as_error
 
 
 class AsyncPart:
@@ -57,9 +55,7 @@ class AsyncPart:
             if answer.done() and not answer.cancelled():
                 self._unwanted(answer.result())
             raise
-        if isinstance(outcome, Declined):
-            raise as_error(outcome.error, outcome.text)
-        return outcome
+        return engine.value(outcome)
 
     def _unwanted(self, body: Any) -> None:
         """What came for a call that was cancelled goes back."""
@@ -77,7 +73,7 @@ class Pool:
     ...             await frames.get(timeout=0.1)
     >>> asyncio.run(alone())
     Traceback (most recent call last):
-    snowmelt.core.errors.Empty: no node of the cluster has told yet who is in this pool
+    snowmelt.core.errors.Empty: no node of the cluster has told yet who is in this pool...
     """
 
     def __init__(self, part: Part) -> None:

@@ -1,6 +1,7 @@
 """What the blocking and the async client have in common: names, numbers, outcomes."""
 
 import secrets
+from numbers import Real
 from typing import Any, Final, assert_never
 
 from snowmelt.core.errors import BadOption, OutcomeUnknown, SnowmeltError, Unreachable
@@ -26,8 +27,11 @@ def checked(timeout: float) -> float:
     >>> checked(float("nan"))
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: timeout is nan; allowed: seconds, at most 1000000
+    >>> checked("5")
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: timeout is '5'; allowed: seconds, at most 1000000
     """
-    if not timeout <= TIMEOUT_MAX:
+    if not isinstance(timeout, Real) or not timeout <= TIMEOUT_MAX:
         raise BadOption("timeout", timeout, f"seconds, at most {TIMEOUT_MAX}")
     return timeout
 

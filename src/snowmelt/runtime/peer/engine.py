@@ -174,7 +174,16 @@ class Engine:
                 self.withdraw(asked.number)
         if not guest.answered:
             raise OutcomeUnknown("no answer came in the time given")
-        return _value(guest.body)
+        return self.value(guest.body)
+
+    def value(self, body: Any) -> Any:
+        """An answer's body; raises what went wrong."""
+        if not isinstance(body, Declined):
+            return body
+        error = as_error(body.error, body.text)
+        if self.last_failure is not None:
+            error.add_note(f"the last link that did not come to be: {self.last_failure}")
+        raise error
 
     def abandon(self, asked: Asked) -> Any:
         """Nobody waits for this answer any more; what came all the same, or None."""
@@ -341,7 +350,7 @@ class Engine:
 
     @property
     def last_failure(self) -> Exception | None:
-        """Why a link to another did not come to be, the last time, whoever dialled."""
+        """Why a link did not come to be, whoever dialled; nothing once a node is reached."""
         return self._links.last_failure
 
     def statistics(self) -> EngineStatistics:
@@ -384,11 +393,3 @@ class Engine:
         with self._lock:
             self._links.close(reason)
             self._alarm.close()
-
-
-def _value(body: Any) -> Any:
-    match body:
-        case Declined(error, text):
-            raise as_error(error, text)
-        case _:
-            return body

@@ -367,7 +367,9 @@ class Links:
         way.not_before = Instant(0)
         while way.waiting:
             self.send(target, way.waiting.popleft())
-        if first and ":" not in target:
+        if ":" in target:  # a node: introductions come
+            self.last_failure = None
+        elif first:
             self.report(Announced(Reached(target)))
 
     def heralded(self, link: Link, message: Any) -> None:

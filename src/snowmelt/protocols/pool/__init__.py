@@ -60,6 +60,8 @@ What the paper leaves out, and a user needs:
     over first, it counts as left behind. An heir offers it under its own settings.
 13. *Spill.* With it an object is on the producer's disk, flushed, before its put is answered, and
     until its settlement is; a producer that starts again on that disk offers all that is there.
+    So it gives at least once: what a consumer asked for at most once comes again, if the producer
+    died before it heard that it came.
 
 What a failure costs: a producer that dies without spill takes its objects with it. Those that it
 had given away are used by whoever has them. A consumer that dies gives back what it had not

@@ -174,16 +174,7 @@ class Engine:
                 self.withdraw(asked.number)
         if not guest.answered:
             raise OutcomeUnknown("no answer came in the time given")
-        return self.value(guest.body)
-
-    def value(self, body: Any) -> Any:
-        """An answer's body; raises what went wrong."""
-        if not isinstance(body, Declined):
-            return body
-        error = as_error(body.error, body.text)
-        if self.last_failure is not None:
-            error.add_note(f"the last link that did not come to be: {self.last_failure}")
-        raise error
+        return value(guest.body, self.last_failure)
 
     def abandon(self, asked: Asked) -> Any:
         """Nobody waits for this answer any more; what came all the same, or None."""
@@ -393,3 +384,13 @@ class Engine:
         with self._lock:
             self._links.close(reason)
             self._alarm.close()
+
+
+def value(body: Any, failure: Exception | None) -> Any:
+    """An answer's body; raises what went wrong, with the last failure of a link as a note."""
+    if not isinstance(body, Declined):
+        return body
+    error = as_error(body.error, body.text)
+    if failure is not None:
+        error.add_note(f"the last link that did not come to be: {failure}")
+    raise error

@@ -21,7 +21,7 @@ from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import BadOption, Empty, SnowmeltError
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.pool.calls import Got, Nack, PeerStatistics
-from snowmelt.runtime.peer.engine import value
+from snowmelt.runtime.peer.engine import outcome_of
 
 
 class AsyncPart:
@@ -56,7 +56,7 @@ class AsyncPart:
             if answer.done() and not answer.cancelled():
                 self._unwanted(answer.result())
             raise
-        return value(outcome, engine.last_failure)
+        return outcome_of(outcome, engine.last_failure)
 
     def _unwanted(self, body: Any) -> None:
         """What came for a call that was cancelled goes back."""

@@ -174,7 +174,7 @@ class Engine:
                 self.withdraw(asked.number)
         if not guest.answered:
             raise OutcomeUnknown("no answer came in the time given")
-        return value(guest.body, self.last_failure)
+        return outcome_of(guest.body, self.last_failure)
 
     def abandon(self, asked: Asked) -> Any:
         """Nobody waits for this answer any more; what came all the same, or None."""
@@ -386,7 +386,7 @@ class Engine:
             self._alarm.close()
 
 
-def value(body: Any, failure: Exception | None) -> Any:
+def outcome_of(body: Any, failure: Exception | None) -> Any:
     """An answer's body; raises what went wrong, with the last failure of a link as a note."""
     if not isinstance(body, Declined):
         return body

@@ -22,6 +22,8 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "fifo_peers": ("--quick", "--sizes", "100"),
     "pool_peers": ("--quick",),
     "pool_chaos": ("--seconds", "20"),
+    "pool_kernel": ("--rounds", "1"),
+    "pool_advice": (),
     "spark_rates": (),
     "spark_latency": (),
     "spark_chaos": ("--rounds", "5"),

@@ -4,8 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections import deque
-from heapq import heappop, heappush
 from random import Random
 from statistics import mean, pstdev, stdev
 from typing import Any
@@ -15,6 +13,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from lab.pseudo_code import PseudoCode
 from snowmelt.cli import lab
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption
@@ -24,7 +23,7 @@ from snowmelt.core.node import Received, Reply, Requested, Send
 from snowmelt.lab.pool.cast import hands
 from snowmelt.lab.pool.machine import World, run, spent
 from snowmelt.lab.pool.measures import batch_means
-from snowmelt.lab.pool.model import Homogeneous
+from snowmelt.lab.pool.models import solve
 from snowmelt.lab.pool.options import Algorithm, PoolOptions, Times, access_of, groups_of
 from snowmelt.protocols.pool import central, queue_manager
 from snowmelt.protocols.pool.calls import AwaitRoom, Describe, Get, Got, HasRoom, Kept, Put
@@ -33,87 +32,6 @@ from snowmelt.protocols.pool.settings import AccessKind
 
 LONG = Duration(1 << 60)
 FAST_AND_SLOW = groups_of("2:9,18:1")
-
-
-# --- a second program, which shares nothing with the machines -------------------------------------
-
-
-class PseudoCode:
-    """The paper's pseudo-code as events on one list; no machines, no messages, time in floats."""
-
-    def __init__(self, options: PoolOptions) -> None:
-        self.options = options
-        self.chance = Random(options.seed)
-        self.stock = [0] * options.producers
-        self.line: list[deque[tuple[int, int]]] = [deque() for _ in self.stock]
-        self.held_up = [False] * options.producers
-        self.asked = [0.0] * options.consumers
-        self.waits: list[float] = []
-        self.hops: list[int] = []
-        self.due: list[tuple[float, int, Any, tuple[int, ...]]] = []
-        self.order = 0
-        self.now = 0.0
-
-    def after(self, mean_time: float, step: Any, *about: int) -> None:
-        self.order += 1
-        at = self.now + self.chance.expovariate(1 / mean_time)
-        heappush(self.due, (at, self.order, step, about))
-
-    def make(self, producer: int) -> None:
-        self.after(1 / self.options.produce_rate, self.made, producer)
-
-    def made(self, producer: int) -> None:
-        if self.line[producer]:
-            self.after(self.options.transit, self.got, *self.line[producer].popleft())
-        else:
-            self.stock[producer] += 1
-        if self.stock[producer] < self.options.buffers:
-            self.make(producer)
-        else:
-            self.held_up[producer] = True
-
-    def ask(self, consumer: int) -> None:
-        self.asked[consumer] = self.now
-        self.probe(consumer, 1)
-
-    def probe(self, consumer: int, hop: int) -> None:
-        drawn = self.chance.randrange(self.options.producers)
-        self.after(self.options.transit, self.requested, drawn, consumer, hop)
-
-    def requested(self, producer: int, consumer: int, hop: int) -> None:
-        if self.stock[producer]:
-            self.stock[producer] -= 1
-            self.after(self.options.transit, self.got, consumer, hop)
-            if self.held_up[producer]:
-                self.held_up[producer] = False
-                self.make(producer)
-        elif hop < self.options.max_hops:
-            self.probe(consumer, hop + 1)
-        else:
-            self.line[producer].append((consumer, hop))
-
-    def got(self, consumer: int, hop: int) -> None:
-        self.waits.append(self.now - self.asked[consumer])
-        self.hops.append(hop)
-        self.after(1 / self.options.consume_rate, self.ask, consumer)
-
-    def step(self, objects: int) -> float:
-        begin, target = self.now, len(self.waits) + objects
-        while len(self.waits) < target:
-            self.now, _, step, about = heappop(self.due)
-            step(*about)
-        return objects / (self.now - begin)
-
-    def run(self) -> tuple[float, float, float]:
-        """Throughput, wait, probes."""
-        for producer in range(self.options.producers):
-            self.make(producer)
-        for consumer in range(self.options.consumers):
-            self.ask(consumer)
-        self.step(self.options.objects // 4)
-        self.waits, self.hops = [], []
-        throughput = self.step(self.options.objects)
-        return throughput, mean(self.waits), mean(self.hops)
 
 
 # --- the stochastic queue -------------------------------------------------------------------------
@@ -157,8 +75,8 @@ def test_the_machines_do_what_the_pseudo_code_does(
 def test_the_mended_model_is_within_a_percent_of_the_pseudo_code(
     consumers: int, max_hops: int
 ) -> None:
-    answer = Homogeneous(producers=100, consumers=consumers, max_hops=max_hops).solved()
     options = PoolOptions(consumers=consumers, max_hops=max_hops, objects=150_000)
+    answer = solve(options)
     throughput, _, probes = PseudoCode(options).run()
     assert answer.throughput == pytest.approx(throughput, rel=0.01)
     assert answer.hops_mean == pytest.approx(probes, rel=0.02)
@@ -208,7 +126,7 @@ def test_the_same_seed_is_the_same_life_and_another_is_not() -> None:
 
 
 def test_the_same_seed_is_the_same_life_in_every_process() -> None:
-    arguments = "lab pool --producers 9 --consumers 7 --fan-out 4 --objects 300 --json"
+    arguments = "lab pool --engine machine --producers 9 --fan-out 4 --objects 300 --json"
     told = []
     for hash_seed in ("1", "2"):
         program = [sys.executable, "-m", "snowmelt", *arguments.split()]
@@ -365,7 +283,7 @@ def test_a_confidence_interval_is_as_wide_as_the_values_scatter() -> None:
 
 @pytest.mark.parametrize(
     ("times", "spread"),
-    [(Times.EXPONENTIAL, 1.0), (Times.UNIFORM, 12**-0.5), (Times.CONSTANT, 0.0)],
+    [(Times.EXPONENTIAL, 1.0), (Times.UNIFORM, 2 / 3 * 12**-0.5), (Times.CONSTANT, 0.0)],
 )
 def test_times_have_the_mean_asked_for_and_their_own_spread(times: Times, spread: float) -> None:
     draw = spent(times, Random(1))
@@ -387,12 +305,12 @@ def ran(*arguments: str) -> str:
     return ended.stdout
 
 
-SMALL = ("--producers", "4", "--consumers", "4", "--objects", "200")
+SMALL = ("--engine", "machine", "--producers", "4", "--consumers", "4", "--objects", "200")
 
 
 @pytest.mark.parametrize("algorithm", ["stochastic", "central", "manager"])
 def test_the_command_prints_one_json_object(algorithm: str) -> None:
-    out = ran("--algorithm", algorithm, "--engine", "machine", *SMALL, "--json")
+    out = ran("--algorithm", algorithm, *SMALL, "--json")
     assert out.count("\n") == 1
     assert json.loads(out).keys() >= {
         "throughput",
@@ -444,8 +362,11 @@ def test_the_command_takes_groups_access_and_fan_out() -> None:
         (("--algorithm", "central", "--access", "adaptive"), "left out"),
         (("--algorithm", "manager", "--fan-out", "5"), "left out"),
         (("--algorithm", "magic"), "allowed: stochastic, central, manager"),
-        (("--engine", "kernel"), "--engine is 'kernel'; allowed: machine"),
+        (("--engine", "machine", "--process", "1"), "--process is 1.0; allowed: 0 with"),
+        (("--engine", "machine", "--half-width", "0.1"), "does not end early"),
+        (("--engine", "magic"), "--engine is 'magic'; allowed: kernel, machine"),
         (("--times", "normal"), "allowed: exponential, uniform, constant"),
+        (("--consume-times", "normal"), "allowed: exponential, uniform, constant"),
     ],
     ids=" ".join,
 )

@@ -12,6 +12,7 @@ import typer
 
 from snowmelt import __version__
 from snowmelt.cli import (
+    advise,
     bench,
     check,
     cluster,
@@ -52,7 +53,10 @@ def _main(
     del version
 
 
-for group in (node, cluster, queue, taking, groups, pool, pipeline, sim, check, lab, bench, demo):
+for group in (
+    *(node, cluster, queue, taking, groups, pool, pipeline),
+    *(sim, check, lab, advise, bench, demo),
+):
     group.add_to(app)
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from snowmelt.core.errors import CallerError
 
-EXTRA: Final = frozenset({"numpy", "matplotlib"})
+EXTRA: Final = frozenset({"numba", "numpy", "matplotlib"})
 
 
 @contextmanager

@@ -31,7 +31,18 @@ Handle = Callable[[Event[Any], Instant], list[Effect[Any]]]
 class Process:
     """One process: its machine, and how the world keeps its program and its timers."""
 
-    __slots__ = ("asked_at", "calls", "check", "due", "handle", "mean", "name", "queued", "role")
+    __slots__ = (
+        "asked_at",
+        "calls",
+        "check",
+        "due",
+        "handle",
+        "mean",
+        "name",
+        "queued",
+        "role",
+        "stock",
+    )
 
     def __init__(self, name: NodeId, machine: Any, role: str, mean: float = 0.0) -> None:
         self.name = name
@@ -43,6 +54,8 @@ class Process:
         self.calls = 0
         self.asked_at = Instant(0)
         """When its program made the call that is not answered yet."""
+        self.stock = 0
+        """Of a producer: its objects; less than 0 are requests in its line."""
         self.due: dict[Any, Instant] = {}
         """Its timers."""
         self.queued: dict[Any, Instant] = {}
@@ -63,6 +76,8 @@ class Cast:
     brokers: list[Process]
     probe: type
     """What asks for an object, and finds one or does not."""
+    takes: type | None
+    """What takes an object from its producer, or waits for one there; passed on it does neither."""
     settling: frozenset[type]
     """What is said of an object after it has come, and of attempts that are over."""
     news: Callable[[Instant], list[tuple[Process, Announced]]]
@@ -151,7 +166,7 @@ def _stochastic(options: PoolOptions) -> Cast:
         ]
 
     settling = frozenset(messages.MESSAGES) - {messages.Request, messages.Found}
-    return Cast(producers, consumers, [], messages.Request, settling, news)
+    return Cast(producers, consumers, [], messages.Request, messages.Request, settling, news)
 
 
 def _rate(producer: Process, now: Instant) -> float:
@@ -172,6 +187,7 @@ def _central(options: PoolOptions) -> Cast:
         lambda: central.CentralProducer(BROKER, ahead),
         lambda: central.CentralConsumer(BROKER),
         central.Fetch,
+        None,
     )
 
 
@@ -182,6 +198,7 @@ def _managed(options: PoolOptions) -> Cast:
         lambda: queue_manager.ManagedProducer(BROKER, options.buffers),
         lambda: queue_manager.ManagedConsumer(BROKER),
         queue_manager.Ask,
+        queue_manager.Take,
     )
 
 
@@ -191,6 +208,7 @@ def _brokered(
     producer: Callable[[], Any],
     consumer: Callable[[], Any],
     probe: type,
+    takes: type | None,
 ) -> Cast:
     producers = [
         Process(NodeId(f"p{number}"), producer(), "producer") for number in range(options.producers)
@@ -199,4 +217,4 @@ def _brokered(
         Process(NodeId(f"c{number}"), consumer(), "consumer") for number in range(options.consumers)
     ]
     brokers = [Process(BROKER, broker, "broker")]
-    return Cast(producers, consumers, brokers, probe, frozenset(), lambda _: [])
+    return Cast(producers, consumers, brokers, probe, takes, frozenset(), lambda _: [])

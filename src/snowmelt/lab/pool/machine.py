@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import Any, Final
 
 from snowmelt.core.batch import Batch
+from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.node import (
     Announce,
@@ -35,8 +36,6 @@ FOR_EVER: Final = Duration(1 << 62)
 BODY: Final = Batch.of([b"an object"])
 SLICES: Final = 100
 """An experiment is run in so many parts, to show how far it has come."""
-WARM_UP: Final = 20
-"""So many times as many objects as the pool can hold go through it before it is measured."""
 
 Carry = Callable[[Process, Any], None]
 Draw = Callable[[float], float]
@@ -55,7 +54,8 @@ class World:
         """With `checked`, a machine's invariants are asserted after each of its steps."""
         self._chance = Random(f"{options.seed}/world")
         self._transit = options.transit * TICK
-        self._spent = spent(options.times, self._chance)
+        self._produces = spent(options.times, self._chance)
+        self._consumes = spent(options.consume_times, self._chance)
         self._checked = checked
         self._cast = cast(options)
         everybody = [*self._cast.producers, *self._cast.consumers, *self._cast.brokers]
@@ -63,7 +63,7 @@ class World:
         self._heap: list[tuple[Instant, int, Process, Event[Any]]] = []
         self._order = 0
         self.now = Instant(0)
-        self.tally = Tally(self.now, 0, len(self._cast.producers))
+        self.tally = self._tally(0)
         self._carry: dict[type, Carry] = {
             Send: self._send,
             Reply: self._reply,
@@ -74,7 +74,7 @@ class World:
         }
         self._answered: dict[type, Carry] = {
             HasRoom: self._make,
-            Kept: self._await_room,
+            Kept: self._kept,
             Got: self._use,
             PeerStatistics: _nothing,
         }
@@ -95,7 +95,7 @@ class World:
         """Goes on until so many more are consumed."""
         waits = self.tally.waits
         target = len(waits) + objects
-        heap, probe, checked = self._heap, self._cast.probe, self._checked
+        heap, probe, takes, checked = self._heap, self._cast.probe, self._cast.takes, self._checked
         while len(waits) < target:
             if heap[0][0] >= self._news_at:
                 self._tell_news()
@@ -104,8 +104,12 @@ class World:
             if isinstance(event, Expired) and not self._is_due(process, event):
                 continue
             effects = process.handle(event, at)
-            if isinstance(event, Received) and type(event.message) is probe:
-                self._probed(effects, probe)
+            if isinstance(event, Received):
+                kind = type(event.message)
+                if kind is probe:
+                    self._probed(effects, probe)
+                if kind is takes:
+                    self._taken(process, effects, kind)
             for effect in effects:
                 self._carry[type(effect)](process, effect)
             if checked:
@@ -113,12 +117,17 @@ class World:
 
     def measure_anew(self) -> None:
         """Forgets what was counted so far."""
-        held_up = self.tally.producers_held_up
-        self.tally = Tally(self.now, held_up, len(self._cast.producers))
+        self.tally = self._tally(self.tally.producers_held_up)
 
     def measured(self, seconds: float = 0.0) -> Measured:
         """What came of it since it was measured anew."""
+        if self._cast.takes is not None:
+            for one in self._cast.producers:
+                self.tally.had(one.name, one.stock, self.now)
         return self.tally.measured(self.now, self._cast.settling, seconds)
+
+    def _tally(self, held_up: int) -> Tally:
+        return Tally(self.now, held_up, len(self._cast.producers), len(self._cast.consumers))
 
     # --- programs ---------------------------------------------------------------------------------
 
@@ -141,7 +150,13 @@ class World:
     def _make(self, process: Process, _: Any) -> None:
         self.tally.held_up(-1, self.now)
         put = Put(bytes(BODY.offsets), bytes(BODY.blob), FOR_EVER)
-        self._at(self._after(process.mean), process, process.call(put))
+        done = Instant(self.now + round(self._produces(process.mean)))
+        self._at(done, process, process.call(put))
+
+    def _kept(self, process: Process, kept: Kept) -> None:
+        if self._cast.takes is not None:
+            self._stocked(process, 1)
+        self._await_room(process, kept)
 
     def _get(self, process: Process, at: Instant) -> None:
         process.asked_at = at
@@ -151,10 +166,17 @@ class World:
         tally = self.tally
         tally.waits.append(self.now - process.asked_at)
         tally.hops += got.hops
-        self._get(process, self._after(process.mean))
+        uses = round(self._consumes(process.mean))
+        tally.used += uses
+        self._get(process, Instant(self.now + uses))
 
-    def _after(self, mean: float) -> Instant:
-        return Instant(self.now + round(self._spent(mean)))
+    def _taken(self, process: Process, effects: list[Any], kind: type) -> None:
+        if not any(type(one) is Send and type(one.message) is kind for one in effects):
+            self._stocked(process, -1)
+
+    def _stocked(self, process: Process, change: int) -> None:
+        self.tally.had(process.name, process.stock, self.now)
+        process.stock += change
 
     # --- what machines ask for --------------------------------------------------------------------
 
@@ -228,7 +250,7 @@ def spent(times: Times, chance: Random) -> Draw:
         case Times.EXPONENTIAL:
             return lambda mean: chance.expovariate(1.0) * mean
         case Times.UNIFORM:
-            return lambda mean: chance.uniform(0.5, 1.5) * mean
+            return lambda mean: chance.uniform(2 / 3, 4 / 3) * mean
         case Times.CONSTANT:
             return lambda mean: mean
 
@@ -245,15 +267,16 @@ def run(
 ) -> Measured:
     """Runs an experiment; `shown` may tell how far it has come.
 
-    Objects of the warm-up, which is `WARM_UP` and a tenth of the whole, are not measured.
+    Objects of the warm-up are not measured. It does not end early: `half_width` is the kernel's.
 
     >>> run(PoolOptions(producers=4, consumers=4, objects=100), checked=True).objects
     100
     """
+    if options.process:
+        raise BadOption("--process", options.process, "0 with --engine machine")
     begin = perf_counter()
     world = World(options, checked=checked)
-    everything = options.producers * options.buffers + options.consumers
-    world.consume(WARM_UP * everything + options.objects // 10)
+    world.consume(options.warm_up)
     world.measure_anew()
     for part in shown(range(SLICES)):
         upto = options.objects * (part + 1) // SLICES

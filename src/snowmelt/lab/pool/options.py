@@ -18,6 +18,8 @@ OBJECTS_MAX: Final = 100_000_000
 RATE_LEAST: Final = 1e-6
 RATE_MOST: Final = 1_000.0
 TRANSIT_MOST: Final = 1e6
+WARM_UP: Final = 20
+"""So many times as many objects as the pool can hold go through it before it is measured."""
 SHARE_SLACK: Final = 0.005
 """A person writes 0.67,0.33; shares are scaled to sum to one when they miss it by no more."""
 
@@ -31,14 +33,14 @@ class Algorithm(Enum):
 
 
 class Times(Enum):
-    """How long it takes to make an object, and to use one, round the mean 1/rate.
+    """How long it takes to make an object, or to use one, round the mean 1/rate.
 
-    The paper's figure 6 has uniform times. Transit times are exponential always, as there.
+    The paper's figure 6 has uniform times to make them. Transit times are exponential always.
     """
 
     EXPONENTIAL = "exponential"
     UNIFORM = "uniform"
-    """Evenly between half the mean and one and a half."""
+    """Evenly between two thirds of the mean and four thirds: the paper's 50 to 100 round 75."""
     CONSTANT = "constant"
 
 
@@ -70,7 +72,10 @@ class PoolOptions(msgspec.Struct, frozen=True, kw_only=True):
     consume_rate: float = 0.01
     transit: float = 1.0
     objects: int = 100_000
-    """How many are consumed while it is measured; those of the warm-up come before."""
+    """How many are consumed at most while it is measured; those of the warm-up come before."""
+    half_width: float = 0.02
+    """The kernel ends earlier when the interval's half is no more than so much of the mean wait;
+    0 never."""
     seed: int = 1
     groups: tuple[Group, ...] = ()
     """Empty when all producers are alike; else producers are numbered group by group."""
@@ -80,6 +85,10 @@ class PoolOptions(msgspec.Struct, frozen=True, kw_only=True):
     fan_out: int = 0
     """How many producers a consumer knows; 0 is all."""
     times: Times = Times.EXPONENTIAL
+    """To make objects."""
+    consume_times: Times = Times.EXPONENTIAL
+    process: float = 0.0
+    """Ticks that a process needs for a message, mean; the paper's d."""
 
     def __post_init__(self) -> None:
         _within("--producers", self.producers, 1, PROCESSES_MAX)
@@ -89,6 +98,8 @@ class PoolOptions(msgspec.Struct, frozen=True, kw_only=True):
         _within("--produce-rate", self.produce_rate, RATE_LEAST, RATE_MOST)
         _within("--consume-rate", self.consume_rate, RATE_LEAST, RATE_MOST)
         _within("--transit", self.transit, 0, TRANSIT_MOST)
+        _within("--process", self.process, 0, TRANSIT_MOST)
+        _within("--half-width", self.half_width, 0, 1)
         _within("--objects", self.objects, 1, OBJECTS_MAX)
         _within("--seed", self.seed, 0, 2**63 - 1)
         self._check_groups()
@@ -137,6 +148,16 @@ class PoolOptions(msgspec.Struct, frozen=True, kw_only=True):
             for share, group in zip(self.shares, self.groups, strict=True)
             for _ in range(group.count)
         ]
+
+    @property
+    def capacity(self) -> int:
+        """How many objects the pool can hold, and consumers."""
+        return self.producers * self.buffers + self.consumers
+
+    @property
+    def warm_up(self) -> int:
+        """How many objects are consumed before it is measured."""
+        return WARM_UP * self.capacity + self.objects // 10
 
     @property
     def load(self) -> float:

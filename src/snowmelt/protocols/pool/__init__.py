@@ -46,7 +46,8 @@ What the paper leaves out, and a user needs:
    what it is and how fast it produces, and learns who produces (`introduction.py`). Which node is a
    matter of the pool's name and the view; its knowledge is soft, comes anew from the processes when
    it dies, and until it has heard of all nobody forgets anybody (`introducer.py`). With all nodes
-   down the processes go on with those they know.
+   down the processes go on with those they know. Each also reports what it chose and how it fares
+   (`Report`): that is for people, and nothing is decided by it.
 10. *Fan-out.* The introducer deals out acquaintances: with `fan_out` F a consumer knows F
     producers, each producer is known by about as many consumers, as few change as can be, and no
     producer is left that nobody knows.

@@ -53,6 +53,8 @@ class Counts(msgspec.Struct):
     requests: int = 0
     hops: int = 0
     tried_again: int = 0
+    gets: int = 0
+    """Those that were answered with objects."""
     got: int = 0
     waited: Duration = Duration(0)
     refused: int = 0
@@ -75,6 +77,8 @@ class Consumer:
         self.counts = Counts()
         self.used = False
         """Whether anything was ever wanted here."""
+        self.using = False
+        """Whether its program was given what it wanted last, and wants nothing more yet."""
         self.numbers = count(chance.getrandbits(48) + 1)  # so that no earlier life's are the same
         self._me = me
         self._settings = settings
@@ -90,6 +94,7 @@ class Consumer:
     def get(self, operation: OperationId, get: Get, now: Instant, *, own_stock: bool) -> Effects:
         """Objects are wanted. Those that the process made itself are nearest."""
         self.used = True
+        self.using = False
         self.counts.requests += 1
         deadline = later(now, max(get.patience, SHORTEST))
         want = Want(next(self.numbers), operation, get, now, deadline)
@@ -120,6 +125,7 @@ class Consumer:
             want.coming = None
             return [Note(f"what {source} gave does not add up")]
         del self._wants[want.number]
+        self.using = not self._wants
         self._alarms.cancel(("want", want.number))
         self._remember(found, now)
         waited = since(want.begun, now)
@@ -256,6 +262,7 @@ class Consumer:
     def _count(self, source: NodeId, found: Found, waited: Duration) -> None:
         counts = self.counts
         counts.hops += found.hop
+        counts.gets += 1
         counts.got += sum(span.count for span in found.spans)
         counts.waited = Duration(counts.waited + waited)
         counts.had[source] = counts.had.get(source, 0) + 1

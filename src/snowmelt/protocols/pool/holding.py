@@ -72,6 +72,10 @@ class Holding:
         """Whether a confirmation is waited for."""
         return bool(self._settling)
 
+    def __len__(self) -> int:
+        """How many loans."""
+        return len(self._held)
+
     def __iter__(self) -> Iterator[Held]:
         return iter(list(self._held.values()))
 

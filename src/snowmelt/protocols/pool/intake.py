@@ -46,6 +46,7 @@ class Intake:
         self, settings: PoolSettings, alarms: Alarms, keep: Keep, lender: Lender, now: Instant
     ) -> None:
         self.put_count = 0
+        self.put_bytes = 0
         self.blocked = Duration(0)
         self.numbers = 0
         self.used = False
@@ -77,6 +78,7 @@ class Intake:
         if awaiting is not None:
             parcel = self._numbered(batch)
             self.put_count += len(batch)
+            self.put_bytes += batch.size
             self._rate.freed(now)
             effects = self._lender.hand_over(awaiting, parcel, now)
             kept = Kept(len(batch), Interval(parcel.start, parcel.stop))
@@ -130,6 +132,7 @@ class Intake:
             if failure:
                 return stored(failure, now)
             self.put_count += len(parcel.batch)
+            self.put_bytes += parcel.batch.size
             return [*stored("", now), *self._lender.arrived(parcel, now)]
 
         return self._keep.write(parcel, then, now)
@@ -139,6 +142,11 @@ class Intake:
         if not self.used:
             return 0.0
         return self._rate.now(now, held_up=bool(self._puts or self._rooms))
+
+    def blocked_until(self, now: Instant) -> Duration:
+        """How long puts have waited for room, those that wait still counted in."""
+        begun = [*(one.begun for one in self._puts), *self._rooms.values()]
+        return Duration(self.blocked + sum(now - one for one in begun))
 
     # --- room -------------------------------------------------------------------------------------
 
@@ -215,6 +223,7 @@ class Intake:
                 return self._failed(putting, len(parcel.batch), failure)
             served = self._lender.arrived(parcel, now)
             self.put_count += len(parcel.batch)
+            self.put_bytes += parcel.batch.size
             putting.safe += len(parcel.batch)
             if putting.safe == len(putting.batch):
                 self._rate.freed(now)

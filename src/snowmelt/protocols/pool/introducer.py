@@ -63,6 +63,8 @@ SWEEP: Final = milliseconds(500)
 PROCESSES_MAX: Final = 10_000
 POOLS_MAX: Final = 1_000
 RATE_MAX: Final = 1e12
+COUNT_MAX: Final = 1 << 62
+ACCESS_LENGTH: Final = 20
 
 Answered = Response | Declined | Elsewhere
 
@@ -221,6 +223,12 @@ def _check(word: Introduce) -> None:
     for option, value, highest in bounds:
         if not 0 <= value <= highest:  # nan is neither
             raise BadOption(option, value, f"0 to {highest:g}")
+    for option, value in msgspec.structs.asdict(word.report).items():
+        if option == "access":
+            if len(value) > ACCESS_LENGTH:
+                raise BadOption(option, value[:ACCESS_LENGTH], f"{ACCESS_LENGTH} letters at most")
+        elif not 0 <= value <= COUNT_MAX:
+            raise BadOption(option, value, f"0 to {COUNT_MAX}")
     if len(word.known) > PROCESSES_MAX:
         raise BadOption("known", f"{len(word.known)} producers", f"{PROCESSES_MAX} at most")
     if word.produces:

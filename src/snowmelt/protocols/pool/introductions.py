@@ -20,6 +20,33 @@ class Acquaintance(msgspec.Struct, frozen=True, array_like=True):
     leaving: bool = False
 
 
+class Report(msgspec.Struct, frozen=True, array_like=True):
+    """What a process has chosen, and what it has done so far. Nobody acts on it; people read it.
+
+    Whoever takes the difference of two reports of one process knows how it fares now, by that
+    process' own clock.
+    """
+
+    age: Duration = Duration(0)
+    """How long it had been in the pool when it said so; 0 when it does not report."""
+    buffers: int = 0
+    max_hops: int = 0
+    fan_out: int = 0
+    access: str = ""
+    put: int = 0
+    put_bytes: int = 0
+    blocked: Duration = Duration(0)
+    """How long its puts have waited for room."""
+    gets: int = 0
+    """Those that were answered with objects."""
+    got: int = 0
+    probes: int = 0
+    """How many producers were asked for what it got."""
+    waited: Duration = Duration(0)
+    using: Duration = Duration(0)
+    """How long its program had objects, and was not waiting for its only ones."""
+
+
 class Introduce(msgspec.Struct, frozen=True, tag="pool.introduce", array_like=True):
     """I am in this pool; tell me whom I should know. Said again and again, also when I leave."""
 
@@ -40,6 +67,7 @@ class Introduce(msgspec.Struct, frozen=True, tag="pool.introduce", array_like=Tr
     """Of the newest roster it has; 0 for none."""
     silent: tuple[NodeId, ...] = ()
     """Nodes that it was sent to and that do not answer: another stands in for them."""
+    report: Report = Report()
 
 
 class Introduced(msgspec.Struct, frozen=True, tag="pool.introduced", array_like=True):
@@ -67,6 +95,10 @@ class PoolStatus(msgspec.Struct, frozen=True, tag="pool.status", array_like=True
     stocks: tuple[int, ...]
     """How many objects each producer had when it was last heard of, in their order."""
     consumers: tuple[NodeId, ...]
+    made: tuple[Report, ...] = ()
+    """Of each producer, in their order; empty when an older node answers."""
+    used: tuple[Report, ...] = ()
+    """Of each consumer, in their order."""
 
 
 class Pools(msgspec.Struct, frozen=True, tag="pool.pools", array_like=True):

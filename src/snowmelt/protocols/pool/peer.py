@@ -5,7 +5,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-from snowmelt.core.instant import START, Duration, Instant, later, milliseconds
+from snowmelt.core.instant import START, Duration, Instant, later, milliseconds, since
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import (
     Announce,
@@ -44,7 +44,7 @@ from snowmelt.protocols.pool.messages import (
 )
 from snowmelt.protocols.pool.producer import Producer
 from snowmelt.protocols.pool.settings import PoolSettings
-from snowmelt.protocols.pool.statistics import described
+from snowmelt.protocols.pool.statistics import Stopwatch, described, reported
 
 INVITE_EVERY: Final = milliseconds(200)
 LEAVE: Final = ("leave", None)
@@ -90,6 +90,8 @@ class PoolPeer:
         self._consumer = Consumer(me, settings, chance, self._alarms, self._access, self._holding)
         self._adopter = Adopter(me, self._alarms, self._next_number)
         self._roles = (False, False)
+        self._using = Stopwatch()
+        self._begun: Instant | None = None
         self._stopping: tuple[OperationId, Instant] | None = None
         self._stopped = False
         self._invitations = 0
@@ -221,6 +223,7 @@ class PoolPeer:
                 self._introduction.meet(producers, known)
                 return self._met(now)
             case calls.Listening(address):
+                self._begun = now if self._begun is None else self._begun
                 self._introduction.address = address
                 return self._beat(now)
             case calls.Reached(target):
@@ -251,7 +254,7 @@ class PoolPeer:
         return [Announce(calls.Acquaintances(addresses, wanted)), *self._consumer.met(now)]
 
     def _word(self, now: Instant) -> Introduce:
-        introduction, producer = self._introduction, self._producer
+        introduction, producer, consumer = self._introduction, self._producer, self._consumer
         assert introduction.address is not None
         produces, consumes = self._roles
         return Introduce(
@@ -268,6 +271,14 @@ class PoolPeer:
             known=introduction.known,
             version=introduction.version,
             silent=introduction.silent(now),
+            report=reported(
+                self._settings,
+                producer,
+                consumer,
+                age=since(self._begun or START, now),
+                using=self._using.until(now),
+                now=now,
+            ),
         )
 
     def _beat(self, now: Instant) -> Effects:
@@ -279,6 +290,7 @@ class PoolPeer:
 
     def _show_roles(self, now: Instant) -> None:
         """Others are to know at once when this process begins to produce, or to consume."""
+        self._using.show(self._consumer.using or len(self._holding) > 0, now)
         roles = (self._producer.intake.used, self._consumer.used)
         if roles != self._roles:
             self._roles = roles

@@ -15,6 +15,7 @@ from snowmelt.protocols.pool.introductions import (
     Introduce,
     Introduced,
     PoolStatus,
+    Report,
 )
 
 EVERY: Final = milliseconds(500)
@@ -32,6 +33,8 @@ class _Process(msgspec.Struct):
     until: Instant
     """When it is forgotten, unless it speaks."""
     stock: int = 0
+    rate: float = 0.0
+    report: Report = Report()
     consumes: bool = False
     fan_out: int = 0
     hand: Hand = ()
@@ -88,7 +91,7 @@ class Roster:
             self._set_consumer(process, word.consumes, word.fan_out)
             self._change()  # this process would be told otherwise, and one answer may be lost
         process.until = later(now, PATIENCE)
-        process.stock = word.stock
+        process.stock, process.rate, process.report = word.stock, word.rate, word.report
         self._set_producer(client, word)
         same = self._redeal(client, process, word.known) if process.dealt_to else True
         if same and word.version == self._version:
@@ -124,10 +127,20 @@ class Roster:
 
     def status(self) -> PoolStatus:
         """The pool as a person may see it."""
-        producers = self._listed()
-        stocks = tuple(self._processes[one.id].stock for one in producers)
-        consumers = sorted(one for one, process in self._processes.items() if process.consumes)
-        return PoolStatus(self.name, producers, stocks, tuple(consumers))
+        processes = self._processes
+        made = [processes[one.id] for one in self._listed()]
+        consumers = sorted(one for one, process in processes.items() if process.consumes)
+        return PoolStatus(
+            self.name,
+            tuple(
+                msgspec.structs.replace(one, rate=process.rate)  # `_differs` keeps older ones
+                for one, process in zip(self._listed(), made, strict=True)
+            ),
+            tuple(process.stock for process in made),
+            tuple(consumers),
+            tuple(process.report for process in made),
+            tuple(processes[one].report for one in consumers),
+        )
 
     def check(self) -> None:
         """What must hold after every event."""

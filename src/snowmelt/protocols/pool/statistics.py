@@ -1,11 +1,39 @@
 """How one process' part in a pool is, in numbers."""
 
-from snowmelt.core.instant import SECOND, Instant
+from snowmelt.core.instant import SECOND, Duration, Instant
 from snowmelt.protocols.pool.access import AccessList
 from snowmelt.protocols.pool.calls import PeerStatistics, ProducerCount
 from snowmelt.protocols.pool.consumer import Consumer
 from snowmelt.protocols.pool.holding import Holding
+from snowmelt.protocols.pool.introductions import Report
 from snowmelt.protocols.pool.producer import Producer
+from snowmelt.protocols.pool.settings import PoolSettings
+
+
+class Stopwatch:
+    """How long something was so, all times together.
+
+    >>> watch = Stopwatch()
+    >>> for at, runs in ((0, True), (3, True), (5, False), (9, True)):
+    ...     watch.show(runs, Instant(at))
+    >>> watch.until(Instant(10))
+    6
+    """
+
+    def __init__(self) -> None:
+        self._total = 0
+        self._since: Instant | None = None
+
+    def show(self, runs: bool, now: Instant) -> None:
+        """It is so from now on, or is not."""
+        if runs == (self._since is not None):
+            return
+        self._total = self.until(now)
+        self._since = now if runs else None
+
+    def until(self, now: Instant) -> Duration:
+        """The time so far."""
+        return Duration(self._total + (now - self._since if self._since is not None else 0))
 
 
 def described(
@@ -47,4 +75,32 @@ def described(
         refused=wanted.refused,
         late=holding.late,
         producers=known,
+    )
+
+
+def reported(
+    settings: PoolSettings,
+    producer: Producer,
+    consumer: Consumer,
+    *,
+    age: Duration,
+    using: Duration,
+    now: Instant,
+) -> Report:
+    """The same in short, for whoever looks at the whole pool."""
+    intake, counts = producer.intake, consumer.counts
+    return Report(
+        age=age,
+        buffers=settings.buffers,
+        max_hops=settings.max_hops,
+        fan_out=settings.fan_out,
+        access=settings.access.kind.value,
+        put=intake.put_count,
+        put_bytes=intake.put_bytes,
+        blocked=intake.blocked_until(now),
+        gets=counts.gets,
+        got=counts.got,
+        probes=counts.hops,
+        waited=counts.waited,
+        using=using,
     )

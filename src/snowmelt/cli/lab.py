@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from snowmelt.cli import lab_figures, lab_model, lab_pool
+from snowmelt.cli import lab_arrow, lab_figures, lab_model, lab_pool
 from snowmelt.cli.local import LocalCluster, end_on_sigterm
 from snowmelt.cli.node import checked_heartbeat
 from snowmelt.core.errors import BadOption
@@ -44,6 +44,7 @@ fifo = typer.Typer(help="Experiments with the fifo queue.", no_args_is_help=True
 lab.add_typer(fifo, name="fifo")
 lab_pool.add_to(lab)
 lab_model.add_to(lab)
+lab_arrow.add_to(lab)
 lab_figures.add_to(lab)
 
 

@@ -1,0 +1,85 @@
+"""`snowmelt lab arrow`: the arrow protocol heals from arbitrary states, and queues requests."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from snowmelt.lab.arrow.experiment import Measured, run
+from snowmelt.lab.arrow.options import (
+    FACTOR_SAFE,
+    Arrivals,
+    ArrowOptions,
+    TreeKind,
+    corruption_of,
+    one_of,
+)
+from snowmelt.lab.arrow.picture import draw
+from snowmelt.lab.arrow.tracing import traced
+from snowmelt.lab.output import checked_file
+
+
+def add_to(lab: typer.Typer) -> None:
+    """Adds the command."""
+    lab.command("arrow")(arrow)
+
+
+def arrow(
+    nodes: Annotated[int, typer.Option(help="How many there are.")] = 15,
+    tree: Annotated[
+        str, typer.Option(help="path, star, binary, random, or overlay: breadth first in a graph.")
+    ] = TreeKind.RANDOM.value,
+    requests: Annotated[int, typer.Option(help="Places asked for, once all is legal.")] = 100,
+    arrivals: Annotated[
+        str, typer.Option(help="sequence, one-shot or poisson: when they are asked for.")
+    ] = Arrivals.SEQUENCE.value,
+    corrupt: Annotated[
+        str, typer.Option(help="What begins in an arbitrary state, by commas; or none.")
+    ] = "arrows,finds,observers",
+    timeout_factor: Annotated[
+        float, typer.Option(help="Round trips from one observation of an edge to the next.")
+    ] = FACTOR_SAFE,
+    seed: Annotated[int, typer.Option(help="The same seed, the same dice.")] = 1,
+    draw_file: Annotated[
+        Path | None, typer.Option("--draw", help="Draw it step by step into this file: .svg.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """How long arrows take to heal, and what they cost. Times are in round trips."""
+    options = ArrowOptions(
+        nodes=nodes,
+        tree=one_of("--tree", TreeKind, tree),
+        requests=requests,
+        arrivals=one_of("--arrivals", Arrivals, arrivals),
+        corrupt=corruption_of(corrupt),
+        timeout_factor=timeout_factor,
+        seed=seed,
+    )
+    checked_file("--draw", draw_file, (".svg",))
+    if draw_file is not None:
+        draw(traced(options), draw_file)
+    measured = run(options)
+    if as_json:
+        print(json.dumps(msgspec.to_builtins(measured)))
+        return
+    _print(options, measured)
+
+
+def _print(options: ArrowOptions, measured: Measured) -> None:
+    print(f"{options.nodes} nodes in a tree of the kind {options.tree.value}")
+    if measured.tree_over_round_trip is not None:
+        within = f"within {measured.tree_bound_over_round_trip:g}"
+        print(f"tree right        after {measured.tree_over_round_trip:.2f} round trips, {within}")
+    bound = measured.bound_over_round_trip
+    within = "without a bound" if bound is None else f"within {bound:g}"
+    if measured.time_over_round_trip is None:
+        print(f"edges legal       never, {within}")
+    else:
+        print(f"edges legal       after {measured.time_over_round_trip:.2f} round trips, {within}")
+    print(f"legal stay legal  {'yes' if not measured.closure_breaks else 'no'}")
+    if measured.finds_per_request is not None:
+        print(f"finds             {measured.finds_per_request:.3f} a request")
+    print(f"order             {measured.wrong or 'valid'}")
+    print(f"messages          {measured.messages}")

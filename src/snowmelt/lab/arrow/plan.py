@@ -1,0 +1,128 @@
+"""The trees: who hangs from whom, and the graph they grow on. Nodes are numbers; 0 is the root."""
+
+from collections import deque
+from random import Random
+
+import msgspec
+
+from snowmelt.core.names import NodeId
+from snowmelt.lab.arrow.options import TreeKind
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """A rooted tree within a graph."""
+
+    parents: tuple[int | None, ...]
+    """Of each node; None is the root's."""
+    graph: tuple[tuple[int, ...], ...]
+    """The neighbours of each node; those in the tree are among them."""
+
+    @property
+    def edges(self) -> list[tuple[int, int]]:
+        """Parent and child of each edge of the tree."""
+        return [(parent, child) for child, parent in enumerate(self.parents) if parent is not None]
+
+    @property
+    def children(self) -> list[list[int]]:
+        """Of each node."""
+        found: list[list[int]] = [[] for _ in self.parents]
+        for parent, child in self.edges:
+            found[parent].append(child)
+        return found
+
+    @property
+    def depth(self) -> int:
+        """How many edges the farthest node is from the root."""
+        found = [0] * len(self.parents)
+        deepest = 0
+        waiting = deque([0])
+        below = self.children
+        while waiting:
+            node = waiting.popleft()
+            for child in below[node]:
+                found[child] = found[node] + 1
+                deepest = max(deepest, found[child])
+                waiting.append(child)
+        return deepest
+
+
+def name_of(number: int) -> NodeId:
+    """How the machines know a node; names are in the order of the numbers.
+
+    >>> name_of(7)
+    'n0007'
+    """
+    return NodeId(f"n{number:04}")
+
+
+def number_of(name: NodeId) -> int:
+    """Back again.
+
+    >>> number_of(name_of(7))
+    7
+    """
+    return int(name[1:])
+
+
+def planned(kind: TreeKind, nodes: int, chance: Random) -> Plan:
+    """A tree of this shape.
+
+    >>> planned(TreeKind.BINARY, 6, Random(1)).parents
+    (None, 0, 0, 1, 1, 2)
+    >>> planned(TreeKind.PATH, 4, Random(1)).depth
+    3
+    """
+    match kind:
+        case TreeKind.PATH:
+            return plan_of([None, *range(nodes - 1)])
+        case TreeKind.STAR:
+            return plan_of([None, *[0] * (nodes - 1)])
+        case TreeKind.BINARY:
+            return plan_of([None, *[(child - 1) // 2 for child in range(1, nodes)]])
+        case TreeKind.RANDOM:
+            return plan_of([None, *[chance.randrange(child) for child in range(1, nodes)]])
+        case TreeKind.OVERLAY:
+            return _grown(_overlay(nodes, chance))
+
+
+def plan_of(parents: list[int | None]) -> Plan:
+    """A tree that is its own graph.
+
+    >>> plan_of([None, 0, 0]).graph
+    ((1, 2), (0,), (0,))
+    """
+    pairs = [(parent, child) for child, parent in enumerate(parents) if parent is not None]
+    return Plan(tuple(parents), _graph(len(parents), pairs))
+
+
+def _graph(nodes: int, pairs: list[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
+    near: list[dict[int, None]] = [{} for _ in range(nodes)]
+    for one, other in pairs:
+        if one != other:
+            near[one][other] = near[other][one] = None
+    return tuple(tuple(sorted(each)) for each in near)
+
+
+def _overlay(nodes: int, chance: Random) -> tuple[tuple[int, ...], ...]:
+    ring = list(range(nodes))
+    chance.shuffle(ring)
+    round_it = list(zip(ring, [*ring[1:], ring[0]], strict=True))
+    chords = [(chance.randrange(nodes), chance.randrange(nodes)) for _ in range(nodes)]
+    return _graph(nodes, round_it + chords)
+
+
+def _grown(graph: tuple[tuple[int, ...], ...]) -> Plan:
+    """Breadth first; of several neighbours at the least distance the least is the parent."""
+    distances = {0: 0}
+    waiting = deque([0])
+    while waiting:
+        node = waiting.popleft()
+        for other in graph[node]:
+            if other not in distances:
+                distances[other] = distances[node] + 1
+                waiting.append(other)
+    parents = [
+        min(graph[node], key=lambda other: (distances[other], other)) if node else None
+        for node in range(len(graph))
+    ]
+    return Plan(tuple(parents), graph)

@@ -84,6 +84,9 @@ def test_a_point_that_is_written_twice_is_one() -> None:
         ({"groups": "50:2"}, "groups", "100 producers"),
         ({"access": "0.67,0.33"}, "access", "a share for each group"),
         ({"groups": "50:2,50:1", "access": "0.6,0.6"}, "access", "shares that sum to one"),
+        ({"groups": "50:2,50:1", "access": "1"}, "access", "of which there are 2"),
+        ({"algorithm": "central", "fan_out": 3}, "fan_out", "left out"),
+        ({"producers": 10_000, "buffers": 1001}, "buffers", "1 to 1000"),
         ({"fan_out": 101}, "fan_out", "1 to 100"),
         ({"seed": [1, 2]}, "seed", "a whole number"),
         ({"seed": -1}, "seed", "0 or more"),
@@ -107,3 +110,9 @@ def test_a_file_that_is_not_there_or_no_toml_is_refused(tmp_path: Path) -> None:
         read(tmp_path / "nowhere.toml")
     with pytest.raises(BadOption, match="a TOML file"):
         read(written(tmp_path, "max_hops = "))
+
+
+def test_brackets_without_end_are_refused(tmp_path: Path) -> None:
+    endless = "a = " + "[" * 5000 + "]" * 5000
+    with pytest.raises(BadOption, match="nested less deeply"):
+        read(written(tmp_path, endless))

@@ -1,6 +1,8 @@
 """Sweeps: every point once, kept wave by wave, in this process; Spark's part is tested there."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -133,3 +135,32 @@ def test_the_command_prints_what_varies_and_writes_all_of_it(tmp_path: Path) -> 
     assert json.loads(rows[0]["messages"])["Found"] == pytest.approx(1, abs=0.05)
     again = as_json(*here)
     assert [row["seed"] for row in again["points"]] == [int(row["seed"]) for row in rows]
+
+
+def test_two_sweeps_of_one_grid_in_one_folder_do_not_take_each_others_files(tmp_path: Path) -> None:
+    grid = tmp_path / "grid.toml"
+    grid.write_text("producers = 5\nmax_hops = [1, 2, 3, 4]\nobjects = 20_000\n")
+    command = [sys.executable, "-m", "snowmelt", "lab", "sweep", str(grid)]
+    command += ["--out", str(tmp_path / "out"), "--master", "none"]
+    both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [(one.communicate(timeout=120)[1], one.returncode) for one in both] == [("", 0)] * 2
+    assert not list((tmp_path / "out" / "runs").glob(".*.part"))
+
+
+def test_a_file_that_another_sweep_writes_just_now_is_left_alone(tmp_path: Path) -> None:
+    sweep(grid_of(SMALL).points, tmp_path)
+    (name,) = (file.stem for file in (tmp_path / "runs").glob("*.parquet"))
+    other = tmp_path / "runs" / f".{name}.part"
+    other.write_bytes(b"half")
+    Keep(tmp_path).add(list(Keep(tmp_path).rows(version()).values()))
+    assert other.read_bytes() == b"half"
+
+
+@pytest.mark.parametrize("master", ["nonsense", "local[0]", ""])
+def test_a_master_that_spark_does_not_know_is_refused_before_it_starts(
+    tmp_path: Path, master: str
+) -> None:
+    grid = tmp_path / "grid.toml"
+    grid.write_text("objects = 200\n")
+    with pytest.raises(BadOption, match=r"--master is .*; allowed: none, local\[N\]"):
+        ran("sweep", str(grid), "--out", str(tmp_path / "out"), "--master", master)

@@ -1,6 +1,7 @@
 """`snowmelt lab sweep` and `snowmelt lab figures`: many experiments, on Spark or here."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from snowmelt.lab.pool.sweep import Mapped
 
 HERE: Final = "none"
+MASTER: Final = re.compile(r"local(\[([1-9]\d*|\*)(,[1-9]\d*)?\])?|yarn|(spark|k8s)://.+")
+"""What Spark takes; anything else it answers with a stack, after a while."""
 WAVES_PER_CORE: Final = 4
 """So many runs of each worker make a wave: few enough to lose little, enough to be even."""
 WIDTH_OF_PIPES: Final = 200
@@ -126,6 +129,9 @@ def _workers(master: str) -> Iterator[tuple["Mapped", int]]:
     if master == HERE:
         yield map, WAVES_PER_CORE
         return
+    if MASTER.fullmatch(master) is None:
+        allowed = "none, local[N], local[*], yarn, spark://… or k8s://…"
+        raise BadOption("--master", master, allowed)
     with spark_extra("snowmelt lab sweep", "spark,lab"):
         from snowmelt.spark.session import session  # noqa: PLC0415  # only where Spark is needed
         from snowmelt.spark.spread import at_once, spread  # noqa: PLC0415

@@ -39,4 +39,4 @@ def write_csv(path: Path, head: Sequence[str], rows: Iterable[Sequence[object]])
             writer.writerow(head)
             writer.writerows(rows)
     except OSError as error:
-        raise BadOption("--csv", str(path), f"a file that can be written ({error})") from error
+        raise BadOption("the table", str(path), f"a file that can be written ({error})") from error

@@ -52,6 +52,8 @@ def read(path: Path) -> Grid:
     except OSError as error:
         allowed = f"a file that can be read ({error.strerror})"
         raise BadOption("GRID", str(path), allowed) from error
+    except RecursionError as error:
+        raise BadOption("GRID", str(path), "a TOML file that is nested less deeply") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadOption("GRID", str(path), f"a TOML file ({error})") from error
 

@@ -1,6 +1,7 @@
 """Where a sweep's rows are kept: Parquet files in a folder, one for each wave of runs."""
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -65,7 +66,7 @@ class Keep:
         """Keeps the rows of a wave in a file that is named by what it holds."""
         named = "/".join(f"{row['version']}{row['key']}" for row in rows)
         name = sha256(named.encode()).hexdigest()[:24]
-        part = self._runs / f".{name}.part"
+        part = self._runs / f".{name}.{os.getpid()}.part"  # another sweep may write the same
         table = pa.Table.from_pylist([_mapped(row) for row in rows], schema=SCHEMA)
         parquet.write_table(table, part)
         part.replace(self._runs / f"{name}.parquet")

@@ -15,6 +15,8 @@ from snowmelt.protocols.pool.settings import HOPS_MAX, AccessKind
 PROCESSES_MAX: Final = 10_000
 BUFFERS_MAX: Final = 1_000_000
 OBJECTS_MAX: Final = 100_000_000
+HELD_MAX: Final = 10_000_000
+"""In the buffers of all producers together: the warm-up grows with it, and has to end."""
 RATE_LEAST: Final = 1e-6
 RATE_MOST: Final = 1_000.0
 TRANSIT_MOST: Final = 1e6
@@ -93,7 +95,7 @@ class PoolOptions(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         _within("--producers", self.producers, 1, PROCESSES_MAX)
         _within("--consumers", self.consumers, 1, PROCESSES_MAX)
-        _within("--buffers", self.buffers, 1, BUFFERS_MAX)
+        _within("--buffers", self.buffers, 1, min(BUFFERS_MAX, HELD_MAX // self.producers))
         _within("--max-hops", self.max_hops, 1, HOPS_MAX)
         _within("--produce-rate", self.produce_rate, RATE_LEAST, RATE_MOST)
         _within("--consume-rate", self.consume_rate, RATE_LEAST, RATE_MOST)
@@ -117,19 +119,23 @@ class PoolOptions(msgspec.Struct, frozen=True, kw_only=True):
         least = math.ceil(self.producers / self.consumers)
         if self.fan_out:
             _within("--fan-out", self.fan_out, least, self.producers)
-        if self.algorithm is not Algorithm.STOCHASTIC and (
-            self.fan_out or self.access is not AccessKind.UNIFORM
-        ):
-            allowed = "left out: whom to ask is not by chance with this algorithm"
-            raise BadOption("--access or --fan-out", self.access.value, allowed)
+        if self.algorithm is not Algorithm.STOCHASTIC:
+            allowed = f"left out: whom to ask is not by chance with {self.algorithm.value}"
+            if self.fan_out:
+                raise BadOption("--fan-out", self.fan_out, allowed)
+            if self.access is not AccessKind.UNIFORM:
+                raise BadOption("--access", self.access.value, allowed)
         if self.access is not AccessKind.WEIGHTED:
             return
         if len(self.shares) != len(self.groups) or not self.groups:
-            raise BadOption("--access", self.shares, f"a share for each group of {self.groups}")
+            given = ",".join(f"{share:g}" for share in self.shares)
+            allowed = f"a share for each group, of which there are {len(self.groups)}"
+            raise BadOption("--access", given, allowed)
         for share in self.shares:
             _within("--access", share, 0, 1)
         if abs(sum(self.shares) - 1) > SHARE_SLACK:
-            raise BadOption("--access", self.shares, "shares that sum to one")
+            given = ",".join(f"{share:g}" for share in self.shares)
+            raise BadOption("--access", given, "shares that sum to one")
 
     @property
     def rates(self) -> list[float]:
@@ -205,4 +211,5 @@ def access_of(text: str) -> tuple[AccessKind, tuple[float, ...]]:
 
 def _within(option: str, value: float, least: float, most: float) -> None:
     if not least <= value <= most:  # false for what is no number, too
-        raise BadOption(option, value, f"{least:g} to {most:.15g}")
+        highest = most if isinstance(most, int) else f"{most:.15g}"
+        raise BadOption(option, value, f"{least:g} to {highest}")

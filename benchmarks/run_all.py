@@ -24,6 +24,8 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "pool_chaos": ("--seconds", "20"),
     "pool_kernel": ("--rounds", "1"),
     "pool_advice": (),
+    "arrow_stabilizing": ("--seeds", "300"),
+    "arrow_directory": (),
     "spark_rates": (),
     "spark_latency": (),
     "spark_chaos": ("--rounds", "5"),

@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from snowmelt.cli.lab_arrow_compare import arrow_compare
 from snowmelt.lab.arrow.experiment import Measured, run
 from snowmelt.lab.arrow.options import (
     FACTOR_SAFE,
@@ -22,8 +23,9 @@ from snowmelt.lab.output import checked_file
 
 
 def add_to(lab: typer.Typer) -> None:
-    """Adds the command."""
+    """Adds the commands."""
     lab.command("arrow")(arrow)
+    lab.command("arrow-compare")(arrow_compare)
 
 
 def arrow(

@@ -74,10 +74,10 @@ class ArrowOptions(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 1
 
     def __post_init__(self) -> None:
-        _within("--nodes", self.nodes, 2, NODES_MAX)
-        _within("--requests", self.requests, 0, REQUESTS_MAX)
-        _within("--timeout-factor", self.timeout_factor, FACTOR_LEAST, FACTOR_MOST)
-        _within("--seed", self.seed, 0, 2**63 - 1)
+        within("--nodes", self.nodes, 2, NODES_MAX)
+        within("--requests", self.requests, 0, REQUESTS_MAX)
+        within("--timeout-factor", self.timeout_factor, FACTOR_LEAST, FACTOR_MOST)
+        within("--seed", self.seed, 0, 2**63 - 1)
 
     @property
     def timeout(self) -> Duration:
@@ -121,6 +121,12 @@ def one_of(option: str, kind: type[Kind], text: str) -> Kind:
         raise BadOption(option, text, ", ".join(one.value for one in kind)) from None
 
 
-def _within(option: str, value: float, least: float, most: float) -> None:
+def within(option: str, value: float, least: float, most: float) -> None:
+    """Refuses a value that is not in this range.
+
+    >>> within("--rate", 0.0, 0.001, 1000)
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: --rate is 0.0; allowed: 0.001 to 1000
+    """
     if not least <= value <= most:
         raise BadOption(option, value, f"{least:g} to {most:g}")

@@ -82,7 +82,7 @@ def planned(kind: TreeKind, nodes: int, chance: Random) -> Plan:
         case TreeKind.RANDOM:
             return plan_of([None, *[chance.randrange(child) for child in range(1, nodes)]])
         case TreeKind.OVERLAY:
-            return _grown(_overlay(nodes, chance))
+            return grown(_overlay(nodes, chance))
 
 
 def plan_of(parents: list[int | None]) -> Plan:
@@ -92,10 +92,15 @@ def plan_of(parents: list[int | None]) -> Plan:
     ((1, 2), (0,), (0,))
     """
     pairs = [(parent, child) for child, parent in enumerate(parents) if parent is not None]
-    return Plan(tuple(parents), _graph(len(parents), pairs))
+    return Plan(tuple(parents), graph_of(len(parents), pairs))
 
 
-def _graph(nodes: int, pairs: list[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
+def graph_of(nodes: int, pairs: list[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
+    """The graph with an edge for each of these pairs; who is its own neighbour is not.
+
+    >>> graph_of(3, [(0, 1), (1, 0), (2, 1), (2, 2)])
+    ((1,), (0, 2), (1,))
+    """
     near: list[dict[int, None]] = [{} for _ in range(nodes)]
     for one, other in pairs:
         if one != other:
@@ -108,11 +113,15 @@ def _overlay(nodes: int, chance: Random) -> tuple[tuple[int, ...], ...]:
     chance.shuffle(ring)
     round_it = list(zip(ring, [*ring[1:], ring[0]], strict=True))
     chords = [(chance.randrange(nodes), chance.randrange(nodes)) for _ in range(nodes)]
-    return _graph(nodes, round_it + chords)
+    return graph_of(nodes, round_it + chords)
 
 
-def _grown(graph: tuple[tuple[int, ...], ...]) -> Plan:
-    """Breadth first; of several neighbours at the least distance the least is the parent."""
+def grown(graph: tuple[tuple[int, ...], ...]) -> Plan:
+    """Breadth first from 0; of several neighbours at the least distance the least is the parent.
+
+    >>> grown(graph_of(4, [(0, 1), (1, 3), (0, 2), (2, 3)])).parents
+    (None, 0, 0, 1)
+    """
     distances = {0: 0}
     waiting = deque([0])
     while waiting:

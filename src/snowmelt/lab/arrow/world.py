@@ -89,7 +89,7 @@ class World:
         self.nodes = [make(name_of(one), settings, self.chance) for one in range(options.nodes)]
         self.trees = _trees(self.plan) if Corruption.TREE in options.corrupt else []
         self.links = _links(self.plan, self.chance)
-        self.branches = _branches(self.plan)
+        self.branches = branches_of(self.plan)
         self._wrong_branches: dict[int, None] = {}
         self._heap: list[tuple[Instant, int, Due]] = []
         self._turn = 0
@@ -97,7 +97,7 @@ class World:
         self._asked = 0
         self._excused = 0
         for one in range(options.nodes):
-            self._settle(one)
+            settle(self.nodes[one], self.branches[one])
         self.begin()
 
     def begin(self) -> None:
@@ -198,17 +198,6 @@ class World:
     def tails(self) -> list[Place]:
         """The last place at each sink."""
         return [node.arrow.tail for node in self.nodes if node.arrow.is_sink]
-
-    # --- how it begins ----------------------------------------------------------------------------
-
-    def _settle(self, one: int) -> None:
-        """In the tree, pointing to the root, with every edge known to be legal."""
-        node, branch = self.nodes[one], self.branches[one]
-        node.parent = branch.parent
-        node.edges = {child: node.new_edge() for child in branch.children}
-        for edge in node.edges.values():
-            edge.phase = Phase.CORRECT
-        node.arrow.points_at = branch.parent or node.me
 
     # --- how it goes ------------------------------------------------------------------------------
 
@@ -312,6 +301,15 @@ class World:
         return list(found)
 
 
+def settle(node: ArrowNode, branch: Branch) -> None:
+    """Puts a node into the tree, pointing to the root, with every edge known to be legal."""
+    node.parent = branch.parent
+    node.edges = {child: node.new_edge() for child in branch.children}
+    for edge in node.edges.values():
+        edge.phase = Phase.CORRECT
+    node.arrow.points_at = branch.parent or node.me
+
+
 def _trees(plan: Plan) -> list[TreeNode]:
     trees = []
     for one, near in enumerate(plan.graph):
@@ -331,7 +329,13 @@ def _links(plan: Plan, chance: Random) -> dict[tuple[int, int], Link]:
     }
 
 
-def _branches(plan: Plan) -> list[Branch]:
+def branches_of(plan: Plan) -> list[Branch]:
+    """Each node's part of the tree.
+
+    >>> from snowmelt.lab.arrow.plan import plan_of
+    >>> branches_of(plan_of([None, 0, 1]))[1]
+    Branch(parent='n0000', children=('n0002',))
+    """
     return [
         Branch(
             None if parent is None else name_of(parent),

@@ -1,0 +1,161 @@
+"""How far nodes are from each other: in a graph, in a tree on it, and one against the other."""
+
+from collections import deque
+from collections.abc import Sequence
+from math import inf
+from typing import Final
+
+from snowmelt.lab.arrow.plan import Plan
+
+Graph = Sequence[Sequence[int]]
+
+
+def distances_from(graph: Graph, one: int) -> list[int]:
+    """How many edges each node is away; the graph hangs together.
+
+    >>> distances_from([[1], [0, 2], [1]], 0)
+    [0, 1, 2]
+    """
+    found = [-1] * len(graph)
+    found[one] = 0
+    waiting = deque([one])
+    while waiting:
+        node = waiting.popleft()
+        for other in graph[node]:
+            if found[other] < 0:
+                found[other] = found[node] + 1
+                waiting.append(other)
+    return found
+
+
+def distance_table(graph: Graph, stops: Sequence[int]) -> list[list[int]]:
+    """How far these nodes are from each other.
+
+    >>> distance_table([[1], [0, 2], [1]], [0, 2, 2])
+    [[0, 2, 2], [2, 0, 0], [2, 0, 0]]
+    """
+    rows = [distances_from(graph, one) for one in stops]
+    return [[row[other] for other in stops] for row in rows]
+
+
+class TreeMetric:
+    """Distances in a plan's tree.
+
+    >>> from snowmelt.lab.arrow.plan import graph_of
+    >>> ring = TreeMetric(Plan((None, 0, 1, 2), graph_of(4, [(0, 1), (1, 2), (2, 3), (3, 0)])))
+    >>> ring.between(0, 3), ring.diameter, ring.stretch, ring.mean_stretch
+    (3, 3, 3, 1.5)
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan: Final = plan
+        self._tree: Final = [
+            [*below, *([] if parent is None else [parent])]
+            for below, parent in zip(plan.children, plan.parents, strict=True)
+        ]
+        self.depths: Final = distances_from(self._tree, 0)
+
+    def between(self, one: int, other: int) -> int:
+        """Edges on the way from one to the other. Takes as long as that way is."""
+        walked = 0
+        while one != other:
+            if self.depths[one] < self.depths[other]:
+                one, other = other, one
+            above = self._plan.parents[one]
+            assert above is not None
+            one = above
+            walked += 1
+        return walked
+
+    @property
+    def depth(self) -> int:
+        """From the root to the farthest node."""
+        return max(self.depths)
+
+    @property
+    def diameter(self) -> int:
+        """Between the two nodes that are farthest from each other.
+
+        It is the stretch, too, when in the graph everybody is everybody's neighbour.
+        """
+        return max(distances_from(self._tree, self.depths.index(self.depth)))
+
+    @property
+    def mean(self) -> float:
+        """Between two different nodes, on average."""
+        nodes = len(self.depths)
+        below = [1] * nodes
+        for one in sorted(range(1, nodes), key=lambda one: -self.depths[one]):
+            above = self._plan.parents[one]
+            assert above is not None
+            below[above] += below[one]
+        # Each edge is on the way between those below it and all others.
+        crossed = sum(size * (nodes - size) for size in below[1:])
+        return 2 * crossed / (nodes * (nodes - 1))
+
+    @property
+    def stretch(self) -> int:
+        """How many times as far two nodes can be in the tree as in the graph.
+
+        The worst pair are neighbours in the graph: a longer way is made of such pairs.
+        """
+        return max(self._stretches)
+
+    @property
+    def mean_stretch(self) -> float:
+        """The same, on average over the graph's edges."""
+        return sum(self._stretches) / len(self._stretches)
+
+    @property
+    def _stretches(self) -> list[int]:
+        graph = self._plan.graph
+        return [
+            self.between(one, other)
+            for one, near in enumerate(graph)
+            for other in near
+            if one < other
+        ]
+
+
+def median_of(graph: Graph) -> int:
+    """The node that is nearest to all together; the least among equals.
+
+    >>> median_of([[1], [0, 2], [1]])
+    1
+    """
+    return min(range(len(graph)), key=lambda one: (sum(distances_from(graph, one)), one))
+
+
+def shortest_path(table: Sequence[Sequence[int]]) -> int:
+    """The shortest way from point 0 through all others, in any order: the travelling salesman's.
+
+    It remembers the shortest way for each set of points and its last one (Held and Karp), so it
+    takes 2^n n^2 steps for n points.
+
+    >>> shortest_path([[0, 2, 1], [2, 0, 3], [1, 3, 0]])
+    4
+    """
+    stops = range(1, len(table))
+    least: dict[tuple[int, int], float] = {(1 << stop, stop): table[0][stop] for stop in stops}
+    whole = (1 << len(table)) - 2
+    for seen in range(2, whole + 1, 2):
+        for last in stops:
+            so_far = least.get((seen, last))
+            if so_far is None:
+                continue
+            for stop in stops:
+                if not seen >> stop & 1:
+                    key = (seen | 1 << stop, stop)
+                    least[key] = min(least.get(key, inf), so_far + table[last][stop])
+    return int(min((least[whole, last] for last in stops), default=0))
+
+
+def is_nearest_neighbour_path(table: Sequence[Sequence[int]]) -> bool:
+    """Whether going through the points as they come never passes by a nearer one that comes later.
+
+    >>> is_nearest_neighbour_path([[0, 1, 2], [1, 0, 1], [2, 1, 0]])
+    True
+    >>> is_nearest_neighbour_path([[0, 2, 1], [2, 0, 1], [1, 1, 0]])
+    False
+    """
+    return all(row[step] == min(row[step:]) for step, row in enumerate(table[:-1], 1))

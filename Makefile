@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: setup demo test lint bench soak clean
+.PHONY: setup demo test coverage lint bench soak clean
 
 setup: $(STAMP)
 
@@ -17,6 +17,9 @@ demo: setup
 	$(BIN)/snowmelt demo
 
 test: setup
+	$(BIN)/python -m pytest -n 2 -m "not soak"
+
+coverage: setup
 	$(BIN)/python -m pytest -n 2 -m "not soak" --cov --cov-report=term
 
 lint: setup

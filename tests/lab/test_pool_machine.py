@@ -40,9 +40,9 @@ FAST_AND_SLOW = groups_of("2:9,18:1")
 @pytest.mark.parametrize(
     ("consumers", "max_hops", "objects", "throughput", "wait", "probes"),
     [
-        (100, 3, 80_000, 0.932, 7.2, 1.453),
-        (100, 1, 40_000, 0.68, 46.7, 1.0),
-        (200, 3, 40_000, 0.996, 100.3, 2.32),
+        pytest.param(100, 3, 80_000, 0.932, 7.2, 1.453, marks=pytest.mark.soak),
+        pytest.param(100, 1, 40_000, 0.68, 46.7, 1.0, marks=pytest.mark.soak),
+        (200, 3, 20_000, 0.996, 100.3, 2.32),
     ],
 )
 def test_the_machines_reach_the_papers_reference_figures(

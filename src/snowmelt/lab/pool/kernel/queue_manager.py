@@ -6,12 +6,11 @@ consumer is told it sends on at once, so its way to the manager and back and to 
 events: at the manager, and at the producer.
 """
 
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from snowmelt.core.errors import BadOption
 from snowmelt.lab.pool.kernel import counts
 from snowmelt.lab.pool.kernel.chance import exponential, seeded, spent
 from snowmelt.lab.pool.kernel.compiled import compiled
@@ -24,7 +23,6 @@ from snowmelt.lab.pool.options import PoolOptions
 
 KINDS = ("Made", "Ask", "Told", "Take", "Taken")
 MADE, ASK, TOLD, TAKE, TAKEN = range(counts.MESSAGES, counts.MESSAGES + 5)
-PLACES_MAX: Final = 10_000_000
 NOBODY = -1
 
 
@@ -60,9 +58,6 @@ def pool(options: PoolOptions) -> Pool:
     """At time 0: everybody makes an object, or asks for one."""
     producers, consumers = options.producers, options.consumers
     places = producers * options.buffers
-    if places > PLACES_MAX:
-        allowed = f"up to {PLACES_MAX // producers} for {producers} producers with a manager"
-        raise BadOption("--buffers", options.buffers, allowed)
     players = producers + consumers + places
     when, who = future(players)
     begun = Pool(

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snowmelt.lab.pool.kernel import counts
-from snowmelt.lab.pool.kernel.chance import exponential, seeded, spent
+from snowmelt.lab.pool.kernel.alike import give, make, send
+from snowmelt.lab.pool.kernel.chance import seeded
 from snowmelt.lab.pool.kernel.compiled import compiled
 from snowmelt.lab.pool.kernel.counts import moved
 from snowmelt.lab.pool.kernel.future import future, set_time
@@ -83,9 +84,9 @@ def pool(options: PoolOptions) -> Pool:
 @compiled
 def _begin(pool: Pool, row: NDArray[Any]) -> None:
     for producer in range(len(pool.stock)):
-        _make(pool, producer, 0.0)
+        make(pool, producer, 0.0)
     for consumer in range(len(pool.asked)):
-        _send(pool, len(pool.stock) + consumer, 0.0, FETCH, row)
+        send(pool, len(pool.stock) + consumer, 0.0, FETCH, row)
 
 
 @compiled
@@ -111,9 +112,7 @@ def _put_off(pool: Pool, player: int, now: float) -> float:
     promise = player - producers - len(pool.asked)
     comes_back = promise >= 0 and pool.at[promise] == COMING
     server = promise % producers if comes_back else producers
-    return put_off(
-        pool.pace.process, server, now, player, pool.busy_until, pool.dealt_with, pool.chance
-    )
+    return put_off(pool, server, player, now)
 
 
 @compiled
@@ -144,21 +143,14 @@ def _handle(pool: Pool, player: int, now: float, row: NDArray[Any]) -> None:
 @compiled
 def _give(pool: Pool, consumer: int, now: float, row: NDArray[Any]) -> None:
     """An object goes to the consumer; when it asks again is decided right away."""
-    comes = now + pool.pace.transit * exponential(pool.chance)
-    uses = spent(pool.pace.using, pool.pace.use, pool.chance)
-    row[FETCHED] += 1
-    row[counts.OBJECTS] += 1
-    row[counts.HOPS] += 1
-    row[counts.WAIT] += comes - pool.asked[consumer]
-    row[counts.USE] += uses
-    pool.asked[consumer] = comes + uses
-    _send(pool, len(pool.stock) + consumer, comes + uses, FETCH, row)
+    asks = give(pool, consumer, 1, FETCHED, now, row)
+    send(pool, len(pool.stock) + consumer, asks, FETCH, row)
 
 
 @compiled
 def _promise(pool: Pool, promise: int, now: float, row: NDArray[Any]) -> None:
     pool.at[promise] = COMING
-    _send(pool, len(pool.stock) + len(pool.asked) + promise, now, PROMISED, row)
+    send(pool, len(pool.stock) + len(pool.asked) + promise, now, PROMISED, row)
 
 
 @compiled
@@ -167,13 +159,7 @@ def _promised(pool: Pool, promise: int, now: float) -> None:
     producer = promise % len(pool.stock)
     pool.at[promise] = AT_HOME
     if moved(pool.stock, pool.since, pool.states, producer, -1, now) == pool.buffers - 1:
-        _make(pool, producer, now)
-
-
-@compiled
-def _make(pool: Pool, producer: int, now: float) -> None:
-    takes = spent(pool.pace.making, pool.pace.make[producer], pool.chance)
-    set_time(pool.when, pool.who, producer, now + takes)
+        make(pool, producer, now)
 
 
 @compiled
@@ -184,15 +170,8 @@ def _made(pool: Pool, producer: int, now: float, row: NDArray[Any]) -> None:
     while pool.at[promise] != AT_HOME:
         promise += producers
     pool.at[promise] = GONE
-    _send(pool, producers + len(pool.asked) + promise, now, DEPOSIT, row)
+    send(pool, producers + len(pool.asked) + promise, now, DEPOSIT, row)
     if moved(pool.stock, pool.since, pool.states, producer, 1, now) < pool.buffers:
-        _make(pool, producer, now)
+        make(pool, producer, now)
     else:
         set_time(pool.when, pool.who, producer, np.inf)
-
-
-@compiled
-def _send(pool: Pool, player: int, at: float, kind: int, row: NDArray[Any]) -> None:
-    row[kind] += 1
-    comes = at + pool.pace.transit * exponential(pool.chance)
-    set_time(pool.when, pool.who, player, comes)

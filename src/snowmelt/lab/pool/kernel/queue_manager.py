@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snowmelt.lab.pool.kernel import counts
-from snowmelt.lab.pool.kernel.chance import exponential, seeded, spent
+from snowmelt.lab.pool.kernel.alike import give, make, send
+from snowmelt.lab.pool.kernel.chance import exponential, seeded
 from snowmelt.lab.pool.kernel.compiled import compiled
 from snowmelt.lab.pool.kernel.counts import moved
 from snowmelt.lab.pool.kernel.future import future, set_time
@@ -85,9 +86,9 @@ def pool(options: PoolOptions) -> Pool:
 @compiled
 def _begin(pool: Pool, row: NDArray[Any]) -> None:
     for producer in range(len(pool.stock)):
-        _make(pool, producer, 0.0)
+        make(pool, producer, 0.0)
     for consumer in range(len(pool.asked)):
-        _send(pool, len(pool.stock) + consumer, 0.0, ASK, row)
+        send(pool, len(pool.stock) + consumer, 0.0, ASK, row)
 
 
 @compiled
@@ -112,9 +113,7 @@ def _put_off(pool: Pool, player: int, now: float) -> float:
     consumer = player - len(pool.stock)
     goes_to_producer = consumer < len(pool.asked) and pool.told[consumer] != NOBODY
     server = pool.told[consumer] if goes_to_producer else len(pool.stock)
-    return put_off(
-        pool.pace.process, server, now, player, pool.busy_until, pool.dealt_with, pool.chance
-    )
+    return put_off(pool, server, player, now)
 
 
 @compiled
@@ -144,7 +143,7 @@ def _tell(pool: Pool, consumer: int, producer: int, now: float, row: NDArray[Any
     pool.told[consumer] = producer
     row[TOLD] += 1
     comes = now + pool.pace.transit * exponential(pool.chance)
-    _send(pool, len(pool.stock) + consumer, comes, TAKE, row)
+    send(pool, len(pool.stock) + consumer, comes, TAKE, row)
 
 
 @compiled
@@ -152,23 +151,10 @@ def _take(pool: Pool, consumer: int, now: float, row: NDArray[Any]) -> None:
     """The producer has one object less; when the consumer asks again is decided right away."""
     producer = pool.told[consumer]
     pool.told[consumer] = NOBODY
-    comes = now + pool.pace.transit * exponential(pool.chance)
-    uses = spent(pool.pace.using, pool.pace.use, pool.chance)
-    row[TAKEN] += 1
-    row[counts.OBJECTS] += 1
-    row[counts.HOPS] += 1
-    row[counts.WAIT] += comes - pool.asked[consumer]
-    row[counts.USE] += uses
-    pool.asked[consumer] = comes + uses
-    _send(pool, len(pool.stock) + consumer, comes + uses, ASK, row)
+    asks = give(pool, consumer, 1, TAKEN, now, row)
+    send(pool, len(pool.stock) + consumer, asks, ASK, row)
     if moved(pool.stock, pool.since, pool.states, producer, -1, now) == pool.buffers - 1:
-        _make(pool, producer, now)
-
-
-@compiled
-def _make(pool: Pool, producer: int, now: float) -> None:
-    takes = spent(pool.pace.making, pool.pace.make[producer], pool.chance)
-    set_time(pool.when, pool.who, producer, now + takes)
+        make(pool, producer, now)
 
 
 @compiled
@@ -177,15 +163,8 @@ def _made(pool: Pool, producer: int, now: float, row: NDArray[Any]) -> None:
     message = pool.idle[pool.idle[0]]
     pool.idle[0] -= 1
     pool.maker[message] = producer
-    _send(pool, len(pool.stock) + len(pool.asked) + message, now, MADE, row)
+    send(pool, len(pool.stock) + len(pool.asked) + message, now, MADE, row)
     if moved(pool.stock, pool.since, pool.states, producer, 1, now) < pool.buffers:
-        _make(pool, producer, now)
+        make(pool, producer, now)
     else:
         set_time(pool.when, pool.who, producer, np.inf)
-
-
-@compiled
-def _send(pool: Pool, player: int, at: float, kind: int, row: NDArray[Any]) -> None:
-    row[kind] += 1
-    comes = at + pool.pace.transit * exponential(pool.chance)
-    set_time(pool.when, pool.who, player, comes)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from snowmelt.lab.pool.kernel import access, counts
 from snowmelt.lab.pool.kernel.access import Lists, drawn
-from snowmelt.lab.pool.kernel.chance import exponential, seeded, spent
+from snowmelt.lab.pool.kernel.alike import give, make
+from snowmelt.lab.pool.kernel.chance import exponential, seeded
 from snowmelt.lab.pool.kernel.compiled import compiled
 from snowmelt.lab.pool.kernel.counts import moved
 from snowmelt.lab.pool.kernel.future import future, set_time
@@ -85,7 +86,7 @@ def pool(options: PoolOptions) -> Pool:
 @compiled
 def _begin(pool: Pool) -> None:
     for producer in range(len(pool.stock)):
-        _make(pool, producer, 0.0)
+        make(pool, producer, 0.0)
     for consumer in range(len(pool.target)):
         _probe(pool, consumer, 0.0)
 
@@ -106,12 +107,6 @@ def advance(pool: Pool, objects: int, row: NDArray[Any]) -> float:
 
 
 @compiled
-def _make(pool: Pool, producer: int, now: float) -> None:
-    takes = spent(pool.pace.making, pool.pace.make[producer], pool.chance)
-    set_time(pool.when, pool.who, producer, now + takes)
-
-
-@compiled
 def _made(pool: Pool, producer: int, now: float, row: NDArray[Any]) -> None:
     stock = moved(pool.stock, pool.since, pool.states, producer, 1, now)
     if stock <= 0:
@@ -119,7 +114,7 @@ def _made(pool: Pool, producer: int, now: float, row: NDArray[Any]) -> None:
         pool.first[producer] = pool.behind[consumer]
         _give(pool, consumer, now, row)
     if stock < pool.buffers:
-        _make(pool, producer, now)
+        make(pool, producer, now)
     else:
         set_time(pool.when, pool.who, producer, np.inf)
 
@@ -136,9 +131,7 @@ def _probe(pool: Pool, consumer: int, at: float) -> None:
 @compiled
 def _requested(pool: Pool, consumer: int, now: float, row: NDArray[Any]) -> None:
     producer = pool.target[consumer]
-    done = put_off(
-        pool.pace.process, producer, now, consumer, pool.busy_until, pool.dealt_with, pool.chance
-    )
+    done = put_off(pool, producer, consumer, now)
     if done > 0:
         set_time(pool.when, pool.who, len(pool.stock) + consumer, done)
         return
@@ -149,7 +142,7 @@ def _requested(pool: Pool, consumer: int, now: float, row: NDArray[Any]) -> None
         moved(pool.stock, pool.since, pool.states, producer, -1, now)
         _give(pool, consumer, now, row)
         if stock == pool.buffers:
-            _make(pool, producer, now)
+            make(pool, producer, now)
         return
     row[counts.EMPTY] += 1
     if pool.hop[consumer] < pool.max_hops:
@@ -168,13 +161,6 @@ def _requested(pool: Pool, consumer: int, now: float, row: NDArray[Any]) -> None
 @compiled
 def _give(pool: Pool, consumer: int, now: float, row: NDArray[Any]) -> None:
     """An object goes to the consumer; when it asks again, and whom, is decided right away."""
-    comes = now + pool.pace.transit * exponential(pool.chance)
-    uses = spent(pool.pace.using, pool.pace.use, pool.chance)
-    row[FOUND] += 1
-    row[counts.OBJECTS] += 1
-    row[counts.HOPS] += pool.hop[consumer]
-    row[counts.WAIT] += comes - pool.asked[consumer]
-    row[counts.USE] += uses
-    pool.asked[consumer] = comes + uses
+    asks = give(pool, consumer, pool.hop[consumer], FOUND, now, row)
     pool.hop[consumer] = 0
-    _probe(pool, consumer, comes + uses)
+    _probe(pool, consumer, asks)

@@ -12,9 +12,10 @@ from benchmarks.fifo import cores
 from benchmarks.fifo.cell import BATCHES, Bounds, plan
 from benchmarks.fifo.chart import draw
 from benchmarks.fifo.peer import Peer
-from benchmarks.fifo.peers import KINDS, OURS, named
-from benchmarks.fifo.rounds import compare, running
+from benchmarks.fifo.peers import KINDS, OURS, make, named
+from benchmarks.fifo.rounds import compare
 from benchmarks.fifo.row import Row
+from benchmarks.fifo.starting import running
 from benchmarks.fifo.table import quiet, show
 
 from snowmelt.cli.local import end_on_sigterm
@@ -61,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options.data.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(prefix="fifo-", dir=options.data.resolve()) as folder,
-        running(options.peers, Path(folder)) as (peers, missing),
+        running(options.peers, Path(folder), make) as (peers, missing),
     ):
         for name, why in missing.items():
             print(f"{name} takes no part: {why}", file=sys.stderr)

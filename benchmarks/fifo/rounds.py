@@ -3,44 +3,16 @@
 All servers are up all the time, and one has work at a time.
 """
 
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from benchmarks.fifo.cell import Bounds, Cell
 from benchmarks.fifo.disk import flushes
 from benchmarks.fifo.load import Turn, TurnFailed, turn
-from benchmarks.fifo.peer import Missing, Peer
-from benchmarks.fifo.peers import make
+from benchmarks.fifo.peer import Peer
 from benchmarks.fifo.row import DISK, Row
-
-from snowmelt.core.errors import SnowmeltError
+from benchmarks.fifo.starting import progress
 
 DISK_SECONDS = 0.3
-
-
-@contextmanager
-def running(names: list[str], folder: Path) -> Iterator[tuple[list[Peer], dict[str, str]]]:
-    """Those peers that could be started, and why the others could not."""
-    peers: list[Peer] = []
-    missing: dict[str, str] = {}
-    with ExitStack() as stack:
-        for name in names:
-            progress(f"starting {name}")
-            try:
-                peer = make(name)
-                stack.callback(peer.stop)
-                (folder / name).mkdir()
-                peer.start(folder / name)
-            except (Missing, SnowmeltError) as error:
-                missing[name] = str(error)
-            else:
-                peers.append(peer)
-        progress("")
-        yield peers, missing
-        progress("stopping")
-    progress("")
 
 
 def compare(
@@ -71,9 +43,3 @@ def take_turn(row: Row, peer: Peer, number: int, bounds: Bounds) -> None:
         row.turns.append(turn(connect, row.cell, bounds))
     except TurnFailed as error:
         row.error = str(error)
-
-
-def progress(line: str) -> None:
-    """One line that is written over, and only where somebody looks."""
-    if sys.stderr.isatty():
-        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)

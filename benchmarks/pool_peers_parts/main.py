@@ -9,12 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from benchmarks.fifo.starting import running
 from benchmarks.pool_peers_parts.bars import Bar, bars
 from benchmarks.pool_peers_parts.cell import CELLS, Cell, named
 from benchmarks.pool_peers_parts.peer import Peer
-from benchmarks.pool_peers_parts.peers import KINDS
+from benchmarks.pool_peers_parts.peers import KINDS, make
 from benchmarks.pool_peers_parts.peers import named as peers_named
-from benchmarks.pool_peers_parts.rounds import compare, running
+from benchmarks.pool_peers_parts.rounds import compare
 from benchmarks.pool_peers_parts.row import Row
 from benchmarks.pool_peers_parts.turn import Bounds
 
@@ -73,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     cells: list[Cell] = [cell for cell in CELLS if cell.name in options.only]
     with (
         tempfile.TemporaryDirectory(prefix="pool-", dir=options.data) as folder,
-        running(options.peers, Path(folder)) as (peers, missing),
+        running(options.peers, Path(folder), make) as (peers, missing),
     ):
         for name, why in missing.items():
             print(f"{name} takes no part: {why}", file=sys.stderr)

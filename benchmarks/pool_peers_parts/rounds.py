@@ -1,41 +1,10 @@
 """The peers take turns within each round, so that a noisy minute of the machine hits all alike."""
 
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-
-from benchmarks.fifo.peer import Missing
+from benchmarks.fifo.starting import progress
 from benchmarks.pool_peers_parts.cell import Cell
 from benchmarks.pool_peers_parts.peer import Peer
-from benchmarks.pool_peers_parts.peers import make
 from benchmarks.pool_peers_parts.row import Row
 from benchmarks.pool_peers_parts.turn import Bounds, TurnFailed, turn
-
-from snowmelt.core.errors import SnowmeltError
-
-
-@contextmanager
-def running(names: list[str], folder: Path) -> Iterator[tuple[list[Peer], dict[str, str]]]:
-    """Those peers that could be started, and why the others could not."""
-    peers: list[Peer] = []
-    missing: dict[str, str] = {}
-    with ExitStack() as stack:
-        for name in names:
-            progress(f"starting {name}")
-            try:
-                peer = make(name)
-                stack.callback(peer.stop)
-                (folder / name).mkdir()
-                peer.start(folder / name)
-            except (Missing, SnowmeltError) as error:
-                missing[name] = str(error)
-            else:
-                peers.append(peer)
-        progress("")
-        yield peers, missing
-        progress("stopping")
-    progress("")
 
 
 def compare(peers: list[Peer], cells: list[Cell], rounds: int, bounds: Bounds) -> list[Row]:
@@ -70,9 +39,3 @@ def take_turn(row: Row, peer: Peer, number: int, bounds: Bounds) -> None:
         row.error = str(error)
     except Exception as error:  # whatever a client library raises is that peer's result
         row.error = f"{type(error).__name__}: {error}"
-
-
-def progress(line: str) -> None:
-    """One line that is written over, and only where somebody looks."""
-    if sys.stderr.isatty():
-        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)

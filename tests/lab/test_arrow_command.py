@@ -1,15 +1,12 @@
 """`snowmelt lab arrow`: what it prints, draws and refuses."""
 
-import json
+from functools import partial
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from snowmelt.cli import lab_arrow
+from lab import commands
 from snowmelt.core.errors import BadOption
 from snowmelt.lab.arrow.options import ArrowOptions, Corruption, TreeKind
 from snowmelt.lab.arrow.tracing import STEPS_MAX, traced
@@ -17,23 +14,8 @@ from snowmelt.lab.arrow.tracing import STEPS_MAX, traced
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def ran(*arguments: str) -> str:
-    app = typer.Typer()
-    lab_arrow.add_to(app)
-    app.command("other")(lambda: None)  # a program of one command alone drops its name
-    ended = CliRunner().invoke(app, ["arrow", *arguments])
-    if ended.exception is not None:
-        raise ended.exception
-    assert ended.stderr == ""
-    return ended.stdout
-
-
-def as_json(*arguments: str) -> dict[str, Any]:
-    out = ran(*arguments, "--json")
-    assert out.count("\n") == 1
-    told = json.loads(out)
-    assert isinstance(told, dict)
-    return told
+ran = partial(commands.ran, "arrow")
+as_json = partial(commands.as_json, "arrow")
 
 
 def test_it_tells_what_was_measured() -> None:

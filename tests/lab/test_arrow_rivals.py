@@ -5,16 +5,15 @@ goes to the nearest that is left. Elsewhere it need not, so the check can fail.
 """
 
 import json
+from functools import partial
 from itertools import pairwise, permutations
 from math import log2
 from random import Random
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from snowmelt.cli import lab_arrow
+from lab import commands
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId, OperationId
@@ -244,13 +243,7 @@ def test_why_rings_were_chosen() -> None:
 # --- the command ----------------------------------------------------------------------------------
 
 
-def ran(*arguments: str) -> str:
-    app = typer.Typer()
-    lab_arrow.add_to(app)
-    ended = CliRunner().invoke(app, ["arrow-compare", *arguments])
-    if ended.exception is not None:
-        raise ended.exception
-    return ended.stdout
+ran = partial(commands.ran, "arrow-compare")
 
 
 def test_it_tells_how_the_rivals_did() -> None:

@@ -5,35 +5,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from snowmelt.cli import lab
+from lab.commands import as_json, ran
 from snowmelt.core.errors import BadOption, CallerError
 
 PNG = b"\x89PNG\r\n\x1a\n"
-
-
-def ran(*arguments: str) -> str:
-    app = typer.Typer()
-    lab.add_to(app)
-    app.command("other")(lambda: None)  # a program of one group alone drops the group's name
-    ended = CliRunner().invoke(app, ["lab", *arguments])
-    if ended.exception is not None:
-        raise ended.exception
-    assert ended.stderr == ""
-    return ended.stdout
-
-
-def as_json(*arguments: str) -> dict[str, Any]:
-    out = ran(*arguments, "--json")
-    assert out.count("\n") == 1
-    told = json.loads(out)
-    assert isinstance(told, dict)
-    return told
 
 
 def lines(path: Path) -> list[dict[str, str]]:

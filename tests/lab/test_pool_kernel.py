@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from math import exp
 from pathlib import Path
 from random import Random
@@ -12,15 +13,13 @@ from typing import Any
 
 import msgspec
 import pytest
-import typer
-from typer.testing import CliRunner
 
 pytest.importorskip("numba")
 
 import numpy as np
 
+from lab import commands
 from lab.pseudo_code import PseudoCode
-from snowmelt.cli import lab
 from snowmelt.core.errors import BadOption
 from snowmelt.lab.pool import machine
 from snowmelt.lab.pool.batches import Batches, half_width
@@ -407,14 +406,7 @@ def test_the_command_line_loads_no_compiler_before_it_is_needed() -> None:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
-def told(*arguments: str) -> Any:
-    app = typer.Typer()
-    lab.add_to(app)
-    app.command("other")(lambda: None)
-    ended = CliRunner().invoke(app, ["lab", "pool", *arguments])
-    if ended.exception is not None:
-        raise ended.exception
-    return ended.stdout
+told = partial(commands.ran, "pool")
 
 
 def test_the_kernel_is_what_the_command_runs() -> None:

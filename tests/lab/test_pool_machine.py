@@ -4,17 +4,16 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from random import Random
 from statistics import mean, pstdev, stdev
 from typing import Any
 
 import msgspec
 import pytest
-import typer
-from typer.testing import CliRunner
 
+from lab import commands
 from lab.pseudo_code import PseudoCode
-from snowmelt.cli import lab
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import SECOND, START, Duration, Instant
@@ -295,14 +294,7 @@ def test_times_have_the_mean_asked_for_and_their_own_spread(times: Times, spread
 # --- the command ----------------------------------------------------------------------------------
 
 
-def ran(*arguments: str) -> str:
-    app = typer.Typer()
-    lab.add_to(app)
-    app.command("other")(lambda: None)
-    ended = CliRunner().invoke(app, ["lab", "pool", *arguments])
-    if ended.exception is not None:
-        raise ended.exception
-    return ended.stdout
+ran = partial(commands.ran, "pool")
 
 
 SMALL = ("--engine", "machine", "--producers", "4", "--consumers", "4", "--objects", "200")

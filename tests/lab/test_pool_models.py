@@ -2,15 +2,14 @@
 
 import json
 import math
+from functools import partial
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from snowmelt.cli import lab_model
+from lab import commands
 from snowmelt.core.errors import BadOption
 from snowmelt.lab.pool.kernel import run
 from snowmelt.lab.pool.models import Model, Modelled, solve
@@ -291,14 +290,7 @@ def test_what_wanders_lengthens_the_wait_of_few_producers() -> None:
 # --- the command ----------------------------------------------------------------------------------
 
 
-def ran(*arguments: str) -> str:
-    app = typer.Typer()
-    lab_model.add_to(app)
-    app.command("other")(lambda: None)
-    ended = CliRunner().invoke(app, ["model", *arguments])
-    if ended.exception is not None:
-        raise ended.exception
-    return ended.stdout
+ran = partial(commands.ran, "model")
 
 
 def test_the_command_takes_what_lab_pool_takes() -> None:

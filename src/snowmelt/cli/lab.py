@@ -11,12 +11,12 @@ from typing import Annotated, TypeVar
 import msgspec
 import typer
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from snowmelt.cli import lab_arrow, lab_figures, lab_model, lab_pool
 from snowmelt.cli.local import LocalCluster, end_on_sigterm
 from snowmelt.cli.node import checked_heartbeat
+from snowmelt.cli.progress import shown
 from snowmelt.core.errors import BadOption
 from snowmelt.lab.durability import curves
 from snowmelt.lab.durability.chain import continuous_loss, difference
@@ -32,7 +32,6 @@ from snowmelt.lab.scale.client import Job
 LIST_MAX = 100
 
 Number = TypeVar("Number", int, float)
-Thing = TypeVar("Thing")
 
 Figure = Annotated[Path | None, typer.Option(help="Draw it into this file: .png, .svg or .pdf.")]
 Csv = Annotated[Path | None, typer.Option("--csv", help="Write all points into this file.")]
@@ -143,7 +142,7 @@ def order(
         with lab_extra("--figure"):
             from snowmelt.lab.order.picture import draw  # noqa: PLC0415  # needs the extra
     total = len(counts) * len(chances) * 2
-    runs = list(_shown(order_grid.runs(crew, counts, chances, items, seed), total))
+    runs = list(shown(order_grid.runs(crew, counts, chances, items, seed), total))
     rows = [order_grid.row(run) for run in runs]
     if csv is not None:
         write_csv(csv, order_grid.HEAD, rows)
@@ -197,7 +196,7 @@ def scale(
     measured = scale_grid.measured(_started(heartbeat), *counts, job)
     points: list[scale_grid.Point] = []
     try:
-        points.extend(_shown(measured, (1 + len(counts[0])) * len(counts[1])))
+        points.extend(shown(measured, (1 + len(counts[0])) * len(counts[1])))
     finally:  # an hour's points are kept when the last one fails
         rows = [scale_grid.row(point) for point in points]
         if csv is not None:
@@ -242,13 +241,6 @@ def _numbers(option: str, text: str, kind: Callable[[str], Number]) -> list[Numb
 def _check_seed(seed: int) -> None:
     if seed < 0:
         raise BadOption("--seed", seed, "0 or more")
-
-
-def _shown(things: Iterable[Thing], total: int) -> Iterable[Thing]:
-    """Progress on a terminal, and silence in a pipe."""
-    console = Console(stderr=True)
-    hidden = not console.is_terminal
-    return track(things, "", total, console=console, transient=True, disable=hidden)
 
 
 def _print_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

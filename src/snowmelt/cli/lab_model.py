@@ -1,11 +1,12 @@
 """`snowmelt lab model`: what Johnson's models say of a pool, beside `snowmelt lab pool`."""
 
 import json
-from typing import Annotated, Any, Final
+from typing import Annotated
 
 import msgspec
 import typer
 
+from snowmelt.cli.lab_measures import print_measures
 from snowmelt.cli.lab_options import (
     AlgorithmName,
     AsJson,
@@ -30,8 +31,6 @@ from snowmelt.cli.lab_options import (
 )
 from snowmelt.lab.extra import lab_extra
 from snowmelt.lab.pool.options import Algorithm, PoolOptions, Times, access_of, groups_of
-
-STATE_LEAST: Final = 0.01
 
 ModelName = Annotated[
     str, typer.Option(help="paper: producers are independent; refined: their stock wanders.")
@@ -97,24 +96,7 @@ def model(
     if as_json:
         print(json.dumps(told))
         return
-    _print(options, told)
-
-
-def _print(options: PoolOptions, told: dict[str, Any]) -> None:
-    print(
-        f"{options.algorithm.value}: {options.producers} producers, {options.consumers} consumers,"
-        f" load {options.load:.0%}, computed"
-    )
-    print(f"throughput        {told['throughput']:.4g} objects a tick")
-    print(f"wait              {told['wait_mean']:.4g} ticks")
-    print(f"probes            {told['hops_mean']:.3f} an object")
-    print(f"busy              {told['consumer_busy']:.1%} of the consumers' time")
-    print(f"held up           {told['producer_blocked']:.1%} of the producers' time")
-    print(f"found nothing     {told['probe_empty']:.1%} of the probes")
-    print(f"waited in line    {told['request_blocked']:.1%} of the requests")
-    often = [(state, share) for state, share in told["states"].items() if share >= STATE_LEAST]
-    if often:
-        print(f"producers have    {'  '.join(f'{state}: {share:.1%}' for state, share in often)}")
-    print(f"messages          {told['messages_per_object']:.3f} an object")
+    print_measures(options, "computed", told)
+    print()
     if not told["converged"]:
         print("the equations did not converge: take none of this as a result")

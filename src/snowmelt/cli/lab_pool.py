@@ -6,9 +6,8 @@ from typing import Final
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.progress import track
 
+from snowmelt.cli.lab_measures import print_measures
 from snowmelt.cli.lab_options import (
     AlgorithmName,
     AsJson,
@@ -31,6 +30,7 @@ from snowmelt.cli.lab_options import (
     UseTimes,
     one_of,
 )
+from snowmelt.cli.progress import shown
 from snowmelt.core.errors import BadOption
 from snowmelt.lab.extra import lab_extra
 from snowmelt.lab.pool import machine
@@ -40,7 +40,6 @@ from snowmelt.lab.pool.options import Algorithm, PoolOptions, Times, access_of, 
 OBJECTS: Final = {"kernel": 1_000_000, "machine": 100_000}
 """Of each engine, when nothing else is said."""
 HALF_WIDTH: Final = 0.02
-STATE_LEAST: Final = 0.01
 
 Run = Callable[[PoolOptions, Callable[[range], Iterable[int]]], Measured]
 
@@ -97,11 +96,15 @@ def pool(
         times=one_of("--times", Times, times),
         consume_times=one_of("--consume-times", Times, consume_times),
     )
-    measured = _run_of(engine)(options, _shown)
+    measured = _run_of(engine)(options, lambda parts: shown(parts, len(parts)))
+    told = msgspec.to_builtins(measured)
     if as_json:
-        print(json.dumps(msgspec.to_builtins(measured)))
+        print(json.dumps(told))
         return
-    _print(options, measured)
+    print_measures(options, f"{measured.objects} objects in {measured.seconds:.1f} s", told)
+    print(f", and {measured.settle_per_object:.3f} to settle it")
+    for message, count in sorted(measured.messages.items()):
+        print(f"  {message:<16}{count:.3f}")
 
 
 def _run_of(engine: str) -> Run:
@@ -110,37 +113,3 @@ def _run_of(engine: str) -> Run:
     with lab_extra("--engine kernel"):
         from snowmelt.lab.pool import kernel  # noqa: PLC0415  # needs the extra
     return kernel.run
-
-
-def _shown(parts: range) -> Iterable[int]:
-    """Progress on a terminal, and silence in a pipe."""
-    console = Console(stderr=True)
-    hidden = not console.is_terminal
-    return track(parts, "", len(parts), console=console, transient=True, disable=hidden)
-
-
-def _print(options: PoolOptions, measured: Measured) -> None:
-    print(
-        f"{options.algorithm.value}: {options.producers} producers, {options.consumers} consumers,"
-        f" load {options.load:.0%}, {measured.objects} objects in {measured.seconds:.1f} s"
-    )
-    error = "" if measured.wait_ci95 is None else f" +- {measured.wait_ci95:.2g}"
-    print(f"throughput        {measured.throughput:.4g} objects a tick")
-    print(f"wait              {measured.wait_mean:.4g}{error} ticks")
-    print(f"probes            {measured.hops_mean:.3f} an object")
-    print(f"busy              {measured.consumer_busy:.1%} of the consumers' time")
-    print(f"held up           {measured.producer_blocked:.1%} of the producers' time")
-    print(f"found nothing     {measured.probe_empty:.1%} of the probes")
-    print(f"waited in line    {measured.request_blocked:.1%} of the requests")
-    if measured.states:
-        shares = "  ".join(f"{state}: {share:.1%}" for state, share in _told(measured.states))
-        print(f"producers have    {shares}")
-    print(f"messages          {measured.messages_per_object:.3f} an object,", end=" ")
-    print(f"and {measured.settle_per_object:.3f} to settle it")
-    for kind, count in sorted(measured.messages.items()):
-        print(f"  {kind:<16}{count:.3f}")
-
-
-def _told(states: dict[str, float]) -> list[tuple[str, float]]:
-    """The states that are worth a word."""
-    return [(state, share) for state, share in states.items() if share >= STATE_LEAST]

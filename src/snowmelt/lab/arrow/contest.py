@@ -20,10 +20,11 @@ from snowmelt.core.names import OperationId
 from snowmelt.core.node import Announce, Announced, Event, Received, Send
 from snowmelt.lab.arrow.home import HomeNode
 from snowmelt.lab.arrow.metric import distances_from, median_of
-from snowmelt.lab.arrow.options import NODES_MAX, REQUESTS_MAX, Arrivals, TreeKind, within
+from snowmelt.lab.arrow.options import NODES_MAX, REQUESTS_MAX, Arrivals, TreeKind
 from snowmelt.lab.arrow.order import wrong_order
 from snowmelt.lab.arrow.plan import Plan, name_of, number_of, planned
 from snowmelt.lab.arrow.world import branches_of, settle
+from snowmelt.lab.bounds import within
 from snowmelt.protocols.arrow import ArrowNode, ArrowSettings, Followed, Place, Wanted
 
 STEP: Final = Duration(1_000)

@@ -11,6 +11,7 @@ import msgspec
 
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import MILLISECOND, Duration
+from snowmelt.lab.bounds import within
 
 ROUND_TRIP: Final = MILLISECOND
 NODES_MAX: Final = 5_000
@@ -119,14 +120,3 @@ def one_of(option: str, kind: type[Kind], text: str) -> Kind:
         return kind(text)
     except ValueError:
         raise BadOption(option, text, ", ".join(one.value for one in kind)) from None
-
-
-def within(option: str, value: float, least: float, most: float) -> None:
-    """Refuses a value that is not in this range.
-
-    >>> within("--rate", 0.0, 0.001, 1000)
-    Traceback (most recent call last):
-    snowmelt.core.errors.BadOption: --rate is 0.0; allowed: 0.001 to 1000
-    """
-    if not least <= value <= most:
-        raise BadOption(option, value, f"{least:g} to {most:g}")

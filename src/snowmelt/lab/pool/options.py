@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.errors import BadOption
+from snowmelt.lab.bounds import within
 from snowmelt.protocols.pool.settings import HOPS_MAX, AccessKind
 
 PROCESSES_MAX: Final = 10_000
@@ -93,24 +94,24 @@ class PoolOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Ticks that a process needs for a message, mean; the paper's d."""
 
     def __post_init__(self) -> None:
-        _within("--producers", self.producers, 1, PROCESSES_MAX)
-        _within("--consumers", self.consumers, 1, PROCESSES_MAX)
-        _within("--buffers", self.buffers, 1, min(BUFFERS_MAX, HELD_MAX // self.producers))
-        _within("--max-hops", self.max_hops, 1, HOPS_MAX)
-        _within("--produce-rate", self.produce_rate, RATE_LEAST, RATE_MOST)
-        _within("--consume-rate", self.consume_rate, RATE_LEAST, RATE_MOST)
-        _within("--transit", self.transit, 0, TRANSIT_MOST)
-        _within("--process", self.process, 0, TRANSIT_MOST)
-        _within("--half-width", self.half_width, 0, 1)
-        _within("--objects", self.objects, 1, OBJECTS_MAX)
-        _within("--seed", self.seed, 0, 2**63 - 1)
+        within("--producers", self.producers, 1, PROCESSES_MAX)
+        within("--consumers", self.consumers, 1, PROCESSES_MAX)
+        within("--buffers", self.buffers, 1, min(BUFFERS_MAX, HELD_MAX // self.producers))
+        within("--max-hops", self.max_hops, 1, HOPS_MAX)
+        within("--produce-rate", self.produce_rate, RATE_LEAST, RATE_MOST)
+        within("--consume-rate", self.consume_rate, RATE_LEAST, RATE_MOST)
+        within("--transit", self.transit, 0, TRANSIT_MOST)
+        within("--process", self.process, 0, TRANSIT_MOST)
+        within("--half-width", self.half_width, 0, 1)
+        within("--objects", self.objects, 1, OBJECTS_MAX)
+        within("--seed", self.seed, 0, 2**63 - 1)
         self._check_groups()
         self._check_access()
 
     def _check_groups(self) -> None:
         for group in self.groups:
-            _within("--groups", group.count, 1, self.producers)
-            _within("--groups", group.rate, RATE_LEAST, RATE_MOST)
+            within("--groups", group.count, 1, self.producers)
+            within("--groups", group.rate, RATE_LEAST, RATE_MOST)
         total = sum(group.count for group in self.groups)
         if self.groups and total != self.producers:
             raise BadOption("--groups", total, f"{self.producers} producers in all groups together")
@@ -118,7 +119,7 @@ class PoolOptions(msgspec.Struct, frozen=True, kw_only=True):
     def _check_access(self) -> None:
         least = math.ceil(self.producers / self.consumers)
         if self.fan_out:
-            _within("--fan-out", self.fan_out, least, self.producers)
+            within("--fan-out", self.fan_out, least, self.producers)
         if self.algorithm is not Algorithm.STOCHASTIC:
             allowed = f"left out: whom to ask is not by chance with {self.algorithm.value}"
             if self.fan_out:
@@ -132,7 +133,7 @@ class PoolOptions(msgspec.Struct, frozen=True, kw_only=True):
             allowed = f"a share for each group, of which there are {len(self.groups)}"
             raise BadOption("--access", given, allowed)
         for share in self.shares:
-            _within("--access", share, 0, 1)
+            within("--access", share, 0, 1)
         if abs(sum(self.shares) - 1) > SHARE_SLACK:
             given = ",".join(f"{share:g}" for share in self.shares)
             raise BadOption("--access", given, "shares that sum to one")
@@ -207,9 +208,3 @@ def access_of(text: str) -> tuple[AccessKind, tuple[float, ...]]:
     except ValueError:
         allowed = "uniform, adaptive, or the share of requests to each group, such as 0.67,0.33"
         raise BadOption("--access", text, allowed) from None
-
-
-def _within(option: str, value: float, least: float, most: float) -> None:
-    if not least <= value <= most:  # false for what is no number, too
-        highest = most if isinstance(most, int) else f"{most:.15g}"
-        raise BadOption(option, value, f"{least:g} to {highest}")

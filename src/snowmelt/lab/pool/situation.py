@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.errors import BadOption
+from snowmelt.lab.bounds import within
 from snowmelt.lab.pool.options import PROCESSES_MAX, Group, PoolOptions
 from snowmelt.protocols.pool.settings import OBJECT_BYTES_MAX, AccessKind
 
@@ -82,14 +83,14 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """How many producers a consumer may know at most; 0 is all."""
 
     def __post_init__(self) -> None:
-        _within("--producers", self.producers, 1, PROCESSES_MAX)
-        _within("--consumers", self.consumers, 1, PROCESSES_MAX)
-        _within("--produce-rate", self.produce_rate, RATE_LEAST, RATE_MOST)
-        _within("--consume-rate", self.consume_rate, RATE_LEAST, RATE_MOST)
-        _within("--transit-ms", self.transit * 1000, 0, TRANSIT_MOST)
-        _within("--object-size", self.object_bytes, 0, OBJECT_BYTES_MAX)
-        _within("--bandwidth", self.bandwidth, 1, BYTES_MOST)
-        _within("--memory", self.memory, max(1, self.object_bytes), BYTES_MOST)
+        within("--producers", self.producers, 1, PROCESSES_MAX)
+        within("--consumers", self.consumers, 1, PROCESSES_MAX)
+        within("--produce-rate", self.produce_rate, RATE_LEAST, RATE_MOST)
+        within("--consume-rate", self.consume_rate, RATE_LEAST, RATE_MOST)
+        within("--transit-ms", self.transit * 1000, 0, TRANSIT_MOST)
+        within("--object-size", self.object_bytes, 0, OBJECT_BYTES_MAX)
+        within("--bandwidth", self.bandwidth, 1, BYTES_MOST)
+        within("--memory", self.memory, max(1, self.object_bytes), BYTES_MOST)
         ratio = self.produce_rate / self.consume_rate
         if not 1 / RATIO_MOST <= ratio <= RATIO_MOST:
             low, high = self.consume_rate / RATIO_MOST, self.consume_rate * RATIO_MOST
@@ -171,8 +172,3 @@ def bytes_of(option: str, text: str) -> int:
     if match is None:
         raise BadOption(option, text, "a size, as 100, 64kB, 1MB, 1MiB")
     return round(float(match[1]) * _UNITS[match[2]])
-
-
-def _within(option: str, value: float, least: float, most: float) -> None:
-    if not least <= value <= most:  # false for what is no number, too
-        raise BadOption(option, value, f"{least:g} to {most:.15g}")

@@ -101,7 +101,7 @@ def test_members_are_cut_off_without_their_coordinator_and_go_on_when_it_is_back
         await stage.start("n1")
         after = await stage.in_view_of("n1", "n2")
         assert after[0].view.cluster == before[0].view.cluster
-        assert after[0].view.epoch == before[0].view.epoch + 1
+        assert after[0].view.epoch > before[0].view.epoch
 
     play(scenario)
 

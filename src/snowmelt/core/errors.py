@@ -64,6 +64,13 @@ class LeaseLost(CallerError):
     """The lease on these items is over: they may be with another by now, and will be done again."""
 
 
+class BatonLost(CallerError):
+    """The baton is no longer held: its lease was over, its node is gone, or it was given up.
+
+    Another may hold it by now, with a larger fence.
+    """
+
+
 class GroupHeld(CallerError):
     """The group is past its beginning, and whoever asks does not know where it stands."""
 
@@ -100,6 +107,10 @@ class Empty(StateError, queue.Empty):
 
 class Full(StateError, queue.Full):
     """The queue is at its bound, and no room was made in the time given."""
+
+
+class NotGranted(StateError, TimeoutError):
+    """The baton did not come in the time given; the wish for it was given up."""
 
 
 class Unreachable(StateError):

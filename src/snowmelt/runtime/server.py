@@ -13,7 +13,8 @@ import msgspec
 from snowmelt.core.errors import MachineCrashed, NodeRefused, SnowmeltError, Unavailable
 from snowmelt.core.names import Address, NodeId, OperationId, contact
 from snowmelt.core.node import Announce, Announced, Halt, Note, Reply, Requested
-from snowmelt.protocols import echo, fifo, membership
+from snowmelt.protocols import baton, echo, fifo, membership
+from snowmelt.protocols.baton import BatonSettings
 from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import CutOff, Depart, Departed, Identity, Settings, View
@@ -41,6 +42,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str = "snowmelt"
     credentials: Credentials = Credentials()
     settings: Settings = Settings()
+    baton: BatonSettings = BatonSettings()
     limits: Limits = Limits()
     flush: bool = True
 
@@ -103,6 +105,7 @@ class Server:
             Family("membership", member, membership.MESSAGES),
             Family("fifo", fifo.FifoNode(config.id, SystemRandom()), fifo.MESSAGES),
             Family("pool", Introducer(config.id, SystemRandom()), introductions.MESSAGES),
+            *baton.families(config.id, config.baton, SystemRandom()),
             Family("echo", echo.EchoNode(), echo.MESSAGES),
         ]
 

@@ -10,6 +10,9 @@ import msgspec
 
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import MessageError
+from snowmelt.protocols.arrow import Claim
+from snowmelt.protocols.baton import calls as baton_calls
+from snowmelt.protocols.baton import messages as baton_messages
 from snowmelt.protocols.calling import Answer, Call, Declined, Elsewhere
 from snowmelt.protocols.echo import messages as echo_messages
 from snowmelt.protocols.fifo import calls as fifo_calls
@@ -25,12 +28,14 @@ Request = (
     | membership_messages.Forget
     | fifo_calls.Request
     | pool_introductions.Request
+    | baton_calls.Request
 )
 Response = (
     echo_messages.Response
     | membership_messages.Response
     | fifo_calls.Response
     | pool_introductions.Response
+    | baton_calls.Response
     | Declined
     | Elsewhere
 )
@@ -38,7 +43,7 @@ _Calls = Call[Request]
 _Answers = Answer[Response]
 
 _TO_NODES: Final = Union[  # noqa: UP007  # at run time
-    _Calls, membership_messages.Message, fifo_messages.Message
+    _Calls, membership_messages.Message, fifo_messages.Message, Claim, baton_messages.Message
 ]
 _TO_CLIENTS: Final = _Answers
 

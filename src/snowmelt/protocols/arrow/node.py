@@ -53,7 +53,9 @@ class ArrowNode:
     (True, 'client')
     """
 
-    def __init__(self, me: NodeId, settings: ArrowSettings, chance: Random) -> None:
+    def __init__(
+        self, me: NodeId, settings: ArrowSettings, chance: Random, fillers: int = 0
+    ) -> None:
         self.me: Final = me
         self.parent: NodeId | None = None
         self.edges: dict[NodeId, ParentEdge] = {}
@@ -66,7 +68,7 @@ class ArrowNode:
         """Finds that were one too many (rule 8)."""
         self._settings = settings
         self._chance = chance
-        self._fillers = 0
+        self._fillers = fillers
         self.arrow: Final = Arrow(me, self._filler())
 
     def handle(self, event: Event[Message], now: Instant) -> Effects:

@@ -1,0 +1,88 @@
+"""One holder at a time, each told only who is next; a lock whose holder carries a value.
+
+Theory of operation
+-------------------
+A *baton* is a name. One *token* goes with it from holder to holder, with a *fence*, a number that
+only grows, and a value. Who wants it asks for a place in the arrow protocol's order
+(`protocols.arrow`), so that each learns of one other, and nobody is in the middle. What the paper
+leaves to the application is here: one token, whatever dies; an order repaired when a waiter is
+gone; everybody served or told. All nodes of a view take part in all batons; clients ask any node.
+
+The order (`ways.py`, `turns.py`):
+
+1. *Tree.* Each view gives every node the same four rings; the tree of `arrow.tree` grows on them,
+   its root the coordinator. There is one tree for all names.
+2. *Ways.* Each name has an arrow of its own. A node that has not heard of a name points to its
+   parent, and the root to itself: this is a legal state, so a name that nobody uses costs nothing.
+3. *Links.* Words along edges carry the sender's start and a count. What does not come in order, or
+   from the start that is in the view, falls: a link that loses, which rule 4 heals, and never one
+   that doubles or turns round.
+4. *Awake.* An edge is watched (arrow, rules 6 to 9) for a minute after anything happened to the
+   name at either end, and after every new view. A child that nobody observes says so to its parent,
+   who may never have heard of the name.
+5. *Places.* A want asks for a place. Whose find got lost or was ignored hears nothing; it asks for
+   another place, and keeps the first: whichever has its turn first will do, and the others pass.
+6. *Turns.* `Followed` gives a place the one behind it, once; that one is told by `Behind`, and
+   takes it from one only. So places form chains that branch nowhere. A place that nobody wants any
+   more, or that healing made, stays in its chain and passes the token on.
+
+The token (`relay.py`, `token.py`):
+
+7. *Steps.* When a hold ends the token goes to the place behind, straight to its node, or rests
+   until there is one. Every step makes the fence one larger. A place has one turn, and is forgotten
+   then.
+8. *Passing.* `Pass` is sent again on every beat until it is answered by `Arrived`, or the node it
+   goes to is gone: then the token is lost, since it may have come there.
+   A token whose fence is not larger than any seen here came twice, and falls.
+9. *Cut off.* A node that is cut off lets its tokens fall: it can't know whether it is still a
+   member. So does one that restarts. Its holders learn it from their next call.
+
+What was lost (`inquest.py`, `registrar.py`); the root is asked only when somebody waits in vain:
+
+10. *Complaints.* On every beat a node tells the root of one *orphan*: a place that somebody waits
+    for and that has nobody before it, since that one's node is gone, or healing made the place. Now
+    and then it tells of any place that waits long, lest something was forgotten that no rule knows.
+11. *Census.* Then the root asks all members of its view what they have of the token. One that is
+    idle is sent to the orphan (`Follow`). Of two the one with the smaller fence is void. Each
+    `Pass` carries the last census that its sender answered, and falls where a later one was
+    answered: so when all have said in one census that they have nothing, nothing is on its way that
+    anybody would still take. (This is a consistent cut, after Lai and Yang.)
+12. *Made anew.* Then, and when a lease has passed in which nobody had it, the root makes a new
+    token for the orphan. Its fence is larger than any that was told, and than any of an earlier
+    epoch: the upper half of a fence is the epoch, which no restart turns back. A name that was
+    never used gets its token at once. A root that began again waits for a lease before the first.
+
+Clients (`baton.py`, `wants.py`):
+
+13. *Leases.* A holder renews its lease; it believes to hold for the time of a lease from when it
+    sent the call that was answered last. The node counts from when it answered, so it is never
+    sooner. A holder that is silent, or whose connections have all ended for a `grace`, has lost the
+    baton. A want lives as long as it is asked for again.
+14. *Values.* A value that a holder changes goes on with the token, and to the root's disk behind
+    it. A new token begins with the newest value that any member or the root's disk knows. What a
+    holder changed and did not hand on is lost with it; `Save` is answered when the value is on the
+    disk.
+
+So as long as clocks run equally fast and nobody sleeps through a lease, there is one holder at a
+time; and when they don't, whoever checks the fence never takes an older holder's word after a newer
+one's. While the coordinator is down longer than members are current, nobody holds anything.
+"""
+
+from random import Random
+
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.arrow import Claim, TreeNode
+from snowmelt.protocols.baton.messages import MESSAGES
+from snowmelt.protocols.baton.node import BatonNode
+from snowmelt.protocols.baton.settings import BatonSettings
+from snowmelt.protocols.host import Family
+
+__all__ = ["MESSAGES", "BatonNode", "BatonSettings", "families"]
+
+
+def families(me: NodeId, settings: BatonSettings, chance: Random) -> list[Family]:
+    """The tree and the batons on it, as two machines of one node."""
+    return [
+        Family("tree", TreeNode(me, settings.tree), (Claim,)),
+        Family("baton", BatonNode(me, settings, chance), MESSAGES),
+    ]

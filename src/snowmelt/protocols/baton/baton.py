@@ -1,0 +1,288 @@
+"""One baton as the clients of one node have it: who waits, who holds, and for how long: rule 13."""
+
+from typing import Any, Final
+
+from snowmelt.core.instant import Instant, later
+from snowmelt.core.names import OperationId
+from snowmelt.core.node import Announce, Reply
+from snowmelt.protocols.baton.calls import (
+    PATIENCE,
+    Acquire,
+    BatonStatus,
+    Granted,
+    Keep,
+    Kept,
+    Release,
+    Released,
+    Save,
+    Saved,
+)
+from snowmelt.protocols.baton.here import Here
+from snowmelt.protocols.baton.messages import Got, Standing, Stored, Taken
+from snowmelt.protocols.baton.relay import Effects, Relay
+from snowmelt.protocols.baton.token import Ended, Holder
+from snowmelt.protocols.baton.wants import Want, Wants
+from snowmelt.protocols.baton.ways import Ways
+from snowmelt.protocols.calling import Declined, Elsewhere
+
+REMEMBERED: Final = 100
+"""So many holds that are over are known with the reason."""
+NUMBERS: Final = 2**60
+
+
+class Baton:
+    """One name at one node."""
+
+    def __init__(self, name: str, here: Here, ways: Ways) -> None:
+        self.name: Final = name
+        self.relay: Final = Relay(name, here, ways)
+        self.wants: Final = Wants()
+        self._here = here
+        self._ways = ways
+        self._ended: dict[int, Ended] = {}
+        self._saving: dict[int, OperationId] = {}
+        self.due: Instant | None = None
+        """When something here is over, or sooner; never later."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything here waits for anything."""
+        return self.relay.busy or len(self.wants) > 0
+
+    def status(self) -> BatonStatus:
+        """What this node knows."""
+        token = self.relay.token
+        return BatonStatus(
+            name=self.name,
+            node=self._here.me,
+            state=(token.standing if token is not None else Standing.NOTHING).value,
+            fence=self.relay.fence,
+            waiting=len(self.wants),
+            points_at=self._ways.points_at(self.name),
+        )
+
+    # --- what clients ask ---------------------------------------------------------------------
+
+    def acquire(self, operation: OperationId, call: Acquire, now: Instant) -> Effects:
+        """Waits for the baton, or is told again that it is held."""
+        holder = self._held_by(call.ticket)
+        if holder is not None:
+            self._renew(holder, operation, now)
+            return [Reply(operation, self._granted())]
+        if call.ticket in self._ended:
+            return [self._lost(operation, call.ticket)]
+        want = self.wants.get(call.ticket)
+        if want is None:
+            want = Want(call.ticket)
+        self._by(want.called(operation, call, now))
+        return [] if want.places else self._want(want, now)
+
+    def keep(self, operation: OperationId, call: Keep, now: Instant) -> Effects:
+        """The holder works on."""
+        holder = self._holder(call)
+        if holder is None:
+            return [self._not_held(operation, call)]
+        self._renew(holder, operation, now)
+        return [Reply(operation, Kept(self._here.settings.lease))]
+
+    def save(self, operation: OperationId, call: Save, now: Instant) -> Effects:
+        """The holder wants its value on the root's disk."""
+        holder = self._holder(call)
+        if holder is None:
+            return [self._not_held(operation, call)]
+        self._renew(holder, operation, now)
+        self.relay.change(call.value)
+        number = self._here.chance.randrange(1, NUMBERS)
+        self._saving[number] = operation
+        while len(self._saving) > REMEMBERED:  # of callers who have asked again since
+            del self._saving[next(iter(self._saving))]
+        return [self.relay.backup(number)]
+
+    def stored(self, stored: Stored) -> Effects:
+        """The root has it, or can't have it."""
+        operation = self._saving.pop(stored.number, None)
+        if operation is None:
+            return []
+        if stored.failure:
+            return [Reply(operation, Declined("MachineError", stored.failure))]
+        return [Reply(operation, Saved())]
+
+    def release(self, operation: OperationId, call: Release, now: Instant) -> Effects:
+        """The holder gives up; or somebody who waits does."""
+        done = Reply(operation, Released())
+        if not call.fence:
+            return [*self.drop(call.ticket, None, now), done]
+        if self._holder(call) is not None:
+            return [*self.drop(call.ticket, call.value, now), done]
+        if self._ended.get(call.ticket) is Ended.GIVEN_UP:
+            return [done]  # its answer was lost
+        return [self._not_held(operation, call)]
+
+    def gone(self, client: str, now: Instant) -> Effects:
+        """All connections of a client have ended: who waits is out, who holds has a moment left."""
+        for want in self.wants.all():
+            if want.client == client:
+                self._give_up(want.ticket, now)
+        token = self.relay.token
+        holder = None if token is None else token.holder
+        if holder is not None and holder.client == client and holder.expires is not None:
+            self._until(holder, min(holder.expires, later(now, self._here.settings.grace)))
+        return self.settle(now)
+
+    # --- what other machines of this node ask -------------------------------------------------
+
+    def seek(self, ticket: int, now: Instant) -> Effects:
+        """One of them wants the baton."""
+        if self.wants.get(ticket) is not None or self._held_by(ticket) is not None:
+            return []
+        return self._want(Want(ticket), now)
+
+    def drop(self, ticket: int, value: bytes | None, now: Instant) -> Effects:
+        """Whoever has this ticket gives up."""
+        if self._held_by(ticket) is None:
+            self._give_up(ticket, now)
+            return self.settle(now)
+        backup = [] if value is None else self.relay.change(value)
+        return [*self._end(Ended.GIVEN_UP, now), *backup]
+
+    def lose(self, why: Ended) -> Effects:
+        """What is here is the baton no more."""
+        token, self.relay.token = self.relay.token, None
+        if token is None or token.holder is None:
+            return []
+        self._remember(token.holder.ticket, why)
+        if token.holder.client is None:
+            return [Announce(Taken(self.name, token.holder.ticket))]
+        return []
+
+    # --- whose turn it is ---------------------------------------------------------------------
+
+    def settle(self, now: Instant) -> Effects:
+        """After anything that may have moved the token: passes it on, and grants it."""
+        effects = self.relay.pass_on(now)
+        if (ticket := self.relay.offered) is not None:
+            want = self._give_up(ticket, now)
+            assert want is not None, f"a turn of {self.name} is for {ticket}, who is not here"
+            return effects + self._grant(want, now)
+        return effects
+
+    def _want(self, want: Want, now: Instant) -> Effects:
+        self.wants.add(want)
+        return self._ask(want, now) + self.settle(now)
+
+    def _ask(self, want: Want, now: Instant) -> Effects:
+        place, effects = self.relay.ask(want.ticket, now)
+        want.places, want.asked = (*want.places, place), now
+        return effects
+
+    def _grant(self, want: Want, now: Instant) -> Effects:
+        token = self.relay.token
+        assert token is not None
+        if want.client is None:
+            token.holder = Holder(want.ticket, None, None)
+            got = Got(self.name, want.ticket, token.fence, token.made, token.value)
+            return [Announce(got)]
+        if want.operation is None:  # it will call again at once; if not, the baton goes on
+            token.holder = Holder(want.ticket, want.client, None)
+            self._until(token.holder, later(now, PATIENCE))
+            return []
+        token.holder = Holder(want.ticket, want.client, None)
+        self._renew(token.holder, want.operation, now)
+        return [Reply(want.operation, self._granted())]
+
+    def _end(self, why: Ended, now: Instant) -> Effects:
+        """The hold is over; the baton stays, or goes to whoever is next."""
+        token = self.relay.token
+        assert token is not None
+        assert token.holder is not None
+        self._remember(token.holder.ticket, why)
+        token.holder = None
+        return self.settle(now)
+
+    def _give_up(self, ticket: int, now: Instant) -> Want | None:
+        """Nobody waits under this ticket any more."""
+        want = self.wants.take(ticket)
+        if want is not None:
+            self.relay.renounce(want.places, now)
+        return want
+
+    # --- time ---------------------------------------------------------------------------------
+
+    def expire(self, now: Instant) -> Effects:
+        """Answers who has waited enough, and takes the baton from who was silent too long."""
+        answers, over = self.wants.expire(now)
+        effects: Effects = list(answers)
+        for want in over:
+            self._give_up(want.ticket, now)
+        token = self.relay.token
+        holder = None if token is None else token.holder
+        if holder is not None and holder.expires is not None and holder.expires <= now:
+            effects += self._end(Ended.EXPIRED, now)
+        effects += self.settle(now)
+        self._look_ahead()
+        return effects
+
+    def _look_ahead(self) -> None:
+        token = self.relay.token
+        holder = None if token is None else token.holder
+        ends = (self.wants.due(), None if holder is None else holder.expires)
+        self.due = min((one for one in ends if one is not None), default=None)
+
+    def beat(self, now: Instant) -> Effects:
+        """Rule 9: a find may have been lost, or ignored; then another place is asked for."""
+        effects: Effects = []
+        patience = self._here.settings.arrow.timeout
+        for want in self.wants.all():
+            if now - want.asked >= patience and not self.relay.stands(want.places[-1], now):
+                effects += self._ask(want, now)
+        return effects + self.relay.beat(now) + self.settle(now)
+
+    # --- inside -------------------------------------------------------------------------------
+
+    def _held_by(self, ticket: int) -> Holder | None:
+        token = self.relay.token
+        return None if token is None else token.held_by(ticket)
+
+    def _holder(self, call: Keep | Save | Release) -> Holder | None:
+        token = self.relay.token
+        if token is None or token.fence != call.fence:
+            return None
+        return token.held_by(call.ticket)
+
+    def _renew(self, holder: Holder, operation: OperationId, now: Instant) -> None:
+        holder.client = operation.client
+        self._until(holder, later(now, self._here.settings.lease))
+
+    def _until(self, holder: Holder, end: Instant) -> None:
+        holder.expires = end
+        self._by(end)
+
+    def _by(self, end: Instant) -> None:
+        if self.due is None or end < self.due:
+            self.due = end
+
+    def _granted(self) -> Granted:
+        token = self.relay.token
+        assert token is not None
+        lease = self._here.settings.lease
+        return Granted(token.fence, token.made, token.value, lease, self._here.place)
+
+    def _remember(self, ticket: int, why: Ended) -> None:
+        self._ended[ticket] = why
+        while len(self._ended) > REMEMBERED:
+            del self._ended[next(iter(self._ended))]
+
+    def _lost(self, operation: OperationId, ticket: int) -> Reply[Any]:
+        why = self._ended.get(ticket)
+        reason = why.value if why is not None else f"{self._here.me} knows nothing of this hold"
+        return Reply(operation, Declined("BatonLost", f"baton {self.name!r} is lost: {reason}"))
+
+    def _not_held(self, operation: OperationId, call: Keep | Save | Release) -> Reply[Any]:
+        """Only the node where it is held can tell; this one knows whether that one still is."""
+        where, here = call.where, self._here
+        if where is None or call.ticket in self._ended or where.node == here.me:
+            return self._lost(operation, call.ticket)
+        if here.start_of(where.node) == where.start:
+            return Reply(operation, Elsewhere(where.node, where.address))
+        text = f"baton {self.name!r} is lost: node {where.node}, where it was held, is gone"
+        return Reply(operation, Declined("BatonLost", text))

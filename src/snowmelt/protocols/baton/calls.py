@@ -1,0 +1,137 @@
+"""What a client asks of a node about batons, and what it is told; see the package's rules."""
+
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.instant import Duration, seconds
+from snowmelt.core.names import Address, NodeId
+
+POLL: Final = seconds(2)
+"""A call that waits is answered `Queued` after this, and the client calls again at once."""
+
+
+class Acquire(msgspec.Struct, frozen=True, tag="baton.acquire", array_like=True):
+    """I want the baton. The same ticket again is the same want, and keeps its place."""
+
+    name: str
+    ticket: int
+    """Drawn by the client, 63 bits: it names this want, and the hold that comes of it, for ever."""
+    wait: Duration
+    """How long to wait before `Queued`; `POLL` at most."""
+
+
+class Where(msgspec.Struct, frozen=True, array_like=True):
+    """The node at which a baton is held: only it can keep, save or pass it."""
+
+    node: NodeId
+    start: int
+    address: Address
+
+
+class Granted(msgspec.Struct, frozen=True, tag="baton.granted", array_like=True):
+    """It is yours, for the time of the lease from when you last asked; renew it before."""
+
+    fence: int
+    """Larger than that of any grant of this baton before."""
+    made: int
+    """The fence with which the baton itself was made: another than the last holder's when it had
+    been lost and made again."""
+    value: bytes
+    lease: Duration
+    where: Where
+
+
+class Queued(msgspec.Struct, frozen=True, tag="baton.queued", array_like=True):
+    """Not yet; ask again within `PATIENCE`, or your place is given up."""
+
+
+class Keep(msgspec.Struct, frozen=True, tag="baton.keep", array_like=True):
+    """I work on, renew my lease. `Declined("BatonLost")` when it is no longer mine."""
+
+    name: str
+    ticket: int
+    fence: int
+    where: Where
+
+
+class Kept(msgspec.Struct, frozen=True, tag="baton.kept", array_like=True):
+    """For the time of the lease, from when you asked."""
+
+    lease: Duration
+
+
+class Save(msgspec.Struct, frozen=True, tag="baton.save", array_like=True):
+    """Keep this value on the root's disk, whatever happens to me; I hold on."""
+
+    name: str
+    ticket: int
+    fence: int
+    where: Where
+    value: bytes
+
+
+class Saved(msgspec.Struct, frozen=True, tag="baton.saved", array_like=True):
+    """It is on that disk, flushed."""
+
+
+class Release(msgspec.Struct, frozen=True, tag="baton.release", array_like=True):
+    """I am done; whoever comes next gets this value, or the one that I got when it is None.
+
+    It also ends a want that was not yet granted: then `fence` is 0, and `where` does not matter.
+    """
+
+    name: str
+    ticket: int
+    fence: int
+    where: Where | None
+    value: bytes | None
+
+
+class Released(msgspec.Struct, frozen=True, tag="baton.released", array_like=True):
+    """It has gone on."""
+
+
+class GetBaton(msgspec.Struct, frozen=True, tag="baton.get", array_like=True):
+    """How this node sees the baton."""
+
+    name: str
+
+
+class BatonStatus(msgspec.Struct, frozen=True, tag="baton.status", array_like=True):
+    """One node's part of it; nobody sees the whole."""
+
+    name: str
+    node: NodeId
+    state: str
+    """"held", "idle", "moving" when it is here; "elsewhere" when it is not."""
+    fence: int
+    """The largest fence that was seen here."""
+    waiting: int
+    """How many of this node's clients wait."""
+    points_at: NodeId
+    """Where the end of the queue lies."""
+
+
+class ListBatons(msgspec.Struct, frozen=True, tag="baton.list", array_like=True):
+    """Which batons this node knows of, after this name."""
+
+    after: str = ""
+
+
+class BatonNames(msgspec.Struct, frozen=True, tag="baton.names", array_like=True):
+    """A thousand at most, in order."""
+
+    names: tuple[str, ...]
+
+
+PATIENCE: Final = seconds(3)
+"""How long a want lives after `Queued` without being asked for again."""
+
+VALUE_BYTES_MAX: Final = 1 << 20
+NAMES_AT_ONCE: Final = 1_000
+
+Request = Acquire | Keep | Save | Release | GetBaton | ListBatons
+Response = Granted | Queued | Kept | Saved | Released | BatonStatus | BatonNames
+
+REQUESTS: Final = (Acquire, Keep, Save, Release, GetBaton, ListBatons)

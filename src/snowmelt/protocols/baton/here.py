@@ -1,0 +1,53 @@
+"""What all parts of one node share: who it is, in which view, and what it was told last."""
+
+from random import Random
+from typing import Final
+
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.baton.calls import Where
+from snowmelt.protocols.baton.settings import BatonSettings
+from snowmelt.protocols.membership import View
+
+
+class Here:
+    """This node, as its own parts see it."""
+
+    def __init__(self, me: NodeId, settings: BatonSettings, chance: Random) -> None:
+        self.me: Final = me
+        self.settings: Final = settings
+        self.chance: Final = chance
+        self.view: View | None = None
+        """The last one; None before the first, and while this node is cut off."""
+        self.start = 0
+        """This node's own, as the views have it."""
+        self._members: dict[NodeId, int] = {}
+        self._place: Where | None = None
+
+    def enter(self, view: View) -> tuple[NodeId, ...]:
+        """A new view; returns who of the last one is gone, or is there anew."""
+        before, self._members = self._members, {one.id: one.start for one in view.members}
+        self.view = view
+        own = view.member(self.me)
+        if own is not None:
+            self.start = own.start
+            self._place = Where(own.id, own.start, own.address)
+        return tuple(node for node, start in before.items() if self._members.get(node) != start)
+
+    def has(self, node: NodeId) -> bool:
+        """Whether a node is in the view."""
+        return node in self._members
+
+    def start_of(self, node: NodeId) -> int | None:
+        """Which start of a node is in the view."""
+        return self._members.get(node)
+
+    @property
+    def root(self) -> NodeId:
+        """Who looks for what was lost: the coordinator, which no view is without."""
+        return self.view.coordinator if self.view is not None else self.me
+
+    @property
+    def place(self) -> Where:
+        """Where this node's batons are held."""
+        assert self._place is not None, "nothing is granted before the first view"
+        return self._place

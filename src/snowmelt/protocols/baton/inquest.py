@@ -1,0 +1,127 @@
+"""The root's search for one baton that somebody waits for in vain: rules 11 and 12."""
+
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.instant import Duration, Instant
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.arrow import Place
+from snowmelt.protocols.baton.messages import Census, Standing, Told, Version
+
+EPOCH_BITS: Final = 32
+"""A fence is the epoch in which its baton was made, and a count: none of an earlier epoch is
+larger, whatever was forgotten."""
+
+
+class Complained(msgspec.Struct):
+    """A place that waits in vain."""
+
+    place: Place
+    orphan: bool
+    at: Instant
+
+
+class Verdict(Enum):
+    """What a census came to."""
+
+    OPEN = "not all have answered"
+    RUNS = "somebody holds it, or it is on its way"
+    RESTS = "it is idle, and may go to whoever waits"
+    DOUBLED = "there are two"
+    LOST = "nobody has it"
+
+
+class Inquest:
+    """All that the root keeps of one name: the answers to the last census, and who complained.
+
+    >>> me, there = NodeId("n1"), NodeId("n2")
+    >>> inquest = Inquest()
+    >>> census = inquest.begin(4, [me, there], Instant(0))
+    >>> inquest.hear(me, Told("a", census, Standing.NOTHING, 7, Version()))
+    <Verdict.OPEN: 'not all have answered'>
+    >>> inquest.hear(there, Told("a", census, Standing.NOTHING, 9, Version()))
+    <Verdict.LOST: 'nobody has it'>
+    >>> inquest.next_fence() == (4 << EPOCH_BITS) + 1
+    True
+    """
+
+    def __init__(self) -> None:
+        self.census = Census()
+        self.begun: Instant | None = None
+        """When the census began that is not over; None when none is."""
+        self.lost: Instant | None = None
+        """Since when nobody is known to have it."""
+        self._asked: tuple[NodeId, ...] = ()
+        self._answers: dict[NodeId, Told] = {}
+        self._complaints: dict[Place, Complained] = {}
+        self._rested: int = 0
+
+    def complain(self, place: Place, now: Instant, *, orphan: bool) -> None:
+        """Somebody waits in vain."""
+        self._complaints[place] = Complained(place, orphan, now)
+
+    def begin(self, epoch: int, members: list[NodeId], now: Instant) -> Census:
+        """Everybody is asked."""
+        self.census = Census(epoch, self.census.number + 1)
+        self.begun = now
+        self._asked, self._answers = tuple(members), {}
+        return self.census
+
+    def hear(self, source: NodeId, told: Told) -> Verdict:
+        """An answer; the last one brings the verdict."""
+        if told.census != self.census or self.begun is None:
+            return Verdict.OPEN
+        self._answers[source] = told
+        if any(node not in self._answers for node in self._asked):
+            return Verdict.OPEN
+        self.begun = None
+        here = self.having
+        if not here:
+            return Verdict.LOST
+        self.lost = None
+        if len(here) > 1:
+            return Verdict.DOUBLED
+        return Verdict.RESTS if here[0][1].standing is Standing.IDLE else Verdict.RUNS
+
+    @property
+    def having(self) -> list[tuple[NodeId, Told]]:
+        """Who has a baton, the one with the largest fence first."""
+        found = [one for one in self._answers.items() if one[1].standing is not Standing.NOTHING]
+        return sorted(found, key=lambda one: one[1].fence, reverse=True)
+
+    def newest_value(self) -> tuple[NodeId, Version]:
+        """Who knows the newest value."""
+        versions = ((told.version, node) for node, told in self._answers.items())
+        version, node = max(versions)
+        return node, version
+
+    @property
+    def ever(self) -> bool:
+        """Whether anybody knows of a baton of this name at all."""
+        return any(told.fence or told.version.fence for told in self._answers.values())
+
+    def next_fence(self) -> int:
+        """For a new baton: larger than any that ever was."""
+        largest = max(max(told.fence, told.version.fence) for told in self._answers.values())
+        return max(self.census.epoch << EPOCH_BITS, largest) + 1
+
+    def choose(self, now: Instant, fresh: Duration, fence: int) -> Place | None:
+        """Whom to give an idle or a new baton to; None when it may yet come by itself.
+
+        An orphan at once; one with another before it only when the baton rested, with the same
+        fence, through two of its complaints: then something in between was forgotten.
+        """
+        self._complaints = {
+            place: one for place, one in self._complaints.items() if now - one.at <= fresh
+        }
+        orphans = [one for one in self._complaints.values() if one.orphan]
+        others = [one for one in self._complaints.values() if not one.orphan]
+        rested, self._rested = self._rested == fence, fence
+        chosen = orphans or (others if rested else [])
+        if not chosen:
+            return None
+        place = chosen[0].place
+        del self._complaints[place]
+        return place

@@ -1,0 +1,211 @@
+"""What nodes say to each other about batons; see the package's rules."""
+
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.arrow.messages import Find, Observed, Observer, Place
+from snowmelt.protocols.baton.calls import REQUESTS
+
+
+class Unwatched(msgspec.Struct, frozen=True, tag="arrow.unwatched", array_like=True):
+    """A child's word to its parent: nobody has observed our edge for long (rule 4)."""
+
+
+class Along(msgspec.Struct, frozen=True, tag="baton.along", array_like=True):
+    """A word of the arrow protocol, for one name, along an edge of the tree (rule 3)."""
+
+    name: str
+    start: int
+    """The sender's start, as the view has it."""
+    number: int
+    """It grows with every word to the same node, so that none is taken twice or out of order."""
+    message: Find | Observer | Observed | Unwatched
+
+
+class Behind(msgspec.Struct, frozen=True, tag="baton.behind", array_like=True):
+    """Your place has this one before it (rule 6)."""
+
+    name: str
+    place: Place
+    before: Place
+
+
+class Version(msgspec.Struct, frozen=True, order=True, array_like=True):
+    """How new a value is: the fence of the hold that gave it, and how many that hold had given."""
+
+    fence: int = 0
+    count: int = 0
+
+
+class Census(msgspec.Struct, frozen=True, order=True, array_like=True):
+    """One round of questions: the view in which all are asked, and the root's count."""
+
+    epoch: int = 0
+    number: int = 0
+
+
+class Pass(msgspec.Struct, frozen=True, tag="baton.pass", array_like=True):
+    """The baton itself, for this place; sent again until `Arrived` (rule 8)."""
+
+    name: str
+    by: NodeId
+    place: Place
+    fence: int
+    made: int
+    value: bytes
+    version: Version
+    census: Census
+    """The last that the sender had answered; whoever answered a later one lets it fall."""
+
+
+class Arrived(msgspec.Struct, frozen=True, tag="baton.arrived", array_like=True):
+    """The baton with this fence is here, or was."""
+
+    name: str
+    fence: int
+
+
+class Complaint(msgspec.Struct, frozen=True, tag="baton.complaint", array_like=True):
+    """To the root: this place waits in vain (rule 10)."""
+
+    name: str
+    place: Place
+    orphan: bool
+    """Whether nobody is known to stand before it."""
+
+
+class Tell(msgspec.Struct, frozen=True, tag="baton.tell", array_like=True):
+    """From the root to all: they are to say what they have of this baton (rule 11)."""
+
+    name: str
+    census: Census
+
+
+class Standing(Enum):
+    """What a node has of a baton."""
+
+    NOTHING = "elsewhere"
+    HELD = "held"
+    IDLE = "idle"
+    MOVING = "moving"
+
+
+class Told(msgspec.Struct, frozen=True, tag="baton.told", array_like=True):
+    """The answer."""
+
+    name: str
+    census: Census
+    standing: Standing
+    fence: int
+    """Of the baton that is here, or the largest that was."""
+    version: Version
+    """Of the newest value that is known here."""
+
+
+class Follow(msgspec.Struct, frozen=True, tag="baton.follow", array_like=True):
+    """From the root: if the baton is idle with you and has this fence, it goes to this place."""
+
+    name: str
+    fence: int
+    place: Place
+
+
+class Void(msgspec.Struct, frozen=True, tag="baton.void", array_like=True):
+    """From the root: what you have with this fence, or a smaller one, is the baton no more."""
+
+    name: str
+    fence: int
+
+
+class Yield(msgspec.Struct, frozen=True, tag="baton.yield", array_like=True):
+    """From the root: send me the value that you know."""
+
+    name: str
+
+
+class Backup(msgspec.Struct, frozen=True, tag="baton.backup", array_like=True):
+    """To the root: keep this value on your disk, if it is the newest."""
+
+    name: str
+    version: Version
+    value: bytes
+    number: int = 0
+    """Which `Stored` is asked for; 0 for none."""
+
+
+class Stored(msgspec.Struct, frozen=True, tag="baton.stored", array_like=True):
+    """It is on the root's disk; or it could not be, and why."""
+
+    name: str
+    number: int
+    failure: str = ""
+
+
+# --- between the machines of one node -------------------------------------------------------------
+
+
+class Seek(msgspec.Struct, frozen=True):
+    """Another machine of this node wants the baton, under a ticket that it drew."""
+
+    name: str
+    ticket: int
+
+
+class Got(msgspec.Struct, frozen=True):
+    """It has it, until it says `Drop`; there is no lease."""
+
+    name: str
+    ticket: int
+    fence: int
+    made: int
+    value: bytes
+
+
+class Drop(msgspec.Struct, frozen=True):
+    """It gives it up, with a value or (None) as it got it."""
+
+    name: str
+    ticket: int
+    value: bytes | None
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """It had it, and has it no longer."""
+
+    name: str
+    ticket: int
+
+
+Message = (
+    Along
+    | Behind
+    | Pass
+    | Arrived
+    | Complaint
+    | Tell
+    | Told
+    | Follow
+    | Void
+    | Yield
+    | Backup
+    | Stored
+)
+
+MESSAGES: Final = (
+    Along,
+    Behind,
+    Pass,
+    Arrived,
+    Complaint,
+    Tell,
+    Told,
+    Follow,
+    Void,
+    Yield,
+    Backup,
+    Stored,
+    *REQUESTS,
+)

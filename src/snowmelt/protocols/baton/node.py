@@ -1,0 +1,312 @@
+"""The machine of one node for all its batons; its rules are in the package's docstring."""
+
+from enum import Enum
+from heapq import heappop, heappush
+from random import Random
+from typing import Any, Final
+
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.instant import Instant, later
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import (
+    Announce,
+    Announced,
+    Event,
+    Expired,
+    Persisted,
+    PersistFailed,
+    Received,
+    Reply,
+    Requested,
+    Send,
+    SetTimer,
+    Started,
+)
+from snowmelt.protocols.arrow import Branch, Ground
+from snowmelt.protocols.arrow.rings import neighbours
+from snowmelt.protocols.baton.baton import Baton
+from snowmelt.protocols.baton.calls import (
+    NAMES_AT_ONCE,
+    Acquire,
+    BatonNames,
+    GetBaton,
+    Keep,
+    ListBatons,
+    Release,
+    Save,
+)
+from snowmelt.protocols.baton.here import Here
+from snowmelt.protocols.baton.messages import (
+    Along,
+    Arrived,
+    Backup,
+    Behind,
+    Complaint,
+    Drop,
+    Follow,
+    Message,
+    Pass,
+    Seek,
+    Stored,
+    Tell,
+    Told,
+    Void,
+    Yield,
+)
+from snowmelt.protocols.baton.registrar import Registrar
+from snowmelt.protocols.baton.relay import Effects
+from snowmelt.protocols.baton.settings import BatonSettings, baton_name, baton_value
+from snowmelt.protocols.baton.token import Ended
+from snowmelt.protocols.baton.ways import Ways, Went
+from snowmelt.protocols.calling import Declined, Gone
+from snowmelt.protocols.membership import CutOff, View
+
+NAMES_MAX: Final = 10_000
+NEVER: Final = Instant(2**63)
+
+
+class BatonAlarm(Enum):
+    """The timers of a node's batons."""
+
+    BEAT = "baton.beat"
+    DUE = "baton.due"
+
+
+class BatonNode:
+    """One node's part in all batons.
+
+    >>> node = BatonNode(NodeId("n1"), BatonSettings(), Random(1))
+    >>> operation = OperationId(NodeId("c1"), 1)
+    >>> node.handle(Requested(operation, Keep("a b", 1, 1, None)), Instant(0))[0].message.error
+    'BadOption'
+    """
+
+    def __init__(self, me: NodeId, settings: BatonSettings, chance: Random) -> None:
+        self._here = Here(me, settings, chance)
+        self._ways = Ways(self._here)
+        self._batons: dict[str, Baton] = {}
+        self._registrar = Registrar(self._here, self._baton)
+        self._due: list[tuple[Instant, str]] = []
+        self._reminded: dict[str, Instant] = {}
+        self._alarm: Instant | None = None
+
+    def handle(self, event: Event[Message], now: Instant) -> Effects:
+        """One door in."""
+        match event:
+            case Received(source, message):
+                return self._received(source, message, now) + self._remind(message.name)
+            case Requested(operation, call):
+                return self._requested(operation, call, now)
+            case Expired(BatonAlarm.DUE):
+                return self._expire(now)
+            case Expired():
+                return self._beat(now)
+            case Persisted(ticket):
+                return self._registrar.persisted(ticket)
+            case PersistFailed(ticket, reason):
+                return self._registrar.persisted(ticket, reason)
+            case Announced(fact):
+                return self._announced(fact, now)
+            case Started():
+                return [*self._registrar.started(event, now), self._next_beat(now)]
+            case _:
+                return []
+
+    def check(self) -> None:
+        """What must hold after every step."""
+        self._ways.check()
+        for name, baton in self._batons.items():
+            token = baton.relay.token
+            if token is None:
+                continue
+            assert token.fence == baton.relay.fence, f"{name}: {token.fence} is not the largest"
+            assert not (token.moving and token.holder), f"{name} is held while it moves"
+            assert baton.relay.offered is None, f"{name} is here for somebody, and not granted"
+
+    # --- from other nodes -------------------------------------------------------------------------
+
+    def _received(self, source: NodeId, message: Message, now: Instant) -> Effects:
+        match message:
+            case Along():
+                return self._along(source, message, now)
+            case Complaint():
+                return self._registrar.complained(message, now)
+            case Told():
+                return self._registrar.told(source, message, now)
+            case Backup():
+                return self._registrar.backup(source, message)
+            case Tell(_, census):
+                view = self._here.view
+                if view is None or census.epoch != view.epoch:
+                    return []
+                return [Send(source, self._baton(message.name).relay.told(census))]
+            case _:
+                return self._of_one(source, message, self._baton(message.name), now)
+
+    def _of_one(self, source: NodeId, message: Message, baton: Baton, now: Instant) -> Effects:
+        relay = baton.relay
+        match message:
+            case Behind():
+                return relay.put_behind(message, now)
+            case Pass():
+                return relay.arrived(message, now) + baton.settle(now)
+            case Arrived(_, fence):
+                return relay.left(fence)
+            case Follow():
+                return relay.follow(message, now) + baton.settle(now)
+            case Void(_, fence):
+                token = relay.token
+                return baton.lose(Ended.VOID) if token and token.fence <= fence else []
+            case Yield():
+                return [Send(source, Backup(relay.name, relay.version, relay.value))]
+            case Stored():
+                return baton.stored(message)
+            case _:
+                return []
+
+    def _along(self, source: NodeId, along: Along, now: Instant) -> Effects:
+        went = self._ways.received(source, along, now)
+        return self._went(along.name, went, now) if went.followed else went.effects
+
+    def _went(self, name: str, went: Went, now: Instant) -> Effects:
+        if not went.followed:
+            return went.effects
+        baton = self._baton(name)
+        return baton.relay.carry(went, now) + baton.settle(now)
+
+    # --- from clients -----------------------------------------------------------------------------
+
+    def _requested(self, operation: OperationId, call: Any, now: Instant) -> Effects:
+        try:
+            if isinstance(call, ListBatons):
+                return [Reply(operation, self._names(call.after))]
+            baton_name(call.name)
+            if isinstance(call, Save | Release) and call.value is not None:
+                baton_value(call.value)
+        except SnowmeltError as error:
+            return [Reply(operation, Declined(type(error).__name__, str(error)))]
+        if (
+            call.name not in self._batons
+            and isinstance(call, Acquire)
+            and len(self._batons) >= NAMES_MAX
+        ):
+            text = f"this node knows {NAMES_MAX} batons already: use fewer names"
+            return [Reply(operation, Declined("Full", text))]
+        if call.name in self._batons or isinstance(call, Acquire):
+            baton = self._baton(call.name)
+        else:
+            baton = Baton(call.name, self._here, self._ways)  # it knows of nothing
+        return self._call(operation, call, baton, now) + self._remind(call.name)
+
+    def _call(self, operation: OperationId, call: Any, baton: Baton, now: Instant) -> Effects:
+        match call:
+            case Acquire():
+                self._ways.wake(call.name, now)
+                return baton.acquire(operation, call, now)
+            case Keep():
+                return baton.keep(operation, call, now)
+            case Release():
+                return baton.release(operation, call, now)
+            case Save():
+                return baton.save(operation, call, now)
+            case GetBaton():
+                return [Reply(operation, baton.status())]
+            case _:
+                return []
+
+    def _names(self, after: str) -> BatonNames:
+        names = sorted(name for name in self._batons if name > after)
+        return BatonNames(tuple(names[:NAMES_AT_ONCE]))
+
+    # --- from this process ------------------------------------------------------------------------
+
+    def _announced(self, fact: object, now: Instant) -> Effects:
+        match fact:
+            case View() as view:
+                return self._entered(view, now)
+            case CutOff():
+                self._here.view = None
+                return self._each(lambda baton: baton.lose(Ended.CUT_OFF))
+            case Branch() as branch:
+                effects: Effects = []
+                for name, went in self._ways.grow(branch, now).items():
+                    effects += self._went(name, went, now)
+                return effects + self._remind(*self._batons)
+            case Gone(client):
+                return self._each(lambda baton: baton.gone(client, now))
+            case Seek(name, ticket):
+                self._ways.wake(name, now)
+                return self._baton(name).seek(ticket, now) + self._remind(name)
+            case Drop(name, ticket, value):
+                return self._baton(name).drop(ticket, value, now) + self._remind(name)
+            case _:
+                return []
+
+    def _entered(self, view: View, now: Instant) -> Effects:
+        """A new view: the tree grows on it, and places of nodes that are gone are cut off."""
+        gone = self._here.enter(view)
+        effects: Effects = []
+        for baton in self._batons.values():
+            token = baton.relay.token
+            if token is not None and token.moving and token.place.node in gone:
+                effects += baton.lose(Ended.VOID)  # it may have come there before the end
+            baton.relay.turns.prune(gone)
+        self._ways.wake_all(now)
+        nodes = [one.id for one in view.members]
+        if self._here.me not in nodes:
+            return effects
+        near = neighbours(self._here.me, nodes)
+        return [*effects, Announce(Ground(view.coordinator, len(nodes), near))]
+
+    def _each(self, step: Any) -> Effects:
+        effects: Effects = []
+        for baton in list(self._batons.values()):
+            effects += step(baton)
+        return effects + self._remind(*self._batons)
+
+    def _baton(self, name: str) -> Baton:
+        baton = self._batons.get(name)
+        if baton is None:
+            baton = self._batons[name] = Baton(name, self._here, self._ways)
+        return baton
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def _next_beat(self, now: Instant) -> SetTimer:
+        return SetTimer(BatonAlarm.BEAT, later(now, self._here.settings.beat))
+
+    def _beat(self, now: Instant) -> Effects:
+        effects: Effects = []
+        if self._here.view is not None:
+            for name, went in self._ways.beat(now).items():
+                effects += self._went(name, went, now)
+            for name in [name for name, baton in self._batons.items() if baton.busy]:
+                self._ways.wake(name, now)
+                effects += self._batons[name].beat(now)
+                effects += self._remind(name)
+        return [*effects, self._next_beat(now)]
+
+    def _expire(self, now: Instant) -> Effects:
+        """What is due at each name; a time that was put off since is noticed then."""
+        self._alarm = None
+        effects: Effects = []
+        names: dict[str, None] = {}
+        while self._due and self._due[0][0] <= now:
+            names[heappop(self._due)[1]] = None
+        for name in names:
+            self._reminded.pop(name, None)
+            effects += self._batons[name].expire(now)
+        return [*effects, *self._remind(*names)]
+
+    def _remind(self, *names: str) -> Effects:
+        """Sees to it that what is due at these names will be done. O(names log due)."""
+        for name in names:
+            baton = self._batons.get(name)
+            due = None if baton is None else baton.due
+            if due is not None and due < self._reminded.get(name, NEVER):
+                self._reminded[name] = due
+                heappush(self._due, (due, name))
+        if not self._due or self._alarm == self._due[0][0]:
+            return []
+        self._alarm = self._due[0][0]
+        return [SetTimer(BatonAlarm.DUE, self._alarm)]

@@ -1,0 +1,166 @@
+"""What the root does for batons: finds them, makes them anew, and keeps their last values.
+
+Every node can do this; only the root of the present view is asked to. Rules 10 to 12, and 14.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from snowmelt.core.errors import StoreDamaged
+from snowmelt.core.instant import Duration, Instant, since
+from snowmelt.core.names import NodeId
+from snowmelt.core.node import Effect, Note, Persist, Send, Started
+from snowmelt.core.record import Write
+from snowmelt.protocols.baton.baton import Baton
+from snowmelt.protocols.baton.here import Here
+from snowmelt.protocols.baton.inquest import Inquest, Verdict
+from snowmelt.protocols.baton.messages import (
+    Backup,
+    Complaint,
+    Follow,
+    Stored,
+    Tell,
+    Told,
+    Version,
+    Void,
+    Yield,
+)
+
+Effects = list[Effect[Any]]
+
+FRESH_BEATS: Final = 12
+"""A complaint is forgotten after so many beats; it comes again as long as it has a cause."""
+ASK_AGAIN_BEATS: Final = 2
+
+
+class Kept(msgspec.Struct, frozen=True, array_like=True):
+    """A value as it stands on the root's disk. Version 1 of the record."""
+
+    version: Version
+    value: bytes
+    record: int = 1
+
+
+class Registrar:
+    """The root's part."""
+
+    def __init__(self, here: Here, baton: Callable[[str], Baton]) -> None:
+        self._here = here
+        self._baton = baton
+        self._inquests: dict[str, Inquest] = {}
+        self._stored: dict[str, Version] = {}
+        self._tickets = 0
+        self._writing: dict[int, tuple[NodeId, Stored, Version]] = {}
+        self._since: Instant | None = None
+        """Since when this process may have forgotten something; None for a disk's first life."""
+
+    # --- values on the disk -----------------------------------------------------------------------
+
+    def started(self, start: Started, now: Instant) -> Effects:
+        """What the disk holds."""
+        effects: Effects = []
+        self._since = now
+        for record in start.records:
+            try:
+                kept = msgspec.msgpack.decode(record.value, type=Kept)
+            except msgspec.ValidationError as error:
+                raise StoreDamaged(f"a baton's value does not read: {error}") from error
+            name = record.key.decode()
+            self._stored[name] = kept.version
+            self._baton(name).relay.learn(kept.version, kept.value)
+        for key in start.damaged:
+            name = key.decode(errors="replace")
+            effects.append(Note(f"the value of baton {name} is damaged on this disk"))
+        return effects
+
+    def backup(self, source: NodeId, backup: Backup) -> Effects:
+        """A newer value; what is not newer is on the disk already, or on its way there."""
+        stored = Stored(backup.name, backup.number)
+        if backup.version <= self._stored.get(backup.name, Version()):
+            if any(one.name == backup.name for _, one, _ in self._writing.values()):
+                return []  # whoever wants an answer asks again
+            return [Send(source, stored)] if backup.number else []
+        self._stored[backup.name] = backup.version
+        self._baton(backup.name).relay.learn(backup.version, backup.value)
+        self._tickets += 1
+        self._writing[self._tickets] = (source, stored, backup.version)
+        value = msgspec.msgpack.encode(Kept(backup.version, backup.value))
+        return [Persist(self._tickets, (Write(backup.name.encode(), value),))]
+
+    def persisted(self, ticket: int, failure: str = "") -> Effects:
+        """It is on the disk, or it can't be."""
+        source, stored, version = self._writing.pop(ticket)
+        if failure and self._stored.get(stored.name) == version:
+            del self._stored[stored.name]
+        if stored.number:
+            return [Send(source, Stored(stored.name, stored.number, failure))]
+        if failure:
+            return [Note(f"the value of baton {stored.name} could not be kept: {failure}")]
+        return []
+
+    # --- the search -------------------------------------------------------------------------------
+
+    def complained(self, word: Complaint, now: Instant) -> Effects:
+        """Rule 11: all are asked, unless they are being asked."""
+        view = self._here.view
+        if view is None or view.coordinator != self._here.me:
+            return []
+        inquest = self._inquests.setdefault(word.name, Inquest())
+        inquest.complain(word.place, now, orphan=word.orphan)
+        patience = Duration(ASK_AGAIN_BEATS * self._here.settings.beat)
+        asked = inquest.begun
+        if asked is not None and inquest.census.epoch == view.epoch and now - asked < patience:
+            return []
+        members = [one.id for one in view.members]
+        census = inquest.begin(view.epoch, members, now)
+        return [Send(node, Tell(word.name, census)) for node in members]
+
+    def told(self, source: NodeId, told: Told, now: Instant) -> Effects:
+        """An answer."""
+        inquest = self._inquests.get(told.name)
+        view = self._here.view
+        if inquest is None or view is None or told.census.epoch != view.epoch:
+            return []
+        match inquest.hear(source, told):
+            case Verdict.DOUBLED:
+                (_, first), *others = inquest.having
+                return [Send(node, Void(told.name, first.fence - 1)) for node, _ in others]
+            case Verdict.RESTS:
+                return self._point(told.name, inquest, now)
+            case Verdict.LOST:
+                return self._make(told.name, inquest, now)
+            case _:
+                return []
+
+    def _point(self, name: str, inquest: Inquest, now: Instant) -> Effects:
+        node, has = inquest.having[0]
+        place = inquest.choose(now, self._fresh, has.fence)
+        return [] if place is None else [Send(node, Follow(name, has.fence, place))]
+
+    def _make(self, name: str, inquest: Inquest, now: Instant) -> Effects:
+        """Rule 12: not before whoever may believe to hold it knows better."""
+        lease = self._here.settings.lease
+        if inquest.lost is None:
+            inquest.lost = now
+        started = self._since
+        if inquest.ever and since(inquest.lost, now) < lease:
+            return []
+        if self._here.start > 1 and started is not None and since(started, now) < lease:
+            return []  # this process may have made it, and have forgotten that
+        baton = self._baton(name)
+        node, version = inquest.newest_value()
+        if version > baton.relay.version:
+            return [Send(node, Yield(name))]
+        place = inquest.choose(now, self._fresh, 0)
+        if place is None:
+            return []
+        fence, again = inquest.next_fence(), inquest.ever
+        inquest.lost = None
+        effects = [*baton.relay.begin(place, fence, now), *baton.settle(now)]
+        return [Note(f"baton {name} is made anew"), *effects] if again else effects
+
+    @property
+    def _fresh(self) -> Duration:
+        return Duration(FRESH_BEATS * self._here.settings.beat)

@@ -1,0 +1,243 @@
+"""How one baton goes from place to place, as one node sees it: rules 6 to 10.
+
+It knows which of its places are wanted, and under which ticket, but not by whom: when the token is
+at such a place it is `offered`, and the node's `Baton` grants it.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from snowmelt.core.instant import Duration, Instant, seconds
+from snowmelt.core.node import Effect, Send
+from snowmelt.protocols.arrow import Followed, Place
+from snowmelt.protocols.baton.here import Here
+from snowmelt.protocols.baton.messages import (
+    Arrived,
+    Backup,
+    Behind,
+    Census,
+    Complaint,
+    Follow,
+    Pass,
+    Standing,
+    Told,
+    Version,
+)
+from snowmelt.protocols.baton.token import Token
+from snowmelt.protocols.baton.turns import Turn, Turns
+from snowmelt.protocols.baton.ways import Ways, Went
+
+Effects = list[Effect[Any]]
+
+FORGOTTEN: Final = seconds(60)
+"""After this a place is dropped that nobody wants and nobody is behind."""
+PATIENT_BEATS: Final = 8
+"""A place that has one before it complains no sooner: then something must have been lost."""
+
+
+class Relay:
+    """One name at one node: its places in the order, and the token while it is here."""
+
+    def __init__(self, name: str, here: Here, ways: Ways) -> None:
+        self.name: Final = name
+        self.token: Token | None = None
+        self.fence = 0
+        """The largest that was here."""
+        self.value = b""
+        self.version = Version()
+        """The newest value that is known here, and how new it is: what a new token begins with."""
+        self.census = Census()
+        """The last that was answered (rule 11)."""
+        self.turns: Final = Turns()
+        self._here = here
+        self._ways = ways
+        self._complained = Instant(0)
+
+    @property
+    def offered(self) -> int | None:
+        """The ticket whose turn it is, when the token is here and nobody holds it."""
+        token = self.token
+        if token is None or token.standing is not Standing.IDLE:
+            return None
+        return self.turns.wanted(token.place)
+
+    @property
+    def busy(self) -> bool:
+        """Whether something here waits, or is on its way."""
+        token = self.token
+        return len(self.turns) > (token is not None) or (token is not None and token.moving)
+
+    # --- places -------------------------------------------------------------------------------
+
+    def ask(self, ticket: int, now: Instant) -> tuple[Place, Effects]:
+        """A place at the end of the order, for this ticket."""
+        place, went = self._ways.ask(self.name, now)
+        self.turns.at(place, now).ticket = ticket
+        return place, self.carry(went, now)
+
+    def renounce(self, places: Sequence[Place], now: Instant) -> None:
+        """Nobody wants them any more; they stay in the order, and pass the token on."""
+        for place in places:
+            self.turns.at(place, now).ticket = None
+
+    def carry(self, went: Went, now: Instant) -> Effects:
+        """What came of a step of the arrows: some of this node's places have followers."""
+        effects: Effects = list(went.effects)
+        for followed in went.followed:
+            effects += self._followed(followed, now)
+        return effects
+
+    def put_behind(self, word: Behind, now: Instant) -> Effects:
+        """One of this node's places has one before it."""
+        self.turns.put_behind(word.place, word.before, now)
+        return []
+
+    def stands(self, place: Place, now: Instant) -> bool:
+        """Whether a place is known to be in the order, or to have been."""
+        turn = self.turns.at(place, now)
+        return turn.before is not None or turn.cut
+
+    def _followed(self, followed: Followed, now: Instant) -> Effects:
+        place, by = followed.place, followed.by
+        turn = self.turns.follow(place, by, now)
+        if turn is None:
+            return []
+        effects: Effects = []
+        if by.node == self._here.me:
+            self.turns.put_behind(by, place, now)
+        else:
+            effects.append(Send(by.node, Behind(self.name, by, place)))
+        if self.token is not None and self.token.place == place:
+            return effects + self.pass_on(now)
+        if self._here.me == self._here.root and turn.orphan(now, Duration(0)):
+            effects.append(self._complain(turn, orphan=True))  # at first use nobody else will
+        return effects
+
+    # --- the token ----------------------------------------------------------------------------
+
+    def arrived(self, come: Pass, now: Instant) -> Effects:
+        """The token comes (rule 8); and rule 11: its sender must have answered the census, too."""
+        if come.census < self.census or self._here.view is None:
+            return []
+        thanks = Send(come.by, Arrived(self.name, come.fence))
+        if come.fence <= self.fence:
+            return [thanks]
+        assert self.token is None or self.token.fence < come.fence
+        self.token = Token(come.fence, come.made, come.place, come.value, come.version)
+        self.fence = come.fence
+        self.learn(come.version, come.value)
+        return [thanks, *self.pass_on(now)]
+
+    def left(self, fence: int) -> Effects:
+        """The token came where it was sent."""
+        if self.token is not None and self.token.moving and self.token.fence == fence:
+            self.token = None
+        return []
+
+    def begin(self, place: Place, fence: int, now: Instant) -> Effects:
+        """A new token, made by the root (rule 12)."""
+        self.token = Token(fence, fence, place, self.value, self.version)
+        self.fence = fence
+        return self.pass_on(now) if place.node == self._here.me else self._send(self.token)
+
+    def follow(self, order: Follow, now: Instant) -> Effects:
+        """The root knows who waits in vain while the token rests here (rule 11)."""
+        token = self.token
+        if token is None or token.standing is not Standing.IDLE or token.fence != order.fence:
+            return []
+        return self._move(token, order.place, now)
+
+    def told(self, census: Census) -> Told:
+        """What is here, for the root."""
+        self.census = max(self.census, census)
+        standing = Standing.NOTHING if self.token is None else self.token.standing
+        return Told(self.name, census, standing, self.fence, self.version)
+
+    def pass_on(self, now: Instant) -> Effects:
+        """The token goes on until it comes to a place that is wanted, or that nobody is behind."""
+        token = self.token
+        if token is None or token.standing is not Standing.IDLE:
+            return []
+        turn = self.turns.at(token.place, now)
+        if turn.ticket is not None:
+            return []  # it is offered
+        turn.before, turn.cut = None, False
+        if turn.behind is None or not self._here.has(turn.behind.node):
+            return []  # it rests
+        self.turns.drop(turn)
+        return self._move(token, turn.behind, now)
+
+    def _move(self, token: Token, place: Place, now: Instant) -> Effects:
+        """Every step takes a new fence, so none is ever granted twice."""
+        token.fence += 1
+        self.fence = token.fence
+        token.place = place
+        return self.pass_on(now) if place.node == self._here.me else self._send(token)
+
+    def _send(self, token: Token) -> Effects:
+        token.moving = True
+        word = Pass(
+            name=self.name,
+            by=self._here.me,
+            place=token.place,
+            fence=token.fence,
+            made=token.made,
+            value=token.value,
+            version=token.version,
+            census=self.census,
+        )
+        return [Send(token.place.node, word)]
+
+    # --- the value ----------------------------------------------------------------------------
+
+    def change(self, value: bytes) -> Effects:
+        """The holder gives another value; the root has a copy, behind the hand-over (rule 14)."""
+        token = self.token
+        assert token is not None
+        if value == token.value:
+            return []
+        count = token.version.count + 1 if token.version.fence == token.fence else 0
+        token.value, token.version = value, Version(token.fence, count)
+        self.learn(token.version, value)
+        return [self.backup(0)]
+
+    def backup(self, number: int) -> Send[Any]:
+        """The newest value that is known here, for the root's disk."""
+        return Send(self._here.root, Backup(self.name, self.version, self.value, number))
+
+    def learn(self, version: Version, value: bytes) -> bool:
+        """Takes in a value, if it is newer."""
+        if version <= self.version:
+            return False
+        self.version, self.value = version, value
+        return True
+
+    # --- time ---------------------------------------------------------------------------------
+
+    def beat(self, now: Instant) -> Effects:
+        """Sends again what may be lost, and complains where nothing comes (rules 8 and 10)."""
+        effects: Effects = []
+        token = self.token
+        if token is not None and token.moving:
+            effects += self._send(token)
+        here = None if token is None or token.moving else token.place
+        self.turns.forget(now, FORGOTTEN, here)
+        return effects + self._complain_of([one for one in self.turns if one.place != here], now)
+
+    def _complain_of(self, waiting: list[Turn], now: Instant) -> Effects:
+        """One complaint a beat, of an orphan if there is one."""
+        beat = self._here.settings.beat
+        for turn in waiting:
+            if turn.orphan(now, beat):
+                return [self._complain(turn, orphan=True)]
+        patience = Duration(PATIENT_BEATS * beat)
+        if now - self._complained < patience:
+            return []
+        for turn in waiting:
+            if turn.ticket is not None and now - turn.since >= patience:
+                self._complained = now
+                return [self._complain(turn, orphan=False)]
+        return []
+
+    def _complain(self, turn: Turn, *, orphan: bool) -> Send[Any]:
+        return Send(self._here.root, Complaint(self.name, turn.place, orphan))

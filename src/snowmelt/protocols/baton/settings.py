@@ -1,0 +1,61 @@
+"""How patient the nodes are with batons; the same on every node of a cluster."""
+
+import re
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.errors import BadOption, TooLarge
+from snowmelt.core.instant import Duration, milliseconds, seconds
+from snowmelt.protocols.arrow import ArrowSettings, TreeSettings
+from snowmelt.protocols.baton.calls import VALUE_BYTES_MAX
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class BatonSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is waited for, and how long."""
+
+    lease: Duration = seconds(5)
+    """How long a holder that says nothing keeps the baton; and how long a baton that was lost with
+    its holder's node is not made again."""
+    grace: Duration = seconds(1)
+    """How long it keeps it when all its connections have ended."""
+    beat: Duration = milliseconds(500)
+    """How often what is missing is asked for again."""
+    awake: Duration = seconds(60)
+    """How long the edges of a name are watched after something happened to it."""
+    arrow: ArrowSettings = ArrowSettings()
+    tree: TreeSettings = TreeSettings(beat=milliseconds(250))
+
+
+def baton_name(text: object) -> str:
+    """Checks a baton's name.
+
+    >>> baton_name("index/main")
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: baton is 'index/main'; allowed: 1 to 100 of A-Z a-z 0-9 . _ -...
+    """
+    if not isinstance(text, str) or not _NAME.fullmatch(text):
+        raise BadOption(
+            "baton", text, "1 to 100 of A-Z a-z 0-9 . _ -, the first a letter or a digit"
+        )
+    return text
+
+
+def baton_value(value: object) -> bytes:
+    """Checks what is to travel with a baton.
+
+    >>> baton_value(bytes(2_000_000))
+    Traceback (most recent call last):
+    snowmelt.core.errors.TooLarge: a baton's value has 2000000 bytes; at most 1048576 can travel...
+    """
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise BadOption("value", type(value).__name__, "bytes, bytearray or memoryview")
+    size = len(value) if not isinstance(value, memoryview) else value.nbytes
+    if size > VALUE_BYTES_MAX:
+        raise TooLarge(
+            f"a baton's value has {size} bytes; at most {VALUE_BYTES_MAX} can travel with it: put "
+            "more into a fifo or a file, and let the baton carry where"
+        )
+    return bytes(value)

@@ -1,0 +1,57 @@
+"""The baton itself, while a node has it: rules 7 to 9."""
+
+from enum import Enum
+
+import msgspec
+
+from snowmelt.core.instant import Instant
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.arrow import Place
+from snowmelt.protocols.baton.messages import Standing, Version
+
+
+class Holder(msgspec.Struct):
+    """Who holds it."""
+
+    ticket: int
+    client: NodeId | None
+    """From whom it was heard last; None for another machine of this node."""
+    expires: Instant | None
+    """When its lease is over; machines have none."""
+
+
+class Token(msgspec.Struct):
+    """One baton: there is one for a name, or none, once faults have ended."""
+
+    fence: int
+    made: int
+    place: Place
+    """Whose turn it is."""
+    value: bytes = b""
+    version: Version = Version()
+    holder: Holder | None = None
+    moving: bool = False
+    """Whether it is on its way to the place, and not yet known to have come."""
+
+    @property
+    def standing(self) -> Standing:
+        """What is told of it."""
+        if self.moving:
+            return Standing.MOVING
+        return Standing.IDLE if self.holder is None else Standing.HELD
+
+    def held_by(self, ticket: int) -> Holder | None:
+        """The holder, if it has this ticket."""
+        if self.holder is not None and self.holder.ticket == ticket:
+            return self.holder
+        return None
+
+
+class Ended(Enum):
+    """Why a hold is over."""
+
+    GIVEN_UP = "it was given up already"
+    EXPIRED = "its lease was over"
+    LEFT = "its client's connections had ended"
+    CUT_OFF = "its node was cut off from the cluster"
+    VOID = "it had been taken for lost, and made again"

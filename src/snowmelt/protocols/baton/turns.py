@@ -1,0 +1,100 @@
+"""The places of one name at one node: who wants each, and who comes before and behind: rule 6."""
+
+from collections.abc import Collection, Iterator
+
+import msgspec
+
+from snowmelt.core.instant import Duration, Instant
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.arrow import Place
+
+
+class Turn(msgspec.Struct):
+    """A place in the order, from when this node hears of it until the baton has passed it."""
+
+    place: Place
+    since: Instant
+    ticket: int | None = None
+    """Whose it is; None when nobody's any more, or a filler: then the baton is passed on."""
+    before: Place | None = None
+    """The place that passes the baton to this one."""
+    behind: Place | None = None
+    """The place to which this one passes it."""
+    cut: bool = False
+    """Whether there was one before it, whose node is gone."""
+
+    def orphan(self, now: Instant, patience: Duration) -> bool:
+        """Whether somebody waits for this turn, and nobody is known to bring the baton."""
+        if self.before is not None or (self.ticket is None and self.behind is None):
+            return False
+        return self.cut or (self.ticket is None and now - self.since >= patience)
+
+
+class Turns:
+    """All turns of one name at one node.
+
+    >>> from snowmelt.core.names import OperationId
+    >>> a, b = (Place(NodeId(node), OperationId(NodeId(node), 1)) for node in "ab")
+    >>> turns = Turns()
+    >>> turns.follow(a, b, Instant(0)).behind.node
+    'b'
+    >>> turns.follow(a, a, Instant(0)) is None
+    True
+    >>> turns.prune([NodeId("b")])
+    >>> turns.at(a, Instant(0)).behind is None
+    True
+    """
+
+    def __init__(self) -> None:
+        self._turns: dict[Place, Turn] = {}
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    def __iter__(self) -> Iterator[Turn]:
+        return iter(list(self._turns.values()))
+
+    def wanted(self, place: Place) -> int | None:
+        """The ticket for which this place was asked, as long as it is wanted."""
+        turn = self._turns.get(place)
+        return None if turn is None else turn.ticket
+
+    def at(self, place: Place, now: Instant) -> Turn:
+        """The turn of a place; one that this node has forgotten, or healing made, is nobody's."""
+        turn = self._turns.get(place)
+        if turn is None:
+            turn = self._turns[place] = Turn(place, now)
+        return turn
+
+    def follow(self, place: Place, by: Place, now: Instant) -> Turn | None:
+        """Somebody is behind this place now; None when another was before."""
+        turn = self.at(place, now)
+        if turn.behind is not None and turn.behind != by:
+            return None
+        turn.behind = by
+        return turn
+
+    def put_behind(self, place: Place, before: Place, now: Instant) -> None:
+        """This place has one before it. The first word counts; a second would tie a knot."""
+        turn = self.at(place, now)
+        if turn.before is None:
+            turn.before, turn.cut = before, False
+
+    def drop(self, turn: Turn) -> None:
+        """The baton has passed it."""
+        self._turns.pop(turn.place, None)
+
+    def prune(self, gone: Collection[NodeId]) -> None:
+        """These nodes are gone, or know nothing any more."""
+        for turn in self._turns.values():
+            if turn.before is not None and turn.before.node in gone:
+                turn.before, turn.cut = None, True
+            if turn.behind is not None and turn.behind.node in gone:
+                turn.behind = None
+
+    def forget(self, now: Instant, age: Duration, kept: Place | None) -> None:
+        """Drops what nobody waits for and nothing ever came to."""
+        for turn in self:
+            idle = turn.ticket is None and turn.behind is None
+            if idle and turn.place != kept and now - turn.since > age:
+                self.drop(turn)

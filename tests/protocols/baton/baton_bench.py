@@ -1,0 +1,191 @@
+"""Some nodes with their batons on a bench: words are delivered by hand, and time is turned by hand.
+
+No chance but seeds, no network: what is sent lies in `words` until `run`, which carries everything,
+or `run(but=...)`, which leaves some kinds of words lying.
+"""
+
+from collections import deque
+from random import Random
+from typing import Any
+
+from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
+from snowmelt.core.names import Address, NodeId, OperationId
+from snowmelt.core.node import (
+    Announce,
+    Announced,
+    CancelTimer,
+    Expired,
+    Persist,
+    Persisted,
+    Received,
+    Reply,
+    Send,
+    SetTimer,
+    Started,
+)
+from snowmelt.protocols import baton
+from snowmelt.protocols.baton import BatonSettings
+from snowmelt.protocols.baton.calls import Acquire, GetBaton, Keep, Release, Save
+from snowmelt.protocols.calling import Answer, Call, Gone
+from snowmelt.protocols.host import Host
+from snowmelt.protocols.membership import CutOff, Member, View
+
+SETTINGS = BatonSettings()
+LEASE = SETTINGS.lease
+NAME = "index"
+
+
+class Bench:
+    """Nodes `n1` (the root), `n2`... in one view, and clients that are names only."""
+
+    def __init__(self, count: int) -> None:
+        self.now = Instant(0)
+        self.hosts: dict[NodeId, Host] = {}
+        self.words: deque[tuple[NodeId, NodeId, Any]] = deque()
+        self.timers: dict[tuple[NodeId, Any], Instant] = {}
+        self.answers: dict[OperationId, list[Any]] = {}
+        self.facts: list[tuple[NodeId, Any]] = []
+        self.starts: dict[NodeId, int] = {}
+        self.disk: dict[NodeId, dict[bytes, bytes]] = {}
+        self.epoch = 0
+        self.calls = 0
+        for number in range(1, count + 1):
+            self.start(f"n{number}")
+        self.view(*self.hosts)
+        self.pass_time(seconds(3))
+
+    # --- what is done to nodes --------------------------------------------------------------------
+
+    def start(self, name: str) -> None:
+        """A process begins, for the first time or again; its disk is empty but for values."""
+        node = NodeId(name)
+        self.starts[node] = self.starts.get(node, 0) + 1
+        self.timers = {key: at for key, at in self.timers.items() if key[0] != node}
+        chance = Random(f"{name}/{self.starts[node]}")
+        self.hosts[node] = Host(node, baton.families(node, SETTINGS, chance))
+        self.give(node, Started())
+
+    def view(self, *names: str) -> None:
+        """These are the members now, and all of them are told."""
+        self.epoch += 1
+        members = tuple(
+            Member(NodeId(name), Address(name, 1), 1, self.starts[NodeId(name)])
+            for name in sorted(names)
+        )
+        told = View(1, self.epoch, NodeId("n1"), members)
+        for member in members:
+            self.give(member.id, Announced(told))
+
+    def kill(self, name: str) -> None:
+        """A process is gone; nobody is told."""
+        del self.hosts[NodeId(name)]
+
+    def cut_off(self, name: str) -> None:
+        self.give(NodeId(name), Announced(CutOff(self.epoch)))
+
+    def give(self, node: NodeId, event: Any) -> None:
+        host = self.hosts.get(node)
+        if host is None:
+            return
+        for effect in host.handle(event, self.now):
+            self._carry_out(node, effect)
+        host.check()
+
+    def _carry_out(self, node: NodeId, effect: Any) -> None:
+        match effect:
+            case Send(target, Answer(number, body)):
+                self.answers.setdefault(OperationId(target, number), []).append(body)
+            case Send(target, message):
+                self.words.append((node, target, message))
+            case SetTimer(timer, at):
+                self.timers[node, timer] = at
+            case CancelTimer(timer):
+                self.timers.pop((node, timer), None)
+            case Persist(ticket, changes):
+                for change in changes:
+                    self.disk.setdefault(node, {})[change.key] = change.value
+                self.give(node, Persisted(ticket))
+            case Announce(fact):
+                self.facts.append((node, fact))
+            case Reply():
+                raise AssertionError("nobody in the process calls")
+            case _:
+                pass
+
+    # --- time and words ---------------------------------------------------------------------------
+
+    def run(self, but: tuple[type, ...] = ()) -> None:
+        """Delivers all words, but those of these kinds."""
+        for _ in range(10_000):
+            at = next((i for i, one in enumerate(self.words) if not isinstance(one[2], but)), None)
+            if at is None:
+                return
+            source, target, message = self.words[at]
+            del self.words[at]
+            self.give(target, Received(source, message))
+        raise AssertionError("they talk without end")
+
+    def pass_time(self, span: Duration, but: tuple[type, ...] = ()) -> None:
+        """Lets timers fire, and words arrive."""
+        end = later(self.now, span)
+        self.run(but)
+        while self.timers:
+            (node, timer), at = min(self.timers.items(), key=lambda one: one[1])
+            if at > end:
+                break
+            del self.timers[node, timer]
+            self.now = max(self.now, at)
+            self.give(node, Expired(timer))
+            self.run(but)
+        self.now = end
+
+    # --- clients ----------------------------------------------------------------------------------
+
+    def call(self, client: str, node: str, body: Any) -> OperationId:
+        self.calls += 1
+        operation = OperationId(NodeId(client), self.calls)
+        self.give(NodeId(node), Received(operation.client, Call(operation.number, body)))
+        return operation
+
+    def want(self, client: str, node: str, ticket: int, name: str = NAME) -> OperationId:
+        return self.call(client, node, Acquire(name, ticket, seconds(2)))
+
+    def answer(self, operation: OperationId) -> Any:
+        """The one answer to a call; None when there is none yet."""
+        told = self.answers.get(operation, [])
+        assert len(told) <= 1, told
+        return told[0] if told else None
+
+    def release(self, client: str, ticket: int, granted: Any, value: bytes | None = None) -> Any:
+        where = granted.where
+        return self.call(client, where.node, Release(NAME, ticket, granted.fence, where, value))
+
+    def keep(self, client: str, ticket: int, granted: Any, node: str = "") -> Any:
+        where = granted.where
+        call = Keep(NAME, ticket, granted.fence, where)
+        return self.answer(self.call(client, node or where.node, call))
+
+    def save(self, client: str, ticket: int, granted: Any, value: bytes) -> OperationId:
+        where = granted.where
+        return self.call(client, where.node, Save(NAME, ticket, granted.fence, where, value))
+
+    def gone(self, client: str, node: str) -> None:
+        self.give(NodeId(node), Announced(Gone(NodeId(client))))
+
+    def states(self) -> dict[str, str]:
+        """Where the token is, as the nodes say."""
+        told = {}
+        for node in self.hosts:
+            status = self.answer(self.call("looker", node, GetBaton(NAME)))
+            if status.state != "elsewhere":
+                told[str(node)] = status.state
+        return told
+
+    def held(self, client: str, node: str, ticket: int, within: Duration = milliseconds(0)) -> Any:
+        """Wants the baton and gets it, within a time."""
+        asked = self.want(client, node, ticket)
+        self.pass_time(within)
+        granted = self.answer(asked)
+        assert granted is not None, f"{client} at {node} was not granted within {within}"
+        assert hasattr(granted, "fence"), granted
+        return granted

@@ -1,0 +1,362 @@
+"""The baton's rules, by number, on a bench of real machines."""
+
+import pytest
+from baton_bench import LEASE, NAME, Bench
+
+from snowmelt.core.instant import milliseconds, seconds
+from snowmelt.core.names import NodeId
+from snowmelt.core.node import Announced
+from snowmelt.protocols.arrow import Find
+from snowmelt.protocols.baton.calls import Acquire, Kept, Queued, Release, Released, Saved
+from snowmelt.protocols.baton.messages import (
+    Along,
+    Arrived,
+    Backup,
+    Census,
+    Drop,
+    Got,
+    Pass,
+    Seek,
+    Taken,
+    Told,
+    Version,
+)
+from snowmelt.protocols.calling import Declined, Elsewhere
+
+BEAT = milliseconds(500)
+
+
+@pytest.fixture
+def bench():
+    return Bench(4)
+
+
+def test_rule_2_a_name_that_was_never_used_is_granted_at_once(bench):
+    granted = bench.held("c1", "n3", 1)
+    assert granted.value == b""
+    assert granted.made < granted.fence or granted.made == granted.fence
+    assert bench.states() == {"n3": "held"}
+
+
+def test_rule_7_the_baton_goes_straight_to_the_next_with_a_larger_fence_and_the_value(bench):
+    first = bench.held("c1", "n2", 1)
+    second, third = bench.want("c2", "n3", 2), bench.want("c3", "n4", 3)
+    bench.run()
+    assert bench.answer(second) is None
+    bench.words.clear()
+    released = bench.release("c1", 1, first, b"head 7")
+    passes = [word for word in bench.words if isinstance(word[2], Pass)]
+    assert [(source, target) for source, target, _ in passes] == [("n2", "n3")]
+    bench.run()
+    assert bench.answer(released) == Released()
+    granted = bench.answer(second)
+    assert granted.fence > first.fence
+    assert granted.value == b"head 7"
+    assert bench.answer(third) is None
+    bench.release("c2", 2, granted)
+    bench.run()
+    assert bench.answer(third).value == b"head 7"
+    assert bench.answer(third).fence > granted.fence
+
+
+def test_rule_7_waiters_at_the_holders_node_need_no_word_between_nodes(bench):
+    first = bench.held("c1", "n2", 1)
+    waiting = bench.want("c2", "n2", 2)
+    bench.run()
+    bench.words.clear()
+    bench.release("c1", 1, first)
+    assert bench.answer(waiting).fence == first.fence + 1
+    assert not bench.words
+
+
+def test_rule_6_one_who_gave_up_is_passed_over(bench):
+    first = bench.held("c1", "n2", 1)
+    bench.want("c2", "n3", 2)
+    bench.run()
+    third = bench.want("c3", "n4", 3)
+    bench.run()
+    over = bench.call("c2", "n3", Release(NAME, 2, 0, None, None))
+    assert bench.answer(over) == Released()
+    bench.release("c1", 1, first)
+    bench.run()
+    assert bench.answer(third).fence > first.fence
+
+
+def test_rule_5_whose_find_got_lost_gets_another_place(bench):
+    first = bench.held("c1", "n2", 1)
+    second = bench.want("c2", "n3", 2)
+    lost = [word for word in bench.words if isinstance(word[2], Along)]
+    assert any(isinstance(word[2].message, Find) for word in lost)
+    bench.words.clear()
+    bench.release("c1", 1, first)
+    bench.pass_time(seconds(1))
+    assert bench.answer(second) is None
+    for _ in range(8):
+        again = bench.want("c2", "n3", 2)
+        bench.pass_time(seconds(1))
+        if bench.answer(again) is not None and not isinstance(bench.answer(again), Queued):
+            break
+    assert bench.answer(again).fence > first.fence
+
+
+def test_rule_8_a_pass_that_got_lost_is_sent_again_and_one_that_came_twice_falls(bench):
+    first = bench.held("c1", "n2", 1)
+    second = bench.want("c2", "n3", 2)
+    bench.run()
+    bench.release("c1", 1, first)
+    (passed,) = [word for word in bench.words if isinstance(word[2], Pass)]
+    bench.words.clear()
+    assert bench.states() == {"n2": "moving"}
+    bench.pass_time(BEAT)
+    granted = bench.answer(second)
+    assert granted.fence == first.fence + 1
+    assert bench.states() == {"n3": "held"}
+    bench.words.append(passed)
+    bench.run()
+    assert bench.states() == {"n3": "held"}
+    bench.release("c2", 2, granted)
+    bench.words.append(passed)
+    bench.run()
+    assert bench.states() == {"n3": "idle"}
+
+
+def test_rule_8_and_12_a_token_on_its_way_to_a_dead_node_is_made_anew_after_a_lease(bench):
+    first = bench.held("c1", "n2", 1)
+    bench.want("c2", "n3", 2)
+    third = bench.want("c3", "n4", 3)
+    bench.run()
+    bench.kill("n3")
+    bench.release("c1", 1, first, b"handed on")
+    bench.run()
+    bench.view("n1", "n2", "n4")
+    bench.pass_time(seconds(1))
+    assert bench.states() == {}
+    end = bench.now + LEASE + seconds(6)
+    while bench.answer(third) is None or isinstance(bench.answer(third), Queued):
+        if bench.answer(third) is not None:
+            third = bench.want("c3", "n4", 3)
+        bench.pass_time(seconds(0.5))
+        assert bench.now < end, "it was never made anew"
+    granted = bench.answer(third)
+    assert granted.made != first.made
+    assert granted.fence > first.fence + 1
+    assert granted.value == b"handed on"
+
+
+def test_rule_9_a_node_that_is_cut_off_lets_the_baton_fall_and_its_holder_learns_it(bench):
+    first = bench.held("c1", "n2", 1)
+    bench.cut_off("n2")
+    answer = bench.keep("c1", 1, first)
+    assert isinstance(answer, Declined)
+    assert answer.error == "BatonLost"
+    assert "cut off" in answer.text
+
+
+def test_rule_9_after_a_restart_the_holder_is_told_by_any_node(bench):
+    first = bench.held("c1", "n2", 1)
+    bench.start("n2")
+    bench.view("n1", "n2", "n3", "n4")
+    bench.run()
+    told = [bench.keep("c1", 1, first, node=node) for node in ("n2", "n3")]
+    assert [one.error for one in told] == ["BatonLost", "BatonLost"]
+    assert "n2, where it was held, is gone" in told[1].text
+
+
+def test_rule_10_who_stood_behind_a_dead_waiter_gets_a_resting_baton(bench):
+    first = bench.held("c1", "n2", 1)
+    bench.want("c2", "n3", 2)
+    bench.run()
+    third = bench.want("c3", "n4", 3)
+    bench.run()
+    bench.kill("n3")
+    bench.view("n1", "n2", "n4")
+    bench.run()
+    bench.release("c1", 1, first)
+    bench.pass_time(seconds(1.5))
+    granted = bench.answer(third)
+    assert granted.made == first.made  # it was not made anew: it had rested
+    assert bench.states() == {"n4": "held"}
+
+
+def test_rule_11_a_pass_from_before_the_census_falls_and_comes_again(bench):
+    first = bench.held("c1", "n2", 1)
+    second = bench.want("c2", "n3", 2)
+    bench.run()
+    bench.release("c1", 1, first)
+    (early,) = [word for word in bench.words if isinstance(word[2], Pass)]
+    bench.words.clear()
+    baton = bench.hosts[NodeId("n3")]._machines[1]._baton(NAME)
+    baton.relay.told(Census(9, 9))
+    bench.words.append(early)
+    bench.run()
+    assert bench.answer(second) is None
+    bench.pass_time(BEAT)
+    assert bench.answer(second) is None  # n2 has not answered that census
+    bench.hosts[NodeId("n2")]._machines[1]._baton(NAME).relay.told(Census(9, 9))
+    bench.pass_time(BEAT)
+    assert bench.answer(second).fence == first.fence + 1
+
+
+def test_rule_11_of_two_tokens_the_older_is_void(bench):
+    first = bench.held("c1", "n2", 1)
+    relay = bench.hosts[NodeId("n4")]._machines[1]._baton(NAME).relay
+    relay.begin(relay.ask(77, bench.now)[0], first.fence + 50, bench.now)
+    relay.renounce([relay.token.place], bench.now)
+    bench.words.clear()
+    assert set(bench.states()) == {"n2", "n4"}
+    bench.want("c3", "n3", 3)
+    for _ in range(4):
+        bench.pass_time(seconds(1.9))
+        bench.want("c3", "n3", 3)
+    assert len(bench.states()) == 1
+    assert bench.keep("c1", 1, first).error == "BatonLost"
+
+
+def test_rule_12_a_fence_never_goes_back_though_every_node_begins_again(bench):
+    first = bench.held("c1", "n2", 1)
+    for node in ("n1", "n2", "n3", "n4"):
+        bench.start(node)
+    bench.view("n1", "n2", "n3", "n4")
+    asked = bench.want("c1", "n2", 5)
+    bench.pass_time(seconds(1.9))
+    assert bench.answer(asked) is None  # the root may have forgotten who holds
+    for _ in range(6):
+        bench.pass_time(seconds(1.9))
+        asked = bench.want("c1", "n2", 5)
+        if bench.answer(asked) is not None:
+            break
+    granted = bench.answer(asked)
+    assert granted.fence > first.fence
+    assert granted.fence >> 32 > first.fence >> 32
+
+
+def test_rule_13_a_silent_holder_loses_it_and_one_that_renews_does_not(bench):
+    first = bench.held("c1", "n2", 1)
+    second = bench.want("c2", "n3", 2)
+    for _ in range(4):
+        bench.pass_time(seconds(1.9))
+        assert bench.keep("c1", 1, first) == Kept(LEASE)
+        assert isinstance(bench.answer(second), Queued | None)
+        second = bench.want("c2", "n3", 2)
+    waited = 0
+    while not hasattr(bench.answer(second), "fence"):
+        bench.pass_time(seconds(1))
+        waited += 1
+        if bench.answer(second) is not None and not hasattr(bench.answer(second), "fence"):
+            second = bench.want("c2", "n3", 2)
+        assert waited <= 6
+    assert waited >= 4
+    lost = bench.keep("c1", 1, first)
+    assert lost.error == "BatonLost"
+    assert "its lease was over" in lost.text
+
+
+def test_rule_13_a_want_nobody_asks_for_again_is_given_up(bench):
+    first = bench.held("c1", "n2", 1)
+    asked = bench.want("c2", "n3", 2)
+    bench.pass_time(seconds(2.1))
+    assert bench.answer(asked) == Queued()
+    bench.pass_time(seconds(2.8))
+    bench.keep("c1", 1, first)
+    bench.pass_time(seconds(1))
+    bench.release("c1", 1, first)
+    bench.run()
+    bench.pass_time(BEAT)
+    assert list(bench.states().values()) == ["idle"]
+
+
+def test_rule_13_a_client_whose_connections_ended_has_a_moment(bench):
+    first = bench.held("c1", "n2", 1)
+    second = bench.want("c2", "n3", 2)
+    bench.run()
+    bench.gone("c1", "n2")
+    bench.pass_time(seconds(0.9))
+    assert bench.answer(second) is None
+    bench.pass_time(seconds(0.2))
+    assert bench.answer(second).fence > first.fence
+
+
+def test_rule_13_calls_that_come_twice_are_done_once(bench):
+    first = bench.held("c1", "n2", 1)
+    again = bench.call("c1", "n2", Acquire(NAME, 1, seconds(2)))
+    assert bench.answer(again) == first
+    bench.release("c1", 1, first)
+    twice = bench.release("c1", 1, first)
+    assert bench.answer(twice) == Released()
+    kept = bench.keep("c1", 1, first)
+    assert kept.error == "BatonLost"
+    assert "given up already" in kept.text
+    wanted = bench.answer(bench.want("c1", "n2", 1))
+    assert wanted.error == "BatonLost"
+
+
+def test_rule_13_a_node_that_does_not_hold_says_who_does(bench):
+    first = bench.held("c1", "n2", 1)
+    assert bench.keep("c1", 1, first, node="n3") == Elsewhere(first.where.node, first.where.address)
+
+
+def test_rule_14_a_saved_value_is_on_the_roots_disk_before_it_is_told(bench):
+    first = bench.held("c1", "n2", 1)
+    saved = bench.save("c1", 1, first, b"kept")
+    bench.run(but=(Backup,))
+    assert bench.answer(saved) is None
+    bench.run()
+    assert bench.answer(saved) == Saved()
+    assert any(b"kept" in value for value in bench.disk[NodeId("n1")].values())
+
+
+def test_rule_14_an_older_value_never_takes_the_place_of_a_newer_one(bench):
+    first = bench.held("c1", "n2", 1)
+    saved = bench.save("c1", 1, first, b"first")
+    late = [word for word in bench.words if isinstance(word[2], Backup)]
+    bench.words.clear()
+    bench.release("c1", 1, first, b"second")
+    bench.run()
+    bench.words.extend(late)
+    bench.run()
+    assert bench.answer(saved) == Saved()
+    written = [value for value in bench.disk[NodeId("n1")].values() if b"first" in value]
+    assert not written
+
+
+def test_another_machine_of_the_node_holds_until_it_drops(bench):
+    node = NodeId("n3")
+    bench.give(node, Announced(Seek(NAME, 9)))
+    bench.run()
+    (got,) = [fact for _, fact in bench.facts if isinstance(fact, Got)]
+    assert (got.name, got.ticket, got.value) == (NAME, 9, b"")
+    bench.pass_time(seconds(30))
+    assert bench.states() == {"n3": "held"}
+    waiting = bench.want("c1", "n2", 1)
+    bench.run()
+    bench.give(node, Announced(Drop(NAME, 9, b"17")))
+    bench.run()
+    assert bench.answer(waiting).value == b"17"
+    bench.give(node, Announced(Seek(NAME, 10)))
+    bench.run()
+    bench.release("c1", 1, bench.answer(waiting))
+    bench.run()
+    bench.cut_off("n3")
+    assert (node, Taken(NAME, 10)) in bench.facts
+
+
+def test_bad_names_and_values_are_refused_by_name(bench):
+    refused = bench.answer(bench.call("c1", "n2", Acquire("a/b", 1, seconds(1))))
+    assert refused.error == "BadOption"
+    assert "'a/b'" in refused.text
+    first = bench.held("c1", "n2", 1)
+    large = bench.answer(bench.release("c1", 1, first, bytes((1 << 20) + 1)))
+    assert large.error == "TooLarge"
+    assert bench.states() == {"n2": "held"}
+
+
+def test_words_from_nowhere_change_nothing(bench):
+    first = bench.held("c1", "n2", 1)
+    for word in (
+        Arrived(NAME, first.fence),
+        Told(NAME, Census(1, 1), "held", 1, Version()),
+    ):
+        bench.words.append((NodeId("n9"), NodeId("n2"), word))
+        bench.words.append((NodeId("n9"), NodeId("n1"), word))
+    bench.run()
+    assert bench.states() == {"n2": "held"}

@@ -755,7 +755,7 @@ def test_who_departs_is_cut_off_at_once_and_answered_when_the_coordinator_has_de
     word, _ = current(follower)
     effects = follower.ask(Depart())
     assert effects[:3] == [
-        Announce(CutOff(1)),
+        Announce(CutOff(1, leaving=True)),
         CancelTimer(MemberTimer.LEASE),
         Send(N1, Leave(word.run, 1, CLUSTER)),
     ]

@@ -80,8 +80,8 @@ class Bench:
         """A process is gone; nobody is told."""
         del self.hosts[NodeId(name)]
 
-    def cut_off(self, name: str) -> None:
-        self.give(NodeId(name), Announced(CutOff(self.epoch)))
+    def cut_off(self, name: str, *, leaving: bool = False) -> None:
+        self.give(NodeId(name), Announced(CutOff(self.epoch, leaving)))
 
     def give(self, node: NodeId, event: Any) -> None:
         host = self.hosts.get(node)

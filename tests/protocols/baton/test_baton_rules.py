@@ -152,6 +152,21 @@ def test_rule_9_a_node_that_is_cut_off_lets_the_baton_fall_and_its_holder_learns
     assert "cut off" in answer.text
 
 
+def test_rule_9_a_node_that_leaves_in_order_hands_in_what_rests_with_it(bench):
+    first = bench.held("c1", "n2", 1)
+    bench.release("c1", 1, first, b"kept")
+    bench.run()
+    bench.cut_off("n2", leaving=True)
+    bench.run()
+    bench.kill("n2")
+    bench.view("n1", "n3", "n4")
+    assert bench.states() == {"n1": "idle"}
+    asked = bench.want("c2", "n3", 2)
+    bench.pass_time(seconds(1.5))
+    assert bench.answer(asked).made == first.made
+    assert bench.answer(asked).value == b"kept"
+
+
 def test_rule_9_after_a_restart_the_holder_is_told_by_any_node(bench):
     first = bench.held("c1", "n2", 1)
     bench.start("n2")

@@ -35,7 +35,8 @@ The token (`relay.py`, `token.py`):
    goes to is gone: then the token is lost, since it may have come there.
    A token whose fence is not larger than any seen here came twice, and falls.
 9. *Cut off.* A node that is cut off lets its tokens fall: it can't know whether it is still a
-   member. So does one that restarts. Its holders learn it from their next call.
+   member. So does one that restarts. Its holders learn it from their next call. A node that leaves
+   in order first gives the root what rests with it.
 
 What was lost (`inquest.py`, `registrar.py`); the root is asked only when somebody waits in vain:
 

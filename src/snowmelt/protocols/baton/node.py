@@ -224,14 +224,12 @@ class BatonNode:
         match fact:
             case View() as view:
                 return self._entered(view, now)
-            case CutOff():
+            case CutOff(_, leaving):
+                effects = self._each(lambda baton: baton.relay.hand_in(now)) if leaving else []
                 self._here.view = None
-                return self._each(lambda baton: baton.lose(Ended.CUT_OFF))
+                return effects + self._each(lambda baton: baton.lose(Ended.CUT_OFF))
             case Branch() as branch:
-                effects: Effects = []
-                for name, went in self._ways.grow(branch, now).items():
-                    effects += self._went(name, went, now)
-                return effects + self._remind(*self._batons)
+                return self._grown(branch, now)
             case Gone(client):
                 return self._each(lambda baton: baton.gone(client, now))
             case Seek(name, ticket):
@@ -257,6 +255,12 @@ class BatonNode:
             return effects
         near = neighbours(self._here.me, nodes)
         return [*effects, Announce(Ground(view.coordinator, len(nodes), near))]
+
+    def _grown(self, branch: Branch, now: Instant) -> Effects:
+        effects: Effects = []
+        for name, went in self._ways.grow(branch, now).items():
+            effects += self._went(name, went, now)
+        return effects + self._remind(*self._batons)
 
     def _each(self, step: Any) -> Effects:
         effects: Effects = []

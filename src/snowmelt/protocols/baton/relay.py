@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from snowmelt.core.instant import Duration, Instant, seconds
+from snowmelt.core.names import OperationId
 from snowmelt.core.node import Effect, Send
 from snowmelt.protocols.arrow import Followed, Place
 from snowmelt.protocols.baton.here import Here
@@ -146,6 +147,14 @@ class Relay:
         if token is None or token.standing is not Standing.IDLE or token.fence != order.fence:
             return []
         return self._move(token, order.place, now)
+
+    def hand_in(self, now: Instant) -> Effects:
+        """This node leaves in order: what rests here is the root's to keep, and nobody waits."""
+        token, here = self.token, self._here
+        if token is None or token.standing is not Standing.IDLE or here.me == here.root:
+            return []
+        kept = Place(here.root, OperationId(here.me, token.fence), filler=True)
+        return self._move(token, kept, now)
 
     def told(self, census: Census) -> Told:
         """What is here, for the root."""

@@ -289,7 +289,8 @@ class Follower:
         self._departing.append(operation)
         effects: Effects = []
         if self.standing is Standing.CURRENT:
-            effects = [Announce(CutOff(self.view.epoch)), CancelTimer(MemberTimer.LEASE)]
+            fact = CutOff(self.view.epoch, leaving=True)
+            effects = [Announce(fact), CancelTimer(MemberTimer.LEASE)]
         self.standing = Standing.LEAVING
         return [*effects, *self.speak(now)]
 

@@ -44,6 +44,8 @@ class CutOff(msgspec.Struct, frozen=True):
     """Announced when a node is no longer current; what needs a view must stop."""
 
     epoch: int
+    leaving: bool = False
+    """Whether it goes in order: then what it says now is still heard, before its goodbye."""
 
 
 class Known(msgspec.Struct, frozen=True):

@@ -320,6 +320,15 @@ def test_rule_14_a_saved_value_is_on_the_roots_disk_before_it_is_told(bench):
     assert any(b"kept" in value for value in bench.disk[NodeId("n1")].values())
 
 
+def test_rule_14_a_baton_that_was_made_again_elsewhere_saves_nothing_any_more(bench):
+    first = bench.held("c1", "n2", 1)
+    bench.hosts[NodeId("n1")]._machines[1]._registrar._made[NAME] = first.fence + 50
+    saved = bench.save("c1", 1, first, b"of the old one")
+    bench.run()
+    assert bench.answer(saved).error == "BatonLost"
+    assert not bench.disk.get(NodeId("n1"))
+
+
 def test_rule_14_an_older_value_never_takes_the_place_of_a_newer_one(bench):
     first = bench.held("c1", "n2", 1)
     saved = bench.save("c1", 1, first, b"first")

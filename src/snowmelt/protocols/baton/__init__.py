@@ -62,7 +62,7 @@ Clients (`baton.py`, `wants.py`):
 14. *Values.* A value that a holder changes goes on with the token, and to the root's disk behind
     it. A new token begins with the newest value that any member or the root's disk knows. What a
     holder changed and did not hand on is lost with it; `Save` is answered when the value is on the
-    disk.
+    disk. The root takes no value from a baton that is older than the last that it made.
 
 So as long as clocks run equally fast and nobody sleeps through a lease, there is one holder at a
 time; and when they don't, whoever checks the fence never takes an older holder's word after a newer

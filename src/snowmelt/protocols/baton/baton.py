@@ -103,8 +103,8 @@ class Baton:
         operation = self._saving.pop(stored.number, None)
         if operation is None:
             return []
-        if stored.failure:
-            return [Reply(operation, Declined("MachineError", stored.failure))]
+        if stored.error:
+            return [Reply(operation, Declined(stored.error, stored.text))]
         return [Reply(operation, Saved())]
 
     def release(self, operation: OperationId, call: Release, now: Instant) -> Effects:

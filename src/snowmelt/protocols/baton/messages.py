@@ -137,11 +137,12 @@ class Backup(msgspec.Struct, frozen=True, tag="baton.backup", array_like=True):
 
 
 class Stored(msgspec.Struct, frozen=True, tag="baton.stored", array_like=True):
-    """It is on the root's disk; or it could not be, and why."""
+    """It is on the root's disk; or it is not, by an error of `core.errors`, and why."""
 
     name: str
     number: int
-    failure: str = ""
+    error: str = ""
+    text: str = ""
 
 
 # --- between the machines of one node -------------------------------------------------------------

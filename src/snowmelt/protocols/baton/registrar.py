@@ -51,6 +51,8 @@ class Registrar:
         self._baton = baton
         self._inquests: dict[str, Inquest] = {}
         self._stored: dict[str, Version] = {}
+        self._made: dict[str, int] = {}
+        """The fence of the last baton that this process made; what is older is void."""
         self._tickets = 0
         self._writing: dict[int, tuple[NodeId, Stored, Version]] = {}
         self._since: Instant | None = None
@@ -78,6 +80,10 @@ class Registrar:
     def backup(self, source: NodeId, backup: Backup) -> Effects:
         """A newer value; what is not newer is on the disk already, or on its way there."""
         stored = Stored(backup.name, backup.number)
+        if backup.version.fence < self._made.get(backup.name, 0):
+            text = f"baton {backup.name!r} is lost: it had been taken for lost, and made again"
+            late = Stored(backup.name, backup.number, "BatonLost", text)
+            return [Send(source, late)] if backup.number else []
         if backup.version <= self._stored.get(backup.name, Version()):
             if any(one.name == backup.name for _, one, _ in self._writing.values()):
                 return []  # whoever wants an answer asks again
@@ -95,7 +101,8 @@ class Registrar:
         if failure and self._stored.get(stored.name) == version:
             del self._stored[stored.name]
         if stored.number:
-            return [Send(source, Stored(stored.name, stored.number, failure))]
+            error = "MachineError" if failure else ""
+            return [Send(source, Stored(stored.name, stored.number, error, failure))]
         if failure:
             return [Note(f"the value of baton {stored.name} could not be kept: {failure}")]
         return []
@@ -158,6 +165,7 @@ class Registrar:
             return []
         fence, again = inquest.next_fence(), inquest.ever
         inquest.lost = None
+        self._made[name] = fence
         effects = [*baton.relay.begin(place, fence, now), *baton.settle(now)]
         return [Note(f"baton {name} is made anew"), *effects] if again else effects
 

@@ -27,6 +27,7 @@ from snowmelt.core.node import (
 from snowmelt.core.record import Record, Write
 from snowmelt.protocols.calling import Declined, Elsewhere
 from snowmelt.protocols.membership import (
+    Current,
     CutOff,
     Depart,
     Departed,
@@ -552,7 +553,7 @@ def test_rule_8_the_lease_counts_from_the_sending_of_what_was_accepted(follower)
     (spoken, _) = follower.handle(Expired(MemberTimer.SPEAK), at(3))
     assert isinstance(spoken.message, Heartbeat)
     effects = follower.hear(N1, Accepted(spoken.message.number, word.run, 1), at(5))
-    assert effects == [SetTimer(MemberTimer.LEASE, at(12))]
+    assert effects == [SetTimer(MemberTimer.LEASE, at(12)), Announce(Current(at(12)))]
     assert follower.handle(Expired(MemberTimer.LEASE), Instant(at(12) - 1)) == []
     effects = follower.handle(Expired(MemberTimer.LEASE), at(12))
     assert of(effects, Announce) == [Announce(CutOff(view.epoch))]
@@ -595,7 +596,7 @@ def test_rule_8_a_cut_off_member_goes_on_beating_and_is_current_again_when_accep
     effects = follower.handle(Expired(MemberTimer.LEASE), at(9))
     (spoken,) = sends(effects, Heartbeat)
     effects = follower.hear(N1, Accepted(spoken.message.number, word.run, 1), at(10))
-    assert of(effects, Announce) == [Announce(view)]
+    assert of(effects, Announce) == [Announce(Current(at(18))), Announce(view)]
 
 
 def test_rule_8_a_member_knows_that_it_is_out_before_the_coordinator_decides_so():

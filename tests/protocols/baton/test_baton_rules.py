@@ -22,6 +22,7 @@ from snowmelt.protocols.baton.messages import (
     Version,
 )
 from snowmelt.protocols.calling import Declined, Elsewhere
+from snowmelt.protocols.membership import Current
 
 BEAT = milliseconds(500)
 
@@ -165,6 +166,18 @@ def test_rule_9_a_node_that_leaves_in_order_hands_in_what_rests_with_it(bench):
     bench.pass_time(seconds(1.5))
     assert bench.answer(asked).made == first.made
     assert bench.answer(asked).value == b"kept"
+
+
+def test_rule_9_a_node_that_slept_takes_and_grants_nothing_with_whatever_event_wakes_it(bench):
+    first = bench.held("c1", "n2", 1)
+    bench.give(NodeId("n2"), Announced(Current(bench.now + seconds(9))))
+    bench.timers = {key: at for key, at in bench.timers.items() if key[0] != "n2"}
+    second = bench.want("c2", "n2", 2)
+    bench.now = bench.now + seconds(9)
+    released = bench.answer(bench.release("c1", 1, first))
+    assert released.error == "BatonLost"
+    assert bench.answer(second) is None
+    assert "n2" not in bench.states()
 
 
 def test_rule_9_after_a_restart_the_holder_is_told_by_any_node(bench):

@@ -36,7 +36,8 @@ The token (`relay.py`, `token.py`):
    A token whose fence is not larger than any seen here came twice, and falls.
 9. *Cut off.* A node that is cut off lets its tokens fall: it can't know whether it is still a
    member. So does one that restarts. Its holders learn it from their next call. A node that leaves
-   in order first gives the root what rests with it.
+   in order first gives the root what rests with it. This is looked at before every event: a process
+   that slept may be woken by any.
 
 What was lost (`inquest.py`, `registrar.py`); the root is asked only when somebody waits in vain:
 
@@ -56,9 +57,9 @@ What was lost (`inquest.py`, `registrar.py`); the root is asked only when somebo
 Clients (`baton.py`, `wants.py`):
 
 13. *Leases.* A holder renews its lease; it believes to hold for the time of a lease from when it
-    sent the call that was answered last. The node counts from when it answered, so it is never
-    sooner. A holder that is silent, or whose connections have all ended for a `grace`, has lost the
-    baton. A want lives as long as it is asked for again.
+    sent the call that was answered last. The node counts from when it answered, and a little
+    longer, since its clock may be faster. A holder that is silent, or whose connections have all
+    ended for a `grace`, has lost the baton. A want lives as long as it is asked for again.
 14. *Values.* A value that a holder changes goes on with the token, and to the root's disk behind
     it. A new token begins with the newest value that any member or the root's disk knows. What a
     holder changed and did not hand on is lost with it; `Save` is answered when the value is on the

@@ -1,6 +1,6 @@
 """One baton as the clients of one node have it: who waits, who holds, and for how long: rule 13."""
 
-from typing import Any, Final
+from typing import Final
 
 from snowmelt.core.instant import Instant, later
 from snowmelt.core.names import OperationId
@@ -15,19 +15,15 @@ from snowmelt.protocols.baton.calls import (
     Release,
     Released,
     Save,
-    Saved,
 )
+from snowmelt.protocols.baton.endings import Ended, Endings
 from snowmelt.protocols.baton.here import Here
-from snowmelt.protocols.baton.messages import Got, Standing, Stored, Taken
+from snowmelt.protocols.baton.messages import Got, Standing, Taken
 from snowmelt.protocols.baton.relay import Effects, Relay
-from snowmelt.protocols.baton.token import Ended, Holder
+from snowmelt.protocols.baton.saving import Saving
+from snowmelt.protocols.baton.token import Holder
 from snowmelt.protocols.baton.wants import Want, Wants
 from snowmelt.protocols.baton.ways import Ways
-from snowmelt.protocols.calling import Declined, Elsewhere
-
-REMEMBERED: Final = 100
-"""So many holds that are over are known with the reason."""
-NUMBERS: Final = 2**60
 
 
 class Baton:
@@ -39,8 +35,8 @@ class Baton:
         self.wants: Final = Wants()
         self._here = here
         self._ways = ways
-        self._ended: dict[int, Ended] = {}
-        self._saving: dict[int, OperationId] = {}
+        self.saving: Final = Saving(here.chance)
+        self._endings = Endings(name, here)
         self.due: Instant | None = None
         """When something here is over, or sooner; never later."""
 
@@ -69,8 +65,8 @@ class Baton:
         if holder is not None:
             self._renew(holder, operation, now)
             return [Reply(operation, self._granted())]
-        if call.ticket in self._ended:
-            return [self._lost(operation, call.ticket)]
+        if self._endings.get(call.ticket) is not None:
+            return [self._endings.lost(operation, call.ticket)]
         want = self.wants.get(call.ticket)
         if want is None:
             want = Want(call.ticket)
@@ -81,7 +77,7 @@ class Baton:
         """The holder works on."""
         holder = self._holder(call)
         if holder is None:
-            return [self._not_held(operation, call)]
+            return [self._endings.not_held(operation, call)]
         self._renew(holder, operation, now)
         return [Reply(operation, Kept(self._here.settings.lease))]
 
@@ -89,23 +85,10 @@ class Baton:
         """The holder wants its value on the root's disk."""
         holder = self._holder(call)
         if holder is None:
-            return [self._not_held(operation, call)]
+            return [self._endings.not_held(operation, call)]
         self._renew(holder, operation, now)
         self.relay.change(call.value)
-        number = self._here.chance.randrange(1, NUMBERS)
-        self._saving[number] = operation
-        while len(self._saving) > REMEMBERED:  # of callers who have asked again since
-            del self._saving[next(iter(self._saving))]
-        return [self.relay.backup(number)]
-
-    def stored(self, stored: Stored) -> Effects:
-        """The root has it, or can't have it."""
-        operation = self._saving.pop(stored.number, None)
-        if operation is None:
-            return []
-        if stored.error:
-            return [Reply(operation, Declined(stored.error, stored.text))]
-        return [Reply(operation, Saved())]
+        return [self.relay.backup(self.saving.add(operation))]
 
     def release(self, operation: OperationId, call: Release, now: Instant) -> Effects:
         """The holder gives up; or somebody who waits does."""
@@ -114,9 +97,9 @@ class Baton:
             return [*self.drop(call.ticket, None, now), done]
         if self._holder(call) is not None:
             return [*self.drop(call.ticket, call.value, now), done]
-        if self._ended.get(call.ticket) is Ended.GIVEN_UP:
+        if self._endings.get(call.ticket) is Ended.GIVEN_UP:
             return [done]  # its answer was lost
-        return [self._not_held(operation, call)]
+        return [self._endings.not_held(operation, call)]
 
     def gone(self, client: str, now: Instant) -> Effects:
         """All connections of a client have ended: who waits is out, who holds has a moment left."""
@@ -150,7 +133,7 @@ class Baton:
         token, self.relay.token = self.relay.token, None
         if token is None or token.holder is None:
             return []
-        self._remember(token.holder.ticket, why)
+        self._endings.add(token.holder.ticket, why)
         if token.holder.client is None:
             return [Announce(Taken(self.name, token.holder.ticket))]
         return []
@@ -195,7 +178,7 @@ class Baton:
         token = self.relay.token
         assert token is not None
         assert token.holder is not None
-        self._remember(token.holder.ticket, why)
+        self._endings.add(token.holder.ticket, why)
         token.holder = None
         return self.settle(now)
 
@@ -251,7 +234,7 @@ class Baton:
 
     def _renew(self, holder: Holder, operation: OperationId, now: Instant) -> None:
         holder.client = operation.client
-        self._until(holder, later(now, self._here.settings.lease))
+        self._until(holder, later(now, self._here.settings.patience))
 
     def _until(self, holder: Holder, end: Instant) -> None:
         holder.expires = end
@@ -266,23 +249,3 @@ class Baton:
         assert token is not None
         lease = self._here.settings.lease
         return Granted(token.fence, token.made, token.value, lease, self._here.place)
-
-    def _remember(self, ticket: int, why: Ended) -> None:
-        self._ended[ticket] = why
-        while len(self._ended) > REMEMBERED:
-            del self._ended[next(iter(self._ended))]
-
-    def _lost(self, operation: OperationId, ticket: int) -> Reply[Any]:
-        why = self._ended.get(ticket)
-        reason = why.value if why is not None else f"{self._here.me} knows nothing of this hold"
-        return Reply(operation, Declined("BatonLost", f"baton {self.name!r} is lost: {reason}"))
-
-    def _not_held(self, operation: OperationId, call: Keep | Save | Release) -> Reply[Any]:
-        """Only the node where it is held can tell; this one knows whether that one still is."""
-        where, here = call.where, self._here
-        if where is None or call.ticket in self._ended or where.node == here.me:
-            return self._lost(operation, call.ticket)
-        if here.start_of(where.node) == where.start:
-            return Reply(operation, Elsewhere(where.node, where.address))
-        text = f"baton {self.name!r} is lost: node {where.node}, where it was held, is gone"
-        return Reply(operation, Declined("BatonLost", text))

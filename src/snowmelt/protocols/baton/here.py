@@ -3,10 +3,13 @@
 from random import Random
 from typing import Final
 
+from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.baton.calls import Where
 from snowmelt.protocols.baton.settings import BatonSettings
 from snowmelt.protocols.membership import View
+
+NEVER: Final = Instant(2**63)
 
 
 class Here:
@@ -18,6 +21,8 @@ class Here:
         self.chance: Final = chance
         self.view: View | None = None
         """The last one; None before the first, and while this node is cut off."""
+        self.until = NEVER
+        """How long this node is current, by its own clock, if it is not accepted again."""
         self.start = 0
         """This node's own, as the views have it."""
         self._members: dict[NodeId, int] = {}

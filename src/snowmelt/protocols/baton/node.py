@@ -35,7 +35,8 @@ from snowmelt.protocols.baton.calls import (
     Release,
     Save,
 )
-from snowmelt.protocols.baton.here import Here
+from snowmelt.protocols.baton.endings import Ended
+from snowmelt.protocols.baton.here import NEVER, Here
 from snowmelt.protocols.baton.messages import (
     Along,
     Arrived,
@@ -56,13 +57,11 @@ from snowmelt.protocols.baton.messages import (
 from snowmelt.protocols.baton.registrar import Registrar
 from snowmelt.protocols.baton.relay import Effects
 from snowmelt.protocols.baton.settings import BatonSettings, baton_name, baton_value
-from snowmelt.protocols.baton.token import Ended
 from snowmelt.protocols.baton.ways import Ways, Went
 from snowmelt.protocols.calling import Declined, Gone
-from snowmelt.protocols.membership import CutOff, View
+from snowmelt.protocols.membership import Current, CutOff, View
 
 NAMES_MAX: Final = 10_000
-NEVER: Final = Instant(2**63)
 
 
 class BatonAlarm(Enum):
@@ -91,7 +90,9 @@ class BatonNode:
         self._alarm: Instant | None = None
 
     def handle(self, event: Event[Message], now: Instant) -> Effects:
-        """One door in."""
+        """One door in. Whoever slept may be woken by any event, so rule 9 is looked at first."""
+        if self._here.view is not None and now >= self._here.until:
+            return self._cut_off() + self.handle(event, now)
         match event:
             case Received(source, message):
                 return self._received(source, message, now) + self._remind(message.name)
@@ -160,7 +161,7 @@ class BatonNode:
             case Yield():
                 return [Send(source, Backup(relay.name, relay.version, relay.value))]
             case Stored():
-                return baton.stored(message)
+                return baton.saving.stored(message)
             case _:
                 return []
 
@@ -224,10 +225,12 @@ class BatonNode:
         match fact:
             case View() as view:
                 return self._entered(view, now)
+            case Current(until):
+                self._here.until = until
+                return []
             case CutOff(_, leaving):
-                effects = self._each(lambda baton: baton.relay.hand_in(now)) if leaving else []
-                self._here.view = None
-                return effects + self._each(lambda baton: baton.lose(Ended.CUT_OFF))
+                handed = self._each(lambda baton: baton.relay.hand_in(now)) if leaving else []
+                return handed + self._cut_off()
             case Branch() as branch:
                 return self._grown(branch, now)
             case Gone(client):
@@ -261,6 +264,11 @@ class BatonNode:
         for name, went in self._ways.grow(branch, now).items():
             effects += self._went(name, went, now)
         return effects + self._remind(*self._batons)
+
+    def _cut_off(self) -> Effects:
+        """Nothing here can be known to be the baton still (rule 9)."""
+        self._here.view = None
+        return self._each(lambda baton: baton.lose(Ended.CUT_OFF))
 
     def _each(self, step: Any) -> Effects:
         effects: Effects = []

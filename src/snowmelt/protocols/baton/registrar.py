@@ -148,13 +148,13 @@ class Registrar:
 
     def _make(self, name: str, inquest: Inquest, now: Instant) -> Effects:
         """Rule 12: not before whoever may believe to hold it knows better."""
-        lease = self._here.settings.lease
+        patience = self._here.settings.patience
         if inquest.lost is None:
             inquest.lost = now
         started = self._since
-        if inquest.ever and since(inquest.lost, now) < lease:
+        if inquest.ever and since(inquest.lost, now) < patience:
             return []
-        if self._here.start > 1 and started is not None and since(started, now) < lease:
+        if self._here.start > 1 and started is not None and since(started, now) < patience:
             return []  # this process may have made it, and have forgotten that
         baton = self._baton(name)
         node, version = inquest.newest_value()

@@ -25,8 +25,19 @@ class BatonSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How often what is missing is asked for again."""
     awake: Duration = seconds(60)
     """How long the edges of a name are watched after something happened to it."""
+    drift: Duration = milliseconds(300)
+    """How much longer than a lease a node waits, since its clock may be faster than a holder's."""
     arrow: ArrowSettings = ArrowSettings()
     tree: TreeSettings = TreeSettings(beat=milliseconds(250))
+
+    @property
+    def patience(self) -> Duration:
+        """How long a node bears a holder's silence.
+
+        >>> BatonSettings().patience == seconds(5.3)
+        True
+        """
+        return Duration(self.lease + self.drift)
 
 
 def baton_name(text: object) -> str:

@@ -1,7 +1,5 @@
 """The baton itself, while a node has it: rules 7 to 9."""
 
-from enum import Enum
-
 import msgspec
 
 from snowmelt.core.instant import Instant
@@ -45,13 +43,3 @@ class Token(msgspec.Struct):
         if self.holder is not None and self.holder.ticket == ticket:
             return self.holder
         return None
-
-
-class Ended(Enum):
-    """Why a hold is over."""
-
-    GIVEN_UP = "it was given up already"
-    EXPIRED = "its lease was over"
-    LEFT = "its client's connections had ended"
-    CUT_OFF = "its node was cut off from the cluster"
-    VOID = "it had been taken for lost, and made again"

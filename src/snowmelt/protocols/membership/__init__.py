@@ -73,10 +73,11 @@ from snowmelt.protocols.membership.messages import (
 )
 from snowmelt.protocols.membership.node import MembershipNode
 from snowmelt.protocols.membership.settings import Identity, Settings
-from snowmelt.protocols.membership.view import CutOff, Member, View
+from snowmelt.protocols.membership.view import Current, CutOff, Member, View
 
 __all__ = [
     "MESSAGES",
+    "Current",
     "CutOff",
     "Depart",
     "Departed",

@@ -36,7 +36,7 @@ from snowmelt.protocols.membership.messages import (
     Refused,
 )
 from snowmelt.protocols.membership.settings import Identity, Settings
-from snowmelt.protocols.membership.view import CutOff, Member, View
+from snowmelt.protocols.membership.view import Current, CutOff, Member, View
 
 Effects = list[Effect[object]]
 
@@ -198,7 +198,7 @@ class Follower:
         effects: Effects = []
         if end > self._lease_end:
             self._lease_end = end
-            effects.append(SetTimer(MemberTimer.LEASE, end))
+            effects += [SetTimer(MemberTimer.LEASE, end), Announce(Current(end))]
         if word.view is not None:
             effects += self.adopt(word.view)
         known = self.view is not None and self.view.epoch >= word.epoch and self._listed(self.view)

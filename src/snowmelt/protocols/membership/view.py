@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.core.instant import Instant
 from snowmelt.core.names import Address, NodeId
 
 _VERSION: Final = 1
@@ -46,6 +47,16 @@ class CutOff(msgspec.Struct, frozen=True):
     epoch: int
     leaving: bool = False
     """Whether it goes in order: then what it says now is still heard, before its goodbye."""
+
+
+class Current(msgspec.Struct, frozen=True):
+    """Announced whenever a node is accepted: it is current until then, if nothing comes after it.
+
+    A machine that holds what others may be given once its node is out looks at this before every
+    event: a process that slept may be woken by any of them.
+    """
+
+    until: Instant
 
 
 class Known(msgspec.Struct, frozen=True):

@@ -1,0 +1,57 @@
+"""Which holds at a node are over and why, and what is said to those who still believe in one."""
+
+from enum import Enum
+from typing import Any, Final
+
+from snowmelt.core.names import OperationId
+from snowmelt.core.node import Reply
+from snowmelt.protocols.baton.calls import Keep, Release, Save
+from snowmelt.protocols.baton.here import Here
+from snowmelt.protocols.calling import Declined, Elsewhere
+
+REMEMBERED: Final = 100
+"""So many of each name, the last ones."""
+
+
+class Ended(Enum):
+    """Why a hold is over."""
+
+    GIVEN_UP = "it was given up already"
+    EXPIRED = "its lease was over, or its client's connections had ended"
+    CUT_OFF = "its node was cut off from the cluster"
+    VOID = "it had been taken for lost, and made again"
+
+
+class Endings:
+    """The holds of one name that are over at this node, by ticket."""
+
+    def __init__(self, name: str, here: Here) -> None:
+        self._name = name
+        self._here = here
+        self._ended: dict[int, Ended] = {}
+
+    def add(self, ticket: int, why: Ended) -> None:
+        """One more."""
+        self._ended[ticket] = why
+        while len(self._ended) > REMEMBERED:
+            del self._ended[next(iter(self._ended))]
+
+    def get(self, ticket: int) -> Ended | None:
+        """Why it is over; None when it is not, or not known any more."""
+        return self._ended.get(ticket)
+
+    def lost(self, operation: OperationId, ticket: int) -> Reply[Any]:
+        """Its holder is told."""
+        why = self._ended.get(ticket)
+        reason = why.value if why is not None else f"{self._here.me} knows nothing of this hold"
+        return Reply(operation, Declined("BatonLost", f"baton {self._name!r} is lost: {reason}"))
+
+    def not_held(self, operation: OperationId, call: Keep | Save | Release) -> Reply[Any]:
+        """Only the node where it is held can tell; this one knows whether that one still is."""
+        where, here = call.where, self._here
+        if where is None or call.ticket in self._ended or where.node == here.me:
+            return self.lost(operation, call.ticket)
+        if here.start_of(where.node) == where.start:
+            return Reply(operation, Elsewhere(where.node, where.address))
+        text = f"baton {self._name!r} is lost: node {where.node}, where it was held, is gone"
+        return Reply(operation, Declined("BatonLost", text))

@@ -6,8 +6,8 @@
 Each seed draws a tree of 2 to 500 nodes (path, star, binary, random, overlay), a time-out of 2 to
 10 round trips, and an arbitrary state: arrows anywhere, any stray finds and observers on any edge,
 any state of the watch over it. Requests go on meanwhile. Every edge has to be legal within
-3R + tau, and to stay so; and then all requests have to be in one order. The seeds with a tree (of
-up to 100 nodes) begin with arbitrary distances, parents, children and claims too.
+3R + tau, and to stay so; and then all requests have to be in one order. The seeds with a tree begin
+with arbitrary distances, parents, children and claims too, and the tree has a bound of its own.
 
 Then the trade: the time that 60 nodes need, for longer and longer time-outs, beside the messages
 that an edge costs in a round trip when all is well. It ends with 1 when a bound is not kept.
@@ -42,7 +42,6 @@ from snowmelt.lab.arrow.world import World
 from snowmelt.lab.drawing import INK, RIGHT, WRONG, canvas, save
 
 NODES_MAX = 500
-NODES_MAX_TREE = 100
 SMALL = 1.5
 """The higher, the more trees are small."""
 FACTORS = (2.0, 2.0, 2.0, 3.0, 5.0, 10.0)
@@ -95,9 +94,8 @@ class Trade(msgspec.Struct, frozen=True):
 
 def judged(seed: int, *, tree: bool) -> One:
     chance = Random(seed)
-    most = NODES_MAX_TREE if tree else NODES_MAX
     options = ArrowOptions(
-        nodes=round(2 * (most / 2) ** (chance.random() ** SMALL)),
+        nodes=round(2 * (NODES_MAX / 2) ** (chance.random() ** SMALL)),
         tree=chance.choice(list(TreeKind)),
         requests=10,
         arrivals=chance.choice(list(Arrivals)),

@@ -80,6 +80,13 @@ def test_every_edge_is_legal_in_time_on_a_tree_that_heals_itself() -> None:
         assert complaint(run(made)) is None, f"seed {seed}"
 
 
+def test_five_hundred_nodes_grow_their_tree_in_time_too() -> None:
+    made = ArrowOptions(
+        nodes=500, tree=TreeKind.BINARY, requests=10, corrupt=tuple(Corruption), seed=3
+    )
+    assert complaint(run(made)) is None
+
+
 def test_the_same_seed_tells_the_same() -> None:
     assert run(options(7)) == run(options(7))
     assert run(options(7)) != run(msgspec.structs.replace(options(7), seed=8))
@@ -257,6 +264,11 @@ def test_a_tree_that_never_takes_a_small_distance_back_is_found(
 
     monkeypatch.setattr(TreeNode, "_best", sticky)
     assert first_complaint(ArrowNode, (Corruption.TREE,)) == "it never heals"
+
+
+def test_a_tree_that_waits_for_its_beats_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TreeNode, "_hurry", lambda _tree, _now: [])
+    assert first_complaint(ArrowNode, (Corruption.TREE,)).endswith("too late")
 
 
 # --- the judges -----------------------------------------------------------------------------------

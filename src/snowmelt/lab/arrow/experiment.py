@@ -11,6 +11,7 @@ from snowmelt.lab.arrow.options import ROUND_TRIP, Arrivals, ArrowOptions, Corru
 from snowmelt.lab.arrow.order import wrong_order
 from snowmelt.lab.arrow.world import Make, World
 from snowmelt.protocols.arrow import ArrowNode, Place
+from snowmelt.protocols.arrow.tree import HASTE
 
 DISTURBANCE: Final = 0.25
 """Requests in a round trip and node while edges heal: they must not be held up by them."""
@@ -161,10 +162,10 @@ def bound(world: World) -> float | None:
 
 
 def tree_bound(world: World) -> float | None:
-    """One round of claims for each edge to the farthest node, and one more; 1.5 R is a round."""
+    """A round of claims, and one more for each edge to the farthest node: rule 13; R is a beat."""
     if Corruption.TREE not in world.options.corrupt:
         return None
-    return 1.5 * (world.plan.depth + 1)
+    return 1.5 + (1 / HASTE + 0.5) * world.plan.depth
 
 
 def _drawn(world: World, mean: float) -> Duration:

@@ -14,8 +14,9 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.core.names import NodeId
 from snowmelt.lab.arrow.metric import TreeMetric
-from snowmelt.lab.arrow.plan import Plan, graph_of, grown
+from snowmelt.lab.arrow.plan import Plan, graph_of, grown, name_of, ringed
 
 LEAVERS: Final = 20
 """So many are seen leaving, one by one, on average."""
@@ -25,7 +26,7 @@ class GraphKind(Enum):
     """How neighbours are chosen."""
 
     RINGS = "rings"
-    """Half as many rings as the degree, each with the members in an order of its own."""
+    """A cluster's: half as many rings as the degree, each with the members in another order."""
     CHORDS = "chords"
     """One ring; and from each member chords to those that come next after points by chance."""
     HEAP = "heap"
@@ -90,15 +91,18 @@ def grown_on(kind: GraphKind, members: Sequence[int], degree: int, salt: int = 0
     place = {member: number for number, member in enumerate(members)}
     match kind:
         case GraphKind.RINGS:
-            pairs = [
-                pair for ring in range(degree // 2) for pair in _ring(members, f"{salt}.{ring}")
-            ]
+            return grown(ringed([_name(member, salt) for member in members], degree // 2))
         case GraphKind.CHORDS:
             pairs = _ring(members, f"{salt}.0") + _chords(members, degree // 2 - 1, salt)
         case GraphKind.HEAP:
             later = range(1, len(members))
             pairs = [(members[(one - 1) // (degree - 1)], members[one]) for one in later]
     return grown(graph_of(len(members), [(place[one], place[other]) for one, other in pairs]))
+
+
+def _name(member: int, salt: int) -> NodeId:
+    """What is drawn from names alone is another for other names."""
+    return NodeId(f"{salt}.{member}") if salt else name_of(member)
 
 
 def _ring(members: Sequence[int], salt: str) -> list[tuple[int, int]]:

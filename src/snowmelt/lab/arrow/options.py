@@ -33,7 +33,7 @@ class TreeKind(Enum):
     RANDOM = "random"
     """Each node hangs from one that was there before it, drawn by chance."""
     OVERLAY = "overlay"
-    """Breadth first in a sparse random graph: a ring and as many chords."""
+    """Breadth first on the rings that a cluster's tree grows on; the same for every seed."""
 
 
 class Arrivals(Enum):

@@ -1,12 +1,15 @@
 """The trees: who hangs from whom, and the graph they grow on. Nodes are numbers; 0 is the root."""
 
 from collections import deque
+from collections.abc import Sequence
+from itertools import pairwise
 from random import Random
 
 import msgspec
 
 from snowmelt.core.names import NodeId
 from snowmelt.lab.arrow.options import TreeKind
+from snowmelt.protocols.arrow.rings import RINGS, orders
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -82,7 +85,7 @@ def planned(kind: TreeKind, nodes: int, chance: Random) -> Plan:
         case TreeKind.RANDOM:
             return plan_of([None, *[chance.randrange(child) for child in range(1, nodes)]])
         case TreeKind.OVERLAY:
-            return grown(_overlay(nodes, chance))
+            return grown(ringed([name_of(one) for one in range(nodes)]))
 
 
 def plan_of(parents: list[int | None]) -> Plan:
@@ -108,12 +111,19 @@ def graph_of(nodes: int, pairs: list[tuple[int, int]]) -> tuple[tuple[int, ...],
     return tuple(tuple(sorted(each)) for each in near)
 
 
-def _overlay(nodes: int, chance: Random) -> tuple[tuple[int, ...], ...]:
-    ring = list(range(nodes))
-    chance.shuffle(ring)
-    round_it = list(zip(ring, [*ring[1:], ring[0]], strict=True))
-    chords = [(chance.randrange(nodes), chance.randrange(nodes)) for _ in range(nodes)]
-    return graph_of(nodes, round_it + chords)
+def ringed(names: Sequence[NodeId], rings: int = RINGS) -> tuple[tuple[int, ...], ...]:
+    """The graph of all neighbours on the rings of a cluster; nodes are numbers in this order.
+
+    >>> ringed([NodeId("a"), NodeId("b"), NodeId("c")])
+    ((1, 2), (0, 2), (0, 1))
+    """
+    place = {name: number for number, name in enumerate(names)}
+    pairs = [
+        (place[one], place[other])
+        for order in orders(names, rings)
+        for one, other in pairwise([*order, order[0]])
+    ]
+    return graph_of(len(names), pairs)
 
 
 def grown(graph: tuple[tuple[int, ...], ...]) -> Plan:

@@ -107,8 +107,9 @@ class World:
             node.due = {child: Instant(self.chance.randint(0, timeout)) for child in node.edges}
             if node.due:
                 self._set(one, EdgeAlarm.OBSERVE, min(node.due.values()))
-        for one in range(len(self.trees)):
-            self._set(one, TreeAlarm.BEAT, Instant(self.chance.randint(0, ROUND_TRIP)))
+        for one, tree in enumerate(self.trees):
+            tree.due = Instant(self.chance.randint(0, ROUND_TRIP))
+            self._set(one, TreeAlarm.BEAT, tree.due)
         self._wrong_branches = {one: None for one in range(len(self.trees)) if self._is_wrong(one)}
         self.tree_at = None if self._wrong_branches else START
         self.watch = Watch([child for _, child in self.plan.edges], self._is_well)

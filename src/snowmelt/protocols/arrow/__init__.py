@@ -65,10 +65,15 @@ The tree under it (`tree.py`), breadth first from a root that the membership's v
 13. *Claims.* On every beat a node tells its neighbours in the overlay its distance from the root
     and its parent. The root has distance 0. Any other takes as parent the neighbour that claims the
     least distance, the least name among equals, and is one farther. A distance of as many as there
-    are nodes is none: then it has no parent. From arbitrary claims the tree is right after as many
-    rounds of claims as the overlay is wide, and one more: claims that are too small grow by one
-    with every round, and the true ones spread by one edge. A child is a neighbour that claims this
-    node for its parent.
+    are nodes is none: then it has no parent. A child is a neighbour that claims this node for its
+    parent. When what it hears changes a node's own claim, its next beat comes a tenth of a beat
+    later, unless it comes before that; and who hears a claim that its own would better answers with
+    its own at once, so that one who joins, or has its view later than others, does not wait for
+    their beats. (On a tree that stands neighbours differ by one at most, and both rest.) From
+    arbitrary claims the tree is right after as many rounds of claims as the overlay is wide, and
+    one more: claims that are too small grow by one with every round, and the true ones spread by
+    one edge. The first round takes a beat and R/2, until each has told a claim that these rules
+    allow; every other one a tenth of a beat and R/2.
 14. *New edges.* When the tree changes (`Branch`), an edge that is gone takes its state with it; who
     pointed across becomes a sink with a filler's place. A new edge is observed at once. Finds and
     observers from a node that is no neighbour in the tree are dropped: the edge they came by is not

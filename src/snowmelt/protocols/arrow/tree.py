@@ -1,8 +1,9 @@
 """The tree under the arrows, breadth first: rule 13. It tells the arrows with `Branch`."""
 
 from enum import Enum
+from typing import Final
 
-from snowmelt.core.instant import Instant, later
+from snowmelt.core.instant import START, Duration, Instant, later
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import (
     Announce,
@@ -20,6 +21,9 @@ from snowmelt.protocols.arrow.settings import TreeSettings
 
 Effects = list[Effect[Claim]]
 
+HASTE: Final = 10
+"""A claim that has changed is told after this part of a beat."""
+
 
 class TreeAlarm(Enum):
     """When claims are told again."""
@@ -33,8 +37,8 @@ class TreeNode:
     >>> a, b = NodeId("a"), NodeId("b")
     >>> tree = TreeNode(b, TreeSettings())
     >>> _ = tree.handle(Announced(Ground(root=a, nodes=2, neighbours=(a,))), Instant(0))
-    >>> tree.handle(Received(a, Claim(0, None)), Instant(0))
-    [Announce(fact=Branch(parent='a', children=()))]
+    >>> tree.handle(Received(a, Claim(0, None)), Instant(0))[0]
+    Announce(fact=Branch(parent='a', children=()))
     """
 
     def __init__(self, me: NodeId, settings: TreeSettings) -> None:
@@ -45,14 +49,15 @@ class TreeNode:
         self.claim = Claim(0, None)
         """What this node says."""
         self.branch = Branch(None, ())
+        self.due = START
+        """When claims are told again."""
         self._settings = settings
 
     def handle(self, event: Event[Claim], now: Instant) -> Effects:
         """One door in."""
         match event:
             case Received(source, Claim() as claim) if source in self.ground.neighbours:
-                self.claims[source] = claim
-                return self._judge()
+                return self._hear(source, claim, now)
             case Expired() | Started():
                 return [*self._judge(), *self._tell(now)]
             case Announced(Ground() as ground):
@@ -68,9 +73,29 @@ class TreeNode:
         """The claim is one that the rules allow."""
         assert 0 <= self.claim.distance <= self.ground.nodes, f"{self.me}: {self.claim}"
 
+    def _hear(self, source: NodeId, claim: Claim, now: Instant) -> Effects:
+        before = self.claim
+        self.claims[source] = claim
+        effects = self._judge()
+        if claim.distance > self.claim.distance + 1:
+            effects.append(Send(source, self.claim))
+        if self.claim != before:
+            effects += self._hurry(now)
+        return effects
+
     def _tell(self, now: Instant) -> Effects:
         claims: Effects = [Send(name, self.claim) for name in self.ground.neighbours]
-        return [*claims, SetTimer(TreeAlarm.BEAT, later(now, self._settings.beat))]
+        self.due = later(now, self._settings.beat)
+        return [*claims, SetTimer(TreeAlarm.BEAT, self.due)]
+
+    def _hurry(self, now: Instant) -> Effects:
+        # Not at once: claims that no root stands behind grow step by step until they are given up,
+        # and each step would be told everywhere as fast as the links carry it.
+        soon = later(now, Duration(self._settings.beat // HASTE))
+        if soon >= self.due:
+            return []
+        self.due = soon
+        return [SetTimer(TreeAlarm.BEAT, soon)]
 
     def _judge(self) -> Effects:
         """Believes the least claim, and tells the arrows when this node's branch has changed."""

@@ -214,15 +214,28 @@ def test_rule_11_a_pass_from_before_the_census_falls_and_comes_again(bench):
     (early,) = [word for word in bench.words if isinstance(word[2], Pass)]
     bench.words.clear()
     baton = bench.hosts[NodeId("n3")]._machines[1]._baton(NAME)
-    baton.relay.told(Census(9, 9))
+    baton.relay.tell(NodeId("n1"), Census(9, 9))
     bench.words.append(early)
     bench.run()
     assert bench.answer(second) is None
     bench.pass_time(BEAT)
     assert bench.answer(second) is None  # n2 has not answered that census
-    bench.hosts[NodeId("n2")]._machines[1]._baton(NAME).relay.told(Census(9, 9))
+    bench.hosts[NodeId("n2")]._machines[1]._baton(NAME).relay.tell(NodeId("n1"), Census(9, 9))
     bench.pass_time(BEAT)
     assert bench.answer(second).fence == first.fence + 1
+
+
+def test_rule_11_what_is_on_its_way_is_sent_again_with_the_answer(bench):
+    """Beats in step with the root's questions sent what the next question let fall, for ever."""
+    first = bench.held("c1", "n2", 1)
+    bench.want("c2", "n3", 2)
+    bench.run()
+    bench.release("c1", 1, first)
+    bench.words.clear()
+    relay = bench.hosts[NodeId("n2")]._machines[1]._baton(NAME).relay
+    told, again = (send.message for send in relay.tell(NodeId("n1"), Census(9, 9)))
+    assert isinstance(told, Told)
+    assert (again.fence, again.census) == (first.fence + 1, Census(9, 9))
 
 
 def test_rule_11_of_two_tokens_the_older_is_void(bench):
@@ -397,3 +410,32 @@ def test_words_from_nowhere_change_nothing(bench):
         bench.words.append((NodeId("n9"), NodeId("n1"), word))
     bench.run()
     assert bench.states() == {"n2": "held"}
+
+
+def test_rule_6_a_place_that_the_one_before_it_has_forgotten_finds_out(bench):
+    """A node that was out of the view, and does not know it: the others forgot its places."""
+    first = bench.held("c1", "n2", 1)
+    bench.want("c3", "n4", 3)
+    bench.run()
+    relays = [bench.hosts[NodeId(one)]._machines[1]._baton(NAME).relay for one in ("n2", "n4")]
+    assert relays[0].prune([NodeId("n4")]) == []
+    (turn,) = [one for one in relays[1].turns if one.ticket == 3]
+    for _ in range(5):
+        bench.pass_time(seconds(1))
+        bench.want("c3", "n4", 3)
+        bench.keep("c1", 1, first)
+    assert turn.cut
+    assert len([one for one in relays[1].turns if one.ticket == 3]) > 1  # it has asked anew
+
+
+def test_rule_6_the_whole_of_a_torn_chain_asks_anew(bench):
+    first = bench.held("c1", "n1", 1)
+    for number, node in ((2, "n2"), (3, "n3"), (4, "n4")):
+        bench.want(f"c{number}", node, number)
+        bench.run()
+    bench.kill("n2")
+    bench.view("n1", "n3", "n4")
+    bench.run()
+    turns = bench.hosts[NodeId("n4")]._machines[1]._baton(NAME).relay.turns
+    assert [turn.cut for turn in turns if turn.ticket == 4] == [True]
+    assert bench.keep("c1", 1, first) == Kept(LEASE)

@@ -24,7 +24,11 @@ The order (`ways.py`, `turns.py`):
    another place, and keeps the first: whichever has its turn first will do, and the others pass.
 6. *Turns.* `Followed` gives a place the one behind it, once; that one is told by `Behind`, and
    takes it from one only. So places form chains that branch nowhere. A place that nobody wants any
-   more, or that healing made, stays in its chain and passes the token on.
+   more, or that healing made, stays in its chain and passes the token on. Where a node is gone its
+   chains are torn: the place behind is *cut*, tells the one behind itself (`Apart`), and so on to
+   the end, and all who want these places ask for others as well, by rule 5. A place that waits long
+   asks the one before it whether they still belong together (`Doubt`): a node may have been out of
+   a view without knowing it, and be forgotten by the others.
 
 The token (`relay.py`, `token.py`):
 

@@ -33,6 +33,22 @@ class Behind(msgspec.Struct, frozen=True, tag="baton.behind", array_like=True):
     before: Place
 
 
+class Doubt(msgspec.Struct, frozen=True, tag="baton.doubt", array_like=True):
+    """A place that has waited long asks the one before it whether it is still behind (rule 6)."""
+
+    name: str
+    place: Place
+    before: Place
+
+
+class Apart(msgspec.Struct, frozen=True, tag="baton.apart", array_like=True):
+    """Your place does not get the baton from that one, or not soon: its chain is torn (rule 6)."""
+
+    name: str
+    place: Place
+    before: Place
+
+
 class Version(msgspec.Struct, frozen=True, order=True, array_like=True):
     """How new a value is: the fence of the hold that gave it, and how many that hold had given."""
 
@@ -183,6 +199,8 @@ class Taken(msgspec.Struct, frozen=True):
 Message = (
     Along
     | Behind
+    | Doubt
+    | Apart
     | Pass
     | Arrived
     | Complaint
@@ -198,6 +216,8 @@ Message = (
 MESSAGES: Final = (
     Along,
     Behind,
+    Doubt,
+    Apart,
     Pass,
     Arrived,
     Complaint,

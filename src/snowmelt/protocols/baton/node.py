@@ -39,10 +39,12 @@ from snowmelt.protocols.baton.endings import Ended
 from snowmelt.protocols.baton.here import NEVER, Here
 from snowmelt.protocols.baton.messages import (
     Along,
+    Apart,
     Arrived,
     Backup,
     Behind,
     Complaint,
+    Doubt,
     Drop,
     Follow,
     Message,
@@ -140,7 +142,7 @@ class BatonNode:
                 view = self._here.view
                 if view is None or census.epoch != view.epoch:
                     return []
-                return [Send(source, self._baton(message.name).relay.told(census))]
+                return self._baton(message.name).relay.tell(source, census)
             case _:
                 return self._of_one(source, message, self._baton(message.name), now)
 
@@ -149,6 +151,10 @@ class BatonNode:
         match message:
             case Behind():
                 return relay.put_behind(message, now)
+            case Doubt():
+                return relay.doubted(source, message)
+            case Apart():
+                return relay.apart(message)
             case Pass():
                 return relay.arrived(message, now) + baton.settle(now)
             case Arrived(_, fence):
@@ -251,7 +257,7 @@ class BatonNode:
             token = baton.relay.token
             if token is not None and token.moving and token.place.node in gone:
                 effects += baton.lose(Ended.VOID)  # it may have come there before the end
-            baton.relay.turns.prune(gone)
+            effects += baton.relay.prune(gone)
         self._ways.wake_all(now)
         nodes = [one.id for one in view.members]
         if self._here.me not in nodes:

@@ -8,16 +8,18 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from snowmelt.core.instant import Duration, Instant, seconds
-from snowmelt.core.names import OperationId
+from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Effect, Send
 from snowmelt.protocols.arrow import Followed, Place
 from snowmelt.protocols.baton.here import Here
 from snowmelt.protocols.baton.messages import (
+    Apart,
     Arrived,
     Backup,
     Behind,
     Census,
     Complaint,
+    Doubt,
     Follow,
     Pass,
     Standing,
@@ -94,9 +96,32 @@ class Relay:
         return []
 
     def stands(self, place: Place, now: Instant) -> bool:
-        """Whether a place is known to be in the order, or to have been."""
-        turn = self.turns.at(place, now)
-        return turn.before is not None or turn.cut
+        """Whether a place is known to be in the order."""
+        return self.turns.at(place, now).before is not None
+
+    def prune(self, gone: Sequence[NodeId]) -> Effects:
+        """Nodes are gone: chains are torn where their places were."""
+        return self._torn(self.turns.prune(gone))
+
+    def doubted(self, source: NodeId, word: Doubt) -> Effects:
+        """A place that waits asks whether it is behind one of this node's."""
+        coming = self.token is not None and self.token.place == word.place
+        if coming or self.turns.joined(word.before, word.place):
+            return []
+        return [Send(source, Apart(self.name, word.place, word.before))]
+
+    def apart(self, word: Apart) -> Effects:
+        """One of this node's places is behind nobody any more."""
+        turn = self.turns.part(word.place, word.before)
+        return [] if turn is None else self._torn([turn])
+
+    def _torn(self, cut: Sequence[Turn]) -> Effects:
+        """Whoever is behind a cut place now had better ask anew, as its own want does."""
+        return [
+            Send(turn.behind.node, Apart(self.name, turn.behind, turn.place))
+            for turn in cut
+            if turn.behind is not None
+        ]
 
     def _followed(self, followed: Followed, now: Instant) -> Effects:
         place, by = followed.place, followed.by
@@ -156,11 +181,18 @@ class Relay:
         kept = Place(here.root, OperationId(here.me, token.fence), filler=True)
         return self._move(token, kept, now)
 
-    def told(self, census: Census) -> Told:
-        """What is here, for the root."""
+    def tell(self, source: NodeId, census: Census) -> Effects:
+        """What is here, for the root.
+
+        What is on its way is sent again at once: beats that fall together with the root's questions
+        would else for ever send what the questions let fall.
+        """
         self.census = max(self.census, census)
-        standing = Standing.NOTHING if self.token is None else self.token.standing
-        return Told(self.name, census, standing, self.fence, self.version)
+        token = self.token
+        standing = Standing.NOTHING if token is None else token.standing
+        told = Told(self.name, census, standing, self.fence, self.version)
+        again = self._send(token) if token is not None and token.moving else []
+        return [Send(source, told), *again]
 
     def pass_on(self, now: Instant) -> Effects:
         """The token goes on until it comes to a place that is wanted, or that nobody is behind."""
@@ -231,7 +263,20 @@ class Relay:
             effects += self._send(token)
         here = None if token is None or token.moving else token.place
         self.turns.forget(now, FORGOTTEN, here)
-        return effects + self._complain_of([one for one in self.turns if one.place != here], now)
+        waiting = [one for one in self.turns if one.place != here]
+        return effects + self._doubt(waiting, now) + self._complain_of(waiting, now)
+
+    def _doubt(self, waiting: list[Turn], now: Instant) -> Effects:
+        effects: Effects = []
+        patience = PATIENT_BEATS * self._here.settings.beat
+        for turn in waiting:
+            wanted = turn.ticket is not None or turn.behind is not None
+            since = max(turn.since, turn.doubted)
+            if wanted and turn.before is not None and now - since >= patience:
+                turn.doubted = now
+                word = Doubt(self.name, turn.place, turn.before)
+                effects.append(Send(turn.before.node, word))
+        return effects
 
     def _complain_of(self, waiting: list[Turn], now: Instant) -> Effects:
         """One complaint a beat, of an orphan if there is one."""

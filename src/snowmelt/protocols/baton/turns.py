@@ -21,7 +21,9 @@ class Turn(msgspec.Struct):
     behind: Place | None = None
     """The place to which this one passes it."""
     cut: bool = False
-    """Whether there was one before it, whose node is gone."""
+    """Whether there was one before it, which is gone, or apart."""
+    doubted: Instant = Instant(0)
+    """When the one before it was last asked."""
 
     def orphan(self, now: Instant, patience: Duration) -> bool:
         """Whether somebody waits for this turn, and nobody is known to bring the baton."""
@@ -41,6 +43,7 @@ class Turns:
     >>> turns.follow(a, a, Instant(0)) is None
     True
     >>> turns.prune([NodeId("b")])
+    []
     >>> turns.at(a, Instant(0)).behind is None
     True
     """
@@ -84,13 +87,29 @@ class Turns:
         """The baton has passed it."""
         self._turns.pop(turn.place, None)
 
-    def prune(self, gone: Collection[NodeId]) -> None:
-        """These nodes are gone, or know nothing any more."""
+    def prune(self, gone: Collection[NodeId]) -> list[Turn]:
+        """These nodes are gone, or know nothing any more; returns which turns are cut by that."""
+        cut = []
         for turn in self._turns.values():
-            if turn.before is not None and turn.before.node in gone:
-                turn.before, turn.cut = None, True
             if turn.behind is not None and turn.behind.node in gone:
                 turn.behind = None
+            if turn.before is not None and turn.before.node in gone:
+                turn.before, turn.cut = None, True
+                cut.append(turn)
+        return cut
+
+    def part(self, place: Place, before: Place) -> Turn | None:
+        """These two do not belong together any more; the turn that is cut by that, if they did."""
+        turn = self._turns.get(place)
+        if turn is None or turn.before != before:
+            return None
+        turn.before, turn.cut = None, True
+        return turn
+
+    def joined(self, before: Place, place: Place) -> bool:
+        """Whether the one passes the baton to the other."""
+        turn = self._turns.get(before)
+        return turn is not None and turn.behind == place
 
     def forget(self, now: Instant, age: Duration, kept: Place | None) -> None:
         """Drops what nobody waits for and nothing ever came to."""

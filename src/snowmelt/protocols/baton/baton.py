@@ -202,14 +202,11 @@ class Baton:
         if holder is not None and holder.expires is not None and holder.expires <= now:
             effects += self._end(Ended.EXPIRED, now)
         effects += self.settle(now)
-        self._look_ahead()
-        return effects
-
-    def _look_ahead(self) -> None:
         token = self.relay.token
         holder = None if token is None else token.holder
         ends = (self.wants.due(), None if holder is None else holder.expires)
         self.due = min((one for one in ends if one is not None), default=None)
+        return effects
 
     def beat(self, now: Instant) -> Effects:
         """Rule 9: a find may have been lost, or ignored; then another place is asked for."""

@@ -150,7 +150,8 @@ class BatonNode:
         relay = baton.relay
         match message:
             case Behind():
-                return relay.put_behind(message, now)
+                relay.turns.put_behind(message.place, message.before, now)
+                return []
             case Doubt():
                 return relay.doubted(source, message)
             case Apart():
@@ -165,7 +166,7 @@ class BatonNode:
                 token = relay.token
                 return baton.lose(Ended.VOID) if token and token.fence <= fence else []
             case Yield():
-                return [Send(source, Backup(relay.name, relay.version, relay.value))]
+                return [Send(source, Backup(relay.name, relay.newest.version, relay.newest.value))]
             case Stored():
                 return baton.saving.stored(message)
             case _:

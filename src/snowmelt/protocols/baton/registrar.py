@@ -71,7 +71,7 @@ class Registrar:
                 raise StoreDamaged(f"a baton's value does not read: {error}") from error
             name = record.key.decode()
             self._stored[name] = kept.version
-            self._baton(name).relay.learn(kept.version, kept.value)
+            self._baton(name).relay.newest.learn(kept.version, kept.value)
         for key in start.damaged:
             name = key.decode(errors="replace")
             effects.append(Note(f"the value of baton {name} is damaged on this disk"))
@@ -89,7 +89,7 @@ class Registrar:
                 return []  # whoever wants an answer asks again
             return [Send(source, stored)] if backup.number else []
         self._stored[backup.name] = backup.version
-        self._baton(backup.name).relay.learn(backup.version, backup.value)
+        self._baton(backup.name).relay.newest.learn(backup.version, backup.value)
         self._tickets += 1
         self._writing[self._tickets] = (source, stored, backup.version)
         value = msgspec.msgpack.encode(Kept(backup.version, backup.value))
@@ -158,7 +158,7 @@ class Registrar:
             return []  # this process may have made it, and have forgotten that
         baton = self._baton(name)
         node, version = inquest.newest_value()
-        if version > baton.relay.version:
+        if version > baton.relay.newest.version:
             return [Send(node, Yield(name))]
         place = inquest.choose(now, self._fresh, 0)
         if place is None:

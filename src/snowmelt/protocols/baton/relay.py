@@ -11,6 +11,7 @@ from snowmelt.core.instant import Duration, Instant, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Effect, Send
 from snowmelt.protocols.arrow import Followed, Place
+from snowmelt.protocols.baton.grievances import Grievances
 from snowmelt.protocols.baton.here import Here
 from snowmelt.protocols.baton.messages import (
     Apart,
@@ -18,7 +19,6 @@ from snowmelt.protocols.baton.messages import (
     Backup,
     Behind,
     Census,
-    Complaint,
     Doubt,
     Follow,
     Pass,
@@ -34,8 +34,19 @@ Effects = list[Effect[Any]]
 
 FORGOTTEN: Final = seconds(60)
 """After this a place is dropped that nobody wants and nobody is behind."""
-PATIENT_BEATS: Final = 8
-"""A place that has one before it complains no sooner: then something must have been lost."""
+
+
+class Newest:
+    """The newest value of one baton that is known here, and how new it is."""
+
+    def __init__(self) -> None:
+        self.value = b""
+        self.version = Version()
+
+    def learn(self, version: Version, value: bytes) -> None:
+        """Takes in a value, if it is newer."""
+        if version > self.version:
+            self.version, self.value = version, value
 
 
 class Relay:
@@ -46,15 +57,14 @@ class Relay:
         self.token: Token | None = None
         self.fence = 0
         """The largest that was here."""
-        self.value = b""
-        self.version = Version()
-        """The newest value that is known here, and how new it is: what a new token begins with."""
+        self.newest: Final = Newest()
+        """What a new token begins with."""
         self.census = Census()
         """The last that was answered (rule 11)."""
         self.turns: Final = Turns()
         self._here = here
         self._ways = ways
-        self._complained = Instant(0)
+        self._grievances = Grievances(name, here)
 
     @property
     def offered(self) -> int | None:
@@ -89,11 +99,6 @@ class Relay:
         for followed in went.followed:
             effects += self._followed(followed, now)
         return effects
-
-    def put_behind(self, word: Behind, now: Instant) -> Effects:
-        """One of this node's places has one before it."""
-        self.turns.put_behind(word.place, word.before, now)
-        return []
 
     def stands(self, place: Place, now: Instant) -> bool:
         """Whether a place is known to be in the order."""
@@ -136,7 +141,9 @@ class Relay:
         if self.token is not None and self.token.place == place:
             return effects + self.pass_on(now)
         if self._here.me == self._here.root and turn.orphan(now, Duration(0)):
-            effects.append(self._complain(turn, orphan=True))  # at first use nobody else will
+            effects.append(
+                self._grievances.complaint(turn, orphan=True)
+            )  # at first use nobody else will
         return effects
 
     # --- the token ----------------------------------------------------------------------------
@@ -151,7 +158,7 @@ class Relay:
         assert self.token is None or self.token.fence < come.fence
         self.token = Token(come.fence, come.made, come.place, come.value, come.version)
         self.fence = come.fence
-        self.learn(come.version, come.value)
+        self.newest.learn(come.version, come.value)
         return [thanks, *self.pass_on(now)]
 
     def left(self, fence: int) -> Effects:
@@ -162,7 +169,7 @@ class Relay:
 
     def begin(self, place: Place, fence: int, now: Instant) -> Effects:
         """A new token, made by the root (rule 12)."""
-        self.token = Token(fence, fence, place, self.value, self.version)
+        self.token = Token(fence, fence, place, self.newest.value, self.newest.version)
         self.fence = fence
         return self.pass_on(now) if place.node == self._here.me else self._send(self.token)
 
@@ -190,7 +197,7 @@ class Relay:
         self.census = max(self.census, census)
         token = self.token
         standing = Standing.NOTHING if token is None else token.standing
-        told = Told(self.name, census, standing, self.fence, self.version)
+        told = Told(self.name, census, standing, self.fence, self.newest.version)
         again = self._send(token) if token is not None and token.moving else []
         return [Send(source, told), *again]
 
@@ -239,19 +246,14 @@ class Relay:
             return []
         count = token.version.count + 1 if token.version.fence == token.fence else 0
         token.value, token.version = value, Version(token.fence, count)
-        self.learn(token.version, value)
+        self.newest.learn(token.version, value)
         return [self.backup(0)]
 
     def backup(self, number: int) -> Send[Any]:
         """The newest value that is known here, for the root's disk."""
-        return Send(self._here.root, Backup(self.name, self.version, self.value, number))
-
-    def learn(self, version: Version, value: bytes) -> bool:
-        """Takes in a value, if it is newer."""
-        if version <= self.version:
-            return False
-        self.version, self.value = version, value
-        return True
+        return Send(
+            self._here.root, Backup(self.name, self.newest.version, self.newest.value, number)
+        )
 
     # --- time ---------------------------------------------------------------------------------
 
@@ -264,34 +266,4 @@ class Relay:
         here = None if token is None or token.moving else token.place
         self.turns.forget(now, FORGOTTEN, here)
         waiting = [one for one in self.turns if one.place != here]
-        return effects + self._doubt(waiting, now) + self._complain_of(waiting, now)
-
-    def _doubt(self, waiting: list[Turn], now: Instant) -> Effects:
-        effects: Effects = []
-        patience = PATIENT_BEATS * self._here.settings.beat
-        for turn in waiting:
-            wanted = turn.ticket is not None or turn.behind is not None
-            since = max(turn.since, turn.doubted)
-            if wanted and turn.before is not None and now - since >= patience:
-                turn.doubted = now
-                word = Doubt(self.name, turn.place, turn.before)
-                effects.append(Send(turn.before.node, word))
-        return effects
-
-    def _complain_of(self, waiting: list[Turn], now: Instant) -> Effects:
-        """One complaint a beat, of an orphan if there is one."""
-        beat = self._here.settings.beat
-        for turn in waiting:
-            if turn.orphan(now, beat):
-                return [self._complain(turn, orphan=True)]
-        patience = Duration(PATIENT_BEATS * beat)
-        if now - self._complained < patience:
-            return []
-        for turn in waiting:
-            if turn.ticket is not None and now - turn.since >= patience:
-                self._complained = now
-                return [self._complain(turn, orphan=False)]
-        return []
-
-    def _complain(self, turn: Turn, *, orphan: bool) -> Send[Any]:
-        return Send(self._here.root, Complaint(self.name, turn.place, orphan))
+        return effects + self._grievances.say(waiting, now)

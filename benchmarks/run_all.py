@@ -21,6 +21,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "fifo_backlog": ("--quick",),
     "fifo_peers": ("--quick", "--sizes", "100"),
     "pool_peers": ("--quick",),
+    "baton_peers": ("--quick",),
     "pool_chaos": ("--seconds", "20"),
     "pool_kernel": ("--rounds", "1"),
     "pool_advice": (),

@@ -1,23 +1,28 @@
 """Snowmelt: a distributed queue. Say which order you need, get the protocol that gives it."""
 
+from snowmelt.client.baton import Baton, Held
 from snowmelt.client.cluster import Cluster, connect
+from snowmelt.client.counter import Counter
 from snowmelt.client.embedded import EmbeddedCluster, open  # noqa: A004
 from snowmelt.client.fifo import Fifo
 from snowmelt.client.fifo_steps import Seen
 from snowmelt.client.group_steps import Mark
 from snowmelt.client.groups import Group
 from snowmelt.client.items import Item, Items
+from snowmelt.client.multicast import Multicast, Subscription
 from snowmelt.client.objects import Object, Objects
 from snowmelt.client.pool import Pool
 from snowmelt.core.errors import (
     AccessDenied,
     BadOption,
+    BatonLost,
     DataLost,
     Empty,
     Full,
     GroupHeld,
     LeaseLost,
     NoSuchQueue,
+    NotGranted,
     NotStaged,
     OutcomeUnknown,
     QueueExists,
@@ -31,7 +36,10 @@ from snowmelt.protocols.fifo.labels import Labels
 __all__ = [
     "AccessDenied",
     "BadOption",
+    "Baton",
+    "BatonLost",
     "Cluster",
+    "Counter",
     "DataLost",
     "EmbeddedCluster",
     "Empty",
@@ -39,12 +47,15 @@ __all__ = [
     "Full",
     "Group",
     "GroupHeld",
+    "Held",
     "Item",
     "Items",
     "Labels",
     "LeaseLost",
     "Mark",
+    "Multicast",
     "NoSuchQueue",
+    "NotGranted",
     "NotStaged",
     "Object",
     "Objects",
@@ -53,6 +64,7 @@ __all__ = [
     "QueueExists",
     "Seen",
     "SnowmeltError",
+    "Subscription",
     "TooLarge",
     "Unavailable",
     "Unreachable",

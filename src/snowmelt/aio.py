@@ -5,9 +5,15 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from snowmelt.client.asynchronous import AsyncClient
+from snowmelt.client.baton_async import Baton, Held, Keeper
+from snowmelt.client.baton_steps import TURN_SECONDS
+from snowmelt.client.counter_async import Counter
+from snowmelt.client.counter_tally import counter_baton
 from snowmelt.client.fifo_async import Fifo
 from snowmelt.client.fifo_steps import FifoSteps, Seen, list_queues
 from snowmelt.client.items_async import Item, Items
+from snowmelt.client.multicast_async import Multicast, Subscription
+from snowmelt.client.multicast_steps import TopicSteps
 from snowmelt.client.objects_async import Object, Objects
 from snowmelt.client.parts import Parts
 from snowmelt.client.pool_async import Pool
@@ -23,7 +29,22 @@ from snowmelt.protocols.echo import Echo
 from snowmelt.protocols.membership import Forget, GetStatus, Status
 from snowmelt.protocols.pool.introductions import PoolStatus
 
-__all__ = ["Cluster", "Fifo", "Item", "Items", "Object", "Objects", "Pool", "Seen", "connect"]
+__all__ = [
+    "Baton",
+    "Cluster",
+    "Counter",
+    "Fifo",
+    "Held",
+    "Item",
+    "Items",
+    "Multicast",
+    "Object",
+    "Objects",
+    "Pool",
+    "Seen",
+    "Subscription",
+    "connect",
+]
 
 
 class Cluster:
@@ -36,6 +57,7 @@ class Cluster:
         self._place = read(url, token)
         self._client = AsyncClient(self._place)
         self._parts = Parts()
+        self._keeper = Keeper()
 
     async def __aenter__(self) -> Self:
         return self
@@ -58,6 +80,7 @@ class Cluster:
         try:
             await asyncio.to_thread(self._parts.close)
         finally:
+            await self._keeper.close()
             await self._client.close()
 
     def fifo(
@@ -75,6 +98,18 @@ class Cluster:
     def pool(self, name: str, **options: Unpack[PoolOptions]) -> Pool:
         """This process' part in a pool; as `snowmelt.Cluster.pool`."""
         return Pool(self._parts.join(name, self._place, **options))
+
+    def baton(self, name: str, timeout: float = TURN_SECONDS) -> Baton:
+        """A lock that heals, whose holder carries a value; as `snowmelt.Cluster.baton`."""
+        return Baton(self._client, self._keeper, name, timeout)
+
+    def counter(self, name: str, timeout: float = TURN_SECONDS) -> Counter:
+        """Numbers that no two programs get; `timeout` is how long a turn is waited for."""
+        return Counter(self.baton(counter_baton(name), timeout))
+
+    def multicast(self, name: str) -> Multicast:
+        """A topic: all who listen hear the same in one order; as `snowmelt.Cluster.multicast`."""
+        return Multicast(self._client, TopicSteps(self._keeper.home, name))
 
     async def pools(self, *, timeout: float = TIMEOUT) -> list[PoolStatus]:
         """All pools that somebody is in."""

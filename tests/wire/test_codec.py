@@ -14,8 +14,12 @@ from snowmelt.protocols.fifo import calls
 from snowmelt.protocols.fifo import messages as fifo
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.membership import messages as words
+from snowmelt.protocols.multicast import calls as topics
+from snowmelt.protocols.multicast import messages as multicast
 from snowmelt.wire.codec import Codec, encode
 
+PLACE = topics.Position(2**62, 5)
+SAID = topics.Publication(PLACE, 7, (b"", b"x"))
 RECEIPT = calls.Receipt("n1/1/1", 0, 3, 9)
 N1, N2 = NodeId("n1"), NodeId("n2")
 HERE = Address("127.0.0.1", 4410)
@@ -35,6 +39,12 @@ TO_NODES = [
     Call(10, calls.Release("q", "g")),
     Call(11, calls.ListGroups("q")),
     fifo.Admit("q", "n1/1/1", (fifo.Entry(0, 3, 9, "p", 1, 0, 0, ("n1/1",), 5),)),
+    Call(12, topics.Publish("t", 2**62, (b"", b"x"), seconds(2))),
+    Call(13, topics.Listen("t", None, seconds(2))),
+    Call(14, topics.Listen("t", PLACE, seconds(2))),
+    multicast.Said("t", (SAID,)),
+    multicast.Heard("t", 3, (PLACE, PLACE), ()),
+    multicast.Have("t", PLACE, None, PLACE),
     words.Join(1, 2, MEMBER, 0, 0),
     words.Redirected(2, N1, HERE),
     words.Heartbeat(1, 2, 3, 4, 5, 6),
@@ -54,6 +64,8 @@ TO_CLIENTS = [
     Answer(6, Declined("Unavailable", "why")),
     Answer(7, Elsewhere(N2, HERE)),
     Answer(8, RECEIPT),
+    Answer(12, topics.Published(PLACE)),
+    Answer(13, topics.Messages((SAID,), None, True)),
     Answer(9, calls.Assigned(1, 2, 3)),
     Answer(10, calls.Located((calls.Span(0, 3, "n1/1/1", 7, (calls.Place(N1, HERE),)),), 2, 9)),
     Answer(11, calls.Groups((calls.GroupStatus("g", 1, 2, 3, 2**63),))),

@@ -13,12 +13,14 @@ import typer
 from snowmelt import __version__
 from snowmelt.cli import (
     advise,
+    baton,
     bench,
     check,
     cluster,
     demo,
     groups,
     lab,
+    multicast,
     node,
     pipeline,
     pool,
@@ -54,7 +56,7 @@ def _main(
 
 
 for group in (
-    *(node, cluster, queue, taking, groups, pool, pipeline),
+    *(node, cluster, queue, taking, groups, pool, baton, multicast, pipeline),
     *(sim, check, lab, advise, bench, demo),
 ):
     group.add_to(app)

@@ -10,6 +10,7 @@ import socket
 import ssl
 import struct
 import threading
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from math import ceil
@@ -144,6 +145,7 @@ class BlockingClient:
         self._lines: dict[NodeId, Line] = {}
         self._due: Instant | None = None
         self._outcomes: dict[OperationId, Outcome[Any]] = {}
+        self._events: deque[Event[Any]] = deque()
         self._turn = threading.Lock()
         self._deadline = 0.0  # of the call that has its turn
         self._reached = False
@@ -212,8 +214,17 @@ class BlockingClient:
     # --- driving the machine ----------------------------------------------------------------------
 
     def _handle(self, event: Event[Any]) -> None:
-        for effect in self._caller.handle(event, steady_now()):
-            self._carry_out(effect)
+        """One event, and what follows from carrying out its effects, after it and in order."""
+        self._events.append(event)
+        if len(self._events) > 1:  # told from within an effect: whoever is at work takes it
+            return
+        try:
+            while self._events:
+                for effect in self._caller.handle(self._events[0], steady_now()):
+                    self._carry_out(effect)
+                self._events.popleft()
+        finally:
+            self._events.clear()  # interrupted: what was left is asked for again by the timers
 
     def _carry_out(self, effect: Effect[Any]) -> None:
         match effect:

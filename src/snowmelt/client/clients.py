@@ -20,31 +20,36 @@ class Clients:
 
     def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
         """Calls, waits, and returns the answer's body; raises what went wrong."""
-        if self._closed:
-            raise Unreachable("this client is closed")
-        try:
-            client = self._idle.pop()
-        except IndexError:
-            client = BlockingClient(self._place)
+        client = self.lend()
         try:
             answer = client.call(body, timeout, target, weight)
         except SnowmeltError:
-            self._keep(client)
+            self.take_back(client)
             raise
         except BaseException:  # interrupted in the middle: its state is worth nothing
             client.close()
             raise
-        self._keep(client)
+        self.take_back(client)
         return answer
+
+    def lend(self) -> BlockingClient:
+        """A client for one borrower alone, who gives it back, or closes it."""
+        if self._closed:
+            raise Unreachable("this client is closed")
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return BlockingClient(self._place)
+
+    def take_back(self, client: BlockingClient) -> None:
+        """The borrower is done with it, and nodes need not remember what it was used for."""
+        if self._closed or len(self._idle) >= IDLE_MAX:
+            client.close()
+        else:
+            self._idle.append(client)
 
     def close(self) -> None:
         """Ends the connections; a call under way ends its own when it is over."""
         self._closed = True
         while self._idle:
             self._idle.pop().close()
-
-    def _keep(self, client: BlockingClient) -> None:
-        if self._closed or len(self._idle) >= IDLE_MAX:
-            client.close()
-        else:
-            self._idle.append(client)

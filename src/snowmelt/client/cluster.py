@@ -5,10 +5,17 @@ from typing import Self, Unpack
 
 import msgspec
 
+from snowmelt.client.baton import Baton
+from snowmelt.client.baton_keeping import Keeper
+from snowmelt.client.baton_steps import TURN_SECONDS
 from snowmelt.client.blocking import BlockingClient
 from snowmelt.client.clients import Clients
+from snowmelt.client.counter import Counter
+from snowmelt.client.counter_tally import counter_baton
 from snowmelt.client.fifo import Fifo
 from snowmelt.client.fifo_steps import FifoSteps, list_queues
+from snowmelt.client.multicast import Multicast
+from snowmelt.client.multicast_steps import TopicSteps
 from snowmelt.client.parts import Parts
 from snowmelt.client.pool import Pool
 from snowmelt.client.pool_options import PoolOptions
@@ -38,6 +45,7 @@ class Cluster:
         self._client = BlockingClient(place)
         self._clients = Clients(place)
         self._parts = Parts()
+        self._keeper = Keeper()
 
     def __enter__(self) -> Self:
         return self
@@ -56,13 +64,17 @@ class Cluster:
             error.add_note(str(failure))  # what went wrong first is what is to be told
 
     def close(self) -> None:
-        """Leaves the pools in order, as `Pool.close` does, and ends the connections."""
+        """Leaves the pools in order, as `Pool.close` does, and ends the connections.
+
+        A baton that is held still is lost, and with it a value that was set and not saved.
+        """
         try:
             self._parts.close()
         finally:
             self._close()
 
     def _close(self) -> None:
+        self._keeper.close()
         self._clients.close()
         self._client.close()
 
@@ -104,6 +116,22 @@ class Cluster:
         reach it.
         """
         return Pool(self._parts.join(name, self._place, **options))
+
+    def baton(self, name: str, timeout: float = TURN_SECONDS) -> Baton:
+        """A lock that heals when nodes die, whose holder carries a value of up to 1 MiB.
+
+        In `with cluster.baton("index") as held:` a turn is waited for as long as `timeout` says,
+        and given up in the end.
+        """
+        return Baton(self._clients, self._keeper, name, timeout)
+
+    def counter(self, name: str, timeout: float = TURN_SECONDS) -> Counter:
+        """Numbers that no two programs get; `timeout` is how long a turn is waited for."""
+        return Counter(self.baton(counter_baton(name), timeout))
+
+    def multicast(self, name: str) -> Multicast:
+        """A topic: everybody who listens to it hears the same messages in the same order."""
+        return Multicast(self._clients, TopicSteps(self._keeper.home, name))
 
     def pools(self, *, timeout: float = TIMEOUT) -> list[PoolStatus]:
         """All pools that somebody is in."""

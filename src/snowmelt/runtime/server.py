@@ -13,11 +13,12 @@ import msgspec
 from snowmelt.core.errors import MachineCrashed, NodeRefused, SnowmeltError, Unavailable
 from snowmelt.core.names import Address, NodeId, OperationId, contact
 from snowmelt.core.node import Announce, Announced, Halt, Note, Reply, Requested
-from snowmelt.protocols import baton, echo, fifo, membership
+from snowmelt.protocols import baton, echo, fifo, membership, multicast
 from snowmelt.protocols.baton import BatonSettings
 from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import CutOff, Depart, Departed, Identity, Settings, View
+from snowmelt.protocols.multicast import MulticastSettings
 from snowmelt.protocols.pool import introductions
 from snowmelt.protocols.pool.introducer import Introducer
 from snowmelt.runtime.credentials import Credentials
@@ -106,6 +107,7 @@ class Server:
             Family("fifo", fifo.FifoNode(config.id, SystemRandom()), fifo.MESSAGES),
             Family("pool", Introducer(config.id, SystemRandom()), introductions.MESSAGES),
             *baton.families(config.id, config.baton, SystemRandom()),
+            multicast.family(config.id, MulticastSettings(), SystemRandom()),
             Family("echo", echo.EchoNode(), echo.MESSAGES),
         ]
 

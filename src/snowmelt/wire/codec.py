@@ -18,6 +18,8 @@ from snowmelt.protocols.echo import messages as echo_messages
 from snowmelt.protocols.fifo import calls as fifo_calls
 from snowmelt.protocols.fifo import messages as fifo_messages
 from snowmelt.protocols.membership import messages as membership_messages
+from snowmelt.protocols.multicast import calls as multicast_calls
+from snowmelt.protocols.multicast import messages as multicast_messages
 from snowmelt.protocols.pool import introductions as pool_introductions
 from snowmelt.protocols.pool import messages as pool_messages
 
@@ -29,6 +31,7 @@ Request = (
     | fifo_calls.Request
     | pool_introductions.Request
     | baton_calls.Request
+    | multicast_calls.Request
 )
 Response = (
     echo_messages.Response
@@ -36,6 +39,7 @@ Response = (
     | fifo_calls.Response
     | pool_introductions.Response
     | baton_calls.Response
+    | multicast_calls.Response
     | Declined
     | Elsewhere
 )
@@ -43,7 +47,12 @@ _Calls = Call[Request]
 _Answers = Answer[Response]
 
 _TO_NODES: Final = Union[  # noqa: UP007  # at run time
-    _Calls, membership_messages.Message, fifo_messages.Message, Claim, baton_messages.Message
+    _Calls,
+    membership_messages.Message,
+    fifo_messages.Message,
+    Claim,
+    baton_messages.Message,
+    multicast_messages.Message,
 ]
 _TO_CLIENTS: Final = _Answers
 

@@ -1,0 +1,157 @@
+"""`snowmelt baton`: a command run while a baton is held, and how the nodes see batons."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from snowmelt.cli.baton_command import KILL_AFTER, Command, check_kill_after
+from snowmelt.cli.cluster import DEFAULT_URL, JSON, TIMEOUT, TOKEN, URL, check_timeout, open_cluster
+from snowmelt.cli.node import read_token
+from snowmelt.client import steps
+from snowmelt.client.baton import Held
+from snowmelt.client.baton_steps import TURN_SECONDS, Sight, list_batons, sights
+from snowmelt.client.clients import Clients
+from snowmelt.client.url import read
+from snowmelt.core.errors import BadOption, TooLarge
+from snowmelt.protocols.baton.calls import VALUE_BYTES_MAX
+
+baton = typer.Typer(help="Batons: locks that heal, and carry a value.", no_args_is_help=True)
+T = TypeVar("T")
+NAME = typer.Argument(help="The baton's name.")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the group of commands."""
+    app.add_typer(baton, name="baton")
+
+
+@baton.command()
+def run(
+    name: Annotated[str, NAME],
+    command: Annotated[list[str], typer.Argument(help="What to run, after --.")],
+    value_file: Annotated[
+        Path | None,
+        typer.Option(help="The value is written here before, and read from here after success."),
+    ] = None,
+    kill_after: Annotated[
+        float, typer.Option(help="Seconds from SIGTERM to SIGKILL, once the baton is lost.")
+    ] = KILL_AFTER,
+    url: Annotated[str, URL] = DEFAULT_URL,
+    token_file: Annotated[Path | None, TOKEN] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for a turn.")] = TURN_SECONDS,
+) -> None:
+    """Run a command while holding a baton, as `flock` does. Ends as the command ends.
+
+    The command finds the baton's name in SNOWMELT_BATON and its fence in SNOWMELT_FENCE: a number
+    larger than any holder's before. When the baton is lost it gets SIGTERM, and this ends with 2.
+    """
+    check_timeout(timeout)
+    check_kill_after(kill_after)
+    if shutil.which(command[0]) is None:
+        raise BadOption("COMMAND", command[0], "a program that is there and can be run")
+    with (
+        open_cluster(url, token_file) as cluster,
+        cluster.baton(name, timeout).acquire() as held,
+    ):
+        if value_file is not None:
+            _write_value(value_file, held)
+        code = Command(command, held, kill_after).run()
+        if value_file is not None and code == 0:
+            _read_value(value_file, held)
+    raise typer.Exit(code)
+
+
+def _write_value(file: Path, held: Held) -> None:
+    try:
+        file.write_bytes(held.value)
+    except OSError as error:
+        allowed = f"a file that can be written ({error.strerror})"
+        raise BadOption("--value-file", str(file), allowed) from error
+
+
+def _read_value(file: Path, held: Held) -> None:
+    try:
+        with file.open("rb") as stream:
+            value = stream.read(VALUE_BYTES_MAX + 1)
+    except OSError as error:
+        allowed = f"a file that can be read ({error.strerror})"
+        raise BadOption("--value-file", str(file), allowed) from error
+    if len(value) > VALUE_BYTES_MAX:
+        raise TooLarge(f"{file} has more than {VALUE_BYTES_MAX} bytes; the old value goes on")
+    held.value = value
+
+
+@baton.command()
+def show(
+    name: Annotated[str, NAME],
+    as_json: Annotated[bool, JSON] = False,
+    url: Annotated[str, URL] = DEFAULT_URL,
+    token_file: Annotated[Path | None, TOKEN] = None,
+    timeout: Annotated[float, TIMEOUT] = 10.0,
+) -> None:
+    """Show how each node sees a baton: who has it, who waits, and where the end of the line is."""
+    seen = _asked(sights(name, timeout), url, token_file, timeout)
+    if as_json:
+        print(json.dumps({"baton": name, "nodes": [sight_object(one) for one in seen]}))
+    else:
+        Console().print(sights_table(seen))
+
+
+@baton.command(name="list")
+def list_(
+    as_json: Annotated[bool, JSON] = False,
+    url: Annotated[str, URL] = DEFAULT_URL,
+    token_file: Annotated[Path | None, TOKEN] = None,
+    timeout: Annotated[float, TIMEOUT] = 10.0,
+) -> None:
+    """List the batons that some node knows of."""
+    names = _asked(list_batons(timeout), url, token_file, timeout)
+    if as_json:
+        print(json.dumps({"batons": names}))
+    else:
+        for name in names:
+            print(name)
+
+
+def _asked(asking: steps.Steps[T], url: str, token_file: Path | None, timeout: float) -> T:
+    check_timeout(timeout)
+    clients = Clients(read(url, read_token(token_file) or None))
+    try:
+        return steps.run(clients, asking)
+    finally:
+        clients.close()
+
+
+def sight_object(sight: Sight) -> dict[str, object]:
+    """How a node sees it, as an object; without a state when it did not answer."""
+    status = sight.status
+    if status is None:
+        return {"node": sight.member.id, "state": None}
+    return {
+        "node": status.node,
+        "state": status.state,
+        "fence": status.fence,
+        "waiting": status.waiting,
+        "points_at": status.points_at,
+    }
+
+
+def sights_table(seen: list[Sight]) -> Table:
+    """A line a node."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in ("node", "state", "fence", "waiting", "points at"):
+        table.add_column(head, justify="right" if head in ("fence", "waiting") else "left")
+    for one in seen:
+        status = one.status
+        if status is None:
+            table.add_row(one.member.id, "[red]no answer[/]", "-", "-", "-")
+            continue
+        style = "dim" if status.state == "elsewhere" else "green"
+        numbers = (str(status.fence), str(status.waiting))
+        table.add_row(status.node, f"[{style}]{status.state}[/]", *numbers, status.points_at)
+    return table

@@ -1,0 +1,95 @@
+"""`snowmelt multicast`: saying something to all who listen, and listening, from a shell."""
+
+import os
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from snowmelt.cli.cluster import DEFAULT_URL, TIMEOUT, TOKEN, URL, check_timeout, open_cluster
+from snowmelt.client.multicast import Subscription
+from snowmelt.core.errors import BadOption, Empty
+
+multicast = typer.Typer(
+    help="Topics: all who listen hear the same in one order.", no_args_is_help=True
+)
+TOPIC = typer.Argument(help="The topic's name.")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the group of commands."""
+    app.add_typer(multicast, name="multicast")
+
+
+@multicast.command()
+def publish(
+    topic: Annotated[str, TOPIC],
+    bodies: Annotated[
+        list[str] | None,
+        typer.Argument(help="One message each; none, or -, reads lines from standard input."),
+    ] = None,
+    url: Annotated[str, URL] = DEFAULT_URL,
+    token_file: Annotated[Path | None, TOKEN] = None,
+    timeout: Annotated[float, TIMEOUT] = 10.0,
+) -> None:
+    """Say something to all who listen: words, or each line of standard input as it comes."""
+    check_timeout(timeout)
+    count = 0
+    with open_cluster(url, token_file) as cluster:
+        said = cluster.multicast(topic)
+        for body in _bodies(bodies):
+            said.publish(body, timeout=timeout)
+            count += 1
+    print(f"{count} {'message' if count == 1 else 'messages'} published to {topic}")
+
+
+@multicast.command()
+def subscribe(
+    topic: Annotated[str, TOPIC],
+    count: Annotated[int, typer.Option("-n", "--count", help="How many; 0 for no end.")] = 0,
+    timeout: Annotated[
+        float | None, typer.Option(help="Ends when nothing came for so many seconds.")
+    ] = None,
+    positions: Annotated[
+        bool, typer.Option("--positions", help="The position before each, with a tab.")
+    ] = False,
+    url: Annotated[str, URL] = DEFAULT_URL,
+    token_file: Annotated[Path | None, TOKEN] = None,
+) -> None:
+    """Write what is published from now on, a line each. Ends with 4 when nothing came in time."""
+    if count < 0:
+        raise BadOption("--count", count, "0 or more")
+    if timeout is not None:
+        check_timeout(timeout)
+    with (
+        open_cluster(url, token_file) as cluster,
+        cluster.multicast(topic).subscribe(timeout) as subscription,
+    ):
+        print(f"listening to {topic} …", file=sys.stderr, flush=True)
+        if not _write(subscription, count, positions=positions):
+            raise Empty(f"nothing was published to {topic} in {timeout:g} s")
+
+
+def _bodies(words: list[str] | None) -> Iterator[bytes]:
+    if words and words != ["-"]:
+        yield from map(os.fsencode, words)
+        return
+    for line in sys.stdin.buffer:
+        yield line.removesuffix(b"\n")
+
+
+def _write(subscription: Subscription, count: int, *, positions: bool) -> int:
+    """Writes so many, or until none comes; how many came."""
+    written, missed = 0, 0
+    for message in islice(subscription, count or None):
+        if subscription.missed > missed:
+            missed = subscription.missed
+            print("something may be missing here", file=sys.stderr, flush=True)
+        line = b"%s\t" % str(message.position).encode() if positions else b""
+        sys.stdout.buffer.write(line + message.body + b"\n")
+        sys.stdout.buffer.flush()
+        written += 1
+    return written

@@ -1,0 +1,22 @@
+"""Numbers that no two programs of a cluster get, with `await`."""
+
+from snowmelt.client.baton_async import Baton
+from snowmelt.client.counter_tally import advance, checked_numbers
+from snowmelt.core.interval import Interval
+
+
+class Counter:
+    """Gives out numbers that grow, each once; as `snowmelt.Cluster.counter`'s."""
+
+    def __init__(self, baton: Baton) -> None:
+        self._baton = baton
+
+    async def next(self, n: int = 1, *, timeout: float | None = None) -> Interval:
+        """The next `n` numbers, which lie in a row; all are larger than any given out before."""
+        count = checked_numbers(n)
+        async with await self._baton.acquire(timeout) as held:
+            step = advance(held.value, held.made, count)
+            if step.reserves:
+                await held.save(step.value)
+            held.value = step.value
+        return step.numbers

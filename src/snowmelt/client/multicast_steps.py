@@ -1,0 +1,175 @@
+"""What can be asked of a topic, as steps (see `steps.py`): no socket, no thread, no wait.
+
+Calls go to one node, as long as it answers: there a publication keeps its turn. When it is silent,
+or cut off, another is asked, with the same ticket or from the same position.
+"""
+
+import secrets
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from snowmelt.client.baton_steps import ANSWER_SECONDS, UNHURRIED, Home
+from snowmelt.client.bodies import parcel
+from snowmelt.client.session import checked
+from snowmelt.client.steps import Query, Rest, Steps
+from snowmelt.core.batch import Buffer
+from snowmelt.core.errors import Full, OutcomeUnknown, SnowmeltError, Unavailable, Unreachable
+from snowmelt.core.instant import SECOND, Duration, Instant, later, seconds
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.multicast.calls import (
+    CALL_BODIES_MAX,
+    CALL_BYTES_MAX,
+    POLL,
+    Listen,
+    Messages,
+    Position,
+    Publish,
+    Published,
+    Underway,
+)
+from snowmelt.protocols.multicast.following import Following, Message
+from snowmelt.protocols.multicast.settings import check_bodies, topic_name
+from snowmelt.runtime.clock import seconds_until, steady_now
+
+OUTAGE: Final = seconds(30)
+"""A listener gives up when no node has answered for so long."""
+_PAUSE: Final = 0.05
+_FAILURES: Final = (OutcomeUnknown, Unavailable, Unreachable)
+
+
+class TopicSteps:
+    """One topic, asked for through the home of a cluster's clients."""
+
+    def __init__(self, home: Home, name: str) -> None:
+        self.name = topic_name(name)
+        self._home = home
+
+    def publish(self, body: Buffer, timeout: float) -> Steps[Position]:
+        """Publishes one message; its position, once every node has it."""
+        bodies = (bytes(parcel(body).blob),)
+        return (yield from self._publish(bodies, _end(timeout)))
+
+    def publish_many(self, bodies: Iterable[Buffer], timeout: float) -> Steps[list[Position]]:
+        """Publishes messages in order, in as few calls as they fit into; their positions."""
+        positions: list[Position] = []
+        for call in _calls(bodies):
+            try:
+                first = yield from self._publish(call, _end(timeout))
+            except SnowmeltError as error:
+                if positions:
+                    error.add_note(f"{len(positions)} messages before were published")
+                raise
+            positions += [Position(first.era, first.number + at) for at in range(len(call))]
+        return positions
+
+    def begin(self, following: Following, timeout: float) -> Steps[None]:
+        """Finds out where the topic stands now."""
+        end = _end(timeout)
+        while True:
+            yield from self._told(following, end)
+            if following.begun:
+                return
+            if not seconds_until(end):
+                text = f"no node knew in {timeout:g} s where topic {self.name!r} stands"
+                raise Unavailable(text)
+
+    def more(self, following: Following, end: Instant | None) -> Steps[list[Message]]:
+        """What comes next; nothing when the time is over without any."""
+        while True:
+            messages = yield from self._told(following, end)
+            if messages or (end is not None and not seconds_until(end)):
+                return messages
+
+    def _told(self, following: Following, end: Instant | None) -> Steps[list[Message]]:
+        """One answer, of this node or another; raises when none can be had for long."""
+        last = later(steady_now(), OUTAGE)
+        if end is not None:
+            last = min(last, end)
+        while True:
+            wait = _wait(end)
+            try:
+                target = yield from self._home.target()
+                listen = Listen(self.name, following.position, wait)
+                told: Messages = yield self._query(listen, wait, target, UNHURRIED)
+            except _FAILURES as error:
+                if not seconds_until(last):
+                    text = f"no node told what is said of topic {self.name!r}: {error}"
+                    raise Unreachable(text) from error
+                yield from self._other_home()
+            else:
+                return following.take(told)
+
+    def _publish(self, bodies: tuple[bytes, ...], end: Instant) -> Steps[Position]:
+        check_bodies(bodies)
+        ticket, size = secrets.randbits(63), sum(map(len, bodies))
+        asked = False
+        while True:
+            wait = _wait(end)
+            failure: SnowmeltError | None = None
+            try:
+                target = yield from self._home.target()
+                publish = Publish(self.name, ticket, bodies, wait)
+                answer: Published | Underway
+                answer = yield self._query(publish, wait, target, UNHURRIED + size)
+                asked = True
+            except _FAILURES as error:
+                asked |= type(error) is OutcomeUnknown
+                failure = error
+                if seconds_until(end):
+                    yield from self._other_home()
+            except Full as error:
+                failure = error
+                yield Rest(_PAUSE)
+            else:
+                if type(answer) is Published:
+                    return answer.first
+            if not seconds_until(end):
+                raise self._too_late(asked, failure)
+
+    def _query(self, body: object, wait: Duration, target: NodeId, weight: int) -> Query:
+        return Query(body, wait / SECOND + ANSWER_SECONDS, target, weight)
+
+    def _other_home(self) -> Steps[None]:
+        """Looks for a node that is current, if there is one."""
+        yield Rest(_PAUSE)
+        try:
+            yield from self._home.find()
+        except _FAILURES:
+            yield Rest(_PAUSE)
+
+    def _too_late(self, asked: bool, failure: SnowmeltError | None) -> SnowmeltError:
+        if failure is not None and not asked:
+            return failure
+        why = f" ({failure})" if failure is not None else ""
+        text = f"not every node had it in the time given; topic {self.name!r} may yet hear it{why}"
+        return OutcomeUnknown(text)
+
+
+def _end(timeout: float) -> Instant:
+    return later(steady_now(), seconds(max(0.0, checked(timeout))))
+
+
+def _wait(end: Instant | None) -> Duration:
+    """How long a node may let one wait."""
+    return POLL if end is None else Duration(max(0, min(POLL, end - steady_now())))
+
+
+def _calls(bodies: Iterable[Buffer]) -> Iterator[tuple[bytes, ...]]:
+    """Bodies as they fit into calls.
+
+    >>> [len(call) for call in _calls([b"one"] * 5_000)]
+    [4096, 904]
+    """
+    if isinstance(bodies, str | bytes | bytearray | memoryview):
+        raise TypeError(f"publish_many takes several bodies, not one {type(bodies).__name__}")
+    call: list[bytes] = []
+    size = 0
+    for body in bodies:
+        data = bytes(parcel(body).blob)
+        if call and (len(call) == CALL_BODIES_MAX or size + len(data) > CALL_BYTES_MAX):
+            yield tuple(call)
+            call, size = [], 0
+        call.append(data)
+        size += len(data)
+    if call:
+        yield tuple(call)

@@ -1,0 +1,145 @@
+"""What one node hears of one topic, and how it finds what it did not hear: rules 6 to 9."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from snowmelt.core.instant import Instant, since
+from snowmelt.core.names import NodeId
+from snowmelt.core.node import Effect, Send
+from snowmelt.protocols.multicast.calls import Position, Publication
+from snowmelt.protocols.multicast.circle import Circle
+from snowmelt.protocols.multicast.line import ZERO, Arrival, Line
+from snowmelt.protocols.multicast.messages import Ask, Fetch, Have, Heard, Said
+from snowmelt.protocols.multicast.search import Search
+from snowmelt.protocols.multicast.settings import MulticastSettings
+
+Effects = list[Effect[Any]]
+
+FETCH_BYTES: Final = 4 << 20
+
+
+class Hearing:
+    """One topic's line at one node, and the search for what is missing in it."""
+
+    def __init__(self, name: str, circle: Circle, settings: MulticastSettings) -> None:
+        self.line: Final = Line(settings.kept_messages, settings.kept_bytes)
+        self._name = name
+        self._circle = circle
+        self._settings = settings
+        self._search: Search | None = None
+        self._goal: Position | None = None  # the furthest end told of; None before any search
+        self._held_up_at: Position | None = None
+
+    @property
+    def abreast(self) -> bool:
+        """Whether this node knows of nothing that it has not handed on."""
+        return self._circle.current and self._goal is not None and self.line.next >= self._goal
+
+    # --- what is said -----------------------------------------------------------------------------
+
+    def said(self, source: NodeId, publications: Sequence[Publication], now: Instant) -> Effects:
+        """Another node's word."""
+        arrived = [(one.first, self.line.take(one)) for one in publications]
+        here = tuple(first for first, arrival in arrived if arrival is Arrival.HERE)
+        beyond = tuple(first for first, arrival in arrived if arrival is Arrival.BEYOND)
+        heard = Heard(self._name, self._circle.start, here, beyond)
+        return [Send(source, heard), *self.moved(now)]
+
+    def moved(self, now: Instant) -> Effects:
+        """Something came: it may be what was sought, or make this node know that it is behind."""
+        search, early = self._search, self.line.early
+        if search is not None and search.start != self.line.next:
+            search = self._search = None
+        elif search is not None and search.brought(early):
+            return self._skip(now)
+        if self._goal is not None:
+            self._goal = max(self._goal, self.line.furthest)
+        if search is None and early is not None and early.era != self.line.next.era:
+            return self._begin(now)
+        return []
+
+    def upto(self, end: Position) -> None:
+        """Another node has come so far (rule 9)."""
+        if self._goal is not None:
+            self._goal = max(self._goal, end)
+
+    # --- what other nodes seek --------------------------------------------------------------------
+
+    def asked(self, source: NodeId, start: Position) -> Effects:
+        """A node is held up."""
+        first = self.line.first_from(start)
+        return [Send(source, Have(self._name, start, first, self.line.furthest))]
+
+    def fetched(self, source: NodeId, start: Position) -> Effects:
+        """A node wants what it was told is here."""
+        kept = self.line.kept_from(start, FETCH_BYTES)
+        return [Send(source, Said(self._name, kept))] if kept else []
+
+    # --- what this one seeks ----------------------------------------------------------------------
+
+    def begin(self, now: Instant) -> Effects:
+        """Asks what there is, if that was never found out."""
+        unknown = self._goal is None and self._search is None
+        return self._begin(now) if unknown else self._look(now)
+
+    def stop(self) -> None:
+        """This node is cut off."""
+        self._search = None
+
+    def have(self, source: NodeId, have: Have, now: Instant) -> Effects:
+        """A member answers."""
+        if self._search is None:
+            return []
+        self._search.hear(source, have)
+        return self._look(now)
+
+    def beat(self, now: Instant) -> Effects:
+        """Seeks on; or begins to, when this node has been held up for a beat."""
+        search = self._search
+        if search is None:
+            before, self._held_up_at = self._held_up_at, self.line.next
+            held_up = not self.abreast and before == self.line.next
+            return self._begin(now) if held_up else []
+        if search.fetching is None:
+            ask = Ask(self._name, search.start)
+            again: Effects = [Send(node, ask) for node in search.silent(self._circle.others)]
+            return again + self._look(now)
+        if since(search.begun, now) >= self._settings.patience:
+            return self._begin(now)  # whoever had it is gone, or has forgotten it
+        node, first = search.fetching
+        return [Send(node, Fetch(self._name, first))]
+
+    def _begin(self, now: Instant) -> Effects:
+        if not self._circle.current:
+            return []
+        self._search = Search(self.line.next, now)
+        ask = Ask(self._name, self.line.next)
+        asked: Effects = [Send(node, ask) for node in self._circle.others]
+        return asked + self._look(now)
+
+    def _look(self, now: Instant) -> Effects:
+        """Whether all have answered, or have had the time to."""
+        search = self._search
+        if search is None or search.fetching is not None:
+            return []
+        late = since(search.begun, now) >= self._settings.patience
+        if search.silent(self._circle.others) and not late:
+            return []
+        early, found = self.line.early, search.first
+        if found is None and early is None:
+            self._search, self._goal = None, self.line.next
+            return []
+        self._goal = max(self._goal or ZERO, search.end, self.line.furthest)
+        if found is None or (early is not None and early <= found[1]):
+            return self._skip(now)
+        search.fetching = found
+        return [Send(found[0], Fetch(self._name, found[1]))]
+
+    def _skip(self, now: Instant) -> Effects:
+        """Rule 8: what lies between is not to be had."""
+        self._search = None
+        self.line.skip()
+        effects = self.moved(now)
+        if not self.abreast and self._search is None:
+            effects += self._begin(now)
+        return effects

@@ -1,0 +1,64 @@
+"""What nodes say to each other about topics; see the package's rules."""
+
+from typing import Final
+
+import msgspec
+
+from snowmelt.protocols.multicast.calls import REQUESTS, Position, Publication
+
+
+class Said(msgspec.Struct, frozen=True, tag="multicast.said", array_like=True):
+    """This was published; sent again until `Heard` (rule 4), or once as the answer to `Fetch`."""
+
+    name: str
+    publications: tuple[Publication, ...]
+
+
+class Heard(msgspec.Struct, frozen=True, tag="multicast.heard", array_like=True):
+    """Where the publications stand that came."""
+
+    name: str
+    start: int
+    """The speaker's, as the views have it: what an earlier process heard was forgotten."""
+    here: tuple[Position, ...]
+    """These are kept here, or were."""
+    beyond: tuple[Position, ...]
+    """These came too late: this node has gone past them (rule 5)."""
+
+
+class Upto(msgspec.Struct, frozen=True, tag="multicast.upto", array_like=True):
+    """So far has this node come (rule 9)."""
+
+    name: str
+    end: Position
+
+
+class Ask(msgspec.Struct, frozen=True, tag="multicast.ask", array_like=True):
+    """Asks for the first that a node has from here on (rule 7)."""
+
+    name: str
+    start: Position
+
+
+class Have(msgspec.Struct, frozen=True, tag="multicast.have", array_like=True):
+    """The answer."""
+
+    name: str
+    start: Position
+    """As it was asked."""
+    first: Position | None
+    """None for nothing."""
+    end: Position
+    """How far what it has goes."""
+
+
+class Fetch(msgspec.Struct, frozen=True, tag="multicast.fetch", array_like=True):
+    """Send what you have from here on (rule 8)."""
+
+    name: str
+    start: Position
+
+
+Message = Said | Heard | Upto | Ask | Have | Fetch
+
+MESSAGES: Final = (Said, Heard, Upto, Ask, Have, Fetch, *REQUESTS)

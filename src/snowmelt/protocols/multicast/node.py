@@ -1,0 +1,197 @@
+"""The machine of one node for all its topics; its rules are in the package's docstring."""
+
+from enum import Enum
+from random import Random
+from typing import Any, Final
+
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.instant import Instant, later
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import (
+    Announce,
+    Announced,
+    Effect,
+    Event,
+    Expired,
+    Received,
+    Reply,
+    Requested,
+    SetTimer,
+    Started,
+)
+from snowmelt.protocols.baton.messages import Drop, Got
+from snowmelt.protocols.calling import Declined, Gone
+from snowmelt.protocols.membership import CutOff, View
+from snowmelt.protocols.multicast.calls import Listen, Publish
+from snowmelt.protocols.multicast.circle import Circle
+from snowmelt.protocols.multicast.hearing import Hearing
+from snowmelt.protocols.multicast.messages import Ask, Fetch, Have, Heard, Message, Said, Upto
+from snowmelt.protocols.multicast.settings import MulticastSettings, check_bodies, topic_name
+from snowmelt.protocols.multicast.topic import PREFIX, Topic
+
+Effects = list[Effect[Any]]
+
+TOPICS_MAX: Final = 1_000
+
+
+class MulticastAlarm(Enum):
+    """The one timer of a node's topics."""
+
+    BEAT = "multicast.beat"
+
+
+class MulticastNode:
+    """One node's part in all topics.
+
+    >>> node = MulticastNode(NodeId("n1"), MulticastSettings(), Random(1))
+    >>> operation = OperationId(NodeId("c1"), 1)
+    >>> node.handle(Requested(operation, Publish("a b", 1, (b"x",), 0)), Instant(0))[0].message
+    Declined(error='BadOption', text="topic is 'a b'; allowed: ...)
+    """
+
+    def __init__(self, me: NodeId, settings: MulticastSettings, chance: Random) -> None:
+        self._circle = Circle(me)
+        self._settings = settings
+        self._chance = chance
+        self._topics: dict[str, Topic] = {}
+
+    def handle(self, event: Event[Message], now: Instant) -> Effects:
+        """One door in."""
+        match event:
+            case Received(source, message):
+                return self._received(source, message, now)
+            case Requested(operation, call):
+                return self._requested(operation, call, now)
+            case Announced(fact):
+                return self._announced(fact, now)
+            case Expired():
+                return self._beat(now)
+            case Started():
+                return [self._next_beat(now)]
+            case _:
+                return []
+
+    def check(self) -> None:
+        """What must hold after every step."""
+        for topic in self._topics.values():
+            topic.check()
+
+    # --- from other nodes -------------------------------------------------------------------------
+
+    def _received(self, source: NodeId, message: Message, now: Instant) -> Effects:
+        if not self._circle.has(source):
+            return []  # whoever is not known yet says it again
+        if isinstance(message, Said):
+            return self._topic(message.name).said(source, message.publications, now)
+        topic = self._topics.get(message.name)
+        if topic is None:
+            return self._unknown(source, message)
+        match message:
+            case Heard():
+                return topic.heard(source, message, now)
+            case Upto(_, end):
+                topic.hearing.upto(end)
+                return []
+            case Ask(_, start):
+                return topic.hearing.asked(source, start)
+            case Have():
+                return topic.have(source, message, now)
+            case Fetch(_, start):
+                return topic.hearing.fetched(source, start)
+
+    def _unknown(self, source: NodeId, message: Message) -> Effects:
+        """About a topic of which nobody spoke here: a question is answered without making it."""
+        if not isinstance(message, Ask):
+            return []
+        return Hearing(message.name, self._circle, self._settings).asked(source, message.start)
+
+    # --- from clients -----------------------------------------------------------------------------
+
+    def _requested(self, operation: OperationId, call: Any, now: Instant) -> Effects:
+        try:
+            topic_name(call.name)
+            if isinstance(call, Publish):
+                check_bodies(call.bodies)
+        except SnowmeltError as error:
+            return [Reply(operation, Declined(type(error).__name__, str(error)))]
+        if not self._circle.current:
+            return [Reply(operation, self._elsewhere)]
+        if call.name not in self._topics and not self._room(now):
+            text = f"{self._circle.me} has {TOPICS_MAX} topics in use already: use fewer names"
+            return [Reply(operation, Declined("Full", text))]
+        topic = self._topic(call.name)
+        match call:
+            case Publish():
+                return topic.publish(operation, call, now)
+            case Listen():
+                return topic.listen(operation, call, now)
+            case _:
+                return []
+
+    @property
+    def _elsewhere(self) -> Declined:
+        text = f"{self._circle.me} has no current view of the cluster; ask another node"
+        return Declined("Unavailable", text)
+
+    def _room(self, now: Instant) -> bool:
+        """Whether there is room for a topic, once one that nobody uses is forgotten."""
+        if len(self._topics) < TOPICS_MAX:
+            return True
+        unused = next((name for name, one in self._topics.items() if one.idle(now)), None)
+        if unused is None:
+            return False
+        del self._topics[unused]
+        return True
+
+    def _topic(self, name: str) -> Topic:
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = Topic(name, self._circle, self._settings, self._chance)
+            self._topics[name] = topic
+        return topic
+
+    # --- from this process ------------------------------------------------------------------------
+
+    def _announced(self, fact: object, now: Instant) -> Effects:
+        match fact:
+            case Got(name, ticket) if name.startswith(PREFIX):
+                topic = self._topics.get(name.removeprefix(PREFIX))
+                return topic.got(fact, now) if topic else [Announce(Drop(name, ticket, None))]
+            case View() as view:
+                gone = self._circle.enter(view)
+                return self._each(lambda topic: topic.entered(gone, now))
+            case CutOff():
+                self._circle.current = False
+                return self._each(lambda topic: topic.cut_off(self._elsewhere, now))
+            case Gone(client):
+                for topic in self._topics.values():
+                    topic.gone(client)
+                return []
+            case _:
+                return []
+
+    def _each(self, step: Any) -> Effects:
+        effects: Effects = []
+        for topic in self._topics.values():
+            effects += step(topic)
+        return effects
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def _next_beat(self, now: Instant) -> SetTimer:
+        return SetTimer(MulticastAlarm.BEAT, later(now, self._settings.beat))
+
+    def _beat(self, now: Instant) -> Effects:
+        self._trim()
+        return [*self._each(lambda topic: topic.beat(now)), self._next_beat(now)]
+
+    def _trim(self) -> None:
+        """All topics together keep no more than they may."""
+        if (
+            sum(topic.hearing.line.bytes for topic in self._topics.values())
+            <= self._settings.node_bytes
+        ):
+            return
+        share = self._settings.node_bytes // len(self._topics)
+        for topic in self._topics.values():
+            topic.hearing.line.trim(share)

@@ -1,0 +1,207 @@
+"""One topic at one node: who publishes, who listens, and whose turn it is: rules 1 to 5."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from snowmelt.core.instant import Instant, later
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import Announce, Effect, Note, Reply, Send
+from snowmelt.protocols.baton.messages import Drop, Got, Seek
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.multicast.calls import Listen, Position, Publication, Publish
+from snowmelt.protocols.multicast.circle import Circle
+from snowmelt.protocols.multicast.hearing import Hearing
+from snowmelt.protocols.multicast.listening import Listening
+from snowmelt.protocols.multicast.messages import Have, Heard, Upto
+from snowmelt.protocols.multicast.settings import MulticastSettings
+from snowmelt.protocols.multicast.writing import Wish, Writing, say
+
+Effects = list[Effect[Any]]
+
+PREFIX: Final = "multicast."
+"""A topic's baton has the topic's name, with this before it."""
+NUMBERS_MAX: Final = 2**62
+
+
+class Carried(msgspec.Struct, frozen=True, array_like=True):
+    """What a topic's baton carries: the position that is next."""
+
+    era: int
+    number: int
+
+
+class Topic:
+    """One name at one node."""
+
+    def __init__(
+        self, name: str, circle: Circle, settings: MulticastSettings, chance: Random
+    ) -> None:
+        self.name: Final = name
+        self.hearing: Final = Hearing(name, circle, settings)
+        self._circle = circle
+        self._settings = settings
+        self._chance = chance
+        self._writing: Final = Writing()
+        self._listening: Final = Listening()
+        self._seeking: int | None = None
+        self._awake_until = Instant(0)
+
+    def idle(self, now: Instant) -> bool:
+        """Whether nobody would miss it."""
+        busy = len(self._writing) or len(self._listening) or self._seeking is not None
+        return not busy and now >= self._awake_until
+
+    # --- clients ----------------------------------------------------------------------------------
+
+    def publish(self, operation: OperationId, call: Publish, now: Instant) -> Effects:
+        """Everybody is to hear something."""
+        self._wake(now)
+        known = self._writing.again(operation, call, now)
+        if known is not None:
+            return known
+        size = sum(map(len, call.bodies))
+        if self._writing.bytes + size > self._settings.queued_bytes:
+            text = (
+                f"{self._circle.me} has {self._writing.bytes} bytes of {self.name} that not "
+                "everybody has heard; publish again later"
+            )
+            return [Reply(operation, Declined("Full", text))]
+        wish = self._writing.add(operation, call, now)
+        return self._say([wish], now) if self._adopted(wish) else self._seek()
+
+    def listen(self, operation: OperationId, call: Listen, now: Instant) -> Effects:
+        """Somebody wants to hear."""
+        self._wake(now)
+        self._listening.add(operation, call, now)
+        return self._news(self.hearing.begin(now))
+
+    def _news(self, effects: Effects) -> Effects:
+        """What came of a step at the line, and what it has to tell to those who listen."""
+        hearing = self.hearing
+        return effects + self._listening.answer(hearing.line, abreast=hearing.abreast)
+
+    def gone(self, client: NodeId) -> None:
+        """All connections of a client have ended."""
+        self._listening.gone(client)
+
+    # --- numbering: rules 2 and 3 -----------------------------------------------------------------
+
+    def got(self, got: Got, now: Instant) -> Effects:
+        """The baton is here: numbers all that waits, and lets it go."""
+        if got.ticket != self._seeking:
+            return [Announce(Drop(got.name, got.ticket, None))]
+        self._seeking = None
+        place = _next_position(got)
+        value: bytes | None = None
+        wishes = self._writing.unnumbered()
+        for wish in wishes:
+            if self._adopted(wish):
+                continue
+            publication = Publication(place, wish.ticket, wish.bodies)
+            place = publication.stop
+            value = msgspec.msgpack.encode(Carried(place.era, place.number))
+            self.hearing.line.take(publication, own=True)
+            self._writing.place(wish, publication)
+        dropped = Announce(Drop(got.name, got.ticket, value))
+        return [dropped, *self._say(wishes, now), *self._news(self.hearing.moved(now))]
+
+    def _adopted(self, wish: Wish) -> bool:
+        """Whether another node has numbered it already."""
+        known = self.hearing.line.known(wish.ticket)
+        if known is None:
+            return False
+        self._writing.place(wish, known)
+        return True
+
+    def _seek(self) -> Effects:
+        if self._seeking is not None or not self._writing.unnumbered():
+            return []
+        self._seeking = self._chance.getrandbits(63)
+        return [Announce(Seek(PREFIX + self.name, self._seeking))]
+
+    # --- saying: rules 4 and 5 --------------------------------------------------------------------
+
+    def _say(self, wishes: Sequence[Wish], now: Instant) -> Effects:
+        if not self._circle.current:
+            return []
+        others = self._circle.others
+        return say(self.name, wishes, others, now) + self._writing.settle(wishes, others)
+
+    def heard(self, source: NodeId, heard: Heard, now: Instant) -> Effects:
+        """A node tells what became of what was said to it."""
+        if not self._circle.has_start(source, heard.start):
+            return []
+        wishes = self._writing.heard(source, heard.here)
+        displaced = self._writing.displaced(heard.beyond)
+        effects: Effects = []
+        if displaced:
+            for wish in displaced:
+                self.hearing.line.disown(wish.ticket)
+            self._wake(now)
+            text = f"{source} is past {len(displaced)} publications of {self.name}: numbered anew"
+            effects.append(Note(text))
+        if self._circle.current:
+            effects += self._writing.settle(wishes, self._circle.others) + self._seek()
+        return effects
+
+    # --- hearing ----------------------------------------------------------------------------------
+
+    def said(self, source: NodeId, publications: Sequence[Publication], now: Instant) -> Effects:
+        """Another node's word."""
+        self._wake(now)
+        return self._news(self.hearing.said(source, publications, now))
+
+    def have(self, source: NodeId, have: Have, now: Instant) -> Effects:
+        """A member answers this node's own question."""
+        return self._news(self.hearing.have(source, have, now))
+
+    # --- views and time ---------------------------------------------------------------------------
+
+    def entered(self, gone: frozenset[NodeId], now: Instant) -> Effects:
+        """A new view: what was said is said to its members, and what is unknown is sought there."""
+        self._wake(now)
+        self._writing.forget(gone)
+        begun = self._news(self.hearing.begin(now))
+        return [*self._say(self._writing.unheard(), now), *begun, *self._seek()]
+
+    def cut_off(self, why: Declined, now: Instant) -> Effects:
+        """Whoever waits here had better go to another node."""
+        self.hearing.stop()
+        return self._writing.put_off(now) + self._listening.send_away(why)
+
+    def beat(self, now: Instant) -> Effects:
+        """Sends again what may be lost, and answers who has waited enough."""
+        effects = self._writing.expire(now) + self._listening.expire(now)
+        if not self._circle.current:
+            return effects
+        effects += self._say(self._writing.unheard(Instant(now - self._settings.beat)), now)
+        effects += self._seek()
+        effects += self._news(self.hearing.beat(now))
+        if now < self._awake_until and self._circle.others:
+            node = self._chance.choice(self._circle.others)
+            effects.append(Send(node, Upto(self.name, self.hearing.line.next)))
+        return effects
+
+    def _wake(self, now: Instant) -> None:
+        self._awake_until = later(now, self._settings.awake)
+
+    def check(self) -> None:
+        """What must hold after every step."""
+        self.hearing.line.check()
+        self._writing.check()
+        if self._circle.current and self._writing.unnumbered():
+            assert self._seeking is not None, f"nobody seeks the baton of {self.name}"
+
+
+def _next_position(got: Got) -> Position:
+    """Rule 3: where the order goes on, or begins anew."""
+    try:
+        carried = msgspec.msgpack.decode(got.value, type=Carried)
+    except (msgspec.MsgspecError, ValueError):
+        return Position(got.fence, 0)
+    if got.made <= carried.era <= got.fence and 0 <= carried.number < NUMBERS_MAX:
+        return Position(carried.era, carried.number)
+    return Position(got.fence, 0)

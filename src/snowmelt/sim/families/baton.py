@@ -1,0 +1,309 @@
+"""The baton family's life: locks that are fought for, while nodes, links and holders fail.
+
+Each node is a whole process: membership, and the tree and the batons on it. What those who want the
+batons do stands in `baton_users.py`, what may never be seen in `baton_ledger.py`. At the end an
+inspector asks every node what it has, until there is one token of each baton.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
+from snowmelt.core.names import NodeId, OperationId, contact
+from snowmelt.core.node import Announce, Announced, Effect, Event, Node, Reply, Send
+from snowmelt.core.outcome import Outcome, Succeeded
+from snowmelt.protocols import baton
+from snowmelt.protocols import membership as membership_
+from snowmelt.protocols.baton import calls
+from snowmelt.protocols.baton.settings import BatonSettings
+from snowmelt.protocols.calling import Answer, Gone
+from snowmelt.protocols.host import Family, Host
+from snowmelt.protocols.membership import CutOff, Depart, Departed, Identity, MembershipNode
+from snowmelt.sim.families.baton_ledger import Ledger
+from snowmelt.sim.families.baton_users import Client, Stage, User
+from snowmelt.sim.families.membership import SETTINGS, address
+from snowmelt.sim.faults import (
+    ClockJump,
+    Crash,
+    Fault,
+    Loss,
+    LostWrites,
+    Partition,
+    Pause,
+    TornRecord,
+)
+from snowmelt.sim.life import FamilyLife
+from snowmelt.sim.planted import planted
+from snowmelt.sim.scenario import Scenario
+from snowmelt.sim.world import World
+
+BATON: Final = BatonSettings()
+USERS: Final = (4, 10)
+CALM_AFTER: Final = seconds(12)
+"""When everybody has joined, and the tree has grown."""
+TOLD: Final = 0.7
+"""How likely a node is to see that the connection of a process that died has ended."""
+LEAVERS: Final = 0.2
+"""In so many lives a node leaves in order."""
+LEAVE: Final = seconds(20)
+HERE: Final = ("held", "idle", "moving")
+RUDE: Final = (Pause, ClockJump)
+"""Who sleeps, or whose clock leaps, can't know how long a lease lasts."""
+COSTLY: Final = (*RUDE, Crash, LostWrites, TornRecord, Loss, Partition)
+"""With these a token may be lost, or taken for lost."""
+
+
+class BatonLife(FamilyLife):
+    """Three to seven nodes, one to three batons, and four to ten users."""
+
+    def __init__(self, scenario: Scenario, chance: Random) -> None:
+        self._scenario = scenario
+        self._chance = chance
+        faults = scenario.faults
+        self._torn = any(isinstance(one, TornRecord) for one in faults)
+        self._breaks = chance.choice((0, 0, 0, 8))
+        # Who can't be heard within the grace when its connection breaks loses the baton for it.
+        polite = not self._breaks and none(faults, RUDE)
+        self._leavers = chance.sample(scenario.nodes[1:], int(chance.random() < LEAVERS))
+        steady = none(faults, COSTLY) and not self._leavers
+        self._ledgers = {
+            f"b{number}": Ledger(f"b{number}", polite=polite, steady=steady)
+            for number in range(1, chance.choice((1, 1, 2, 3)) + 1)
+        }
+        self._users: dict[NodeId, User] = {}
+        """Whoever lives."""
+        self._lives = 0
+
+    @property
+    def bound(self) -> Duration:
+        """How long after the last fault it may take; docs/simulation.md says what adds up to it."""
+        members = SETTINGS.patience + SETTINGS.lease
+        return Duration(members + 3 * BATON.lease + seconds(USERS[1]))
+
+    # --- who is there -----------------------------------------------------------------------------
+
+    def populate(self, world: World) -> None:
+        """The founder first, the others soon after; then those who want batons."""
+        self._world = world
+        chance, nodes, end = self._chance, self._scenario.nodes, self._scenario.faults_end
+        self._stage = Stage(world, self._ledgers, self._died)
+        for node in nodes:
+            world.add(node, partial(self._node, node), address(node))
+            begin = 0 if node == nodes[0] else chance.randrange(seconds(2))
+            world.at(Instant(begin), world.start, node)
+        self._inspector = Inspector(self._stage, nodes, Random(f"{self._scenario.seed}/inspector"))
+        self._seats = chance.randint(*USERS)
+        for number in range(self._seats):
+            world.at(self._sometime(seconds(5)), self._sit, number)
+        for _ in range(self._breaks):
+            world.at(self._sometime(end), self._break)
+        for fault in self._scenario.faults:
+            if isinstance(fault, Partition):
+                world.at(later(fault.at, Duration(1)), self._widen, fault)
+        world.at(end, self._drain)
+        for node in self._leavers:
+            world.request(node, OperationId(node, 1), Depart(), self._sometime(end))
+        # A find that is overtaken falls, and its place is asked for anew: then it stands later.
+        calm = not (self._leavers or self._scenario.faults or self._breaks)
+        if calm and self._scenario.style.in_order:
+            for ledger in self._ledgers.values():
+                ledger.ordered_from = Instant(CALM_AFTER)
+
+    def _node(self, node: NodeId, chance: Random) -> Node[Any]:
+        founder = self._scenario.nodes[0]
+        contacts = () if node == founder else (contact(address(founder)),)
+        identity = Identity(id=node, address=address(node), contacts=contacts)
+        member = MembershipNode(identity, SETTINGS, chance)
+        families = [
+            Family("membership", member, membership_.MESSAGES),
+            *baton.families(node, BATON, chance),
+        ]
+        return Witness(planted(self._scenario.bug, Host(node, families)), self._stage)
+
+    def _sit(self, number: int) -> None:
+        """A process of this user begins."""
+        self._lives += 1
+        names = sorted(self._ledgers)
+        ledger = self._ledgers[names[number % len(names)]]
+        name = f"u{number + 1}.{self._lives}"
+        nodes = self._dice(name).sample(self._scenario.nodes, self._chance.randint(1, 3))
+        user = User(self._stage, name, nodes, self._dice(f"{name}/will"), ledger)
+        self._users[user.name] = user
+
+    def _sometime(self, end: int) -> Instant:
+        return Instant(self._chance.randrange(end))
+
+    def _dice(self, name: str) -> Random:
+        return Random(f"{self._scenario.seed}/baton/{name}")
+
+    # --- processes die, connections break ---------------------------------------------------------
+
+    def _died(self, user: User) -> None:
+        """Its connections end, which most nodes see; and somebody else takes its seat."""
+        del self._users[user.name]
+        for node in self._scenario.nodes:
+            if self._chance.random() < TOLD:
+                wait = Duration(self._chance.randrange(milliseconds(200)))
+                self._world.at(later(self._world.now, wait), self._tell_gone, node, user.name)
+        number = int(user.name[1:].split(".")[0]) - 1
+        wait = Duration(self._chance.randrange(seconds(4)))
+        self._world.at(later(self._world.now, wait), self._sit, number)
+
+    def _break(self) -> None:
+        """A connection ends for no reason, and both sides see it."""
+        holders = [user for user in self._users.values() if user.place is not None]
+        if not holders:
+            return
+        user = self._chance.choice(holders)
+        place = user.place
+        assert place is not None
+        node = next(one for one in self._scenario.nodes if contact(address(one)) == place)
+        self._tell_gone(node, user.name)
+        user.lose(place)
+
+    def _widen(self, cut: Partition) -> None:
+        """Users stand on both sides of a cut: each where it asks first."""
+        network = self._world.network
+        there = [user.name for user in self._users.values() if user.nodes[0] in cut.side]
+        wide = msgspec.structs.replace(cut, side=(*cut.side, *there))
+        network.end(cut)
+        network.begin(wide)
+        self._world.at(cut.until, network.end, wide)
+
+    def _tell_gone(self, node: NodeId, client: NodeId) -> None:
+        if self._world.slots[node].node is not None:
+            self._world.give(node, Announced(Gone(client)))
+
+    def _drain(self) -> None:
+        self._stage.draining = True
+        for user in list(self._users.values()):
+            user.drain()
+
+    # --- what is seen -----------------------------------------------------------------------------
+
+    def replied(self, at: Instant, node: NodeId, effect: Reply[Any]) -> None:
+        """A client has an outcome; or a node has left: its operator stops and restarts it."""
+        if isinstance(effect.message, Departed):
+            world = self._world
+            world.at(at, world.stop, node)
+            world.at(later(at, Duration(self._chance.randrange(LEAVE))), world.start, node)
+            return
+        client = self._users.get(node)
+        if client is not None:
+            client.answered(effect.operation, effect.message, at)
+        elif node == self._inspector.name:
+            self._inspector.answered(effect.operation, effect.message, at)
+
+    def announced(self, at: Instant, node: NodeId, effect: Announce) -> None:
+        """A node that is cut off lets its tokens fall."""
+        del at, node
+        if isinstance(effect.fact, CutOff):
+            for ledger in self._ledgers.values():
+                ledger.steady = False
+
+    def damaged(self, at: Instant, node: NodeId, key: bytes) -> None:
+        """A bit turned in a record: in the value of a baton, perhaps."""
+        del at, node
+        for ledger in self._ledgers.values():
+            if key == f"baton/{ledger.name}".encode():
+                ledger.disks_hurt = True
+
+    def started(self, at: Instant, node: NodeId) -> None:
+        """A process begins; if its last write was torn, a record may be damaged that was good."""
+        for key in self._world.slots[node].disk.start().damaged if self._torn else ():
+            self.damaged(at, node, key)
+
+    # --- at the end -------------------------------------------------------------------------------
+
+    def unsettled(self, world: World) -> str:
+        """At rest when all run, everybody has had its turn, and there is one of each baton."""
+        for node in self._scenario.nodes:
+            if world.slots[node].node is None:
+                return f"{node} does not run"
+        if len(self._users) < self._seats:
+            return "somebody is not there again"
+        for user in self._users.values():
+            if not user.served:
+                return f"{user.name} has not had its turn"
+            if user.waiting:
+                return user.waiting
+            if user.held is not None:
+                return f"{user.name} has not let go"
+        return self._inspector.findings()
+
+    def judge(self, world: World) -> None:
+        """Each baton's history."""
+        del world
+        for ledger in self._ledgers.values():
+            ledger.judge()
+
+
+def none(faults: Sequence[Fault], kinds: tuple[type[Fault], ...]) -> bool:
+    """Whether no fault is of these kinds."""
+    return not any(isinstance(one, kinds) for one in faults)
+
+
+class Witness:
+    """A node of the cluster, seen by whoever writes down what it grants."""
+
+    def __init__(self, node: Node[Any], stage: Stage) -> None:
+        self._node = node
+        self._stage = stage
+        self._granting: list[tuple[OperationId, calls.Granted]] = []
+
+    def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
+        """As the node does."""
+        effects = self._node.handle(event, now)
+        for effect in effects:
+            match effect:
+                case Send(client, Answer(number, calls.Granted() as granted)):
+                    self._granting.append((OperationId(client, number), granted))
+                case _:
+                    pass
+        return effects
+
+    def check(self) -> None:
+        """The node's own invariants, and whether it might grant what it did."""
+        self._node.check()
+        granting, self._granting = self._granting, []
+        for operation, granted in granting:
+            self._stage.granted(operation, granted)
+
+
+class Inspector(Client):
+    """Asks every node about every baton, until each is in one place."""
+
+    def __init__(self, stage: Stage, nodes: Sequence[NodeId], chance: Random) -> None:
+        super().__init__(stage, "inspector", nodes, chance)
+        self._seen: dict[str, dict[NodeId, str]] = {}
+
+    def findings(self) -> str:
+        """What is wrong, in words; asks again when something is."""
+        if self.waiting:
+            return self.waiting
+        wrong = ""
+        for name in self.stage.ledgers:
+            answers = self._seen.get(name, {})
+            here = [f"{node} ({state})" for node, state in answers.items() if state in HERE]
+            if len(answers) < len(self.nodes):
+                wrong = wrong or f"{self.name} has not seen everybody's part of {name}"
+            elif len(here) != 1:
+                wrong = wrong or f"{name} is at {', '.join(here) or 'no node'}"
+        if wrong:
+            self._look_round()
+        return wrong
+
+    def _look_round(self) -> None:
+        self._seen = {name: {} for name in self.stage.ledgers}
+        for name in self.stage.ledgers:
+            for node in self.nodes:
+                self.ask(calls.GetBaton(name), self._told, contact(address(node)))
+
+    def _told(self, outcome: Outcome[Any], _: Instant) -> None:
+        match outcome:
+            case Succeeded(calls.BatonStatus(name=name, node=node, state=state)):
+                self._seen[name][node] = state

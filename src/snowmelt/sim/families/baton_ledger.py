@@ -1,0 +1,194 @@
+"""What is known of one baton of a simulated world, and what of it may never be seen.
+
+Grants are witnessed where they are made, so also those of which nobody ever hears. Every other fact
+is seen from the users' side: when somebody began to ask, until when somebody believes that it holds
+the baton, what it did meanwhile with the thing that the baton guards, and which values it sent on.
+"""
+
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.instant import Instant, later, seconds, spelled
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.baton.calls import Granted
+from snowmelt.sim.world import Broken
+
+LATER: Final = seconds(2)
+"""Who began to ask so much later than another stands behind it; else either may be first."""
+
+
+class Want(msgspec.Struct):
+    """Somebody wants the baton, under one ticket."""
+
+    user: NodeId
+    ticket: int
+    asked: Instant
+    granted: bool = False
+    over: bool = False
+    """Whether it was given up, or its process is gone."""
+
+
+class Hold(msgspec.Struct):
+    """What was granted to one want, and what became of it."""
+
+    user: NodeId
+    ticket: int
+    granted: Granted
+    at: Instant
+    said: list[bytes] = []
+    """The values that its holder sent on or saved, in order, whether that was heard or not."""
+    saved: int = 0
+    """How many of these it knows to be on a disk, or replaced there."""
+    saved_at: Instant = Instant(0)
+    passed: bool = False
+    """Whether it was told that the last of them has gone on (or what it got, when it said none)."""
+
+    @property
+    def leaves(self) -> list[bytes]:
+        """The values that may come next; one, once it was told what has become of it."""
+        values = [self.granted.value, *self.said]
+        return values[-1:] if self.passed else values[self.saved :]
+
+
+class Belief(msgspec.Struct, frozen=True):
+    """Somebody's own view: it holds the baton with this fence until then."""
+
+    fence: int
+    until: Instant
+
+
+class Ledger:
+    """The history of one baton."""
+
+    def __init__(self, name: str, *, polite: bool, steady: bool) -> None:
+        self.name = name
+        self.steady = steady
+        """Whether nothing happened for which the baton may have been lost and made anew."""
+        self.ordered_from: Instant | None = None
+        """From when on grants follow the order of the wants; None where faults may change it."""
+        self.disks_hurt = False
+        """Whether a fault has spoiled what was on a disk."""
+        self.accepted = 0
+        self.rejected = 0
+        """How many acts came too late, and were turned away by their fence."""
+        self.holds: dict[int, Hold] = {}
+        """By fence."""
+        self._polite = polite
+        self._wants: dict[int, Want] = {}
+        self._largest_acted = 0
+        self._beliefs: dict[NodeId, Belief] = {}
+        self._ages: dict[bytes, int] = {b"": 0}
+        """How many values were known before this one."""
+
+    # --- asking and being granted -----------------------------------------------------------------
+
+    def wants(self, user: NodeId, ticket: int, at: Instant) -> None:
+        """Somebody begins to ask."""
+        self._wants[ticket] = Want(user, ticket, at)
+
+    def ends_want(self, ticket: int) -> None:
+        """Nobody asks under this ticket any more."""
+        self._wants[ticket].over = True
+
+    def grants(self, ticket: int, granted: Granted, at: Instant) -> None:
+        """A node says, perhaps again, that it is this one's turn."""
+        want, fence = self._wants[ticket], granted.fence
+        first = self.holds.get(fence)
+        if first is not None:
+            if first.ticket != ticket:
+                text = f"{first.user} and {want.user} were both granted {self.name} with fence"
+                raise Broken(f"{text} {fence}", want.user)
+            return
+        self.holds[fence] = Hold(want.user, ticket, granted, at)
+        if fence <= self._largest_acted:
+            text = f"{want.user} was granted {self.name} with fence {fence}, after"
+            raise Broken(f"{text} {self._largest_acted} had acted", want.user)
+        if granted.value not in self._ages:
+            text = f"{want.user} was granted {self.name} with {granted.value!r}"
+            raise Broken(f"{text}, which nobody ever sent on", want.user)
+        self._check_order(want, at)
+        want.granted = True
+
+    def _check_order(self, want: Want, at: Instant) -> None:
+        if self.ordered_from is None or want.asked < self.ordered_from or want.granted:
+            return
+        for other in self._wants.values():
+            waits = not (other.granted or other.over) and other.asked >= self.ordered_from
+            if waits and later(other.asked, LATER) < want.asked:
+                text = f"{want.user}, which wanted {self.name} at {spelled(want.asked)}, was"
+                text += f" granted it at {spelled(at)} before {other.user}, which had wanted it"
+                raise Broken(f"{text} since {spelled(other.asked)}", want.user)
+
+    # --- holding ----------------------------------------------------------------------------------
+
+    def believes(self, user: NodeId, fence: int, until: Instant, now: Instant) -> None:
+        """Somebody was told that it holds, or still holds, the baton."""
+        if until <= now:
+            return
+        self._beliefs[user] = Belief(fence, until)
+        if not self._polite:
+            return
+        for other, belief in self._beliefs.items():
+            if other != user and belief.until > now:
+                text = f"{user} believes that it holds {self.name} with fence {fence}, and {other}"
+                text += f" that it does with {belief.fence} until {spelled(belief.until)}"
+                raise Broken(text, user)
+
+    def doubts(self, user: NodeId) -> None:
+        """Somebody does not believe any more that it holds the baton."""
+        self._beliefs.pop(user, None)
+
+    def acts(self, fence: int) -> None:
+        """Something is done to what the baton guards, which turns smaller fences away."""
+        if fence < self._largest_acted:
+            self.rejected += 1
+            return
+        self.accepted += 1
+        self._largest_acted = fence
+
+    # --- values -----------------------------------------------------------------------------------
+
+    def says(self, fence: int, value: bytes) -> None:
+        """A holder begins to save or to send on a value."""
+        self._ages.setdefault(value, len(self._ages))
+        self.holds[fence].said.append(value)
+
+    def saved(self, fence: int, value: bytes, at: Instant) -> None:
+        """A holder was told that this value is on a disk."""
+        hold = self.holds[fence]
+        hold.saved, hold.saved_at = max(hold.saved, hold.said.index(value) + 1), at
+
+    def passed(self, fence: int) -> None:
+        """A holder was told that the baton has gone on."""
+        self.holds[fence].passed = True
+
+    # --- at the end -------------------------------------------------------------------------------
+
+    def judge(self) -> None:
+        """Values go from holder to holder, and what was saved is never forgotten."""
+        holds = [self.holds[fence] for fence in sorted(self.holds)]
+        if self.steady and len({hold.granted.made for hold in holds}) > 1:
+            text = f"{self.name} was made anew, and nothing had happened to it"
+            raise Broken(text, holds[-1].user)
+        last: dict[int, Hold] = {}
+        for hold in holds:
+            before = last.get(hold.granted.made)
+            if before is not None and hold.granted.value not in before.leaves:
+                text = f"{hold.user} was granted {self.name} with fence {hold.granted.fence} and"
+                text += f" {hold.granted.value!r}, but {before.user} had left it with one of"
+                raise Broken(f"{text} {before.leaves}", hold.user)
+            last[hold.granted.made] = hold
+        if not self.disks_hurt:
+            self._judge_saved(holds)
+
+    def _judge_saved(self, holds: list[Hold]) -> None:
+        saved = [hold for hold in holds if hold.saved]
+        for hold in holds:
+            age = self._ages[hold.granted.value]
+            for before in saved:
+                value = before.said[before.saved - 1]
+                behind = before.granted.fence < hold.granted.fence and before.saved_at < hold.at
+                if behind and age < self._ages[value]:
+                    text = f"{hold.user} was granted {self.name} with {hold.granted.value!r}, which"
+                    raise Broken(f"{text} is older than {value!r}, which was saved", hold.user)

@@ -1,0 +1,218 @@
+"""What is known of one topic of a simulated world, and what of it may never be seen.
+
+Publications are witnessed where nodes send them, answers where listeners get them. An order is one
+if no two publications share a position and no listener ever goes back; that is judged at once. At
+the end the listeners are compared with each other, by tickets alone.
+"""
+
+from collections.abc import Iterable
+from itertools import combinations, pairwise
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.instant import Instant
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.membership import View
+from snowmelt.protocols.multicast.calls import Messages, Position, Publication
+from snowmelt.protocols.multicast.following import Following
+from snowmelt.sim.world import Broken
+
+ZERO: Final = Position()
+FINAL: Final = 2
+"""The round in which nothing may be missing any more."""
+
+
+class Wish(msgspec.Struct):
+    """Somebody wants everybody to hear this."""
+
+    ticket: int
+    bodies: tuple[bytes, ...]
+    asked: Instant
+    round: int
+    """0 while there are faults; then the first or the second time that all publish once more."""
+    answered: Instant | None = None
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """A listener stood here, and got something from there on; and whether it was told."""
+
+    start: Position
+    stop: Position
+    told: bool
+
+
+class Stay(msgspec.Struct, frozen=True):
+    """A listener's first and only node, since when."""
+
+    node: NodeId
+    since: Instant
+
+
+class Ear:
+    """What one listener was told, in order."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.asked = Instant(0)
+        """When it asked what brought it the beginning."""
+        self.following = Following()
+        self.stay: Stay | None = None
+        """None before it has begun, and once it has changed its node."""
+        self.tickets: list[int] = []
+        self.gaps: list[Gap] = []
+
+    def take(self, told: Messages) -> None:
+        """An answer came."""
+        before = self.following.position
+        for one in told.publications:
+            if before is None or one.first < before:
+                raise Broken(f"{self.name} at {before} was told of {one.first}", self.name)
+            self.gaps.append(Gap(before, one.first, told.missed))
+            before = one.stop
+        if before is not None and told.next is not None and told.next != before:
+            raise Broken(f"{self.name} at {before} is sent to {told.next}", self.name)
+        known = dict.fromkeys(self.tickets)
+        came = self.following.take(told)
+        at = {one.position: one for one in came}
+        for one in told.publications:
+            if one.first not in at:
+                continue
+            if one.ticket in known:
+                raise Broken(f"{self.name} saw {one.ticket} twice", self.name)
+            self.tickets.append(one.ticket)
+            known[one.ticket] = None
+
+
+class Ledger:
+    """The history of one topic."""
+
+    def __init__(self) -> None:
+        self.wishes: dict[int, Wish] = {}
+        self.ears: dict[NodeId, Ear] = {}
+        self.failed: dict[NodeId, Instant] = {}
+        """When a node last was not, or may not have been, what it should be."""
+        self._placed: dict[Position, Publication] = {}
+        self._places: dict[int, dict[Position, None]] = {}
+        self._heard: dict[Position, Position] = {}
+        self._kept: dict[Position, dict[tuple[NodeId, int], None]] = {}
+
+    @property
+    def twice(self) -> int:
+        """How many publications have more than one place."""
+        return sum(len(places) > 1 for places in self._places.values())
+
+    def asks(self, wish: Wish) -> None:
+        """Somebody begins to publish."""
+        self.wishes[wish.ticket] = wish
+
+    def numbered(self, one: Publication) -> None:
+        """A node says where a publication stands."""
+        before = self._placed.setdefault(one.first, one)
+        if before != one:
+            text = f"at {one.first} stand {before.ticket} and {one.ticket}"
+            raise Broken(text, str(one.first))
+        self._places.setdefault(one.ticket, {})[one.first] = None
+
+    def keeps(self, node: NodeId, start: int, places: Iterable[Position]) -> None:
+        """A node says that it has these."""
+        for first in places:
+            self._kept.setdefault(first, {})[node, start] = None
+
+    def promises(self, node: NodeId, view: View, first: Position) -> None:
+        """A node says that all members of its view have this."""
+        kept = self._kept.get(first, {})
+        for one in view.members:
+            if one.id != node and (one.id, one.start) not in kept:
+                text = f"{node} promised that all have {first}, and {one.id}/{one.start} has not"
+                raise Broken(text, node)
+
+    def hears(self, listener: NodeId, told: Messages) -> None:
+        """A listener got an answer."""
+        ear = self.ears[listener]
+        ear.take(told)
+        for one in told.publications:
+            self.numbered(one)
+            self._heard[one.first] = one.stop
+            wish = self.wishes.get(one.ticket)
+            if wish is None or wish.bodies != one.bodies:
+                raise Broken(f"{listener} heard {one.ticket}, which nobody published", listener)
+
+    def fails(self, node: NodeId, now: Instant) -> None:
+        """A node died, was cut off, or was left out."""
+        self.failed[node] = now
+
+    # --- at the end -------------------------------------------------------------------------------
+
+    def judge(self, *, calm: bool) -> None:
+        """Compares the listeners; where there were no faults they have missed nothing."""
+        if calm:
+            self._judge_calm()
+        self._judge_order()
+        self._judge_silence()
+        self._judge_promises()
+        self._judge_end()
+
+    def _judge_calm(self) -> None:
+        for ear in self.ears.values():
+            if ear.following.missed:
+                raise Broken(f"{ear.name} missed something without a fault", ear.name)
+            for ticket in ear.tickets:
+                answered = self.wishes[ticket].answered
+                if answered is not None and answered < ear.asked:
+                    text = f"{ear.name} heard {ticket}, which all had before it began"
+                    raise Broken(text, ear.name)
+        if self.twice:
+            raise Broken("something was numbered twice without a fault", "")
+
+    def _judge_order(self) -> None:
+        once = {ticket: None for ticket, places in self._places.items() if len(places) == 1}
+        for one, other in combinations(self.ears.values(), 2):
+            places = {ticket: at for at, ticket in enumerate(other.tickets)}
+            common = [places[t] for t in one.tickets if t in places and t in once]
+            for before, after in pairwise(common):
+                if before > after:
+                    text = f"{one.name} and {other.name} heard the same in two orders"
+                    raise Broken(text, one.name)
+
+    def _judge_silence(self) -> None:
+        """Whoever was not told has missed nothing that anybody heard."""
+        for ear in self.ears.values():
+            for gap in ear.gaps:
+                beginning = gap.start == ZERO and not gap.stop.number
+                if gap.told or beginning or gap.start == gap.stop:
+                    continue
+                missing = [one for one in self._heard if gap.start <= one < gap.stop]
+                if missing:
+                    text = f"{ear.name} missed {missing[0]} and was not told"
+                    raise Broken(text, ear.name)
+                text = f"{ear.name} came from {gap.start} to {gap.stop} and was not told"
+                raise Broken(text, ear.name)
+
+    def _judge_promises(self) -> None:
+        """What was answered was heard by all who listened before, at a node that never failed."""
+        for ear in self.ears.values():
+            stay = ear.stay
+            if stay is None or self.failed.get(stay.node, Instant(-1)) >= stay.since:
+                continue
+            heard = dict.fromkeys(ear.tickets)
+            for wish in self.wishes.values():
+                if (
+                    wish.answered is not None
+                    and wish.asked > stay.since
+                    and wish.ticket not in heard
+                ):
+                    text = f"{ear.name} never heard {wish.ticket}, which all nodes had"
+                    raise Broken(text, ear.name)
+
+    def _judge_end(self) -> None:
+        """When all was at rest everybody heard the same."""
+        final = {ticket: None for ticket, wish in self.wishes.items() if wish.round == FINAL}
+        ends = {
+            ear.name: [ticket for ticket in ear.tickets if ticket in final]
+            for ear in self.ears.values()
+        }
+        for name, end in ends.items():
+            for other, its in ends.items():
+                if end != its:
+                    raise Broken(f"{name} and {other} heard different ends", name)

@@ -1,0 +1,258 @@
+"""`snowmelt baton`: commands that run one at a time, told when they have no right to go on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import snowmelt as library
+from cli.program import snowmelt
+from snowmelt.cli.local import LocalCluster, free_port
+
+PYTHON = sys.executable
+
+
+@pytest.fixture(autouse=True)
+def _interruptible() -> Iterator[None]:
+    """Where these tests run in the background, SIGINT may be ignored, also by what they start."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def started(*arguments: str, **more: str) -> subprocess.Popen[str]:
+    """The program, running."""
+    environment = {name: value for name, value in os.environ.items() if "SNOWMELT" not in name}
+    return subprocess.Popen(
+        [PYTHON, "-m", "snowmelt", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment | more,
+        start_new_session=True,
+    )
+
+
+def comes(condition: Callable[[], bool], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.02)
+
+
+def test_a_command_runs_while_it_is_held_and_knows_its_fence(cluster: LocalCluster) -> None:
+    script = "import os; print(os.environ['SNOWMELT_BATON'], os.environ['SNOWMELT_FENCE'])"
+    fences = []
+    for _ in range(2):
+        ended = snowmelt("baton", "run", "known", "--url", cluster.url, "--", PYTHON, "-c", script)
+        assert (ended.returncode, ended.stderr) == (0, "")
+        name, fence = ended.stdout.split()
+        assert name == "known"
+        fences.append(int(fence))
+    assert fences[0] < fences[1]
+
+
+def test_it_ends_as_the_command_ends(cluster: LocalCluster) -> None:
+    run = ("baton", "run", "ends", "--url", cluster.url, "--")
+    assert snowmelt(*run, "sh", "-c", "exit 7").returncode == 7
+    assert snowmelt(*run, "sh", "-c", "kill -KILL $$").returncode == 128 + signal.SIGKILL
+    ended = snowmelt(*run, "cat", "-n", "/dev/null")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+def test_commands_run_one_at_a_time(cluster: LocalCluster, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    script = f"echo in >> {log}; sleep 0.2; echo out >> {log}"
+    urls = [node.url for node in cluster.nodes] * 2
+    running = [
+        started("baton", "run", "turns", "--url", url, "--", "sh", "-c", script) for url in urls
+    ]
+    for one in running:
+        assert one.communicate(timeout=60)[1] == ""
+    assert log.read_text().split() == ["in", "out"] * len(urls)
+
+
+def test_without_a_turn_in_time_the_command_is_not_run(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    file = tmp_path / "run"
+    with library.connect(cluster.url) as held, held.baton("taken"):
+        ended = snowmelt(
+            "baton",
+            "run",
+            "taken",
+            "--url",
+            cluster.url,
+            "--timeout",
+            "0.5",
+            "--",
+            "touch",
+            str(file),
+        )
+    assert (ended.returncode, ended.stdout) == (4, "")
+    assert ended.stderr == "snowmelt: no turn within 0.5 s at baton 'taken'\n"
+    assert not file.exists()
+
+
+def test_signals_are_passed_on(cluster: LocalCluster, tmp_path: Path) -> None:
+    for number, name in ((signal.SIGTERM, "TERM"), (signal.SIGINT, "INT")):
+        ready = tmp_path / name
+        script = (
+            f"import signal, sys, time, pathlib; signal.signal(signal.SIG{name}, "
+            f"lambda *_: sys.exit(33)); pathlib.Path({str(ready)!r}).touch(); time.sleep(30)"
+        )
+        one = started("baton", "run", "signals", "--url", cluster.url, "--", PYTHON, "-c", script)
+        comes(ready.exists)
+        os.kill(one.pid, number)
+        assert one.communicate(timeout=20)[1] == ""
+        assert one.returncode == 33
+
+
+def test_a_signal_that_is_ignored_stays_ignored(cluster: LocalCluster, tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    run = f"{PYTHON} -m snowmelt baton run deaf --url {cluster.url} -- sh -c"
+    script = f"trap '' HUP; exec {run} 'touch {ready}; sleep 1; exit 5'"
+    one = subprocess.Popen(["sh", "-c", script], start_new_session=True)
+    comes(ready.exists)
+    os.killpg(one.pid, signal.SIGHUP)
+    assert one.wait(20) == 5
+
+
+def test_ctrl_c_interrupts_the_command_once(cluster: LocalCluster, tmp_path: Path) -> None:
+    ready, told = tmp_path / "ready", tmp_path / "told"
+    script = (
+        f"import signal, time, pathlib as p\n"
+        f"def note(*_):\n"
+        f"    with p.Path({str(told)!r}).open('a') as file: file.write('x')\n"
+        f"    time.sleep(0.5)\n"  # so that a second one is another
+        f"signal.signal(signal.SIGINT, note)\n"
+        f"p.Path({str(ready)!r}).touch()\n"
+        f"end = time.monotonic() + 2\n"
+        f"while time.monotonic() < end: time.sleep(0.1)"
+    )
+    run = ["-m", "snowmelt", "baton", "run", "keys", "--url", cluster.url, "--", PYTHON, "-c"]
+    terminal = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)"
+    one = subprocess.Popen(
+        [PYTHON, "-c", terminal, PYTHON, *run, script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    comes(ready.exists)
+    one.communicate(b"\x03", timeout=20)
+    assert (one.returncode, told.read_text()) == (0, "x")
+
+
+def test_who_is_before_a_terminal_knows_it() -> None:
+    told = "from snowmelt.cli.baton_command import keyboard_is_ours as ours; print(ours())"
+    terminal = "import pty, sys; pty.spawn([sys.executable, '-c', sys.argv[1]])"
+    for command, expected in (([told], b"False"), ([terminal, told], b"True")):
+        one = subprocess.run(
+            [PYTHON, "-c", *command],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=20,
+            check=True,
+            start_new_session=True,
+        )
+        assert one.stdout.strip().endswith(expected)
+
+
+def test_a_command_that_lost_it_is_ended(tmp_path: Path) -> None:
+    with LocalCluster(2, tmp_path / "nodes", 0.5) as cluster:
+        cluster.start()
+        _, two = cluster.nodes
+        for deaf in (False, True):
+            ready, told = tmp_path / f"ready{deaf}", tmp_path / f"told{deaf}"
+            script = (
+                f"import signal, sys, time, pathlib as p\n"
+                f"def end(*_):\n"
+                f"    p.Path({str(told)!r}).touch()\n"
+                f"    {deaf} or sys.exit(0)\n"
+                f"signal.signal(signal.SIGTERM, end)\n"
+                f"p.Path({str(ready)!r}).touch()\n"
+                f"while True: time.sleep(0.1)"
+            )
+            one = started(
+                "baton",
+                "run",
+                "lost",
+                "--url",
+                two.url,
+                "--kill-after",
+                "1",
+                "--",
+                PYTHON,
+                "-c",
+                script,
+            )
+            comes(ready.exists)
+            two.kill()
+            errors = one.communicate(timeout=30)[1]
+            assert one.returncode == 2
+            assert errors.startswith("snowmelt: baton 'lost'")
+            assert told.exists()
+            two.start()
+            cluster.wait_for(["n1", "n2"], 30)
+
+
+def test_the_value_goes_through_a_file(cluster: LocalCluster, tmp_path: Path) -> None:
+    file = tmp_path / "value"
+    run = ("baton", "run", "value", "--url", cluster.url, "--value-file", str(file), "--")
+    for expected in ("", "x", "xx"):
+        ended = snowmelt(*run, "sh", "-c", f"cat {file}; printf x >> {file}")
+        assert (ended.returncode, ended.stdout, ended.stderr) == (0, expected, "")
+    assert snowmelt(*run, "sh", "-c", f"printf bad > {file}; exit 1").returncode == 1
+    ended = snowmelt(*run, "sh", "-c", f"head -c 2000000 /dev/zero > {file}")
+    assert ended.returncode == 2
+    assert "more than 1048576 bytes; the old value goes on" in ended.stderr
+    with library.connect(cluster.url) as other, other.baton("value") as held:
+        assert held.value == b"xxx"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("a b", "--", "true"), "baton is 'a b'; allowed: 1 to 100 of A-Z"),
+        (("a", "--", "no-such-command"), "COMMAND is 'no-such-command'; allowed: a program"),
+        (("a", "--timeout", "0", "--", "true"), "--timeout is 0.0; allowed: more than 0"),
+        (("a", "--kill-after", "-1", "--", "true"), "--kill-after is -1.0; allowed: 0 to"),
+        (("a", "--value-file", "/no/such/folder/file", "--", "true"), "a file that can be written"),
+        (("a",), "Missing argument"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    cluster: LocalCluster, arguments: tuple[str, ...], said: str
+) -> None:
+    ended = snowmelt("baton", "run", "--url", cluster.url, *arguments)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert said in ended.stderr
+
+
+def test_nobody_there_is_said() -> None:
+    where = f"snowmelt://127.0.0.1:{free_port()}"
+    ended = snowmelt("baton", "run", "a", "--url", where, "--timeout", "0.5", "--", "true")
+    assert ended.returncode == 4
+    assert "no node could be reached" in ended.stderr
+
+
+def test_how_the_nodes_see_it(cluster: LocalCluster) -> None:
+    with library.connect(cluster.url) as other, other.baton("seen") as held:
+        told = json.loads(snowmelt("baton", "show", "seen", "--url", cluster.url, "--json").stdout)
+        assert told["baton"] == "seen"
+        assert [one["node"] for one in told["nodes"]] == ["n1", "n2"]
+        (holder,) = [one for one in told["nodes"] if one["state"] == "held"]
+        assert holder["fence"] == held.fence
+        shown = snowmelt("baton", "show", "seen", "--url", cluster.url).stdout
+        assert "held" in shown
+        assert str(held.fence) in shown
+    listed = snowmelt("baton", "list", "--url", cluster.url).stdout.split()
+    assert "seen" in listed
+    assert listed == sorted(listed)
+    as_json = snowmelt("baton", "list", "--url", cluster.url, "--json").stdout
+    assert json.loads(as_json) == {"batons": listed}

@@ -1,0 +1,228 @@
+"""What a want and a hold ask, and what they make of each answer; without a node."""
+
+from collections import deque
+from typing import Any
+
+import pytest
+
+from snowmelt.client.baton_steps import Hold, Home, Want
+from snowmelt.client.steps import run
+from snowmelt.core.errors import (
+    BadOption,
+    BatonLost,
+    NotGranted,
+    OutcomeUnknown,
+    SnowmeltError,
+    TooLarge,
+    Unreachable,
+)
+from snowmelt.core.instant import Duration, Instant, later, seconds
+from snowmelt.core.names import Address, NodeId, contact
+from snowmelt.protocols.baton.calls import (
+    POLL,
+    Acquire,
+    Granted,
+    Keep,
+    Kept,
+    Queued,
+    Release,
+    Released,
+    Save,
+    Saved,
+    Where,
+)
+from snowmelt.protocols.membership import Member, Status, View
+from snowmelt.runtime.clock import steady_now
+
+HERE = Address("127.0.0.1", 1)
+LEASE = seconds(5)
+WHERE = Where(NodeId("n1"), 1, HERE)
+VIEW = View(1, 1, NodeId("n1"), (Member(NodeId("n1"), HERE, 1, 1),))
+STATUS = Status(NodeId("n1"), "current", VIEW, {})
+GRANTED = Granted(7, 3, b"before", LEASE, WHERE)
+
+
+class Script:
+    """A node that gives these answers, one after the other, and notes what it was asked."""
+
+    def __init__(self, *answers: Any) -> None:
+        self._answers = deque(answers)
+        self.asked: list[Any] = []
+
+    def call(self, body: Any, timeout: float, *_: Any) -> Any:
+        assert timeout < 10
+        self.asked.append(body)
+        answer = self._answers.popleft()
+        if callable(answer):
+            answer = answer()
+        if isinstance(answer, SnowmeltError):
+            raise answer
+        return answer
+
+
+def held(lease: Duration = LEASE, asked: Instant | None = None) -> Hold:
+    granted = Granted(7, 3, b"before", lease, WHERE)
+    return Hold("index", 11, granted, steady_now() if asked is None else asked)
+
+
+def test_a_want_asks_the_same_node_under_the_same_ticket_until_it_is_granted() -> None:
+    node = Script(STATUS, Queued(), STATUS, Queued(), STATUS, GRANTED)
+    hold = run(node, Want(Home(), "index", 30.0).granted())
+    asked = [body for body in node.asked if isinstance(body, Acquire)]
+    assert len({one.ticket for one in asked}) == 1
+    assert all(one.wait == POLL for one in asked)
+    assert (hold.fence, hold.made, hold.value) == (7, 3, b"before")
+    assert 4.5 < hold.seconds_left <= 5
+
+
+def test_a_home_that_is_cut_off_is_left_for_the_one_that_decides() -> None:
+    there = Address("127.0.0.1", 2)
+    view = View(1, 4, NodeId("n1"), (*VIEW.members, Member(NodeId("n2"), there, 1, 1)))
+    home = Home()
+    assert run(Script(Status(NodeId("n2"), "current", view, {})), home.target()) == contact(there)
+    assert run(Script(), home.target()) == contact(there)
+    assert run(Script(Status(NodeId("n2"), "cut off", view, {})), home.find()) == contact(HERE)
+
+
+def test_a_home_that_is_known_is_asked_at_once() -> None:
+    home = Home()
+    run(Script(STATUS, GRANTED), Want(home, "index", 30.0).granted())
+    run(Script(GRANTED), Want(home, "index", 30.0).granted())
+
+
+def test_a_want_that_is_not_granted_gives_up_its_place() -> None:
+    node = Script(STATUS, Queued(), Released())
+    want = Want(Home(), "index", 0.0)
+    with pytest.raises(NotGranted, match=r"no turn within 0 s at baton 'index'$") as raised:
+        run(node, want.granted())
+    assert isinstance(raised.value, TimeoutError)
+    assert raised.value.exit_code == 4
+    _, acquire, release = node.asked
+    assert (release.ticket, release.fence, release.value) == (acquire.ticket, 0, None)
+    assert not want.open
+
+
+def test_a_place_that_could_not_be_given_up_is_known_to_be_open() -> None:
+    want = Want(Home(), "index", 0.0)
+    with pytest.raises(NotGranted, match="silence"):
+        run(Script(STATUS, OutcomeUnknown("silence"), OutcomeUnknown("silence")), want.granted())
+    assert want.open
+
+
+def test_nobody_there_is_said_so() -> None:
+    with pytest.raises(Unreachable, match="nobody"):
+        run(Script(Unreachable("nobody")), Want(Home(), "index", 0.0).granted())
+
+
+def test_a_grant_that_nobody_heard_of_is_asked_for_anew_under_another_ticket() -> None:
+    node = Script(STATUS, OutcomeUnknown("silence"), STATUS, BatonLost("over"), STATUS, GRANTED)
+    assert run(node, Want(Home(), "index", 30.0).granted()).fence == 7
+    first, second, third = (body.ticket for body in node.asked if isinstance(body, Acquire))
+    assert first == second != third
+
+
+def test_a_grant_that_came_late_is_renewed_before_it_is_believed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ahead = [0]
+    monkeypatch.setattr(
+        "snowmelt.client.baton_steps.steady_now", lambda: later(steady_now(), Duration(ahead[0]))
+    )
+
+    def granted_late() -> Granted:
+        ahead[0] += seconds(4.9)
+        return GRANTED
+
+    node = Script(STATUS, granted_late, Kept(LEASE))
+    hold = run(node, Want(Home(), "index", 30.0).granted())
+    assert isinstance(node.asked[-1], Keep)
+    assert hold.until > later(steady_now(), seconds(9))
+
+
+def test_the_lease_counts_from_when_it_was_asked_for() -> None:
+    hold = held(asked=later(steady_now(), Duration(-seconds(6))))
+    assert hold.seconds_left == 0
+    with pytest.raises(BatonLost, match="'index' could not be renewed before its lease was over"):
+        hold.check()
+    run(Script(), hold.keep())  # it asks nobody any more
+    assert hold.lost
+
+
+def test_what_is_over_stays_over_whatever_comes_late() -> None:
+    hold = held()
+
+    def lost_meanwhile() -> Kept:
+        hold.lose("first")
+        return Kept(LEASE)
+
+    run(Script(lost_meanwhile), hold.keep())
+    hold.lose("second")
+    with pytest.raises(BatonLost, match=r"^first$"):
+        hold.check()
+
+
+def test_silence_loses_nothing_before_the_lease_is_over() -> None:
+    hold = held()
+    assert not run(Script(OutcomeUnknown("silence")), hold.keep())
+    hold.check()
+    assert run(Script(BatonLost("another's")), hold.keep())
+    with pytest.raises(BatonLost, match="another's"):
+        hold.check()
+
+
+@pytest.mark.parametrize(
+    ("does", "changed", "passed"),
+    [
+        ([], True, None),
+        ([], False, None),
+        (["set"], True, b"set"),
+        (["set"], False, None),
+        (["save"], True, b"saved"),
+        (["save"], False, b"saved"),
+        (["save", "set"], True, b"set"),
+        (["save", "set"], False, b"saved"),
+        (["set", "save"], True, b"saved"),
+    ],
+)
+def test_what_is_passed_on(does: list[str], changed: bool, passed: bytes | None) -> None:
+    hold = held()
+    for one in does:
+        if one == "set":
+            hold.set_value(b"set")
+        else:
+            run(Script(Saved()), hold.save(b"saved", 5.0))
+    node = Script(Released())
+    run(node, hold.release(changed=changed))
+    assert node.asked == [Release("index", 11, 7, WHERE, passed)]
+    with pytest.raises(BatonLost, match="'index' was given up already"):
+        run(Script(), hold.release())
+    assert not hold.lost
+
+
+def test_a_save_is_asked_again_and_ends_in_time() -> None:
+    hold = held()
+    node = Script(OutcomeUnknown("silence"), Saved())
+    run(node, hold.save(b"x", 5.0))
+    assert node.asked == [Save("index", 11, 7, WHERE, b"x")] * 2
+    with pytest.raises(OutcomeUnknown):
+        run(Script(OutcomeUnknown("silence")), hold.save(b"y", 0.0))
+    assert hold.value == b"x"
+
+
+def test_a_value_that_can_not_travel_is_refused_and_harms_nothing() -> None:
+    hold = held()
+    with pytest.raises(TooLarge, match="at most 1048576 can travel"):
+        hold.set_value(bytes(2_000_000))
+    with pytest.raises(BadOption, match="bytes, bytearray or memoryview"):
+        hold.set_value("text")  # type: ignore[arg-type]
+    with pytest.raises(TooLarge):
+        run(Script(), hold.save(bytes(2_000_000), 1.0))
+    assert hold.value == b"before"
+    hold.check()
+
+
+def test_a_release_that_nobody_could_be_told_of_is_a_loss() -> None:
+    hold = held()
+    with pytest.raises(BatonLost, match="could not be given up before its lease was over"):
+        run(Script(Unreachable("nobody")), hold.release())
+    assert hold.lost

@@ -1,0 +1,139 @@
+"""The ledger of a baton: what may never be seen is found, and what may be is let pass."""
+
+import pytest
+
+from snowmelt.core.instant import Instant, seconds
+from snowmelt.core.names import Address, NodeId
+from snowmelt.protocols.baton.calls import Granted, Where
+from snowmelt.sim.families.baton_ledger import Ledger
+from snowmelt.sim.world import Broken
+
+ANN, BOB = NodeId("ann"), NodeId("bob")
+MINE, YOURS = 1, 2
+WHERE = Where(NodeId("n1"), 1, Address("n1", 4410))
+
+
+def at(number):
+    return Instant(seconds(number))
+
+
+def granted(fence, value=b"", made=1):
+    return Granted(fence, made, value, seconds(5), WHERE)
+
+
+@pytest.fixture
+def ledger():
+    ledger = Ledger("b1", polite=True, steady=False)
+    ledger.wants(ANN, MINE, at(0))
+    ledger.wants(BOB, YOURS, at(1))
+    return ledger
+
+
+def test_a_grant_that_is_told_twice_is_one(ledger):
+    ledger.grants(MINE, granted(1), at(1))
+    ledger.grants(MINE, granted(1), at(2))
+    assert len(ledger.holds) == 1
+
+
+def test_two_grants_never_have_one_fence(ledger):
+    ledger.grants(MINE, granted(1), at(1))
+    with pytest.raises(Broken, match="ann and bob were both granted b1 with fence 1"):
+        ledger.grants(YOURS, granted(1), at(2))
+
+
+@pytest.mark.parametrize("fence", [3, 4])
+def test_no_fence_is_granted_after_one_as_large_has_acted(ledger, fence):
+    ledger.acts(4)
+    with pytest.raises(Broken, match=f"with fence {fence}, after 4 had acted"):
+        ledger.grants(MINE, granted(fence), at(1))
+
+
+def test_what_was_granted_before_and_acts_late_is_turned_away(ledger):
+    ledger.grants(MINE, granted(1), at(1))
+    ledger.grants(YOURS, granted(2), at(2))
+    for fence in (2, 2, 1):
+        ledger.acts(fence)
+    assert (ledger.accepted, ledger.rejected) == (2, 1)
+
+
+@pytest.mark.parametrize(("until", "now"), [(5, 4), (5, 4.999)])
+def test_two_never_believe_that_they_hold_it(ledger, until, now):
+    ledger.believes(ANN, 1, at(until), at(0))
+    with pytest.raises(Broken, match="bob believes that it holds b1 with fence 2, and ann"):
+        ledger.believes(BOB, 2, at(9), at(now))
+
+
+def test_a_belief_ends_with_its_time_and_with_the_hold(ledger):
+    ledger.believes(ANN, 1, at(5), at(0))
+    ledger.believes(BOB, 2, at(6), at(5))
+    ledger.doubts(BOB)
+    ledger.believes(ANN, 3, at(9), at(5))
+    ledger.believes(BOB, 2, at(5), at(7))  # it comes too late to be believed
+
+
+def test_where_clocks_leap_two_may_believe():
+    rude = Ledger("b1", polite=False, steady=False)
+    rude.believes(ANN, 1, at(5), at(0))
+    rude.believes(BOB, 2, at(6), at(1))
+
+
+def test_no_value_is_invented(ledger):
+    with pytest.raises(Broken, match="b'x', which nobody ever sent on"):
+        ledger.grants(MINE, granted(1, b"x"), at(1))
+
+
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("made", [1, 2])
+def test_one_token_carries_what_its_last_holder_is_known_to_have_sent_on(ledger, told, made):
+    ledger.grants(MINE, granted(1), at(1))
+    ledger.says(1, b"x")
+    if told:
+        ledger.passed(1)
+    ledger.grants(YOURS, granted(2, made=made), at(2))
+    if told and made == 1:
+        with pytest.raises(Broken, match="had left it with one of"):
+            ledger.judge()
+    else:
+        ledger.judge()
+
+
+def test_where_nothing_is_lost_nothing_is_made_anew(ledger):
+    ledger.grants(MINE, granted(1), at(1))
+    ledger.grants(YOURS, granted(2, made=2), at(2))
+    ledger.judge()
+    ledger.steady = True
+    with pytest.raises(Broken, match="b1 was made anew"):
+        ledger.judge()
+
+
+@pytest.mark.parametrize(("value", "judged"), [(b"", False), (b"x", False), (b"y", True)])
+def test_what_was_saved_is_never_forgotten(ledger, value, judged):
+    ledger.grants(MINE, granted(1), at(1))
+    for saved in (b"x", b"y"):
+        ledger.says(1, saved)
+        ledger.saved(1, saved, at(2))
+    ledger.grants(YOURS, granted(2, value, made=2), at(3))
+    if judged:
+        ledger.judge()
+        return
+    with pytest.raises(Broken, match="is older than b'y', which was saved"):
+        ledger.judge()
+    ledger.disks_hurt = True
+    ledger.judge()
+
+
+@pytest.mark.parametrize(
+    ("asked", "over", "ordered"), [(3.5, False, False), (2, False, True), (3.5, True, True)]
+)
+def test_nobody_is_overtaken_by_one_who_asked_much_later(asked, over, ordered):
+    ledger = Ledger("b1", polite=True, steady=False)
+    ledger.ordered_from = at(1)
+    ledger.wants(ANN, MINE, at(1))
+    ledger.wants(BOB, YOURS, at(asked))
+    if over:
+        ledger.ends_want(MINE)
+    if ordered:
+        ledger.grants(YOURS, granted(1), at(4))
+        return
+    with pytest.raises(Broken, match=r"bob, which wanted b1 at 3\.5s, was granted it at 4s before"):
+        ledger.grants(YOURS, granted(1), at(4))

@@ -1,0 +1,180 @@
+"""The lives of multicast: what may never be seen is found, and planted bugs are found out."""
+
+import msgspec
+import pytest
+
+from snowmelt.core.instant import Instant
+from snowmelt.core.names import Address, NodeId
+from snowmelt.protocols.membership import Member, View
+from snowmelt.protocols.multicast.calls import Messages, Position, Publication
+from snowmelt.protocols.multicast.hearing import Hearing
+from snowmelt.protocols.multicast.line import Arrival, Line
+from snowmelt.protocols.multicast.topic import Carried
+from snowmelt.protocols.multicast.writing import Writing
+from snowmelt.sim.families import family
+from snowmelt.sim.families.multicast_ledger import FINAL, Ear, Ledger, Stay, Wish
+from snowmelt.sim.faults import KINDS
+from snowmelt.sim.life import Ending, live
+from snowmelt.sim.scenario import drawn
+from snowmelt.sim.world import Broken
+
+ANN, BOB, N1, N2 = (NodeId(name) for name in ("ann", "bob", "n1", "n2"))
+HERE = Address("n1", 4410)
+VIEW = View(1, 1, N1, (Member(N1, HERE, 1, 1), Member(N2, HERE, 1, 3)))
+
+
+def lived(seed, kinds=KINDS):
+    return live(drawn("multicast", seed, kinds), family("multicast"))
+
+
+def said(number, ticket=None, era=5):
+    return Publication(Position(era, number), ticket or number + 100, (b"%d" % (ticket or number),))
+
+
+@pytest.fixture
+def ledger():
+    ledger = Ledger()
+    for listener in (ANN, BOB):
+        ledger.ears[listener] = Ear(listener)
+        ledger.hears(listener, Messages((), Position(5, 0)))
+    for number in range(5):
+        ledger.asks(Wish(number + 100, (b"%d" % number,), Instant(number), 0))
+    return ledger
+
+
+def hears(ledger, listener, *publications, missed=False):
+    ledger.hears(listener, Messages(publications, publications[-1].stop, missed))
+
+
+def test_what_may_be_is_let_pass(ledger):
+    hears(ledger, ANN, said(0), said(1))
+    hears(ledger, BOB, said(0))
+    hears(ledger, BOB, said(1), said(3), missed=True)
+    ledger.judge(calm=False)
+
+
+def test_no_position_has_two_publications(ledger):
+    hears(ledger, ANN, said(0))
+    with pytest.raises(Broken, match=r"at 5\.0 stand 100 and 101"):
+        ledger.numbered(said(0, ticket=101))
+
+
+def test_nobody_goes_back(ledger):
+    hears(ledger, ANN, said(0), said(1))
+    with pytest.raises(Broken, match=r"ann at 5\.2 was told of 5\.1"):
+        hears(ledger, ANN, said(1))
+
+
+def test_nobody_hears_what_nobody_published(ledger):
+    with pytest.raises(Broken, match="which nobody published"):
+        hears(ledger, ANN, said(0, ticket=999))
+
+
+def test_who_missed_something_must_be_told(ledger):
+    hears(ledger, ANN, said(0), said(1))
+    hears(ledger, BOB, said(1))
+    with pytest.raises(Broken, match=r"bob missed 5\.0 and was not told"):
+        ledger.judge(calm=False)
+
+
+def test_two_who_hear_the_same_in_two_orders_are_found(ledger):
+    ledger.ears[ANN].tickets = [100, 101, 102]
+    ledger.ears[BOB].tickets = [102, 103, 100]
+    for number in range(5):
+        ledger.numbered(said(number))
+    with pytest.raises(Broken, match="ann and bob heard the same in two orders"):
+        ledger.judge(calm=False)
+
+
+def test_a_promise_is_kept_to_all_who_never_failed(ledger):
+    ledger.wishes[103].answered = Instant(4)
+    ledger.ears[BOB].stay = Stay(N2, Instant(2))
+    with pytest.raises(Broken, match="bob never heard 103"):
+        ledger.judge(calm=False)
+    ledger.fails(N2, Instant(3))
+    ledger.judge(calm=False)
+
+
+def test_a_promise_speaks_for_every_member(ledger):
+    first = Position(5, 0)
+    ledger.keeps(N2, 2, [first])  # in an earlier life
+    with pytest.raises(Broken, match="n2/3 has not"):
+        ledger.promises(N1, VIEW, first)
+    ledger.keeps(N2, 3, [first])
+    ledger.promises(N1, VIEW, first)
+
+
+def test_at_rest_all_hear_the_same(ledger):
+    ledger.asks(Wish(104, (b"4",), Instant(9), FINAL))
+    hears(ledger, ANN, said(4), missed=True)
+    with pytest.raises(Broken, match="heard different ends"):
+        ledger.judge(calm=False)
+
+
+def test_some_lives_go_well():
+    for seed in range(6):
+        report = lived(seed)
+        assert (report.ending, report.sentence) == (Ending.SETTLED, "")
+
+
+def test_without_faults_nothing_is_missed_or_comes_twice():
+    sentences = [report.sentence for report in (lived(seed, ()) for seed in range(10))]
+    assert not any(sentences)
+
+
+# --- planted bugs ---------------------------------------------------------------------------------
+
+
+def never_told(monkeypatch):
+    real = Line.read
+
+    def read(self, start, bytes_max):
+        return msgspec.structs.replace(real(self, start, bytes_max), missed=False)
+
+    monkeypatch.setattr(Line, "read", read)
+
+
+def answered_at_once(monkeypatch):
+    real = Writing.settle
+    monkeypatch.setattr(Writing, "settle", lambda self, wishes, _: real(self, wishes, ()))
+
+
+def an_old_number_in_a_new_era(monkeypatch):
+    def position(got):
+        if not got.value:
+            return Position(got.fence, 0)
+        carried = msgspec.msgpack.decode(got.value, type=Carried)
+        return Position(carried.era, carried.number)
+
+    monkeypatch.setattr("snowmelt.protocols.multicast.topic._next_position", position)
+
+
+def skipped_without_a_search_and_not_said(monkeypatch):
+    real = Line.take
+
+    def take(self, come, *, own=False):
+        arrival = real(self, come, own=own)
+        return Arrival.HERE if arrival is Arrival.BEYOND else arrival
+
+    def look(self, now):
+        if self.line.early:
+            return self._skip(now)
+        self._search, self._goal = None, self.line.next
+        return []
+
+    monkeypatch.setattr(Line, "take", take)
+    monkeypatch.setattr(Hearing, "_look", look)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        never_told,
+        answered_at_once,
+        an_old_number_in_a_new_era,
+        skipped_without_a_search_and_not_said,
+    ],
+)
+def test_a_planted_bug_is_found(plant, monkeypatch):
+    plant(monkeypatch)
+    assert any(lived(seed).ending is not Ending.SETTLED for seed in range(25))

@@ -28,7 +28,9 @@ The order (`ways.py`, `turns.py`):
    chains are torn: the place behind is *cut*, tells the one behind itself (`Apart`), and so on to
    the end, and all who want these places ask for others as well, by rule 5. A place that waits long
    asks the one before it whether they still belong together (`Doubt`): a node may have been out of
-   a view without knowing it, and be forgotten by the others.
+   a view without knowing it, and be forgotten by the others. A place that has had none before it
+   for long sends the one behind to ask anew: while others keep the baton busy it never rests, and
+   rule 11 can't bring it.
 
 The token (`relay.py`, `token.py`):
 

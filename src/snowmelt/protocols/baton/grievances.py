@@ -6,7 +6,7 @@ from typing import Any, Final
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.node import Effect, Send
 from snowmelt.protocols.baton.here import Here
-from snowmelt.protocols.baton.messages import Complaint, Doubt
+from snowmelt.protocols.baton.messages import Apart, Complaint, Doubt
 from snowmelt.protocols.baton.turns import Turn
 
 PATIENT_BEATS: Final = 8
@@ -30,14 +30,19 @@ class Grievances:
         return Send(self._here.root, Complaint(self._name, turn.place, orphan))
 
     def _doubts(self, waiting: Sequence[Turn], now: Instant) -> list[Effect[Any]]:
+        """Asks the one before; where there is none for long, sends the one behind to ask anew."""
         effects: list[Effect[Any]] = []
         for turn in waiting:
-            wanted = turn.ticket is not None or turn.behind is not None
-            since = max(turn.since, turn.doubted)
-            if wanted and turn.before is not None and now - since >= self._patience:
+            if now - max(turn.since, turn.doubted) < self._patience:
+                continue
+            if turn.before is not None and (turn.ticket is not None or turn.behind is not None):
                 turn.doubted = now
                 word = Doubt(self._name, turn.place, turn.before)
                 effects.append(Send(turn.before.node, word))
+            elif turn.before is None and turn.behind is not None:
+                turn.doubted = now
+                apart = Apart(self._name, turn.behind, turn.place)
+                effects.append(Send(turn.behind.node, apart))
         return effects
 
     def _complaints(self, waiting: Sequence[Turn], now: Instant) -> list[Effect[Any]]:

@@ -22,6 +22,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "fifo_peers": ("--quick", "--sizes", "100"),
     "pool_peers": ("--quick",),
     "baton_peers": ("--quick",),
+    "baton_chaos": ("--seconds", "30"),
     "pool_chaos": ("--seconds", "20"),
     "pool_kernel": ("--rounds", "1"),
     "pool_advice": (),

@@ -34,7 +34,7 @@ def add_to(app: typer.Typer) -> None:
 
 def sim(
     protocol: Annotated[
-        str, typer.Option(help="Which family lives: echo, fifo, membership, pool.")
+        str, typer.Option(help="Which lives: baton, echo, fifo, membership, multicast, pool.")
     ],
     seed: Annotated[int | None, typer.Option(help="One life.")] = None,
     seeds: Annotated[str, typer.Option(help="Many lives: 0:1000 is a thousand.")] = "",

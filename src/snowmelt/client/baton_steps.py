@@ -58,6 +58,7 @@ KEEP_SECONDS: Final = 0.5
 """How long one request to keep may take: others wait behind it."""
 SAVE_SECONDS: Final = 1.0
 _PAUSE: Final = 0.05
+_GOODBYE: Final = 0.05
 _ASK_SECONDS: Final = 2.0
 
 
@@ -230,7 +231,7 @@ class Want:
         while True:
             failure: SnowmeltError | None = None
             try:
-                self._target = yield from look()
+                yield from self._go(look())
                 hold = yield from self._ask(Duration(max(0, end - steady_now())))
             except BatonLost:  # it was granted, and nobody here heard of that in time
                 self._ticket = _new_ticket()
@@ -246,6 +247,14 @@ class Want:
                 raise self._refusal(failure)
             if failure is not None:
                 yield Rest(_PAUSE)
+
+    def _go(self, looked: Steps[NodeId]) -> Steps[None]:
+        """To the node to be asked; one that is left is told, or it may yet give a turn to nobody."""
+        left, self._target = self._target, (yield from looked)
+        if self.open and left is not None and left != self._target:
+            release = Release(self._name, self._ticket, 0, None, None)
+            with suppress(SnowmeltError):
+                yield Query(release, _GOODBYE, left, UNHURRIED)
 
     def withdraw(self) -> Steps[None]:
         """Gives up the place, and a grant that comes all the same; if nobody hears it, it lapses.

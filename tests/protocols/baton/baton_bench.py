@@ -23,6 +23,7 @@ from snowmelt.core.node import (
     SetTimer,
     Started,
 )
+from snowmelt.core.record import Record
 from snowmelt.protocols import baton
 from snowmelt.protocols.baton import BatonSettings
 from snowmelt.protocols.baton.calls import Acquire, GetBaton, Keep, Release, Save
@@ -57,13 +58,14 @@ class Bench:
     # --- what is done to nodes --------------------------------------------------------------------
 
     def start(self, name: str) -> None:
-        """A process begins, for the first time or again; its disk is empty but for values."""
+        """A process begins, for the first time or again, on what it has on its disk."""
         node = NodeId(name)
         self.starts[node] = self.starts.get(node, 0) + 1
         self.timers = {key: at for key, at in self.timers.items() if key[0] != node}
         chance = Random(f"{name}/{self.starts[node]}")
         self.hosts[node] = Host(node, baton.families(node, SETTINGS, chance))
-        self.give(node, Started())
+        kept = self.disk.get(node, {})
+        self.give(node, Started(tuple(Record(key, value) for key, value in kept.items())))
 
     def view(self, *names: str) -> None:
         """These are the members now, and all of them are told."""

@@ -369,6 +369,43 @@ def test_rule_14_an_older_value_never_takes_the_place_of_a_newer_one(bench):
     assert not written
 
 
+def granted_at_last(bench, client, node, ticket):
+    for _ in range(8):
+        asked = bench.want(client, node, ticket)
+        bench.pass_time(seconds(1.9))
+        if hasattr(bench.answer(asked), "fence"):
+            return bench.answer(asked)
+    raise AssertionError("it was never made anew")
+
+
+def test_rule_14_a_new_baton_has_the_newest_value_though_the_root_has_not_heard_of_it(bench):
+    first = bench.held("c1", "n2", 1)
+    second = bench.want("c2", "n3", 2)
+    bench.run()
+    bench.release("c1", 1, first, b"newest")
+    bench.run(but=(Backup,))
+    assert hasattr(bench.answer(second), "fence")
+    lost = [word for word in bench.words if isinstance(word[2], Backup)]
+    assert lost
+    bench.words.clear()
+    bench.cut_off("n3")
+    bench.start("n3")
+    bench.view("n1", "n2", "n3", "n4")
+    granted = granted_at_last(bench, "c4", "n4", 4)
+    assert granted.made != first.made
+    assert granted.value == b"newest"
+
+
+def test_rule_14_values_outlive_all_nodes_on_the_roots_disk(bench):
+    first = bench.held("c1", "n2", 1)
+    bench.release("c1", 1, first, b"kept")
+    bench.run()
+    for node in ("n1", "n2", "n3", "n4"):
+        bench.start(node)
+    bench.view("n1", "n2", "n3", "n4")
+    assert granted_at_last(bench, "c2", "n3", 2).value == b"kept"
+
+
 def test_another_machine_of_the_node_holds_until_it_drops(bench):
     node = NodeId("n3")
     bench.give(node, Announced(Seek(NAME, 9)))

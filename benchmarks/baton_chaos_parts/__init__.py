@@ -1,0 +1,1 @@
+"""Batons whose holders, waiters and nodes are killed and stopped; see `baton_chaos.py`."""

@@ -1,0 +1,159 @@
+"""A worker: `python -m benchmarks.baton_chaos_parts.worker PLAN NUMBER LIFE`.
+
+It wants one baton after the other. While it holds one it acts on the file that this baton guards,
+several times, each time after making sure that the baton is still its own. All is written down
+before and after. On SIGUSR1 it holds on to what it has, for longer than a lease, or until it is
+told that it is lost.
+"""
+
+import signal
+import sys
+import time
+from contextlib import suppress
+from random import Random
+from typing import Final
+
+import msgspec
+from benchmarks.baton_chaos_parts.guard import Guard
+from benchmarks.baton_chaos_parts.journal import Journal, Line, What, now
+from benchmarks.baton_chaos_parts.plan import Plan, Plant
+from benchmarks.pool_chaos_parts.process import Words
+
+import snowmelt
+from snowmelt import BatonLost, NotGranted
+from snowmelt.core.errors import SnowmeltError
+
+PLANTED: Final = 3
+"""Every so many turns of one worker a fault is planted."""
+EARLIER: Final = 3_000_000_000
+"""By so many nanoseconds."""
+INSIST_SECONDS: Final = 6.5
+"""So long it holds on."""
+
+
+class Worker:
+    """One life."""
+
+    def __init__(
+        self, plan: Plan, number: int, life: int, cluster: snowmelt.Cluster, journal: Journal
+    ) -> None:
+        who = f"worker-{number}-{life}"
+        self._plan = plan
+        self._cluster = cluster
+        self._journal = journal
+        self._guards = {name: Guard(plan.folder, name, who) for name in plan.batons}
+        self._chance = Random(f"{plan.seed}/{who}")
+        self._plant = plan.plant if number == 0 else Plant.NONE
+        self._turns = number  # so that they do not all begin with the same baton
+        self._old = dict.fromkeys(plan.batons, 0)
+        self._insists = 0.0
+
+    def insist(self, *_: object) -> None:
+        """It is not to give up soon."""
+        self._insists = time.monotonic() + INSIST_SECONDS
+
+    def run(self, words: Words) -> None:
+        self._journal.write(Line(now(), What.STARTED))
+        while not words.stop.wait(self._chance.expovariate(1 / self._plan.pause)):
+            self._turns += 1
+            self._want(self._plan.batons[self._turns % len(self._plan.batons)])
+
+    def _want(self, baton: str) -> None:
+        at = now() - (EARLIER if self._planted(Plant.ORDER) else 0)
+        self._journal.write(Line(at, What.ASKED, baton))
+        try:
+            held = self._cluster.baton(baton).acquire(timeout=self._plan.timeout)
+        except NotGranted as error:
+            self._journal.write(Line(now(), What.DENIED, baton, value=str(error)))
+        except SnowmeltError as error:
+            self._journal.write(Line(now(), What.FAILED, baton, value=repr(error)))
+        else:
+            fence = held.fence + self._planted(Plant.FENCE)
+            self._hold(Turn(self._journal, baton, fence, held))
+
+    def _hold(self, turn: "Turn") -> None:
+        self._insists = 0.0
+        turn.note(What.GRANTED, made=turn.held.made, value=turn.held.value.decode())
+        end = time.monotonic() + self._plan.held(self._chance)
+        try:
+            while True:
+                self._act(turn)
+                if time.monotonic() >= max(end, self._insists):
+                    break
+                time.sleep(self._chance.uniform(0, self._plan.between))
+            if self._chance.random() < self._plan.save:
+                turn.save()
+            turn.release(unsaid=self._planted(Plant.VALUE))
+        except BatonLost as error:
+            turn.note(What.LOST, value=str(error))
+        except SnowmeltError as error:
+            turn.note(What.UNSURE, value=repr(error))
+        finally:
+            with suppress(SnowmeltError):
+                turn.held.release()  # of one that was lost, this ends what it has
+        self._old[turn.baton] = turn.fence
+
+    def _act(self, turn: "Turn") -> None:
+        checked = now()
+        turn.held.check()
+        time.sleep(self._chance.uniform(0, self._plan.between))  # to do something takes time
+        guard = self._guards[turn.baton]
+        turn.acts += 1
+        if self._old[turn.baton] and self._planted(Plant.OLD):
+            guard.pass_by(self._old[turn.baton], turn.acts)
+        accepted = guard.act(turn.fence, checked, turn.acts)
+        turn.note(What.ACTED if accepted else What.REFUSED, checked=checked)
+
+    def _planted(self, plant: Plant) -> bool:
+        return self._plant is plant and self._turns % PLANTED == 0
+
+
+class Turn:
+    """One hold of one baton."""
+
+    def __init__(self, journal: Journal, baton: str, fence: int, held: snowmelt.Held) -> None:
+        self.baton = baton
+        self.fence = fence
+        self.held = held
+        self.acts = 0
+        self._journal = journal
+        self._changes = 0
+
+    def note(self, what: What, *, made: int = 0, value: str = "", checked: int = 0) -> None:
+        """Writes down what happened to it."""
+        self._journal.write(Line(now(), what, self.baton, self.fence, made, value, checked))
+
+    def save(self) -> None:
+        """Another value, on a disk."""
+        value = self._next()
+        self.note(What.SAVING, value=value)
+        self.held.save(value.encode())
+        self.note(What.SAVED, value=value)
+
+    def release(self, *, unsaid: bool) -> None:
+        """Another value, for whoever is next."""
+        value = self._next()
+        self.note(What.RELEASING, value=value)
+        self.held.value = (f"{value}0" if unsaid else value).encode()
+        self.held.release()
+        self.note(What.RELEASED, value=value)
+
+    def _next(self) -> str:
+        """A value that nobody else ever sets."""
+        self._changes += 1
+        return f"{self.fence}.{self._changes}"
+
+
+def main() -> None:
+    text, number, life = sys.argv[1:]
+    plan = msgspec.json.decode(text, type=Plan)
+    words = Words()
+    path = plan.folder / f"worker-{number}-{life}.jsonl"
+    with snowmelt.connect(plan.url(int(number))) as cluster, Journal(path) as journal:
+        worker = Worker(plan, int(number), int(life), cluster, journal)
+        signal.signal(signal.SIGUSR1, worker.insist)
+        worker.run(words)
+
+
+if __name__ == "__main__":
+    main()

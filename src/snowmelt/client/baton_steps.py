@@ -249,7 +249,7 @@ class Want:
                 yield Rest(_PAUSE)
 
     def _go(self, looked: Steps[NodeId]) -> Steps[None]:
-        """To the node to be asked; one that is left is told, or it may yet give a turn to nobody."""
+        """To the node to be asked. One that is left is told: it would give a turn to nobody."""
         left, self._target = self._target, (yield from looked)
         if self.open and left is not None and left != self._target:
             release = Release(self._name, self._ticket, 0, None, None)

@@ -1,7 +1,7 @@
 """Kills and stops those who hold batons, those who wait, and nodes; judges what they wrote down.
 
     python benchmarks/baton_chaos.py [--nodes 10] [--workers 12] [--batons 2] [--seconds 120]
-        [--heartbeat 0.3] [--seed 1] [--json]
+        [--heartbeat 0.3] [--seed 1] [--figure FILE] [--json]
 
 Every worker is a process, and so is every node, on the loopback; each worker is connected to
 another node. It wants one baton after the other, and acts on the file that this baton guards: the
@@ -26,6 +26,11 @@ older one than was left or saved. Then all of this stays in a folder that is tol
 
 `--plant old` (or `fence`, `value`, `order`) makes one worker do, or write down, what may not be, to
 see that it is found.
+
+`--figure FILE.png` draws the run: what was done to whom, who held each baton, and where it took
+long to go on. A folder that was kept can be drawn later:
+
+    python -m benchmarks.baton_chaos_parts.chart FOLDER FILE.png
 """
 
 import sys

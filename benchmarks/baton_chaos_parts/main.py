@@ -1,6 +1,7 @@
 """One run from its start to its verdict."""
 
 import argparse
+import importlib
 import time
 from pathlib import Path
 from random import Random
@@ -17,6 +18,9 @@ from benchmarks.chaos.frame import add_options, framed, say
 from benchmarks.chaos.main import start_all, wait_up
 
 from snowmelt.cli.local import LocalCluster
+from snowmelt.core.errors import CallerError
+from snowmelt.lab.extra import lab_extra
+from snowmelt.lab.output import PICTURES, checked_file
 
 FINISH_SECONDS: Final = 90.0
 LATE_SECONDS: Final = 3.0
@@ -60,13 +64,26 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--overtaking", type=float, default=0.5, help="seconds that are no order")
     plants = [plant.value for plant in Plant]
     parser.add_argument("--plant", choices=plants, default="none", help="a fault to be found")
+    parser.add_argument("--figure", type=Path, help="draw the run into this file")
     add_options(parser)
     options = parser.parse_args(arguments)
     if options.nodes < 2 or options.workers < 1 or options.batons < 1:
         parser.error("--nodes: 2 or more; --workers and --batons: 1 or more")
     if min(options.storm, options.pause, options.timeout) <= 0:
         parser.error("--storm, --pause and --timeout: above 0 seconds")
+    if options.figure is not None:
+        check_figure(parser, options.figure)
     return options
+
+
+def check_figure(parser: argparse.ArgumentParser, path: Path) -> None:
+    """Refuses what could not be drawn, before minutes are spent."""
+    try:
+        checked_file("--figure", path, PICTURES)
+        with lab_extra("--figure"):
+            importlib.import_module("matplotlib")
+    except CallerError as error:
+        parser.error(str(error))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -93,6 +110,11 @@ def run(options: argparse.Namespace, folder: Path) -> Result:
             lives = [member.life for member in crowd.members]
     (folder / "lives.json").write_bytes(msgspec.json.encode(lives))
     judged = judge(folder, lives, bounded(options))
+    if options.figure is not None:
+        # Imported here, since a run without a picture needs no matplotlib.
+        from benchmarks.baton_chaos_parts.chart import draw  # noqa: PLC0415
+
+        draw(folder, options.figure)
     return Result(
         nodes=options.nodes,
         workers=options.workers,

@@ -396,6 +396,21 @@ def test_rule_14_a_new_baton_has_the_newest_value_though_the_root_has_not_heard_
     assert granted.value == b"newest"
 
 
+def test_rule_14_a_value_from_before_the_last_making_is_not_waited_for(bench):
+    """Its node was out when the baton was made; the root takes nothing so old, and asked for ever."""
+    first = bench.held("c1", "n2", 1)
+    registrar = bench.hosts[NodeId("n1")]._machines[1]._registrar
+    registrar._made[NAME] = first.fence + 50
+    late = bench.hosts[NodeId("n4")]._machines[1]._baton(NAME).relay
+    late.newest.learn(Version(first.fence + 10), b"too late")
+    bench.cut_off("n2")
+    bench.start("n2")
+    bench.view("n1", "n2", "n3", "n4")
+    granted = granted_at_last(bench, "c3", "n3", 3)
+    assert granted.made != first.made
+    assert granted.value == b""
+
+
 def test_rule_14_values_outlive_all_nodes_on_the_roots_disk(bench):
     first = bench.held("c1", "n2", 1)
     bench.release("c1", 1, first, b"kept")

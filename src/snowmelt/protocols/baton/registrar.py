@@ -158,7 +158,7 @@ class Registrar:
             return []  # this process may have made it, and have forgotten that
         baton = self._baton(name)
         node, version = inquest.newest_value()
-        if version > baton.relay.newest.version:
+        if version > baton.relay.newest.version and version.fence >= self._made.get(name, 0):
             return [Send(node, Yield(name))]
         place = inquest.choose(now, self._fresh, 0)
         if place is None:

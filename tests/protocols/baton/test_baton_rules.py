@@ -396,8 +396,23 @@ def test_rule_14_a_new_baton_has_the_newest_value_though_the_root_has_not_heard_
     assert granted.value == b"newest"
 
 
+def test_rule_5_while_one_holds_for_long_few_places_are_asked_for(bench):
+    first = bench.held("c1", "n2", 1)
+    bench.want("c3", "n4", 3)
+    bench.run()
+    relay = bench.hosts[NodeId("n4")]._machines[1]._baton(NAME).relay
+    for turn in relay.turns:
+        turn.before, turn.cut = None, True
+    bench.hosts[NodeId("n2")]._machines[1]._baton(NAME).relay.prune([NodeId("n4")])
+    for _ in range(120):
+        bench.pass_time(seconds(1))
+        bench.want("c3", "n4", 3)
+        bench.keep("c1", 1, first)
+    assert 2 <= len([turn for turn in relay.turns if turn.ticket == 3]) <= 8
+
+
 def test_rule_14_a_value_from_before_the_last_making_is_not_waited_for(bench):
-    """Its node was out when the baton was made; the root takes nothing so old, and asked for ever."""
+    """Its node was out when the baton was made; the root asked for ever, and never took it."""
     first = bench.held("c1", "n2", 1)
     registrar = bench.hosts[NodeId("n1")]._machines[1]._registrar
     registrar._made[NAME] = first.fence + 50

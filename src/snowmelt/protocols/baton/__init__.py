@@ -21,7 +21,8 @@ The order (`ways.py`, `turns.py`):
    name at either end, and after every new view. A child that nobody observes says so to its parent,
    who may never have heard of the name.
 5. *Places.* A want asks for a place. Whose find got lost or was ignored hears nothing; it asks for
-   another place, and keeps the first: whichever has its turn first will do, and the others pass.
+   another place, and keeps the first: whichever has its turn first will do, and the others pass. It
+   waits twice as long before each further one.
 6. *Turns.* `Followed` gives a place the one behind it, once; that one is told by `Behind`, and
    takes it from one only. So places form chains that branch nowhere. A place that nobody wants any
    more, or that healing made, stays in its chain and passes the token on. Where a node is gone its

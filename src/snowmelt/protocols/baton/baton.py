@@ -25,6 +25,12 @@ from snowmelt.protocols.baton.token import Holder
 from snowmelt.protocols.baton.wants import Want, Wants
 from snowmelt.protocols.baton.ways import Ways
 
+DOUBLINGS_MAX: Final = 3
+"""So often the wait before another place is asked for doubles: where the baton is long with one
+holder, and a chain is torn, no number of places helps."""
+PLACES_MAX: Final = 8
+"""So many of a want are kept, the last ones."""
+
 
 class Baton:
     """One name at one node."""
@@ -155,7 +161,8 @@ class Baton:
 
     def _ask(self, want: Want, now: Instant) -> Effects:
         place, effects = self.relay.ask(want.ticket, now)
-        want.places, want.asked = (*want.places, place), now
+        self.relay.renounce(want.places[: 1 - PLACES_MAX], now)
+        want.places, want.asked = (*want.places[1 - PLACES_MAX :], place), now
         return effects
 
     def _grant(self, want: Want, now: Instant) -> Effects:
@@ -211,8 +218,9 @@ class Baton:
     def beat(self, now: Instant) -> Effects:
         """Rule 9: a find may have been lost, or ignored; then another place is asked for."""
         effects: Effects = []
-        patience = self._here.settings.arrow.timeout
+        timeout = self._here.settings.arrow.timeout
         for want in self.wants.all():
+            patience = timeout << min(len(want.places) - 1, DOUBLINGS_MAX)
             if now - want.asked >= patience and not self.relay.stands(want.places[-1], now):
                 effects += self._ask(want, now)
         return effects + self.relay.beat(now) + self.settle(now)

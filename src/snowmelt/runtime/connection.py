@@ -48,6 +48,8 @@ class Owner(Protocol):
     """Whoever holds connections."""
 
     limits: Limits
+    touched: "list[Connection] | None"
+    """What has something to send because of what another connection reads; None when none does."""
 
     def greeted(self, connection: "Connection", kind: Kind, payload: bytes) -> None:
         """The first frame came: lets the connection in, or raises why not."""
@@ -120,9 +122,15 @@ class Connection(asyncio.Protocol):
         self._work()
 
     def _work(self) -> None:
-        """Takes what came, as long as the other side reads what it is answered."""
+        """Takes what came, as long as the other side reads what it is answered.
+
+        Other connections are flushed first: whoever waits for what this one gave up goes on sooner,
+        and the answer to it wakes a process that nobody waits for.
+        """
         frames, self._rest = self._rest, []
         self._reading = True
+        touched: list[Connection] = []
+        self._owner.touched = touched
         try:
             for at, (kind, payload) in enumerate(frames):
                 if self._blocked:
@@ -144,8 +152,11 @@ class Connection(asyncio.Protocol):
             self.close(error)
         finally:
             self._reading = False
+            self._owner.touched = None
+            for other in touched:
+                other.flush()
             if self._out:
-                self._flush()
+                self.flush()
 
     def _go_on(self) -> None:
         self._work()
@@ -204,7 +215,7 @@ class Connection(asyncio.Protocol):
         HEADER.pack_into(out, begin, MAGIC, VERSION, MESSAGE, 0, size)
         self._frames_out += 1
         if len(out) > self._unsent_max:
-            self._flush()
+            self.flush()
         elif not self._reading and not self._flush_due:
             self._flush_soon()
 
@@ -222,7 +233,7 @@ class Connection(asyncio.Protocol):
         self.error = error
         if error is not None and not self._blocked:  # who does not read would not read this either
             self._out += goodbye(error)
-        self._flush()
+        self.flush()
         reason = "closed" if error is None else str(error).split(":", 1)[0]
         if self._transport is not None:
             if self._blocked:
@@ -318,9 +329,13 @@ class Connection(asyncio.Protocol):
 
     def _flush_soon(self) -> None:
         self._flush_due = True
-        asyncio.get_running_loop().call_soon(self._flush)
+        if self._owner.touched is None:
+            asyncio.get_running_loop().call_soon(self.flush)
+        else:
+            self._owner.touched.append(self)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Writes what is to be sent."""
         self._flush_due = False
         out, self._out = self._out, bytearray()
         transport = self._transport

@@ -69,6 +69,7 @@ class Transport:
         self.dropped = Counts()
         self.connections_total = 0
         self.sent = 0
+        self.touched: list[Connection] | None = None
         self.last_failure: Exception | None = None
         self.refused: Callable[[SnowmeltError], None] = lambda _: None
         self.gone: Callable[[NodeId], None] = lambda _: None

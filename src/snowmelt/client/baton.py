@@ -8,6 +8,7 @@ from snowmelt.client.baton_keeping import Keeper
 from snowmelt.client.baton_steps import TURN_SECONDS, Hold, Want, statuses
 from snowmelt.client.blocking import BlockingClient
 from snowmelt.client.clients import Clients
+from snowmelt.client.holding import Holding
 from snowmelt.client.session import TIMEOUT, checked
 from snowmelt.client.steps import run
 from snowmelt.core.batch import Buffer
@@ -18,7 +19,7 @@ from snowmelt.protocols.baton.settings import baton_name
 from snowmelt.runtime.clock import seconds_until, steady_now
 
 
-class Held:
+class Held(Holding):
     """The baton while it is yours. `Baton.acquire` gives it; release it, or use it in a `with`.
 
     One that is only dropped stays held until the cluster is closed. A thread renews it for as long
@@ -32,16 +33,13 @@ class Held:
     def __init__(
         self, hold: Hold, client: BlockingClient, clients: Clients, keeper: Keeper
     ) -> None:
-        self._hold = hold
+        super().__init__(hold)
         self._client = client
         self._clients = clients
         self._keeper = keeper
         self._over = threading.Event()
         hold.told = self._over.set
         keeper.add(hold, client)
-
-    def __repr__(self) -> str:
-        return f"Held({self.name!r}, fence={self.fence})"
 
     def __enter__(self) -> Self:
         return self
@@ -60,53 +58,6 @@ class Held:
             if error is None:
                 raise
             error.add_note(str(failure))  # what went wrong first is what is to be told
-
-    @property
-    def name(self) -> str:
-        """The baton's name."""
-        return self._hold.name
-
-    @property
-    def fence(self) -> int:
-        """A number larger than that of anyone who held this baton before."""
-        return self._hold.fence
-
-    @property
-    def made(self) -> int:
-        """The fence with which the baton was made.
-
-        When it is another than the last holder saw, the baton was lost and made again since: its
-        value is the newest that was left somewhere, and none older than the one last saved.
-        """
-        return self._hold.made
-
-    @property
-    def value(self) -> bytes:
-        """What the last holder left. What you set goes on when you give the baton up.
-
-        It travels from holder to holder; the root's disk gets it a little later, so a node that
-        dies just then may take it along. `save` waits for that disk.
-        """
-        return self._hold.value
-
-    @value.setter
-    def value(self, value: Buffer) -> None:
-        self._hold.set_value(value)
-
-    @property
-    def lost(self) -> bool:
-        """Whether it was lost, as far as is known here."""
-        self._hold.look()
-        return self._hold.lost
-
-    @property
-    def seconds_left(self) -> float:
-        """How long it is surely yours, if no node is heard of any more."""
-        return self._hold.seconds_left
-
-    def check(self) -> None:
-        """Raises `BatonLost` when it is not yours any more."""
-        self._hold.check()
 
     def wait_lost(self, timeout: float | None = None) -> bool:
         """Waits until it is over, or for so many seconds; whether it was lost."""

@@ -8,6 +8,7 @@ from typing import Any, Final, Self
 
 from snowmelt.client.baton_keeping import AGAIN
 from snowmelt.client.baton_steps import TURN_SECONDS, Hold, Home, Want, statuses
+from snowmelt.client.holding import Holding
 from snowmelt.client.session import TIMEOUT, checked
 from snowmelt.client.steps import AsyncPort, run_async
 from snowmelt.core.batch import Buffer
@@ -41,7 +42,7 @@ class Keeper:
         await asyncio.gather(*running, return_exceptions=True)
 
 
-class Held:
+class Held(Holding):
     """The baton while it is yours. `Baton.acquire` gives it; release it, or use it in a `with`.
 
     A task renews it for as long as you hold it, so the loop must not be blocked for longer than its
@@ -49,14 +50,11 @@ class Held:
     """
 
     def __init__(self, hold: Hold, port: AsyncPort, keeper: Keeper) -> None:
-        self._hold = hold
+        super().__init__(hold)
         self._port = port
         self._over = asyncio.Event()
         hold.told = self._over.set
         self._renewal = keeper.start(_renewed(hold, port))
-
-    def __repr__(self) -> str:
-        return f"Held({self.name!r}, fence={self.fence})"
 
     async def __aenter__(self) -> Self:
         return self
@@ -75,45 +73,6 @@ class Held:
             if error is None:
                 raise
             error.add_note(str(failure))  # what went wrong first is what is to be told
-
-    @property
-    def name(self) -> str:
-        """The baton's name."""
-        return self._hold.name
-
-    @property
-    def fence(self) -> int:
-        """A number larger than that of anyone who held this baton before."""
-        return self._hold.fence
-
-    @property
-    def made(self) -> int:
-        """The fence with which the baton was made; another when it was lost and made again."""
-        return self._hold.made
-
-    @property
-    def value(self) -> bytes:
-        """What the last holder left. What you set goes on when you give the baton up."""
-        return self._hold.value
-
-    @value.setter
-    def value(self, value: Buffer) -> None:
-        self._hold.set_value(value)
-
-    @property
-    def lost(self) -> bool:
-        """Whether it was lost, as far as is known here."""
-        self._hold.look()
-        return self._hold.lost
-
-    @property
-    def seconds_left(self) -> float:
-        """How long it is surely yours, if no node is heard of any more."""
-        return self._hold.seconds_left
-
-    def check(self) -> None:
-        """Raises `BatonLost` when it is not yours any more."""
-        self._hold.check()
 
     async def wait_lost(self, timeout: float | None = None) -> bool:
         """Waits until it is over, or for so many seconds; whether it was lost."""

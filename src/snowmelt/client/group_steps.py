@@ -6,7 +6,6 @@ program that writes its mark down before it works, and works again from there af
 everything exactly once, as long as its own results go where doing them twice is doing them once.
 """
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -16,8 +15,8 @@ from snowmelt.client.fetching import Fetching
 from snowmelt.client.fifo_steps import FifoSteps
 from snowmelt.client.session import new_name
 from snowmelt.client.steps import Steps
-from snowmelt.core.errors import BadOption
 from snowmelt.core.interval import Interval
+from snowmelt.core.names import plain_name
 from snowmelt.protocols.fifo.calls import (
     Assign,
     Assigned,
@@ -33,7 +32,6 @@ from snowmelt.protocols.fifo.calls import (
     Survey,
 )
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 EVERYTHING: Final = 1 << 40
 """A limit that limits nothing."""
 
@@ -112,10 +110,7 @@ def group_name(text: str) -> str:
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: group is ''; allowed: 1 to 64 of A-Z a-z 0-9 . _ -, ...
     """
-    if not _NAME.fullmatch(text):
-        allowed = "1 to 64 of A-Z a-z 0-9 . _ -, the first a letter or a digit"
-        raise BadOption("group", text, allowed)
-    return text
+    return plain_name("group", text, 64)
 
 
 def groups(queue: FifoSteps, timeout: float) -> Steps[list[GroupStatus]]:

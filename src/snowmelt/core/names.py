@@ -9,7 +9,7 @@ from snowmelt.core.errors import BadOption
 
 NodeId = NewType("NodeId", str)
 
-_NODE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ADDRESS: Final = re.compile(
     r"(?P<host>[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):(?P<port>[0-9]{1,5})"
 )
@@ -34,11 +34,23 @@ def node_id(text: str) -> NodeId:
     >>> node_id("n1")
     'n1'
     """
-    if not _NODE_ID.fullmatch(text):
-        raise BadOption(
-            "node id", text, "1 to 64 of A-Z a-z 0-9 . _ -, the first a letter or a digit"
-        )
-    return NodeId(text)
+    return NodeId(plain_name("node id", text, 64))
+
+
+def plain_name(option: str, text: str, longest: int = 100) -> str:
+    """Checks a name that a person gave to something: a queue, a pool, a baton, a group.
+
+    >>> plain_name("queue", "orders.new")
+    'orders.new'
+    """
+    if not _PLAIN.fullmatch(text) or len(text) > longest:
+        raise BadOption(option, text, plain_form(longest))
+    return text
+
+
+def plain_form(longest: int = 100) -> str:
+    """What such a name may be, in words."""
+    return f"1 to {longest} of A-Z a-z 0-9 . _ -, the first a letter or a digit"
 
 
 class Address(msgspec.Struct, frozen=True, order=True):

@@ -173,8 +173,7 @@ class BatonNode:
                 return []
 
     def _along(self, source: NodeId, along: Along, now: Instant) -> Effects:
-        went = self._ways.received(source, along, now)
-        return self._went(along.name, went, now) if went.followed else went.effects
+        return self._went(along.name, self._ways.received(source, along, now), now)
 
     def _went(self, name: str, went: Went, now: Instant) -> Effects:
         if not went.followed:
@@ -193,16 +192,13 @@ class BatonNode:
                 baton_value(call.value)
         except SnowmeltError as error:
             return [Reply(operation, Declined(type(error).__name__, str(error)))]
-        if (
-            call.name not in self._batons
-            and isinstance(call, Acquire)
-            and len(self._batons) >= NAMES_MAX
-        ):
-            text = f"this node knows {NAMES_MAX} batons already: use fewer names"
-            return [Reply(operation, Declined("Full", text))]
-        if call.name in self._batons or isinstance(call, Acquire):
+        baton = self._batons.get(call.name)
+        if baton is None and isinstance(call, Acquire):
+            if len(self._batons) >= NAMES_MAX:
+                text = f"this node knows {NAMES_MAX} batons already: use fewer names"
+                return [Reply(operation, Declined("Full", text))]
             baton = self._baton(call.name)
-        else:
+        elif baton is None:
             baton = Baton(call.name, self._here, self._ways)  # it knows of nothing
         return self._call(operation, call, baton, now) + self._remind(call.name)
 

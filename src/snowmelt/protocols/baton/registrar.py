@@ -4,14 +4,14 @@ Every node can do this; only the root of the present view is asked to. Rules 10 
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from snowmelt.core.errors import StoreDamaged
 from snowmelt.core.instant import Duration, Instant, since
 from snowmelt.core.names import NodeId
-from snowmelt.core.node import Effect, Note, Persist, Send, Started
+from snowmelt.core.node import Note, Persist, Send, Started
 from snowmelt.core.record import Write
 from snowmelt.protocols.baton.baton import Baton
 from snowmelt.protocols.baton.here import Here
@@ -27,8 +27,7 @@ from snowmelt.protocols.baton.messages import (
     Void,
     Yield,
 )
-
-Effects = list[Effect[Any]]
+from snowmelt.protocols.baton.relay import Effects
 
 FRESH_BEATS: Final = 12
 """A complaint is forgotten after so many beats; it comes again as long as it has a cause."""

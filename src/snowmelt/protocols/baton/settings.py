@@ -1,16 +1,12 @@
 """How patient the nodes are with batons; the same on every node of a cluster."""
 
-import re
-from typing import Final
-
 import msgspec
 
 from snowmelt.core.errors import BadOption, TooLarge
 from snowmelt.core.instant import Duration, milliseconds, seconds
+from snowmelt.core.names import plain_form, plain_name
 from snowmelt.protocols.arrow import ArrowSettings, TreeSettings
 from snowmelt.protocols.baton.calls import VALUE_BYTES_MAX
-
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class BatonSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,11 +43,9 @@ def baton_name(text: object) -> str:
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: baton is 'index/main'; allowed: 1 to 100 of A-Z a-z 0-9 . _ -...
     """
-    if not isinstance(text, str) or not _NAME.fullmatch(text):
-        raise BadOption(
-            "baton", text, "1 to 100 of A-Z a-z 0-9 . _ -, the first a letter or a digit"
-        )
-    return text
+    if not isinstance(text, str):
+        raise BadOption("baton", text, plain_form())
+    return plain_name("baton", text)
 
 
 def baton_value(value: object) -> bytes:

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from snowmelt.core.instant import Instant, later
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.core.node import Announce, Announced, Effect, Expired, Received, Send, SetTimer
+from snowmelt.core.node import Announce, Announced, Effect, Expired, Received, Send
 from snowmelt.protocols.arrow import ArrowNode, Branch, Find, Followed, Observer, Place, Wanted
 from snowmelt.protocols.arrow.node import EdgeAlarm
 from snowmelt.protocols.baton.here import Here
@@ -62,11 +62,6 @@ class Ways:
         """Where the end of the queue lies."""
         way = self._ways.get(name)
         return self._branch.parent or self._here.me if way is None else way.arrow.arrow.points_at
-
-    def is_tail(self, name: str, place: Place) -> bool:
-        """Whether the queue, as far as this node knows, ends with this place."""
-        way = self._ways.get(name)
-        return way is not None and way.arrow.arrow.is_sink and way.arrow.arrow.tail == place
 
     def wake(self, name: str, now: Instant) -> None:
         """Something happens to this name: its edges are watched for a while."""
@@ -159,10 +154,8 @@ class Ways:
                     went.effects.append(self._word(name, target, message))
                 case Announce(Followed() as followed):
                     went.followed.append(followed)
-                case SetTimer(_, _):
-                    pass  # `due` says the same
                 case _:
-                    pass
+                    pass  # timers: `due` says the same
         return went
 
     def _word(self, name: str, to: NodeId, message: object) -> Send[Message]:

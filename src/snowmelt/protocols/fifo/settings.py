@@ -1,14 +1,13 @@
 """What a person chooses for one queue, checked where it is made."""
 
-import re
 from typing import Final
 
 import msgspec
 
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Duration, milliseconds, seconds
+from snowmelt.core.names import plain_name
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 BODY_BYTES_MAX: Final = 64 << 20
 REPLICAS_MAX: Final = 7
 LEASE_SHORTEST: Final = milliseconds(100)
@@ -76,8 +75,4 @@ def queue_name(text: str) -> str:
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: queue is 'orders/new'; allowed: 1 to 100 of A-Z a-z 0-9 . _ -...
     """
-    if not _NAME.fullmatch(text):
-        raise BadOption(
-            "queue", text, "1 to 100 of A-Z a-z 0-9 . _ -, the first a letter or a digit"
-        )
-    return text
+    return plain_name("queue", text)

@@ -1,7 +1,6 @@
 """What a process chooses for its part in a pool, checked where it is made."""
 
 import math
-import re
 from enum import Enum
 from typing import Final
 
@@ -9,8 +8,8 @@ import msgspec
 
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import SECOND, Duration, milliseconds, seconds
+from snowmelt.core.names import plain_name
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 OBJECT_BYTES_MAX: Final = 256 << 20
 BUFFERS_MAX: Final = 1 << 40
 HOPS_MAX: Final = 1_000
@@ -126,8 +125,4 @@ def pool_name(text: str) -> str:
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: name is 'frames/left'; allowed: 1 to 100 of A-Z a-z 0-9 . _ -...
     """
-    if not _NAME.fullmatch(text):
-        raise BadOption(
-            "name", text, "1 to 100 of A-Z a-z 0-9 . _ -, the first a letter or a digit"
-        )
-    return text
+    return plain_name("name", text)

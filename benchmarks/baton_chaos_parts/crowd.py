@@ -2,20 +2,12 @@
 
 import os
 import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
 
 import msgspec
-from benchmarks.baton_chaos_parts.journal import HOLDING, Line, What, last, now
+from benchmarks.baton_chaos_parts.journal import HOLDING, Line, What
 from benchmarks.baton_chaos_parts.plan import Plan
-
-ROOT: Final = Path(__file__).resolve().parents[2]
-START_SECONDS: Final = 120.0
-LOOK_SECONDS: Final = 0.05
+from benchmarks.chaos import members
+from benchmarks.chaos.journals import last
 
 
 class Life(msgspec.Struct, frozen=True):
@@ -32,32 +24,23 @@ class Life(msgspec.Struct, frozen=True):
         return f"worker-{self.number}-{self.life}"
 
 
-class Member:
+class Member(members.Member):
     """A process and its life."""
 
+    life: Life
+
     def __init__(self, plan: Plan, life: Life) -> None:
-        self.life = life
-        self._folder = plan.folder
-        text = msgspec.json.encode(plan).decode()
-        module = "benchmarks.baton_chaos_parts.worker"
-        with (plan.folder / f"{life.name}.err").open("wb") as told:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", module, text, str(life.number), str(life.life)],
-                cwd=ROOT,
-                stdin=subprocess.PIPE,
-                stdout=told,
-                stderr=told,
-                start_new_session=True,  # Ctrl-C is for who started it, who ends them all
-            )
+        super().__init__("benchmarks.baton_chaos_parts.worker", plan, life)
 
     @property
-    def running(self) -> bool:
-        return self._process.poll() is None
+    def started(self) -> bool:
+        """Whether it is at work, or was killed before it was."""
+        return self.last is not None or self.life.killed > 0
 
     @property
     def last(self) -> Line | None:
         """What it wrote down last."""
-        return last(self._folder / f"{self.life.name}.jsonl", Line)
+        return last(self.journal, Line)
 
     @property
     def holds(self) -> bool:
@@ -78,12 +61,6 @@ class Member:
         line = self.last
         return line is not None and line.what is What.ASKED
 
-    def kill(self) -> None:
-        """Without a word."""
-        self._process.kill()
-        self._process.wait(10)
-        self.life = msgspec.structs.replace(self.life, killed=now())
-
     def stop(self) -> None:
         """It does nothing from now on, and does not know it."""
         os.kill(self._process.pid, signal.SIGSTOP)
@@ -97,55 +74,13 @@ class Member:
         if self.running:
             os.kill(self._process.pid, signal.SIGCONT)
 
-    def tell(self) -> None:
-        """Asks it to end its turn, and then itself."""
-        assert self._process.stdin is not None
-        if self.running:
-            try:
-                self._process.stdin.write(b"\n")
-                self._process.stdin.flush()
-            except BrokenPipeError:  # it has ended just now, and `ended` tells how
-                pass
 
-    def ended(self, timeout: float) -> str:
-        """Waits for its end; what was wrong with it, if anything was."""
-        try:
-            code = self._process.wait(max(0.0, timeout))
-        except subprocess.TimeoutExpired:
-            return f"{self.life.name} did not end in time"
-        return f"{self.life.name} ended with {code}: {self._last_words()}" if code else ""
-
-    def close(self) -> None:
-        """By force, if it still runs."""
-        if self.running:
-            self._process.kill()
-        self._process.wait(10)
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-
-    def _last_words(self) -> str:
-        lines = (self._folder / f"{self.life.name}.err").read_text(errors="replace").splitlines()
-        return lines[-1] if lines else "it said nothing"
-
-
-class Crowd:
+class Crowd(members.Members[Member]):
     """All workers of a run, those that have ended too."""
 
     def __init__(self, plan: Plan) -> None:
+        super().__init__()
         self._plan = plan
-        self.members: list[Member] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        for member in self.members:
-            member.close()
 
     @property
     def running(self) -> list[Member]:
@@ -157,21 +92,3 @@ class Crowd:
         member = Member(self._plan, Life(number, life))
         self.members.append(member)
         return member
-
-    def wait_started(self) -> None:
-        """Until all that live are at work."""
-        end = time.monotonic() + START_SECONDS
-        for member in self.members:
-            while member.last is None and not member.life.killed:
-                if not member.running or time.monotonic() > end:
-                    raise RuntimeError(member.ended(0) or f"{member.life.name} did not start")
-                time.sleep(LOOK_SECONDS)
-
-    def finish(self, timeout: float) -> list[str]:
-        """All end in order; what was wrong with that."""
-        leaving = self.running
-        for member in leaving:
-            member.tell()
-        end = time.monotonic() + timeout
-        said = [member.ended(end - time.monotonic()) for member in leaving]
-        return [words for words in said if words]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from benchmarks.baton_chaos_parts.journal import now, read
+from benchmarks.chaos.journals import now, read
 
 EVENTS: Final = "events.jsonl"
 

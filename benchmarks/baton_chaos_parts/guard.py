@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from benchmarks.baton_chaos_parts.journal import TAIL, now, read
+from benchmarks.chaos.journals import TAIL, now, read
 
 
 class Act(msgspec.Struct, frozen=True, array_like=True):

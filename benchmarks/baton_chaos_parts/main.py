@@ -106,7 +106,7 @@ def run(options: argparse.Namespace, folder: Path) -> Result:
             say(f"all workers are at work after {start:.1f} s")
             ups, broken = weathered(options, storm, crowd, cluster)
             storm.over()
-            broken += [*storm.wrong, *crowd.finish(FINISH_SECONDS)]
+            broken += [*storm.wrong, *crowd.finish(crowd.running, 1, FINISH_SECONDS)]
             lives = [member.life for member in crowd.members]
     (folder / "lives.json").write_bytes(msgspec.json.encode(lives))
     judged = judge(folder, lives, bounded(options))

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, Self
 
 from benchmarks.baton_chaos_parts.crowd import Crowd, Member
 from benchmarks.baton_chaos_parts.events import Deed, Event, Events, Part
-from benchmarks.baton_chaos_parts.journal import now
+from benchmarks.chaos.journals import now
 
 from snowmelt.cli.local import LocalCluster, LocalNode
 from snowmelt.client.clients import Clients

@@ -6,7 +6,8 @@ from typing import Final
 
 import msgspec
 from benchmarks.baton_chaos_parts.crowd import Life
-from benchmarks.baton_chaos_parts.journal import Line, What, read
+from benchmarks.baton_chaos_parts.journal import Line, What
+from benchmarks.chaos.journals import read
 
 NEVER: Final = 1 << 63
 

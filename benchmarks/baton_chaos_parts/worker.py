@@ -15,8 +15,9 @@ from typing import Final
 
 import msgspec
 from benchmarks.baton_chaos_parts.guard import Guard
-from benchmarks.baton_chaos_parts.journal import Journal, Line, What, now
+from benchmarks.baton_chaos_parts.journal import Line, What
 from benchmarks.baton_chaos_parts.plan import Plan, Plant
+from benchmarks.chaos.journals import Journal, now
 from benchmarks.pool_chaos_parts.process import Words
 
 import snowmelt
@@ -53,20 +54,20 @@ class Worker:
         self._insists = time.monotonic() + INSIST_SECONDS
 
     def run(self, words: Words) -> None:
-        self._journal.write(Line(now(), What.STARTED))
+        self._journal.add(Line(now(), What.STARTED))
         while not words.stop.wait(self._chance.expovariate(1 / self._plan.pause)):
             self._turns += 1
             self._want(self._plan.batons[self._turns % len(self._plan.batons)])
 
     def _want(self, baton: str) -> None:
         at = now() - (EARLIER if self._planted(Plant.ORDER) else 0)
-        self._journal.write(Line(at, What.ASKED, baton))
+        self._journal.add(Line(at, What.ASKED, baton))
         try:
             held = self._cluster.baton(baton).acquire(timeout=self._plan.timeout)
         except NotGranted as error:
-            self._journal.write(Line(now(), What.DENIED, baton, value=str(error)))
+            self._journal.add(Line(now(), What.DENIED, baton, value=str(error)))
         except SnowmeltError as error:
-            self._journal.write(Line(now(), What.FAILED, baton, value=repr(error)))
+            self._journal.add(Line(now(), What.FAILED, baton, value=repr(error)))
         else:
             fence = held.fence + self._planted(Plant.FENCE)
             self._hold(Turn(self._journal, baton, fence, held))
@@ -121,7 +122,7 @@ class Turn:
 
     def note(self, what: What, *, made: int = 0, value: str = "", checked: int = 0) -> None:
         """Writes down what happened to it."""
-        self._journal.write(Line(now(), what, self.baton, self.fence, made, value, checked))
+        self._journal.add(Line(now(), what, self.baton, self.fence, made, value, checked))
 
     def save(self) -> None:
         """Another value, on a disk."""

@@ -6,20 +6,16 @@ import os
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from benchmarks.baton_peers_parts.bars import bars
 from benchmarks.baton_peers_parts.cell import CELLS, QUICK
 from benchmarks.baton_peers_parts.cell import named as cells_named
-from benchmarks.baton_peers_parts.peer import Peer
 from benchmarks.baton_peers_parts.peers import KINDS, make, named
 from benchmarks.baton_peers_parts.rounds import compare
-from benchmarks.baton_peers_parts.row import Row
 from benchmarks.fifo.starting import running
-from benchmarks.pool_peers_parts.bars import Bar
-from benchmarks.pool_peers_parts.main import chosen
+from benchmarks.pool_peers_parts.conducting import chosen, drawn, told
 
 from snowmelt.cli.local import end_on_sigterm
 
@@ -70,9 +66,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 1
         rows = compare(peers, cells, options.rounds, options.seconds)
     reached = list(bars(rows))
-    drawn(rows, options.figure)
+    drawn("benchmarks.baton_peers_parts.chart", rows, options.figure)
     if options.json:
-        print(json.dumps(told(rows, peers, missing, reached, options)))
+        load = round(options.busy, 2)
+        result = told("baton_peers", options, rows, peers, missing, reached, load_before=load)
+        print(json.dumps(result))
     else:
         # Imported here, since the processes of a turn import this module and print nothing.
         from benchmarks.baton_peers_parts.table import show  # noqa: PLC0415
@@ -87,35 +85,3 @@ def quiet(busy: float) -> str:
     """Whether the machine had other work when this began: who waits for a core is late by it."""
     said = f"Other programs kept {busy:.1f} cores busy in the minute before."
     return said if busy <= QUIET else f"{said} The machine was not quiet; run it again when it is."
-
-
-def drawn(rows: list[Row], path: Path) -> None:
-    """Draws, where matplotlib is; the figures are told in any case."""
-    try:
-        # Imported here, since the processes of a turn import this module and draw nothing.
-        from benchmarks.baton_peers_parts.chart import draw  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        print(f"there is no chart without {error.name}", file=sys.stderr)
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draw(rows, path)
-
-
-def told(
-    rows: list[Row],
-    peers: list[Peer],
-    missing: dict[str, str],
-    reached: list[Bar],
-    options: argparse.Namespace,
-) -> dict[str, Any]:
-    """All of it as JSON has it."""
-    return {
-        "benchmark": "baton_peers",
-        "rounds": options.rounds,
-        "seconds": options.seconds,
-        "load_before": round(options.busy, 2),
-        "peers": {peer.name: {"version": peer.version, "promise": peer.promise} for peer in peers},
-        "missing": missing,
-        "bars": [asdict(bar) | {"ratio": round(bar.ratio, 3)} for bar in reached],
-        "rows": [row.told() for row in rows],
-    }

@@ -4,19 +4,16 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from benchmarks.fifo.starting import running
-from benchmarks.pool_peers_parts.bars import Bar, bars
+from benchmarks.pool_peers_parts.bars import bars
 from benchmarks.pool_peers_parts.cell import CELLS, Cell, named
-from benchmarks.pool_peers_parts.peer import Peer
+from benchmarks.pool_peers_parts.conducting import chosen, drawn, told
 from benchmarks.pool_peers_parts.peers import KINDS, make
 from benchmarks.pool_peers_parts.peers import named as peers_named
 from benchmarks.pool_peers_parts.rounds import compare
-from benchmarks.pool_peers_parts.row import Row
 from benchmarks.pool_peers_parts.turn import Bounds
 
 from snowmelt.cli.local import end_on_sigterm
@@ -52,21 +49,6 @@ def options_of(argv: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def chosen(
-    parser: argparse.ArgumentParser,
-    option: str,
-    text: str | None,
-    every: list[str],
-    meant: Callable[[str], list[str]],
-) -> list[str]:
-    """Which names the option means, in their own order; all when it was not given."""
-    words = text.split(",") if text else every
-    for word in words:
-        if not meant(word):
-            parser.error(f"{option}: {word!r} is none of {', '.join(every)}, nor a family of them")
-    return [name for name in every if any(name in meant(word) for word in words)]
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs all of it; 1 when a peer failed, or none could be started."""
     options = options_of(argv)
@@ -82,9 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 1
         rows = compare(peers, cells, options.rounds, options.bounds)
     reached = list(bars(rows))
-    drawn(rows, options.figure)
+    drawn("benchmarks.pool_peers_parts.chart", rows, options.figure)
     if options.json:
-        print(json.dumps(told(rows, peers, missing, reached, options)))
+        print(json.dumps(told("pool_peers", options, rows, peers, missing, reached)))
     else:
         # Imported here, since the processes of a turn import this module and print nothing.
         from benchmarks.pool_peers_parts.table import show  # noqa: PLC0415
@@ -92,37 +74,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         show(rows, peers, reached)
         print(f"Rounds: {options.rounds}. Seconds: {options.seconds:g}. Chart: {options.figure}.")
     return 1 if any(row.error for row in rows) else 0
-
-
-def drawn(rows: list[Row], path: Path) -> None:
-    """Draws, where matplotlib is; the figures are told in any case."""
-    try:
-        # Imported here, since the processes of a turn import this module and draw nothing.
-        from benchmarks.pool_peers_parts.chart import draw  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        print(f"there is no chart without {error.name}", file=sys.stderr)
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draw(rows, path)
-
-
-def told(
-    rows: list[Row],
-    peers: list[Peer],
-    missing: dict[str, str],
-    reached: list[Bar],
-    options: argparse.Namespace,
-) -> dict[str, Any]:
-    """All of it as JSON has it."""
-    return {
-        "benchmark": "pool_peers",
-        "rounds": options.rounds,
-        "seconds": options.seconds,
-        "peers": {peer.name: {"version": peer.version, "promise": peer.promise} for peer in peers},
-        "missing": missing,
-        "bars": [asdict(bar) | {"ratio": round(bar.ratio, 3)} for bar in reached],
-        "rows": [row.told() for row in rows],
-    }
 
 
 def _cells(word: str) -> list[str]:

@@ -4,9 +4,6 @@ Beside it: who judges that finds what is wrong, in journals written by hand and 
 harness lies.
 """
 
-import json
-import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,17 +12,17 @@ from typing import Any
 import msgspec
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PROGRAM = ROOT / "benchmarks" / "baton_chaos.py"
+import chaos_runs
 
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(chaos_runs.ROOT))
 
-from benchmarks.baton_chaos_parts.crowd import Life  # noqa: E402
-from benchmarks.baton_chaos_parts.events import Deed, Event, Part  # noqa: E402
-from benchmarks.baton_chaos_parts.guard import Act, Guard, guarded  # noqa: E402
-from benchmarks.baton_chaos_parts.journal import Line, What, last, read  # noqa: E402
-from benchmarks.baton_chaos_parts.judging import Judgement, judge  # noqa: E402
-from benchmarks.baton_chaos_parts.queueing import Bounds  # noqa: E402
+from benchmarks.baton_chaos_parts.crowd import Life
+from benchmarks.baton_chaos_parts.events import Deed, Event, Part
+from benchmarks.baton_chaos_parts.guard import Act, Guard, guarded
+from benchmarks.baton_chaos_parts.journal import Line, What
+from benchmarks.baton_chaos_parts.judging import Judgement, judge
+from benchmarks.baton_chaos_parts.queueing import Bounds
+from benchmarks.chaos.journals import last, read
 
 SMALL = (
     *("--nodes", "3", "--workers", "4", "--batons", "2"),
@@ -35,16 +32,7 @@ SMALL = (
 
 
 def run(folder: Path, *options: str) -> tuple[int, dict[str, Any], str]:
-    command = [sys.executable, str(PROGRAM), "--json", "--folder", str(folder), *SMALL, *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
-        try:
-            told, said = program.communicate(timeout=110)
-        except BaseException:
-            program.send_signal(signal.SIGTERM)  # it stops all that it started
-            program.communicate(timeout=60)
-            raise
-    assert told, said.decode()
-    return program.returncode, json.loads(told), said.decode()
+    return chaos_runs.run("baton_chaos.py", folder, *SMALL, *options, timeout=110)
 
 
 def test_fences_order_and_values_are_right_while_anybody_is_killed_or_stopped(

@@ -5,24 +5,21 @@ harness lies.
 """
 
 import json
-import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PROGRAM = ROOT / "benchmarks" / "pool_chaos.py"
+import chaos_runs
 
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(chaos_runs.ROOT))
 
-from benchmarks.pool_chaos_parts.bodies import Bodies, Damaged, id_of  # noqa: E402
-from benchmarks.pool_chaos_parts.crowd import Life, Role  # noqa: E402
-from benchmarks.pool_chaos_parts.journal import Line, What, read  # noqa: E402
-from benchmarks.pool_chaos_parts.judging import Judgement, judge  # noqa: E402
-from benchmarks.pool_chaos_parts.plan import first_id  # noqa: E402
+from benchmarks.pool_chaos_parts.bodies import Bodies, Damaged, id_of
+from benchmarks.pool_chaos_parts.crowd import Life, Role
+from benchmarks.pool_chaos_parts.journal import Line, What, read
+from benchmarks.pool_chaos_parts.judging import Judgement, judge
+from benchmarks.pool_chaos_parts.plan import first_id
 
 SMALL = (
     *("--nodes", "1", "--producers", "4", "--consumers", "4"),
@@ -33,16 +30,7 @@ SMALL = (
 
 
 def run(folder: Path, *options: str) -> tuple[int, dict[str, Any], str]:
-    command = [sys.executable, str(PROGRAM), "--json", "--folder", str(folder), *SMALL, *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
-        try:
-            told, said = program.communicate(timeout=100)
-        except BaseException:
-            program.send_signal(signal.SIGTERM)  # it stops all that it started
-            program.communicate(timeout=60)
-            raise
-    assert told, said.decode()
-    return program.returncode, json.loads(told), said.decode()
+    return chaos_runs.run("pool_chaos.py", folder, *SMALL, *options, timeout=100)
 
 
 def test_the_account_of_the_living_is_exact_while_others_are_killed(tmp_path: Path) -> None:

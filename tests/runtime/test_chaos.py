@@ -1,27 +1,15 @@
 """Nodes of a real cluster are killed under load, and no promise is broken."""
 
-import json
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-PROGRAM = Path(__file__).parents[2] / "benchmarks" / "fifo_chaos.py"
+import chaos_runs
 
 
 def survives(folder: Path, *options: str, timeout: float) -> None:
-    command = [sys.executable, str(PROGRAM), "--json", "--folder", str(folder), *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
-        try:
-            told, said = program.communicate(timeout=timeout)
-        except BaseException:
-            program.send_signal(signal.SIGTERM)  # it stops its nodes and its clients
-            program.communicate(timeout=60)
-            raise
-    assert program.returncode == 0, f"{said.decode()}\n{told.decode()}"
-    result = json.loads(told)
+    code, result, said = chaos_runs.run("fifo_chaos.py", folder, *options, timeout=timeout)
+    assert code == 0, f"{said}\n{result}"
     judged = result["judgement"]
     assert result["broken"] == []
     assert (judged["lost"], judged["revived"], judged["doubled"]) == (0, 0, 0)

@@ -4,29 +4,17 @@ The program runs on a real cluster and kills real processes; it counts what came
 after each kill looks whether the checkpoint and both queues fit together.
 """
 
-import json
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-PROGRAM = Path(__file__).parents[2] / "benchmarks" / "spark_chaos.py"
+import chaos_runs
 
 
 def survives(folder: Path, *options: str, timeout: float) -> dict[str, Any]:
-    command = [sys.executable, str(PROGRAM), "--json", "--folder", str(folder), *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
-        try:
-            told, said = program.communicate(timeout=timeout)
-        except BaseException:
-            program.send_signal(signal.SIGTERM)  # it stops its nodes and the stream
-            program.communicate(timeout=60)
-            raise
-    assert program.returncode == 0, f"{said.decode()}\n{told.decode()}"
-    result: dict[str, Any] = json.loads(told)
+    code, result, said = chaos_runs.run("spark_chaos.py", folder, *options, timeout=timeout)
+    assert code == 0, f"{said}\n{result}"
     judged = result["judgement"]
     assert result["broken"] == []
     assert (judged["lost"], judged["doubled"], judged["foreign"]) == (0, 0, 0)

@@ -4,11 +4,10 @@ The first half is what people are told to use. The second is what else these ser
 with what wakes just one, which redis-py does not have, and the others with their disk in memory.
 """
 
-from importlib import import_module
 from typing import Any, Final
 
 from benchmarks.baton_peers_parts.peer import Peer
-from benchmarks.fifo.peer import Missing
+from benchmarks.pool_peers_parts.making import made
 
 OURS: Final = ("snowmelt-1", "snowmelt-3")
 
@@ -36,12 +35,5 @@ def named(word: str) -> list[str]:
 
 def make(name: str) -> Peer:
     """A peer that is not started."""
-    module, kind, values = KINDS[name]
-    try:
-        made = getattr(import_module(f"benchmarks.baton_peers_parts.{module}"), kind)
-    except ModuleNotFoundError as error:
-        raise Missing(
-            f"there is no Python package {error.name}: pip install -e '.[bench]'"
-        ) from error
-    peer: Peer = made(name, *values)
+    peer: Peer = made("benchmarks.baton_peers_parts", name, *KINDS[name])
     return peer

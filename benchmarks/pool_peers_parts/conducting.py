@@ -1,4 +1,4 @@
-"""What comparisons with peers have in common: which of them are meant, the chart, and the JSON."""
+"""What comparisons with peers have in common: which of them are meant, the chart, and JSON."""
 
 import argparse
 import importlib

@@ -4,10 +4,9 @@ Those that deliver at least once come first, then those whose objects are gone w
 comparison is fair within each half only.
 """
 
-from importlib import import_module
 from typing import Any, Final
 
-from benchmarks.fifo.peer import Missing
+from benchmarks.pool_peers_parts.making import made
 from benchmarks.pool_peers_parts.peer import Peer
 
 OURS: Final = "snowmelt"
@@ -40,12 +39,5 @@ def named(word: str) -> list[str]:
 
 def make(name: str) -> Peer:
     """A peer that is not started."""
-    module, kind, values = KINDS[name]
-    try:
-        made = getattr(import_module(f"benchmarks.pool_peers_parts.{module}"), kind)
-    except ModuleNotFoundError as error:
-        raise Missing(
-            f"there is no Python package {error.name}: pip install -e '.[bench]'"
-        ) from error
-    peer: Peer = made(name, *values)
+    peer: Peer = made("benchmarks.pool_peers_parts", name, *KINDS[name])
     return peer

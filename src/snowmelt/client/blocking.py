@@ -32,6 +32,7 @@ from snowmelt.core.names import Address, NodeId, OperationId, address_of, contac
 from snowmelt.core.node import Announced, Effect, Event, Expired, Received, Reply, Send, SetTimer
 from snowmelt.core.outcome import Outcome
 from snowmelt.protocols.calling import Answer, Caller, CallTimer, Declined, Lost
+from snowmelt.runtime import near
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.credentials import check_certificate
 from snowmelt.wire.codec import Codec, encode
@@ -59,10 +60,14 @@ class Line:
         self.direct = False
         self._buffer = memoryview(bytearray(READ_BYTES))
         self._reader = FrameReader(GREETING_BYTES_MAX)
-        self.socket: socket.socket = socket.create_connection((address.host, address.port), timeout)
+        context = place.credentials.client_context()
+        beside = near.reach(address) if context is None else None
+        self.socket: socket.socket = beside or socket.create_connection(
+            (address.host, address.port), timeout
+        )
         try:
-            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            context = place.credentials.client_context()
+            if beside is None:
+                self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if context is not None:
                 self.socket = context.wrap_socket(self.socket)
             hello = Hello(place.cluster, name, Role.CLIENT, place.credentials.token)

@@ -21,6 +21,7 @@ from snowmelt.core.errors import (
     Unavailable,
 )
 from snowmelt.core.names import Address, NodeId, address_of, node_id
+from snowmelt.runtime import near
 from snowmelt.runtime.connection import Connection
 from snowmelt.runtime.credentials import Credentials, check_certificate
 from snowmelt.runtime.limits import Limits
@@ -33,6 +34,7 @@ from snowmelt.wire.greeting import Gate, Hello, Role, Welcome, heard, said
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 5.0
 WAITING_MAX: Final = 256
+BACKLOG: Final = 1024
 
 Deliver = Callable[[NodeId, Any], None]
 
@@ -84,7 +86,7 @@ class Transport:
         self._connections: dict[Connection, None] = {}  # in the order they came
         self._clients: dict[NodeId, int] = {}  # how many connections each of them has to this node
         self._dialled: dict[Connection, asyncio.Future[Connection]] = {}
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._draining = False
 
     # --- whole life -------------------------------------------------------------------------------
@@ -93,24 +95,33 @@ class Transport:
         """Accepts connections; returns where (a port of 0 takes a free one)."""
         self._credentials.check_listen(address)
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: Connection(self, self._codec, inbound=True),
+        context = self._credentials.server_context()
+        server = await loop.create_server(
+            self._accepted,
             address.host,
             address.port,
-            ssl=(context := self._credentials.server_context()),
+            ssl=context,
             ssl_handshake_timeout=self.limits.greeting_seconds if context else None,
-            backlog=1024,
+            backlog=BACKLOG,
         )
-        for one in self._server.sockets:  # whoever is accepted inherits it; who vanished is missed
+        self._servers.append(server)
+        for one in server.sockets:  # whoever is accepted inherits it; who vanished is missed
             one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        host, port = self._server.sockets[0].getsockname()[:2]
-        return Address(host if address.host != "localhost" else "localhost", port)
+        host, port = server.sockets[0].getsockname()[:2]
+        listening = Address(host if address.host != "localhost" else "localhost", port)
+        beside = near.listen(listening, BACKLOG) if context is None else None
+        if beside is not None:
+            self._servers.append(await loop.create_unix_server(self._accepted, sock=beside))
+        return listening
+
+    def _accepted(self) -> Connection:
+        return Connection(self, self._codec, inbound=True)
 
     def drain(self) -> None:
         """Takes no new connection and no new call; answers still go out."""
         self._draining = True
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
 
     @property
     def in_flight(self) -> int:
@@ -193,14 +204,18 @@ class Transport:
         connection = Connection(self, self._codec, inbound=False)
         self._dialled[connection] = opened
         context = self._credentials.client_context()
+        beside = near.reach(address) if context is None else None
         try:
-            await loop.create_connection(
-                lambda: connection,
-                address.host,
-                address.port,
-                ssl=context,
-                server_hostname="" if context else None,
-            )
+            if beside is not None:
+                await loop.create_unix_connection(lambda: connection, sock=beside)
+            else:
+                await loop.create_connection(
+                    lambda: connection,
+                    address.host,
+                    address.port,
+                    ssl=context,
+                    server_hostname="" if context else None,
+                )
             return await opened
         except asyncio.CancelledError:
             connection.close()

@@ -1,4 +1,4 @@
-"""The socket at which other processes knock."""
+"""The sockets at which other processes knock: of its address, and the one near it."""
 
 import socket
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from typing import Final
 
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import Address
+from snowmelt.runtime import near
 from snowmelt.runtime.peer.poller import Poller
 
 ACCEPTED_AT_ONCE: Final = 64
@@ -30,30 +31,39 @@ class Listener:
             allowed = f"a free address of this machine ({error})"
             raise BadOption("listen", str(address), allowed) from error
         self.address = Address(address.host, self.socket.getsockname()[1])
+        beside = near.listen(self.address, BACKLOG)
+        self._sockets = [self.socket] if beside is None else [beside, self.socket]
         self.resume()
 
     def resume(self) -> None:
         """Accepts from now on."""
         if not self._accepting:
-            self._poller.add(self.socket, self)
+            for one in self._sockets:
+                self._poller.add(one, self)
             self._accepting = True
 
     def pause(self) -> None:
         """Accepts nothing for now."""
         if self._accepting:
-            self._poller.remove(self.socket)
+            for one in self._sockets:
+                self._poller.remove(one)
             self._accepting = False
 
     def close(self) -> None:
         """Accepts nothing any more."""
         self.pause()
-        self.socket.close()
+        for one in self._sockets:
+            one.close()
 
     def accepted(self) -> Iterator[socket.socket]:
         """Who has knocked; none of them blocks."""
+        for listening in self._sockets:
+            yield from self._accepted(listening)
+
+    def _accepted(self, listening: socket.socket) -> Iterator[socket.socket]:
         for _ in range(ACCEPTED_AT_ONCE):
             try:
-                stream, _ = self.socket.accept()
+                stream, _ = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionError):
                 return
             except OSError:  # no descriptor is left: it would be told again and again

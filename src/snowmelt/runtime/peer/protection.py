@@ -1,8 +1,8 @@
 """TLS between the processes of a pool: when, and with what.
 
-With TLS credentials every link is TLS, but for one whose two ends are both on loopback: nothing of
-that leaves the machine, so it stays plain, and a pool on one machine needs no certificates. Each
-side looks at the addresses of the connection itself, so both come to the same answer.
+With TLS credentials every link is TLS, but for one whose two ends are both on loopback, or near:
+nothing of that leaves the machine, so it stays plain, and a pool on one machine needs no
+certificates. Each side looks at the connection itself, so both come to the same answer.
 
 Who listens shows its certificate; who dials shows one when it has one. Any certificate of the
 cluster's authority is good, for anything: that a process belongs here, and under which name, is
@@ -21,6 +21,7 @@ from time import monotonic
 from typing import Final
 
 from snowmelt.core.errors import BadOption, HandshakeError
+from snowmelt.runtime import near
 from snowmelt.runtime.credentials import Credentials
 
 _CERTIFICATE: Final = re.compile(
@@ -68,8 +69,10 @@ def certificate_digest(path: Path) -> bytes:
 
 
 def stays_here(stream: socket.socket) -> bool:
-    """Whether both ends of a connection are on loopback."""
-    return all(_on_loopback(end[0]) for end in (stream.getsockname(), stream.getpeername()))
+    """Whether both ends of a connection are near, or on loopback."""
+    return near.is_near(stream) or all(
+        _on_loopback(end[0]) for end in (stream.getsockname(), stream.getpeername())
+    )
 
 
 def why(error: OSError) -> str:

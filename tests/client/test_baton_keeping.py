@@ -71,7 +71,7 @@ def test_a_node_that_wakes_up_in_time_keeps_what_it_held() -> None:
 def test_the_thread_ends_with_the_keeper_and_what_was_held_is_lost() -> None:
     before = threading.active_count()
     keeper, one, told = Keeper(), hold(1, 1), threading.Event()
-    one.told = told.set
+    one.watch(told.set)
     keeper.add(one, Node())
     assert threading.active_count() == before + 1
     keeper.close()

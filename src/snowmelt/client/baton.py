@@ -37,8 +37,6 @@ class Held(Holding):
         self._client = client
         self._clients = clients
         self._keeper = keeper
-        self._over = threading.Event()
-        hold.told = self._over.set
         keeper.add(hold, client)
 
     def __enter__(self) -> Self:
@@ -62,13 +60,15 @@ class Held(Holding):
     def wait_lost(self, timeout: float | None = None) -> bool:
         """Waits until it is over, or for so many seconds; whether it was lost."""
         end = None if timeout is None else later(steady_now(), seconds(max(0.0, checked(timeout))))
-        while not (self.lost or self._over.is_set()):
+        over = threading.Event()
+        self._hold.watch(over.set)
+        while not (self.lost or over.is_set()):
             left = self.seconds_left
             if end is not None:
                 left = min(left, seconds_until(end))
                 if not left:
                     break
-            self._over.wait(left)
+            over.wait(left)
         return self.lost
 
     def save(self, value: Buffer, *, timeout: float = TIMEOUT) -> None:

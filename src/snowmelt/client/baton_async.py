@@ -52,8 +52,6 @@ class Held(Holding):
     def __init__(self, hold: Hold, port: AsyncPort, keeper: Keeper) -> None:
         super().__init__(hold)
         self._port = port
-        self._over = asyncio.Event()
-        hold.told = self._over.set
         self._renewal = keeper.start(_renewed(hold, port))
 
     async def __aenter__(self) -> Self:
@@ -77,14 +75,16 @@ class Held(Holding):
     async def wait_lost(self, timeout: float | None = None) -> bool:
         """Waits until it is over, or for so many seconds; whether it was lost."""
         end = None if timeout is None else later(steady_now(), seconds(max(0.0, checked(timeout))))
-        while not (self.lost or self._over.is_set()):
+        over = asyncio.Event()
+        self._hold.watch(over.set)
+        while not (self.lost or over.is_set()):
             left = self.seconds_left
             if end is not None:
                 left = min(left, seconds_until(end))
                 if not left:
                     break
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), left)
+                await asyncio.wait_for(over.wait(), left)
         return self.lost
 
     async def save(self, value: Buffer, *, timeout: float = TIMEOUT) -> None:

@@ -78,8 +78,7 @@ class Hold:
         """Why it is over; nothing while it is held."""
         self.lost = False
         """Whether it ended in another way than by being given up."""
-        self.told: Callable[[], None] = lambda: None
-        """Called when it is over."""
+        self._watching: list[Callable[[], None]] = []
         self._safe: bytes | None = None
         self._got = granted.value
 
@@ -109,6 +108,12 @@ class Hold:
         if not self.over:
             self.lost = True
             self._end(why)
+
+    def watch(self, told: Callable[[], None]) -> None:
+        """Calls this once it is over, in whichever thread finds out; at once if it is."""
+        self._watching.append(told)
+        if self.over:
+            told()
 
     def set_value(self, value: Buffer) -> None:
         """What the next holder is to get."""
@@ -182,7 +187,8 @@ class Hold:
 
     def _end(self, why: str) -> None:
         self.over = why
-        self.told()
+        for told in self._watching:
+            told()
 
 
 class Home:

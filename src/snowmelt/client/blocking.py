@@ -11,8 +11,7 @@ import ssl
 import struct
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from math import ceil
 from random import Random
 from time import monotonic
@@ -159,29 +158,27 @@ class BlockingClient:
 
     def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
         """Calls, waits, and returns the answer's body; raises what went wrong."""
-        with self._my_turn(timeout):
+        self._take_turn(timeout)
+        try:
             self._reached, self._failure = False, None
-            left = self._deadline - monotonic()
-            request = self._session.request(body, left, target, weight)
+            request = self._session.request(body, self._deadline - monotonic(), target, weight)
             self._handle(request)
             while request.operation not in self._outcomes:
                 self._step()
             outcome = self._outcomes.pop(request.operation)
             return value(outcome, self._reached, self._failure)
+        finally:
+            self._turn.release()
 
-    @contextmanager
-    def _my_turn(self, timeout: float) -> Iterator[None]:
+    def _take_turn(self, timeout: float) -> None:
         """Waits for this thread's turn, out of the call's own time."""
         deadline = monotonic() + checked(timeout)
         if not self._turn.acquire(timeout=max(0.0, timeout)):
             raise Unreachable(f"other threads used this client for all of {timeout:g} s")
-        try:
-            if self._closed:
-                raise Unreachable("this client is closed")
-            self._deadline = deadline
-            yield
-        finally:
+        if self._closed:
             self._turn.release()
+            raise Unreachable("this client is closed")
+        self._deadline = deadline
 
     def _left(self) -> float:
         """Seconds left of the call's time; a socket wants more than none."""
@@ -189,7 +186,8 @@ class BlockingClient:
 
     def inquire(self, timeout: float) -> bytes:
         """Asks the first node that answers how its process is."""
-        with self._my_turn(timeout):
+        self._take_turn(timeout)
+        try:
             for target in [contact(one) for one in self._place.addresses]:
                 line = self._line(target)
                 try:
@@ -198,6 +196,8 @@ class BlockingClient:
                 except (OSError, SnowmeltError) as error:
                     self._drop(target, error)
             raise Unreachable(f"no node could be reached: {self._failure}")
+        finally:
+            self._turn.release()
 
     def _informed(self, line: Line) -> bytes:
         line.write(framed(Kind.INQUIRE, b""), self._left())

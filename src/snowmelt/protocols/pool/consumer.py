@@ -263,7 +263,7 @@ class Consumer:
         counts = self.counts
         counts.hops += found.hop
         counts.gets += 1
-        counts.got += sum(span.count for span in found.spans)
+        counts.got += sum([span.count for span in found.spans])
         counts.waited = Duration(counts.waited + waited)
         counts.had[source] = counts.had.get(source, 0) + 1
 

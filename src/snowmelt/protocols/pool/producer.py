@@ -39,7 +39,6 @@ class Producer:
 
     def put(self, operation: OperationId, put: Put, now: Instant) -> Effects:
         """Objects were made."""
-        self.lender.rate = self.intake.rate(now)
         return self.intake.put(operation, put, now)
 
     def await_room(self, operation: OperationId, ask: AwaitRoom, now: Instant) -> Effects:

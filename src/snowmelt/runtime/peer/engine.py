@@ -13,10 +13,9 @@ A fork takes no engine along: make a new one in the child. An interrupt while a 
 withdraws the call; one that hits the machine in the middle of a step ends the engine.
 """
 
-import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from time import monotonic, sleep
 from typing import Any, Final
 
@@ -256,7 +255,7 @@ class Engine:
         if self._failure is not None:
             return
         links = self._links
-        with self._fatal():
+        try:
             for owner, mask in events:
                 if owner is self._alarm:
                     self._alarm.silence()
@@ -269,22 +268,22 @@ class Engine:
             if now >= links.next_look:
                 links.look(now)
             links.flush()
-
-    @contextlib.contextmanager
-    def _fatal(self) -> Iterator[None]:
-        """Whatever is raised within ends the engine: nobody may wait for one that has stopped."""
-        try:
-            yield
         except BaseException as error:
-            self._steps.stopped = True
-            self.failed("MachineCrashed", f"this pool's engine raised {error!r}; open it anew")
-            if not isinstance(error, Exception):
-                raise
+            self._crashed(error)
+
+    def _crashed(self, error: BaseException) -> None:
+        """Whatever is raised ends the engine: nobody may wait for one that has stopped."""
+        self._steps.stopped = True
+        self.failed("MachineCrashed", f"this pool's engine raised {error!r}; open it anew")
+        if not isinstance(error, Exception):
+            raise error
 
     def _finish_turn(self) -> None:
         """Sends what was added; who waits for the sockets must know of an earlier timer."""
-        with self._fatal():
+        try:
             self._links.flush()
+        except BaseException as error:
+            self._crashed(error)
         if self._poll_until > min(self._steps.due, self._links.next_look):
             self._alarm.ring()
 

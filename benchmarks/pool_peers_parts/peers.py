@@ -15,7 +15,11 @@ OURS_AT_MOST_ONCE: Final = "snowmelt-once"
 RIVALS: Final = ("redis", "redis-own")
 """Whom the bars are about: Redis with the same promise, single commands and pipelines of them; the
 better of the two counts."""
-BESIDE: Final = ((OURS, "redis-script"), (OURS_AT_MOST_ONCE, "redis-plain"))
+BESIDE: Final = (
+    (OURS, "redis-script"),
+    (OURS, "redis-own-unix"),
+    (OURS_AT_MOST_ONCE, "redis-plain"),
+)
 """Who else is compared with Redis, with no bar."""
 
 KINDS: Final[dict[str, tuple[str, str, tuple[Any, ...]]]] = {
@@ -23,13 +27,14 @@ KINDS: Final[dict[str, tuple[str, str, tuple[Any, ...]]]] = {
     "redis": ("redis_lists", "RedisPeer", ("Shared",)),
     "redis-own": ("redis_lists", "RedisPeer", ("Own",)),
     "redis-script": ("redis_lists", "RedisPeer", ("Script",)),
+    "redis-own-unix": ("redis_lists", "RedisPeer", ("Own", "unix")),
     OURS_AT_MOST_ONCE: ("snowmelt_pool", "PoolPeer", ("at_most_once",)),
     "redis-plain": ("redis_lists", "RedisPeer", ("Plain",)),
     "multiprocessing": ("mp_queue", "QueuePeer", ()),
     "ray": ("ray_queue", "RayPeer", ()),
     "dask": ("dask_queue", "DaskPeer", ()),
 }
-AT_LEAST_ONCE: Final = (OURS, *RIVALS, "redis-script")
+AT_LEAST_ONCE: Final = (OURS, *RIVALS, "redis-script", "redis-own-unix")
 
 
 def named(word: str) -> list[str]:

@@ -5,8 +5,9 @@ LREM of the object when it is done. Batches are pipelines of the same. `redis-ow
 way found with these commands: each consumer has a list of its own for what is in its work, so DEL
 settles all of it, and a batch is one LPUSH of many. Its DEL travels alone, as `redis`'s LREM does,
 since the consumer waits to know that it is done. `redis-script` is for batches: a script in the
-server moves all of one in one step, in place of a pipeline of moves. And `redis-plain` loses what
-its consumer dies with: LPUSH and BRPOP, or BLMPOP for batches.
+server moves all of one in one step, in place of a pipeline of moves. `redis-own-unix` is
+`redis-own` over a Unix socket, as Snowmelt's processes talk on one machine by themselves. And
+`redis-plain` loses what its consumer dies with: LPUSH and BRPOP, or BLMPOP for batches.
 
 Nothing bounds a list. LPUSH tells its length, so a producer that sees more than the bound waits,
 and looks again every millisecond.
@@ -15,10 +16,11 @@ and looks again every millisecond.
 import subprocess
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from os import getpid
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import redis
 from benchmarks.fifo.peer import WAIT_SECONDS, Missing
@@ -39,22 +41,41 @@ return found
 """
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where the server is: a port on loopback, or a Unix socket."""
+
+    port: int = 0
+    path: str = ""
+
+    def connect(self) -> "redis.Redis[bytes]":
+        """A client of it."""
+        if self.path:
+            return redis.Redis(unix_socket_path=self.path, socket_timeout=WAIT_SECONDS)
+        return redis.Redis("127.0.0.1", self.port, socket_timeout=WAIT_SECONDS)
+
+
 class RedisPeer:
     """A server of its own, on any core that is free."""
 
-    def __init__(self, name: str, way: str) -> None:
+    def __init__(self, name: str, way: str, over: Literal["tcp", "unix"] = "tcp") -> None:
         self.name = name
         self.batches_only = way == "Script"
         self.promise = WAYS[way].promise
         self.version = ""
         self.way = way
         self.port = free_port()
+        self.place = Place(port=self.port)
+        self.over = over
         self.server: subprocess.Popen[bytes] | None = None
 
     def start(self, folder: Path) -> None:
         redis_server = program("redis-server", "redis-server")
         self.version = "Redis " + said_by(redis_server, "--version").split()[2].removeprefix("v=")
         command = [redis_server, "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
+        if self.over == "unix":
+            self.place = Place(path=str(folder / "redis.sock"))
+            command += ["--unixsocket", self.place.path]
         with (folder / "output.log").open("ab") as log:
             self.server = subprocess.Popen(
                 [*command, "--dir", str(folder), "--appendonly", "no"],
@@ -70,11 +91,11 @@ class RedisPeer:
             time.sleep(0.05)
 
     def open(self, queue: str, cell: Cell) -> Connect:
-        return partial(WAYS[self.way], self.port, queue, cell.bound)
+        return partial(WAYS[self.way], self.place, queue, cell.bound)
 
     def remove(self, queue: str) -> None:
         del queue  # it has no other
-        with redis.Redis("127.0.0.1", self.port, socket_timeout=WAIT_SECONDS) as base:
+        with self.place.connect() as base:
             base.flushall()
 
     def stop(self) -> None:
@@ -93,8 +114,8 @@ class Shared:
 
     promise = "at least once; a list in a server, LPUSH, BLMOVE, LREM"
 
-    def __init__(self, port: int, queue: str, bound: int) -> None:
-        self.base: Any = redis.Redis("127.0.0.1", port, socket_timeout=WAIT_SECONDS)
+    def __init__(self, place: Place, queue: str, bound: int) -> None:
+        self.base: Any = place.connect()
         self.base.ping()
         self.queue = queue
         self.bound = bound
@@ -143,8 +164,8 @@ class Own(Shared):
 
     promise = "at least once; a list in a server, LPUSH, BLMOVE to a list a consumer, DEL"
 
-    def __init__(self, port: int, queue: str, bound: int) -> None:
-        super().__init__(port, queue, bound)
+    def __init__(self, place: Place, queue: str, bound: int) -> None:
+        super().__init__(place, queue, bound)
         self.work = f"{queue}-work-{getpid()}"
 
     def put(self, bodies: list[bytes]) -> None:
@@ -159,8 +180,8 @@ class Script(Own):
 
     promise = "at least once; a list in a server, LPUSH, a script to a list a consumer, DEL"
 
-    def __init__(self, port: int, queue: str, bound: int) -> None:
-        super().__init__(port, queue, bound)
+    def __init__(self, place: Place, queue: str, bound: int) -> None:
+        super().__init__(place, queue, bound)
         self.move = self.base.register_script(MOVE)
 
     def get(self, count: int, seconds: float) -> Sequence[Body]:

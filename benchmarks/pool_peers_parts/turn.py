@@ -29,7 +29,6 @@ START_SECONDS: Final = 90.0
 FIRST_SECONDS: Final = 30.0
 END_SECONDS: Final = 60.0
 STEADY_SECONDS: Final = 1.5
-"""From the first object of the last consumer to the window: until everybody knows everybody."""
 
 Figures = Mapping[str, float]
 """What a turn measured; the first of them is what peers are compared by."""
@@ -47,16 +46,18 @@ class Bounds:
 
     seconds: float
     hand_overs: int
+    steady: float = STEADY_SECONDS
+    """From the first object of the last consumer to the window: until everybody knows everybody."""
 
 
 def turn(connect: Connect, cell: Cell, bounds: Bounds) -> Figures:
     """One peer's work on one cell; raises `TurnFailed`."""
     if cell.hand_over:
         return latency(connect, cell, bounds.hand_overs)
-    return rate(connect, cell, bounds.seconds)
+    return rate(connect, cell, bounds)
 
 
-def rate(connect: Connect, cell: Cell, seconds: float) -> Figures:
+def rate(connect: Connect, cell: Cell, bounds: Bounds) -> Figures:
     """Objects a second, while producers and consumers are all at work."""
     signals = Signals(cell)
     with processes() as crew:
@@ -71,14 +72,14 @@ def rate(connect: Connect, cell: Cell, seconds: float) -> Figures:
         expect(consumers + producers, READY, START_SECONDS)
         signals.go.set()
         expect(consumers, FIRST, FIRST_SECONDS)
-        begin = time.monotonic_ns() + round(STEADY_SECONDS * 1e9)
+        begin = time.monotonic_ns() + round(bounds.steady * 1e9)
         signals.begin.value = begin
-        signals.end.value = begin + round(seconds * 1e9)
-        time.sleep(STEADY_SECONDS + seconds)
+        signals.end.value = begin + round(bounds.seconds * 1e9)
+        time.sleep(bounds.steady + bounds.seconds)
         for producer in producers:
             heard(producer, END_SECONDS)
         count = sum(heard(consumer, END_SECONDS) for consumer in consumers)
-    per_second = count / seconds
+    per_second = count / bounds.seconds
     return {"objects_per_second": per_second, "mb_per_second": per_second * cell.size / 1e6}
 
 

@@ -62,6 +62,15 @@ def test_adaptive_access_follows_the_rates():
     assert one.weights() == {A: 0.25, B: 0.75}
 
 
+def test_nobody_counts_as_faster_than_all_consumers_together_take():
+    one = met(ADAPTIVE, a=20_000.0, b=2_000.0, c=50.0)
+    one.demanded(200.0)
+    assert one.weights() == pytest.approx({A: 200 / 450, B: 200 / 450, C: 50 / 450})
+    for unknown in (0.0, math.nan, math.inf):
+        one.demanded(unknown)
+        assert one.weights()[A] > 0.9
+
+
 def test_whose_rate_is_not_known_counts_as_the_mean():
     assert met(ADAPTIVE, a=9.0, b=0.0, c=1.0).weights() == pytest.approx(
         {A: 9 / 15, B: 5 / 15, C: 1 / 15}

@@ -225,6 +225,24 @@ def test_it_is_settled_when_everybody_has_had_time_to_speak(desk):
     assert (told.settled, told.producers) == (True, (CAMERA,)), "who was kept for it may go now"
 
 
+def test_what_all_take_together_is_told_once_all_have_been_heard(desk):
+    other = NodeId("c-a")
+    desk.says(EATER, EATS, taking=3.0)
+    assert desk.says(EATER, EATS, taking=3.0).taken == 0, "others may take, too"
+    desk.run(until=2)
+    desk.says(other, EATS, taking=1.0)
+    desk.says(EATER, EATS, taking=2.0)
+    desk.says(MAKER, MAKES)
+    desk.run(until=3)
+    assert desk.says(other, EATS, taking=4.0).taken == 6.0
+    assert desk.says(EATER, EATS, taking=2.0).taken == 6.0
+    desk.says(other, EATS, gone=True)
+    assert desk.says(EATER, EATS, taking=2.5).taken == 2.5
+    desk.run(until=9)
+    desk.says(MAKER, MAKES)
+    assert desk.says(MAKER, MAKES).taken == 0, "the last who took is forgotten"
+
+
 def test_nothing_is_taken_from_a_hand_before_it_is_settled():
     desk = Desk(N1)
     known = tuple(NodeId(f"c-{one}") for one in range(3))
@@ -338,6 +356,8 @@ BAD = {
     "an endless rate": {"rate": math.inf},
     "a negative rate": {"rate": -1.0},
     "a rate that sums to nothing": {"rate": 1e300},
+    "taking more than all": {"taking": 1e300},
+    "taking what is none": {"taking": math.nan},
     "a negative stock": {"stock": -1},
     "a huge stock": {"stock": 2**64 - 1},
     "a negative fan-out": {"fan_out": -1},

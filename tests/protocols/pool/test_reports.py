@@ -9,9 +9,15 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Instant, milliseconds, seconds
 from snowmelt.core.names import Address, NodeId, OperationId, contact
 from snowmelt.core.node import Announced, Expired, Received, Reply, Requested, Send
-from snowmelt.protocols.calling import Call
+from snowmelt.protocols.calling import Answer, Call
 from snowmelt.protocols.pool import calls
-from snowmelt.protocols.pool.introductions import Introduce, PoolStatus, Report
+from snowmelt.protocols.pool.introductions import (
+    Acquaintance,
+    Introduce,
+    Introduced,
+    PoolStatus,
+    Report,
+)
 from snowmelt.protocols.pool.messages import Found, Request
 from snowmelt.protocols.pool.peer import PoolPeer
 from snowmelt.protocols.pool.settings import Access, AccessKind, Delivery, PoolSettings
@@ -101,6 +107,25 @@ def test_a_consumer_tells_how_long_it_waited_and_how_long_it_used(delivery):
     assert (report.max_hops, report.access) == (4, "uniform")
 
 
+def test_a_consumer_tells_how_much_it_takes_and_hears_what_all_take():
+    desk = Desk(access=Access(AccessKind.ADAPTIVE))
+    desk.meets(MAKER)
+    desk.report()
+    for token in range(20):
+        desk.get()
+        desk.after(100)
+        (got,) = desk.finds(token + 1)
+        desk.call(calls.Ack(got.token, (), milliseconds(0)))
+        desk.report()
+    asked = [one for one in desk.sent if isinstance(one, Call)][-1]
+    assert asked.body.taking == pytest.approx(5, rel=0.3)  # half of ten: it began two seconds ago
+    rates = [Acquaintance(one, one, HERE, rate) for one, rate in ((MAKER, 900.0), (EATER, 30.0))]
+    told = Introduced(1, True, seconds(1), tuple(rates), (MAKER, EATER), taken=60.0)
+    desk.give(Received(NODE, Answer(asked.number, told)))
+    known = desk.call(calls.Describe())[0].producers
+    assert [round(one.weight, 3) for one in known] == [0.667, 0.333]
+
+
 def test_who_asks_ahead_uses_what_it_has():
     desk = Desk()
     desk.meets(MAKER)
@@ -113,7 +138,7 @@ def test_who_asks_ahead_uses_what_it_has():
 
 def test_an_older_process_reports_nothing_and_is_understood():
     word = Introduce("frames", HERE, "", produces=False, consumes=True, report=Report(age=5))
-    older = msgspec.to_builtins(word)[:-1]
+    older = msgspec.to_builtins(word)[:-2]
     assert msgspec.convert(older, Introduce).report == Report()
     newer = [*msgspec.to_builtins(word), "of a later release"]
     assert msgspec.convert(newer, Introduce) == word

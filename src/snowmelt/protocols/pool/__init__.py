@@ -53,7 +53,9 @@ What the paper leaves out, and a user needs:
     producer is left that nobody knows.
 11. *Rates.* A producer measures how many objects it makes a second while it is not held up
     (`rate.py`), and says so in every reply and introduction. With adaptive access a producer is
-    drawn in proportion: the paper's figure 8 shows the wait to be least so.
+    drawn in proportion: the paper's figure 8 shows the wait to be least so. None counts as faster
+    than all consumers together take, which the nodes add up: when each of several could serve all,
+    it would not matter who is asked, but for the work of giving, which they had better share.
 12. *Leaving.* A producer that leaves takes no more puts and invites the others, in turn, to take
     over what is left. What one of them asks for and is given is its own as soon as it is safe
     there: such a loan never ends by itself, and what was given is said again until the other

@@ -14,8 +14,6 @@ FLOOR: Final = 0.02
 """Of the mean rate: nobody is probed less than by this weight, or its rate would not be learnt."""
 RATE_MAX: Final = 1e12
 """Objects a second; more than that is no rate, and no sum of rates is ever infinite."""
-MOVED: Final = 0.1
-"""By how much a rate must have moved to count: it is an estimate, and moves with every object."""
 DRAWS_MAX: Final = 8
 """So often a weighted draw may name one that was asked before; then any other is taken."""
 
@@ -38,6 +36,8 @@ class AccessList:
         self._names: dict[NodeId, str] = {}
         self._rates: dict[NodeId, float] = {}
         self._down: dict[NodeId, None] = {}
+        self._demand = 0.0
+        """What all consumers take together; 0 while that is not known."""
         self._ids: list[NodeId] = []
         self._edges: list[float] = []
         """The weights added up, each to those before it."""
@@ -62,6 +62,11 @@ class AccessList:
         if rate and producer in self._rates:
             self._rates[producer] = rate
             self._stale = True
+
+    def demanded(self, rate: float) -> None:
+        """All consumers together take so many objects a second: who could give more counts so."""
+        self._demand = _sensible(rate)
+        self._stale = True
 
     def lost(self, producer: NodeId) -> None:
         """There is no way to it now."""
@@ -173,7 +178,8 @@ class AccessList:
             case AccessKind.WEIGHTED:
                 return self._access.weights.get(self._names[producer], 0.0)
             case AccessKind.ADAPTIVE:
-                return self._rates[producer]
+                rate = self._rates[producer]
+                return min(rate, self._demand) if self._demand else rate
 
 
 def _sensible(rate: float) -> float:

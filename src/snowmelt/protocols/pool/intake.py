@@ -42,9 +42,7 @@ class _Putting(msgspec.Struct):
 class Intake:
     """Who wants to put, and who wants to know when there is room."""
 
-    def __init__(
-        self, settings: PoolSettings, alarms: Alarms, keep: Keep, lender: Lender, now: Instant
-    ) -> None:
+    def __init__(self, settings: PoolSettings, alarms: Alarms, keep: Keep, lender: Lender) -> None:
         self.put_count = 0
         self.put_bytes = 0
         self.blocked = Duration(0)
@@ -55,7 +53,7 @@ class Intake:
         self._alarms = alarms
         self._keep = keep
         self._lender = lender
-        self._rate = Rate(now)
+        self._rate = Rate()
         self._puts: deque[_Putting] = deque()
         self._rooms: dict[OperationId, Instant] = {}
 

@@ -219,6 +219,7 @@ def _check(word: Introduce) -> None:
         ("rate", word.rate, RATE_MAX),
         ("stock", word.stock, BUFFERS_MAX),
         ("fan_out", word.fan_out, BUFFERS_MAX),
+        ("taking", word.taking, RATE_MAX),
     )
     for option, value, highest in bounds:
         if not 0 <= value <= highest:  # nan is neither

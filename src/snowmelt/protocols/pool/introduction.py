@@ -28,6 +28,8 @@ class Introduction:
         self.known: tuple[NodeId, ...] = ()
         self.complete = False
         """Whether a node that has heard of all has told who is there."""
+        self.taken = 0.0
+        """What all consumers take together, as a node has told."""
         self.address: Address | None = None
         self.version = 0
         self._contacts = contacts
@@ -106,6 +108,7 @@ class Introduction:
 
     def _told(self, told: Introduced) -> bool:
         self.version = told.version
+        self.taken = told.taken
         self._every = max(IMPATIENT, Duration(told.every))
         if told.producers is None:
             return False

@@ -68,6 +68,8 @@ class Introduce(msgspec.Struct, frozen=True, tag="pool.introduce", array_like=Tr
     silent: tuple[NodeId, ...] = ()
     """Nodes that it was sent to and that do not answer: another stands in for them."""
     report: Report = Report()
+    taking: float = 0.0
+    """How many objects a second it takes."""
 
 
 class Introduced(msgspec.Struct, frozen=True, tag="pool.introduced", array_like=True):
@@ -81,6 +83,8 @@ class Introduced(msgspec.Struct, frozen=True, tag="pool.introduced", array_like=
     producers: tuple[Acquaintance, ...] | None = None
     known: tuple[NodeId, ...] = ()
     """Those of them that this consumer may probe."""
+    taken: float = 0.0
+    """How many objects a second all consumers take together; 0 when that is not known."""
 
 
 class ListPools(msgspec.Struct, frozen=True, tag="pool.list", array_like=True):

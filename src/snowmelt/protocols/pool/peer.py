@@ -43,6 +43,7 @@ from snowmelt.protocols.pool.messages import (
     Settled,
 )
 from snowmelt.protocols.pool.producer import Producer
+from snowmelt.protocols.pool.rate import Taking
 from snowmelt.protocols.pool.settings import PoolSettings
 from snowmelt.protocols.pool.statistics import Stopwatch, described, reported
 
@@ -86,11 +87,12 @@ class PoolPeer:
         self._introduction = Introduction(contacts, self._alarms)
         self._access = AccessList(settings.access, chance)
         self._holding = Holding(self._alarms, settings.grace)
-        self._producer = Producer(settings, chance, self._alarms, START)
+        self._producer = Producer(settings, chance, self._alarms)
         self._consumer = Consumer(me, settings, chance, self._alarms, self._access, self._holding)
         self._adopter = Adopter(me, self._alarms, self._next_number)
         self._roles = (False, False)
         self._using = Stopwatch()
+        self._taking = Taking()
         self._begun: Instant | None = None
         self._stopping: tuple[OperationId, Instant] | None = None
         self._stopped = False
@@ -213,6 +215,7 @@ class PoolPeer:
         if self._introduction.address is None:
             return []  # it has asked nobody yet
         changed, effects = self._introduction.answered(answer, self._word(now))
+        self._access.demanded(self._introduction.taken)
         return [*effects, *(self._met(now) if changed else [])]
 
     # --- who is there -----------------------------------------------------------------------------
@@ -270,6 +273,7 @@ class PoolPeer:
             fan_out=self._settings.fan_out,
             known=introduction.known,
             version=introduction.version,
+            taking=self._taking.seen(consumer.counts.got, now),
             silent=introduction.silent(now),
             report=reported(
                 self._settings,

@@ -26,14 +26,12 @@ HOPS_COUNTED: Final = 1 << 32
 class Producer:
     """What a process has to give."""
 
-    def __init__(
-        self, settings: PoolSettings, chance: Random, alarms: Alarms, now: Instant
-    ) -> None:
+    def __init__(self, settings: PoolSettings, chance: Random, alarms: Alarms) -> None:
         self._disk = Disk() if settings.spill else None
         keep = self._disk or Memory()
         self._keep = keep
         self.lender = Lender(settings, chance, alarms, keep)
-        self.intake = Intake(settings, alarms, keep, self.lender, now)
+        self.intake = Intake(settings, alarms, keep, self.lender)
 
     # --- what its own program asks ----------------------------------------------------------------
 

@@ -35,6 +35,7 @@ class _Process(msgspec.Struct):
     stock: int = 0
     rate: float = 0.0
     report: Report = Report()
+    taking: float = 0.0
     consumes: bool = False
     fan_out: int = 0
     hand: Hand = ()
@@ -67,6 +68,7 @@ class Roster:
         self._dealt_to = 0
         self._know_all = 0
         self._turn = 0
+        self._taken = 0.0  # by all of them, objects a second
 
     def __len__(self) -> int:
         """How many processes."""
@@ -92,12 +94,14 @@ class Roster:
             self._change()  # this process would be told otherwise, and one answer may be lost
         process.until = later(now, PATIENCE)
         process.stock, process.rate, process.report = word.stock, word.rate, word.report
+        self._takes(process, word.taking)
         self._set_producer(client, word)
         same = self._redeal(client, process, word.known) if process.dealt_to else True
+        taken = self._taken if self._settled else 0.0
         if same and word.version == self._version:
-            return Introduced(self._version, self._settled, EVERY)
+            return Introduced(self._version, self._settled, EVERY, taken=taken)
         return Introduced(
-            self._version, self._settled, EVERY, self._listed(), self._known_to(process)
+            self._version, self._settled, EVERY, self._listed(), self._known_to(process), taken
         )
 
     def leave(self, client: NodeId) -> None:
@@ -106,7 +110,13 @@ class Roster:
         if process is None:
             return
         self._set_consumer(process, consumes=False, fan_out=0)
+        self._takes(process, 0.0)
         self._remove_producer(client)
+
+    def _takes(self, process: _Process, taking: float) -> None:
+        # Sums of floats drift; with nobody left it is none, and a little more or less is no matter.
+        self._taken = max(0.0, self._taken + taking - process.taking) if self._processes else 0.0
+        process.taking = taking
 
     def gone(self, client: NodeId, now: Instant) -> None:
         """The connection of a process has ended; it may speak again on another."""

@@ -126,7 +126,6 @@ def options_of() -> argparse.Namespace:
     parser.add_argument("--pairs", default="1,2,5,10")
     parser.add_argument("--share", type=float, default=0.05, help="of a core, for each process")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--figure", type=Path)
     parser.add_argument("--json", action="store_true")
@@ -143,7 +142,7 @@ def main() -> int:
     except Unbounded as error:
         print(error, file=sys.stderr)
         return 1
-    all_of = contenders(options.share)[: options.only]
+    all_of = contenders(options.share)
     try:
         with tempfile.TemporaryDirectory(prefix="scale-") as folder:
             for number in range(options.rounds):

@@ -2,7 +2,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snowmelt.core.instant import Duration, Instant
-from snowmelt.sim.clock import Clock
+from snowmelt.core.names import NodeId
+from snowmelt.sim.clock import DAY, Clock, running_since
+from snowmelt.sim.world import World
 
 TURNS = st.lists(
     st.tuples(
@@ -58,3 +60,14 @@ def test_a_jump_goes_forward_and_a_skew_only_from_now_on():
     clock.jump(Instant(100), Duration(50))
     clock.skew(Instant(200), 500_000)
     assert [clock.read(Instant(world)) for world in (200, 300)] == [250, 400]
+
+
+def test_no_machine_was_started_just_now_and_each_at_a_time_of_its_own():
+    names = [NodeId(f"n{number}") for number in range(1, 10)]
+    world = World(1)
+    for name in names:
+        world.add(name, lambda _: None)
+    shown = [world.slots[name].clock.read(Instant(5)) - 5 for name in names]
+    assert shown == [running_since(name) for name in names]
+    assert all(DAY <= one <= 365 * DAY for one in shown)
+    assert len(dict.fromkeys(shown)) == len(names)

@@ -28,7 +28,7 @@ from snowmelt.core.node import (
 )
 from snowmelt.core.outcome import Failed
 from snowmelt.core.record import Record, Write
-from snowmelt.sim.clock import DAWN, wall
+from snowmelt.sim.clock import DAWN, Clock, wall
 from snowmelt.sim.disk import Ending
 from snowmelt.sim.faults import LostWrites
 from snowmelt.sim.injuries import schedule
@@ -75,7 +75,8 @@ class Stage:
     def add(self, name, book):
         diary = self.diaries[name] = []
         address = Address(name, 1)
-        self.world.add(name, lambda chance: Puppet(book, diary, chance), address)
+        slot = self.world.add(name, lambda chance: Puppet(book, diary, chance), address)
+        slot.clock = Clock()  # which shows the world's time
         self.world.start(name)
 
     def events(self, name=N1):

@@ -1,12 +1,14 @@
 """A node's own steady clock: never backwards, but not quite the world's. And the date."""
 
 from typing import Final
+from zlib import crc32
 
 from snowmelt.core.instant import SECOND, Duration, Instant
 
 DAWN: Final = 1_767_225_600 * SECOND
 """What wall clocks show when a world begins: the first of January 2026."""
 
+DAY: Final = 86_400 * SECOND
 _PARTS: Final = 1_000_000
 
 
@@ -22,6 +24,18 @@ def wall(world: Instant) -> int:
     return DAWN + world
 
 
+def running_since(name: str) -> Duration:
+    """What the steady clock of a machine of this name shows when a world begins.
+
+    It counts from when the machine was started, up to a year before: a node that takes the clock's
+    zero for its own beginning is to be found out.
+
+    >>> running_since("n1") // DAY, running_since("n2") // DAY
+    (147, 223)
+    """
+    return Duration((1 + crc32(name.encode()) % 365) * DAY)
+
+
 class Clock:
     """Runs at its own rate from its own zero.
 
@@ -33,9 +47,9 @@ class Clock:
 
     __slots__ = ("_own", "_ppm", "_world")
 
-    def __init__(self) -> None:
+    def __init__(self, shows: int = 0) -> None:
         self._world = 0  # a moment of the world, and what this clock showed then
-        self._own = 0
+        self._own = shows
         self._ppm = 0
 
     def read(self, world: Instant) -> Instant:

@@ -37,7 +37,7 @@ from snowmelt.core.node import (
     Send,
     SetTimer,
 )
-from snowmelt.sim.clock import Clock, wall
+from snowmelt.sim.clock import Clock, running_since, wall
 from snowmelt.sim.disk import Disk, Ending
 from snowmelt.sim.network import LinkStyle, Network
 from snowmelt.sim.trace import Trace
@@ -82,10 +82,10 @@ class Slot:
         "wanted",
     )
 
-    def __init__(self, build: Build, disk: Disk) -> None:
+    def __init__(self, build: Build, disk: Disk, clock: Clock) -> None:
         self.build = build
         self.disk = disk
-        self.clock = Clock()
+        self.clock = clock
         self.node: Node[Any] | None = None
         self.life = 0  # counts starts; what was meant for an earlier life is dropped
         self.wanted = True  # whether its supervisor starts it again
@@ -154,7 +154,8 @@ class World:
     def add(self, node: NodeId, build: Build, address: Address | None = None) -> Slot:
         """Makes a place for a process; it is not started yet."""
         assert node not in self.slots, f"{node} is there already"
-        slot = self.slots[node] = Slot(build, Disk(self._dice(f"{self._seed}/{node}/disk")))
+        disk = Disk(self._dice(f"{self._seed}/{node}/disk"))
+        slot = self.slots[node] = Slot(build, disk, Clock(running_since(node)))
         if address is not None:
             self._addresses[address] = node
         return slot

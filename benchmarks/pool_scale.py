@@ -104,7 +104,7 @@ def measure(
 def draw(all_of: list[Contender], pairs: list[int], share: float, path: Path) -> None:
     from snowmelt.lab.drawing import INK, RIGHT, WRONG, canvas, save  # noqa: PLC0415
 
-    title = f"1 MB objects, every process on {share:.0%} of a core: ten pairs beside one"
+    title = f"More pairs, each process on {share:.0%} of a core"
     figure, (rates,) = canvas(1, title)
     colours = (RIGHT, WRONG, "#e09f3e")
     for one, colour in zip(all_of, colours, strict=True):
@@ -140,8 +140,7 @@ def main() -> int:
     try:
         shares = Shares(f"snowmelt-scale-{getpid()}")
     except Unbounded as error:
-        print(error, file=sys.stderr)
-        return 1
+        return missing(error, options)
     all_of = contenders(options.share)
     try:
         with tempfile.TemporaryDirectory(prefix="scale-") as folder:
@@ -152,7 +151,9 @@ def main() -> int:
                         one, shares, options.share, options.pairs, options.seconds, place
                     ):
                         progress(f"round {number + 1} of {options.rounds}: {line}")
-    except (Missing, TurnFailed) as error:
+    except Missing as error:
+        return missing(error, options)
+    except TurnFailed as error:
         print(f"\n{error}", file=sys.stderr)
         return 1
     finally:
@@ -161,6 +162,13 @@ def main() -> int:
     if options.figure is not None:
         draw(all_of, options.pairs, options.share, options.figure)
     tell(all_of, options)
+    return 0
+
+
+def missing(error: Exception, options: argparse.Namespace) -> int:
+    """What it takes is not here: there is nothing to tell."""
+    told = {"benchmark": "pool_scale", "missing": str(error)}
+    print(json.dumps(told) if options.json else f"nothing was measured: {error}")
     return 0
 
 

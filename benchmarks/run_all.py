@@ -25,6 +25,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "baton_chaos": ("--seconds", "30"),
     "pool_chaos": ("--seconds", "20"),
     "pool_kernel": ("--rounds", "1"),
+    "pool_scale": ("--rounds", "1", "--pairs", "1,5", "--seconds", "3"),
     "pool_advice": (),
     "arrow_stabilizing": ("--seeds", "300"),
     "arrow_directory": (),

@@ -31,6 +31,8 @@ class Shares:
                 for parent in (mounted, self.folder):
                     (parent / "cgroup.subtree_control").write_text("+cpu")
         except OSError as error:
+            with contextlib.suppress(OSError):
+                self.folder.rmdir()
             raise Unbounded(f"processor time can't be bounded here: {error}") from error
 
     def bound(self, process: int, share: float) -> None:

@@ -10,6 +10,7 @@ from snowmelt.core.instant import Instant, spelled
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Effect, Event, Received, SetTimer, Started
 from snowmelt.core.record import Write
+from snowmelt.sim.clock import DAY
 
 STEPS_KEPT: Final = 50_000
 STORY_LINES: Final = 60
@@ -77,8 +78,8 @@ def brief(word: object) -> str:
     """
     if isinstance(word, bytes) and len(word) > BYTES_SHOWN:
         return f"{word[:BYTES_SHOWN]!r}…({len(word)} bytes)"
-    if isinstance(word, SetTimer):
-        return f"SetTimer {word.timer.value} {spelled(word.at)}"
+    if isinstance(word, SetTimer):  # without the whole days that its clock shows above the world's
+        return f"SetTimer {word.timer.value} {spelled(word.at % DAY)}"
     if isinstance(word, Started):  # its wall clock shows what the step's own time says
         return f"Started {brief(word.records)} {brief(word.damaged)}"
     if isinstance(word, Write):

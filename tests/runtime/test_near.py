@@ -19,7 +19,8 @@ from snowmelt.core.names import Address
 from snowmelt.runtime import near
 from snowmelt.runtime.peer import Engine
 
-HERE = Address("127.0.0.1", 40_999)
+HERE = Address("127.0.0.1", 1_024 + os.getpid() % 30_000)
+"""Another for each process of tests, and none that a free port is taken from."""
 NOBODY = 65_534
 pytestmark = pytest.mark.skipif(not near.POSSIBLE, reason="this system has no abstract names")
 

@@ -1,5 +1,6 @@
 """The short way within a machine: who takes it, and who goes by TCP."""
 
+import errno
 import os
 import socket
 import subprocess
@@ -137,3 +138,14 @@ async def test_a_node_that_wants_tls_is_not_near(tmp_path: Path) -> None:
         dialled = near.reach(node.address)
         assert dialled is not None
         dialled.close()
+
+
+def test_without_a_descriptor_left_there_is_no_near_way_and_no_other_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def none_left(*_: object) -> socket.socket:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(socket, "socket", none_left)
+    assert near.listen(HERE, 8) is None
+    assert near.reach(HERE) is None

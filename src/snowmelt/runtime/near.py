@@ -32,7 +32,10 @@ def listen(address: Address, backlog: int) -> socket.socket | None:
     """Listens beside an address; None where that is not to be had."""
     if not POSSIBLE or not is_loopback(address.host):
         return None
-    stream = _stream()
+    try:
+        stream = _stream()
+    except OSError:  # no descriptor is left
+        return None
     try:
         stream.bind(_name(address))
         stream.listen(backlog)
@@ -49,7 +52,10 @@ def reach(address: Address) -> socket.socket | None:
     """
     if not POSSIBLE or not is_loopback(address.host):
         return None
-    stream = _stream()
+    try:
+        stream = _stream()
+    except OSError:  # no descriptor is left; TCP will say so
+        return None
     with contextlib.suppress(OSError):  # nobody listens there, or too many knock at once
         stream.connect(_name(address))
         if _user(stream) == os.geteuid():

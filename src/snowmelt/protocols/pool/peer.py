@@ -273,7 +273,7 @@ class PoolPeer:
             fan_out=self._settings.fan_out,
             known=introduction.known,
             version=introduction.version,
-            taking=self._taking.seen(consumer.counts.got, now),
+            taking=self._taking.rate,
             silent=introduction.silent(now),
             report=reported(
                 self._settings,
@@ -289,6 +289,7 @@ class PoolPeer:
         if self._introduction.address is None or self._stopped:
             return []
         self._producer.lender.rate = self._producer.intake.rate(now)
+        self._taking.seen(self._consumer.counts.got, now)
         word = self._word(now)
         return self._introduction.beat(word, now, impatient=self._consumer.idle)
 

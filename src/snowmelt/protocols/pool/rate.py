@@ -66,7 +66,7 @@ class Taking:
     """
 
     def __init__(self) -> None:
-        self._rate = 0.0
+        self.rate = 0.0
         self._count = 0
         self._at: Instant | None = None
 
@@ -77,5 +77,5 @@ class Taking:
             taken, self._count, self._at = count - self._count, count, now
         if span > 0:
             keep = 0.5 ** (span / FADES)
-            self._rate = self._rate * keep + (1 - keep) * taken * SECOND / span
-        return self._rate
+            self.rate = self.rate * keep + (1 - keep) * taken * SECOND / span
+        return self.rate

@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.program import snowmelt
+from client.pool_process import use_up
 from snowmelt import connect
 from snowmelt.cli.local import LocalCluster
 from snowmelt.cli.main import app
@@ -91,9 +92,7 @@ def running(cluster: LocalCluster) -> Iterator[None]:
                     pool.put(b"x" * 500, timeout=0.5)
                 except SnowmeltError:  # there is no room, which is what is measured
                     continue
-            while pool.stats().stock:  # or it would wait for somebody to take it over
-                with pool.get(timeout=1):
-                    pass
+            use_up(pool)
 
     def use() -> None:
         with connect(cluster.url) as connected:

@@ -4,18 +4,25 @@ import json
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import snowmelt
 from snowmelt.client.pool import Pool
-from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.errors import Empty, SnowmeltError
 
 
 class Refused(Exception):
     """The other process met an error; `args` are its name and its sentence."""
+
+
+def use_up(pool: Pool) -> None:
+    """Uses all that a part has, and what others are just giving back; nobody could take it over."""
+    while (told := pool.stats()).stock or told.on_loan:
+        with suppress(Empty):
+            pool.get_many(timeout=0.1).ack()
 
 
 class Other:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import snowmelt
-from client.pool_process import Other, pattern
+from client.pool_process import Other, pattern, use_up
 from snowmelt.cli.local import LocalNode, free_port
 from snowmelt.core.errors import BadOption, DataLost, LeaseLost, TooLarge, Unreachable
 
@@ -32,8 +32,7 @@ def pair(node: LocalNode, name: str) -> Iterator[tuple[snowmelt.Pool, snowmelt.P
         taker = cluster.pool(name, lease=1)
         yield maker, taker
         taker.close()  # which gives back what it holds
-        while maker.stats().stock:  # so that there is nothing left to hand over
-            maker.get_many().ack()
+        use_up(maker)
 
 
 def test_an_object_goes_from_one_process_to_another(node: LocalNode, name: str) -> None:

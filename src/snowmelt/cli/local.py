@@ -1,5 +1,6 @@
 """A cluster on this machine: real processes, one for each node, on free ports of the loopback."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -8,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from random import SystemRandom
 from types import TracebackType
 from typing import Self
 
@@ -16,14 +18,19 @@ from snowmelt.core.errors import SnowmeltError, Unavailable
 from snowmelt.protocols.membership import Status, View
 
 START_SECONDS = 30.0
+PORTS = range(10_000, 32_768)
+"""Below those that the system gives to connections by itself: a node that is started, or started
+again, finds its port as free as it was chosen."""
 
 
 def free_port() -> int:
-    """A port nobody listens on now."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
+    """A port nobody listens on now, nor any connection will take by chance."""
+    for port in SystemRandom().sample(PORTS, 100):
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as nodes listen
+            one.bind(("127.0.0.1", port))
+            return port
+    raise Unavailable(f"none of 100 ports tried from {PORTS[0]} to {PORTS[-1]} is free")
 
 
 def listens(port: int) -> bool:

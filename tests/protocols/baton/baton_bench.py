@@ -114,6 +114,19 @@ class Bench:
             case _:
                 pass
 
+    # --- what nodes are inside --------------------------------------------------------------------
+
+    def machine(self, name: str) -> baton.BatonNode:
+        return self.hosts[NodeId(name)]._machines[1]
+
+    def baton(self, name: str) -> Any:
+        return self.machine(name)._names.use(NAME, self.now)
+
+    def kept(self, name: str) -> tuple[int, int]:
+        """How many batons and how many arrows a node has."""
+        machine = self.machine(name)
+        return len(machine._names), len(machine._ways._ways)
+
     # --- time and words ---------------------------------------------------------------------------
 
     def run(self, but: tuple[type, ...] = ()) -> None:
@@ -122,10 +135,14 @@ class Bench:
             at = next((i for i, one in enumerate(self.words) if not isinstance(one[2], but)), None)
             if at is None:
                 return
-            source, target, message = self.words[at]
-            del self.words[at]
-            self.give(target, Received(source, message))
+            self.run_one(at)
         raise AssertionError("they talk without end")
+
+    def run_one(self, at: int = 0) -> None:
+        """Delivers one word."""
+        source, target, message = self.words[at]
+        del self.words[at]
+        self.give(target, Received(source, message))
 
     def pass_time(self, span: Duration, but: tuple[type, ...] = ()) -> None:
         """Lets timers fire, and words arrive."""

@@ -3,21 +3,33 @@
 import pytest
 from baton_bench import LEASE, NAME, Bench
 
-from snowmelt.core.instant import milliseconds, seconds
-from snowmelt.core.names import NodeId
-from snowmelt.core.node import Announced
+from snowmelt.core.instant import later, milliseconds, seconds
+from snowmelt.core.names import Address, NodeId
+from snowmelt.core.node import Announced, Received
 from snowmelt.protocols.arrow import Find
-from snowmelt.protocols.baton.calls import Acquire, Kept, Queued, Release, Released, Saved
+from snowmelt.protocols.baton.calls import (
+    Acquire,
+    Granted,
+    Kept,
+    Queued,
+    Release,
+    Released,
+    Saved,
+    Where,
+)
+from snowmelt.protocols.baton.folds import Line
 from snowmelt.protocols.baton.messages import (
     Along,
     Arrived,
     Backup,
     Census,
     Drop,
+    Fold,
     Got,
     Pass,
     Seek,
     Taken,
+    Tell,
     Told,
     Version,
 )
@@ -25,6 +37,7 @@ from snowmelt.protocols.calling import Declined, Elsewhere
 from snowmelt.protocols.membership import Current
 
 BEAT = milliseconds(500)
+ADDRESS = Address("n3", 1)
 
 
 @pytest.fixture
@@ -213,14 +226,14 @@ def test_rule_11_a_pass_from_before_the_census_falls_and_comes_again(bench):
     bench.release("c1", 1, first)
     (early,) = [word for word in bench.words if isinstance(word[2], Pass)]
     bench.words.clear()
-    baton = bench.hosts[NodeId("n3")]._machines[1]._baton(NAME)
-    baton.relay.tell(NodeId("n1"), Census(9, 9))
+    baton = bench.baton("n3")
+    baton.relay.tell(NodeId("n1"), Census(9, 9), asleep=False)
     bench.words.append(early)
     bench.run()
     assert bench.answer(second) is None
     bench.pass_time(BEAT)
     assert bench.answer(second) is None  # n2 has not answered that census
-    bench.hosts[NodeId("n2")]._machines[1]._baton(NAME).relay.tell(NodeId("n1"), Census(9, 9))
+    bench.baton("n2").relay.tell(NodeId("n1"), Census(9, 9), asleep=False)
     bench.pass_time(BEAT)
     assert bench.answer(second).fence == first.fence + 1
 
@@ -232,15 +245,15 @@ def test_rule_11_what_is_on_its_way_is_sent_again_with_the_answer(bench):
     bench.run()
     bench.release("c1", 1, first)
     bench.words.clear()
-    relay = bench.hosts[NodeId("n2")]._machines[1]._baton(NAME).relay
-    told, again = (send.message for send in relay.tell(NodeId("n1"), Census(9, 9)))
+    relay = bench.baton("n2").relay
+    told, again = (send.message for send in relay.tell(NodeId("n1"), Census(9, 9), asleep=False))
     assert isinstance(told, Told)
     assert (again.fence, again.census) == (first.fence + 1, Census(9, 9))
 
 
 def test_rule_11_of_two_tokens_the_older_is_void(bench):
     first = bench.held("c1", "n2", 1)
-    relay = bench.hosts[NodeId("n4")]._machines[1]._baton(NAME).relay
+    relay = bench.baton("n4").relay
     relay.begin(relay.ask(77, bench.now)[0], first.fence + 50, bench.now)
     relay.renounce([relay.token.place], bench.now)
     bench.words.clear()
@@ -348,7 +361,7 @@ def test_rule_14_a_saved_value_is_on_the_roots_disk_before_it_is_told(bench):
 
 def test_rule_14_a_baton_that_was_made_again_elsewhere_saves_nothing_any_more(bench):
     first = bench.held("c1", "n2", 1)
-    bench.hosts[NodeId("n1")]._machines[1]._registrar._made[NAME] = first.fence + 50
+    bench.machine("n1")._registrar._made[NAME] = first.fence + 50
     saved = bench.save("c1", 1, first, b"of the old one")
     bench.run()
     assert bench.answer(saved).error == "BatonLost"
@@ -400,10 +413,10 @@ def test_rule_5_while_one_holds_for_long_few_places_are_asked_for(bench):
     first = bench.held("c1", "n2", 1)
     bench.want("c3", "n4", 3)
     bench.run()
-    relay = bench.hosts[NodeId("n4")]._machines[1]._baton(NAME).relay
+    relay = bench.baton("n4").relay
     for turn in relay.turns:
         turn.before, turn.cut = None, True
-    bench.hosts[NodeId("n2")]._machines[1]._baton(NAME).relay.prune([NodeId("n4")])
+    bench.baton("n2").relay.prune([NodeId("n4")])
     for _ in range(120):
         bench.pass_time(seconds(1))
         bench.want("c3", "n4", 3)
@@ -414,9 +427,9 @@ def test_rule_5_while_one_holds_for_long_few_places_are_asked_for(bench):
 def test_rule_14_a_value_from_before_the_last_making_is_not_waited_for(bench):
     """Its node was out when the baton was made; the root asked for ever, and never took it."""
     first = bench.held("c1", "n2", 1)
-    registrar = bench.hosts[NodeId("n1")]._machines[1]._registrar
+    registrar = bench.machine("n1")._registrar
     registrar._made[NAME] = first.fence + 50
-    late = bench.hosts[NodeId("n4")]._machines[1]._baton(NAME).relay
+    late = bench.baton("n4").relay
     late.newest.learn(Version(first.fence + 10), b"too late")
     bench.cut_off("n2")
     bench.start("n2")
@@ -484,7 +497,7 @@ def test_rule_6_a_place_that_the_one_before_it_has_forgotten_finds_out(bench):
     first = bench.held("c1", "n2", 1)
     bench.want("c3", "n4", 3)
     bench.run()
-    relays = [bench.hosts[NodeId(one)]._machines[1]._baton(NAME).relay for one in ("n2", "n4")]
+    relays = [bench.baton(one).relay for one in ("n2", "n4")]
     assert relays[0].prune([NodeId("n4")]) == []
     (turn,) = [one for one in relays[1].turns if one.ticket == 3]
     for _ in range(5):
@@ -503,6 +516,188 @@ def test_rule_6_the_whole_of_a_torn_chain_asks_anew(bench):
     bench.kill("n2")
     bench.view("n1", "n3", "n4")
     bench.run()
-    turns = bench.hosts[NodeId("n4")]._machines[1]._baton(NAME).relay.turns
+    turns = bench.baton("n4").relay.turns
     assert [turn.cut for turn in turns if turn.ticket == 4] == [True]
     assert bench.keep("c1", 1, first) == Kept(LEASE)
+
+
+# --- rule 15 --------------------------------------------------------------------------------------
+
+LONG = seconds(250)
+
+
+def test_rule_15_a_name_that_nobody_uses_is_folded_by_all_and_costs_nothing_to_use_again(bench):
+    first = bench.held("c1", "n3", 1)
+    bench.release("c1", 1, first, b"left behind")
+    bench.pass_time(LONG)
+    for node in bench.hosts:
+        assert bench.kept(node) == (0, 0)
+    assert bench.states() == {"n1": "idle"}
+    assert bench.kept("n1") == (0, 0)  # to look at it does not unfold it
+    bench.words.clear()
+    second = bench.want("c2", "n4", 2)
+    said = []
+    while bench.words:
+        said.append(type(bench.words[0][2]))
+        bench.run_one()
+    granted = bench.answer(second)
+    assert (granted.made, granted.value) == (first.made, b"left behind")
+    assert granted.fence > first.fence
+    assert Tell not in said  # nothing was lost, so nothing is looked for
+
+
+def test_rule_15_a_name_that_is_held_for_long_is_not_folded(bench):
+    first = bench.held("c1", "n3", 1)
+    for _ in range(150):
+        bench.pass_time(seconds(1))
+        assert bench.keep("c1", 1, first) == Kept(LEASE)
+    assert bench.states() == {"n3": "held"}
+    bench.release("c1", 1, first)
+    bench.pass_time(seconds(30))
+    assert bench.states() == {"n3": "idle"}  # it may be wanted again soon
+    bench.pass_time(LONG)
+    assert bench.states() == {"n1": "idle"}
+
+
+def test_rule_15_a_name_that_is_used_again_and_again_stays_where_it_is(bench):
+    for turn in range(1, 20):
+        held = bench.held("c1", "n3", turn)
+        bench.release("c1", turn, held)
+        bench.pass_time(seconds(20))
+    assert bench.states() == {"n3": "idle"}
+
+
+def test_rule_15_who_did_not_hear_of_the_folding_asks_again(bench):
+    bench.release("c1", 1, bench.held("c1", "n3", 1))
+    bench.pass_time(seconds(55))
+    for _ in range(300):
+        bench.pass_time(BEAT, but=(Fold,))
+        if any(isinstance(word[2], Fold) for word in bench.words):
+            break
+    bench.words = type(bench.words)(one for one in bench.words if one[1] != "n4")
+    bench.run()
+    assert bench.kept("n2") == (0, 0)
+    assert bench.kept("n4") != (0, 0)
+    bench.pass_time(LONG)
+    assert bench.kept("n4") == (0, 0)
+
+
+def test_rule_15_who_begins_to_want_it_meanwhile_is_served(bench):
+    first = bench.held("c1", "n3", 1)
+    bench.release("c1", 1, first)
+    bench.pass_time(seconds(55))
+    for _ in range(300):
+        bench.pass_time(BEAT, but=(Fold,))
+        if any(isinstance(word[2], Fold) for word in bench.words):
+            break
+    asked = bench.want("c2", "n4", 2)
+    bench.run()  # the folding arrives, and the find after it, where the old arrows point
+    end = later(bench.now, seconds(8))
+    while bench.answer(asked) is None or isinstance(bench.answer(asked), Queued):
+        asked = bench.want("c2", "n4", 2)
+        bench.pass_time(seconds(0.5))
+        assert bench.now < end
+    assert bench.answer(asked).made == first.made
+
+
+def test_rule_15_an_old_pass_is_no_baton_after_the_folding(bench):
+    first = bench.held("c1", "n2", 1)
+    bench.want("c2", "n3", 2)
+    bench.run()
+    bench.release("c1", 1, first)
+    (early,) = [word for word in bench.words if isinstance(word[2], Pass)]
+    bench.run()
+    (token,) = [bench.baton(node).relay.token for node in ("n3",)]
+    bench.release("c2", 2, Granted(token.fence, 0, b"", LEASE, Where(NodeId("n3"), 1, ADDRESS)))
+    bench.pass_time(LONG)
+    assert bench.kept("n3") == (0, 0)
+    bench.words.append(early)
+    bench.run()
+    assert bench.states() == {"n1": "idle"}
+
+
+def test_rule_15_what_was_lost_with_its_node_is_folded_too(bench):
+    first = bench.held("c1", "n3", 1)
+    bench.save("c1", 1, first, b"saved")
+    bench.run()
+    bench.kill("n3")
+    bench.view("n1", "n2", "n4")
+    bench.pass_time(LONG)
+    bench.pass_time(LONG)
+    for node in bench.hosts:
+        assert bench.kept(node) == (0, 0)
+    granted = bench.held("c2", "n4", 2)
+    assert granted.value == b"saved"
+    assert granted.made > first.fence
+
+
+def test_rule_15_a_name_that_never_had_a_baton_leaves_nothing(bench):
+    for node in bench.hosts:
+        bench.give(node, Received(NodeId("n1"), Tell(NAME, Census(1, 1))))
+    assert bench.kept("n3") == (1, 0)
+    bench.pass_time(LONG)
+    for node in bench.hosts:
+        assert bench.kept(node) == (0, 0)
+        assert not list(bench.machine(node)._names.folds)
+
+
+def test_rule_15_a_root_that_is_cut_off_rests_nothing(bench):
+    first = bench.held("c1", "n3", 1)
+    bench.release("c1", 1, first)
+    bench.pass_time(LONG)
+    bench.cut_off("n1")
+    assert bench.states() == {}
+    bench.view("n1", "n2", "n3", "n4")
+    granted = granted_at_last(bench, "c2", "n4", 2)
+    assert granted.made > first.fence
+
+
+def test_rule_15_fences_grow_though_the_line_is_forgotten(bench):
+    first = bench.held("c1", "n3", 1)
+    bench.release("c1", 1, first)
+    bench.pass_time(LONG)
+    for node in bench.hosts:
+        folds = bench.machine(node)._names.folds
+        folds._most = 0
+        folds.put("another", Line())
+        assert not list(folds)
+    granted = bench.held("c2", "n4", 2)
+    assert granted.fence > first.fence
+    assert granted.made != first.made
+
+
+def test_rule_15_names_that_are_folded_make_room_for_others(bench, monkeypatch):
+    monkeypatch.setattr("snowmelt.protocols.baton.node.NAMES_MAX", 120)
+    for number in range(120):
+        name = f"b{number}"
+        asked = bench.want("c1", "n3", number + 1, name)
+        bench.run()
+        granted = bench.answer(asked)
+        bench.call("c1", "n3", Release(name, number + 1, granted.fence, granted.where, None))
+        bench.run()
+    asked = bench.want("c1", "n3", 1, "one-more")
+    assert bench.answer(asked).error == "Full"
+    bench.pass_time(LONG)
+    assert bench.kept("n3") == (0, 0)
+    asked = bench.want("c1", "n3", 1, "one-more")
+    bench.run()
+    assert bench.answer(asked).fence > 0
+
+
+@pytest.mark.parametrize("more", [-3, 50])
+def test_rule_15_of_two_tokens_that_nobody_uses_one_is_left(bench, more):
+    for ticket in range(1, 7):
+        first = bench.held("c1", "n3", ticket)
+        bench.release("c1", ticket, first)
+    bench.pass_time(LONG)
+    assert bench.states() == {"n1": "idle"}
+    relay = bench.baton("n4").relay
+    relay.begin(relay.ask(77, bench.now)[0], first.fence + more, bench.now)
+    relay.renounce([relay.token.place], bench.now)
+    bench.words.clear()
+    assert set(bench.states()) == {"n1", "n4"}
+    bench.pass_time(2 * LONG)
+    assert bench.states() == {"n1": "idle"}
+    for node in bench.hosts:
+        assert bench.kept(node) == (0, 0)
+    assert bench.held("c2", "n2", 2).fence > first.fence + more

@@ -72,6 +72,18 @@ Clients (`baton.py`, `wants.py`):
     holder changed and did not hand on is lost with it; `Save` is answered when the value is on the
     disk. The root takes no value from a baton that is older than the last that it made.
 
+Names that nobody uses (`names.py`, `folds.py`):
+
+15. *Folding.* Where nothing has happened to a name for as long as edges are watched, its node says
+    so to the root (`Quiet`), once in that time. The root takes a census; when all say that the name
+    sleeps it sees to it that the token rests with itself, by rules 11 and 12, as though somebody
+    waited there; and when the value is on its disk it tells all to fold the name (`Fold`). Each
+    forgets the arrow, which by rule 2 is a legal state, and keeps a line: the largest fence, so
+    that rule 8 goes on to hold, and the last census, for rule 11. The root's line is the token
+    itself. Whoever uses the name just then does not fold it, and rules 4 to 6 lead it to the root.
+    Whatever is said about a name unfolds it, and its first new use takes no census. A root that has
+    too many lines drops the oldest, but those with a value, and makes no smaller fence after that.
+
 So as long as clocks run equally fast and nobody sleeps through a lease, there is one holder at a
 time; and when they don't, whoever checks the fence never takes an older holder's word after a newer
 one's. While the coordinator is down longer than members are current, nobody holds anything.

@@ -17,6 +17,7 @@ from snowmelt.protocols.baton.calls import (
     Save,
 )
 from snowmelt.protocols.baton.endings import Ended, Endings
+from snowmelt.protocols.baton.folds import Line
 from snowmelt.protocols.baton.here import Here
 from snowmelt.protocols.baton.messages import Got, Standing, Taken
 from snowmelt.protocols.baton.relay import Effects, Relay
@@ -35,9 +36,9 @@ PLACES_MAX: Final = 8
 class Baton:
     """One name at one node."""
 
-    def __init__(self, name: str, here: Here, ways: Ways) -> None:
+    def __init__(self, name: str, here: Here, ways: Ways, line: Line | None = None) -> None:
         self.name: Final = name
-        self.relay: Final = Relay(name, here, ways)
+        self.relay: Final = Relay(name, here, ways, line or Line())
         self.wants: Final = Wants()
         self._here = here
         self._ways = ways
@@ -50,6 +51,11 @@ class Baton:
     def busy(self) -> bool:
         """Whether anything here waits for anything."""
         return self.relay.busy or len(self.wants) > 0
+
+    def asleep(self, now: Instant) -> bool:
+        """Whether nobody uses it here, nor has for a while (rule 15)."""
+        held = self.relay.token is not None and self.relay.token.standing is Standing.HELD
+        return not (self.busy or held) and self._ways.asleep(self.name, now)
 
     def status(self) -> BatonStatus:
         """What this node knows."""
@@ -187,6 +193,7 @@ class Baton:
         assert token.holder is not None
         self._endings.add(token.holder.ticket, why)
         token.holder = None
+        self._ways.wake(self.name, now)  # a hold may have been longer than edges are watched
         return self.settle(now)
 
     def _give_up(self, ticket: int, now: Instant) -> Want | None:

@@ -38,12 +38,13 @@ class Inquest:
 
     >>> me, there = NodeId("n1"), NodeId("n2")
     >>> inquest = Inquest()
-    >>> census = inquest.begin(4, [me, there], Instant(0))
+    >>> census = Census(epoch=4, number=1)
+    >>> inquest.begin(census, [me, there], Instant(0))
     >>> inquest.hear(me, Told("a", census, Standing.NOTHING, 7, Version()))
     <Verdict.OPEN: 'not all have answered'>
     >>> inquest.hear(there, Told("a", census, Standing.NOTHING, 9, Version()))
     <Verdict.LOST: 'nobody has it'>
-    >>> inquest.next_fence() == (4 << EPOCH_BITS) + 1
+    >>> inquest.next_fence(0) == (4 << EPOCH_BITS) + 1
     True
     """
 
@@ -62,12 +63,11 @@ class Inquest:
         """Somebody waits in vain."""
         self._complaints[place] = Complained(place, orphan, now)
 
-    def begin(self, epoch: int, members: list[NodeId], now: Instant) -> Census:
+    def begin(self, census: Census, members: list[NodeId], now: Instant) -> None:
         """Everybody is asked."""
-        self.census = Census(epoch, self.census.number + 1)
+        self.census = census
         self.begun = now
         self._asked, self._answers = tuple(members), {}
-        return self.census
 
     def hear(self, source: NodeId, told: Told) -> Verdict:
         """An answer; the last one brings the verdict."""
@@ -98,14 +98,19 @@ class Inquest:
         return node, version
 
     @property
+    def asleep(self) -> bool:
+        """Whether nobody uses the name, nor has for a while."""
+        return all(told.asleep for told in self._answers.values())
+
+    @property
     def ever(self) -> bool:
         """Whether anybody knows of a baton of this name at all."""
         return any(told.fence or told.version.fence for told in self._answers.values())
 
-    def next_fence(self) -> int:
+    def next_fence(self, floor: int) -> int:
         """For a new baton: larger than any that ever was."""
         largest = max(max(told.fence, told.version.fence) for told in self._answers.values())
-        return max(self.census.epoch << EPOCH_BITS, largest) + 1
+        return max(self.census.epoch << EPOCH_BITS, floor, largest) + 1
 
     def choose(self, now: Instant, fresh: Duration, fence: int) -> Place | None:
         """Whom to give an idle or a new baton to; None when it may yet come by itself.

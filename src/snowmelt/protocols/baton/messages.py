@@ -119,6 +119,8 @@ class Told(msgspec.Struct, frozen=True, tag="baton.told", array_like=True):
     """Of the baton that is here, or the largest that was."""
     version: Version
     """Of the newest value that is known here."""
+    asleep: bool = False
+    """Whether nobody uses the name here, nor has for a while (rule 15)."""
 
 
 class Follow(msgspec.Struct, frozen=True, tag="baton.follow", array_like=True):
@@ -140,6 +142,21 @@ class Yield(msgspec.Struct, frozen=True, tag="baton.yield", array_like=True):
     """From the root: send me the value that you know."""
 
     name: str
+
+
+class Quiet(msgspec.Struct, frozen=True, tag="baton.quiet", array_like=True):
+    """To the root: nothing has happened to this name here for long (rule 15)."""
+
+    name: str
+    fence: int
+    """The largest that was here."""
+
+
+class Fold(msgspec.Struct, frozen=True, tag="baton.fold", array_like=True):
+    """From the root: the baton rests with me at this fence; whoever does not use it may fold it."""
+
+    name: str
+    fence: int
 
 
 class Backup(msgspec.Struct, frozen=True, tag="baton.backup", array_like=True):
@@ -209,6 +226,8 @@ Message = (
     | Follow
     | Void
     | Yield
+    | Quiet
+    | Fold
     | Backup
     | Stored
 )
@@ -226,6 +245,8 @@ MESSAGES: Final = (
     Follow,
     Void,
     Yield,
+    Quiet,
+    Fold,
     Backup,
     Stored,
     *REQUESTS,

@@ -46,9 +46,11 @@ from snowmelt.protocols.baton.messages import (
     Complaint,
     Doubt,
     Drop,
+    Fold,
     Follow,
     Message,
     Pass,
+    Quiet,
     Seek,
     Stored,
     Tell,
@@ -56,6 +58,7 @@ from snowmelt.protocols.baton.messages import (
     Void,
     Yield,
 )
+from snowmelt.protocols.baton.names import Names
 from snowmelt.protocols.baton.registrar import Registrar
 from snowmelt.protocols.baton.relay import Effects
 from snowmelt.protocols.baton.settings import BatonSettings, baton_name, baton_value
@@ -85,8 +88,8 @@ class BatonNode:
     def __init__(self, me: NodeId, settings: BatonSettings, chance: Random) -> None:
         self._here = Here(me, settings, chance)
         self._ways = Ways(self._here)
-        self._batons: dict[str, Baton] = {}
-        self._registrar = Registrar(self._here, self._baton)
+        self._names = Names(self._here, self._ways)
+        self._registrar = Registrar(self._here, self._names)
         self._due: list[tuple[Instant, str]] = []
         self._reminded: dict[str, Instant] = {}
         self._alarm: Instant | None = None
@@ -118,8 +121,8 @@ class BatonNode:
     def check(self) -> None:
         """What must hold after every step."""
         self._ways.check()
-        for name, baton in self._batons.items():
-            token = baton.relay.token
+        for baton in self._names:
+            name, token = baton.name, baton.relay.token
             if token is None:
                 continue
             assert token.fence == baton.relay.fence, f"{name}: {token.fence} is not the largest"
@@ -137,14 +140,21 @@ class BatonNode:
             case Told():
                 return self._registrar.told(source, message, now)
             case Backup():
-                return self._registrar.backup(source, message)
+                return self._registrar.backup(source, message, now)
+            case Quiet():
+                return self._registrar.quiet(source, message, now)
+            case Fold():
+                if source == self._here.root and self._names.fold(message, now):
+                    self._registrar.folded(message.name)
+                return []
             case Tell(_, census):
                 view = self._here.view
                 if view is None or census.epoch != view.epoch:
                     return []
-                return self._baton(message.name).relay.tell(source, census)
+                baton = self._names.use(message.name, now)
+                return baton.relay.tell(source, census, asleep=baton.asleep(now))
             case _:
-                return self._of_one(source, message, self._baton(message.name), now)
+                return self._of_one(source, message, self._names.use(message.name, now), now)
 
     def _of_one(self, source: NodeId, message: Message, baton: Baton, now: Instant) -> Effects:
         relay = baton.relay
@@ -157,7 +167,8 @@ class BatonNode:
             case Apart():
                 return relay.apart(message)
             case Pass():
-                return relay.arrived(message, now) + baton.settle(now)
+                effects = relay.arrived(message, now) + baton.settle(now)
+                return effects + self._registrar.came(message.name, now)
             case Arrived(_, fence):
                 return relay.left(fence)
             case Follow():
@@ -173,12 +184,14 @@ class BatonNode:
                 return []
 
     def _along(self, source: NodeId, along: Along, now: Instant) -> Effects:
+        if along.name in self._names.folds:
+            self._names.use(along.name, now)  # its token rests where arrows point before they turn
         return self._went(along.name, self._ways.received(source, along, now), now)
 
     def _went(self, name: str, went: Went, now: Instant) -> Effects:
         if not went.followed:
             return went.effects
-        baton = self._baton(name)
+        baton = self._names.use(name, now)
         return baton.relay.carry(went, now) + baton.settle(now)
 
     # --- from clients -----------------------------------------------------------------------------
@@ -186,20 +199,20 @@ class BatonNode:
     def _requested(self, operation: OperationId, call: Any, now: Instant) -> Effects:
         try:
             if isinstance(call, ListBatons):
-                return [Reply(operation, self._names(call.after))]
+                return [Reply(operation, BatonNames(self._names.page(call.after, NAMES_AT_ONCE)))]
             baton_name(call.name)
             if isinstance(call, Save | Release) and call.value is not None:
                 baton_value(call.value)
         except SnowmeltError as error:
             return [Reply(operation, Declined(type(error).__name__, str(error)))]
-        baton = self._batons.get(call.name)
+        baton = self._names.get(call.name)
         if baton is None and isinstance(call, Acquire):
-            if len(self._batons) >= NAMES_MAX:
-                text = f"this node knows {NAMES_MAX} batons already: use fewer names"
+            if len(self._names) >= NAMES_MAX:
+                text = f"{NAMES_MAX} batons are in use at this node: use fewer names at a time"
                 return [Reply(operation, Declined("Full", text))]
-            baton = self._baton(call.name)
+            baton = self._names.use(call.name, now)
         elif baton is None:
-            baton = Baton(call.name, self._here, self._ways)  # it knows of nothing
+            baton = self._names.glimpse(call.name)
         return self._call(operation, call, baton, now) + self._remind(call.name)
 
     def _call(self, operation: OperationId, call: Any, baton: Baton, now: Instant) -> Effects:
@@ -217,10 +230,6 @@ class BatonNode:
                 return [Reply(operation, baton.status())]
             case _:
                 return []
-
-    def _names(self, after: str) -> BatonNames:
-        names = sorted(name for name in self._batons if name > after)
-        return BatonNames(tuple(names[:NAMES_AT_ONCE]))
 
     # --- from this process ------------------------------------------------------------------------
 
@@ -240,9 +249,9 @@ class BatonNode:
                 return self._each(lambda baton: baton.gone(client, now))
             case Seek(name, ticket):
                 self._ways.wake(name, now)
-                return self._baton(name).seek(ticket, now) + self._remind(name)
+                return self._names.use(name, now).seek(ticket, now) + self._remind(name)
             case Drop(name, ticket, value):
-                return self._baton(name).drop(ticket, value, now) + self._remind(name)
+                return self._names.use(name, now).drop(ticket, value, now) + self._remind(name)
             case _:
                 return []
 
@@ -250,7 +259,7 @@ class BatonNode:
         """A new view: the tree grows on it, and places of nodes that are gone are cut off."""
         gone = self._here.enter(view)
         effects: Effects = []
-        for baton in self._batons.values():
+        for baton in self._names:
             token = baton.relay.token
             if token is not None and token.moving and token.place.node in gone:
                 effects += baton.lose(Ended.VOID)  # it may have come there before the end
@@ -266,24 +275,19 @@ class BatonNode:
         effects: Effects = []
         for name, went in self._ways.grow(branch, now).items():
             effects += self._went(name, went, now)
-        return effects + self._remind(*self._batons)
+        return effects + self._remind(*(baton.name for baton in self._names))
 
     def _cut_off(self) -> Effects:
         """Nothing here can be known to be the baton still (rule 9)."""
         self._here.view = None
+        self._names.folds.lose()
         return self._each(lambda baton: baton.lose(Ended.CUT_OFF))
 
     def _each(self, step: Any) -> Effects:
         effects: Effects = []
-        for baton in list(self._batons.values()):
+        for baton in self._names:
             effects += step(baton)
-        return effects + self._remind(*self._batons)
-
-    def _baton(self, name: str) -> Baton:
-        baton = self._batons.get(name)
-        if baton is None:
-            baton = self._batons[name] = Baton(name, self._here, self._ways)
-        return baton
+        return effects + self._remind(*(baton.name for baton in self._names))
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -295,10 +299,12 @@ class BatonNode:
         if self._here.view is not None:
             for name, went in self._ways.beat(now).items():
                 effects += self._went(name, went, now)
-            for name in [name for name, baton in self._batons.items() if baton.busy]:
-                self._ways.wake(name, now)
-                effects += self._batons[name].beat(now)
-                effects += self._remind(name)
+            for baton in self._names:
+                if baton.busy:
+                    self._ways.wake(baton.name, now)
+                    effects += baton.beat(now) + self._remind(baton.name)
+            root = self._here.root
+            effects += [Send(root, quiet) for quiet in self._names.drowsy(now)]
         return [*effects, self._next_beat(now)]
 
     def _expire(self, now: Instant) -> Effects:
@@ -310,13 +316,14 @@ class BatonNode:
             names[heappop(self._due)[1]] = None
         for name in names:
             self._reminded.pop(name, None)
-            effects += self._batons[name].expire(now)
+            baton = self._names.get(name)
+            effects += [] if baton is None else baton.expire(now)
         return [*effects, *self._remind(*names)]
 
     def _remind(self, *names: str) -> Effects:
         """Sees to it that what is due at these names will be done. O(names log due)."""
         for name in names:
-            baton = self._batons.get(name)
+            baton = self._names.get(name)
             due = None if baton is None else baton.due
             if due is not None and due < self._reminded.get(name, NEVER):
                 self._reminded[name] = due

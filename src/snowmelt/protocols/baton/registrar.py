@@ -1,25 +1,28 @@
 """What the root does for batons: finds them, makes them anew, and keeps their last values.
 
-Every node can do this; only the root of the present view is asked to. Rules 10 to 12, and 14.
+Every node can do this; only the root of the present view is asked to. Rules 10 to 12, 14 and 15.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
 from snowmelt.core.errors import StoreDamaged
 from snowmelt.core.instant import Duration, Instant, since
-from snowmelt.core.names import NodeId
+from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Note, Persist, Send, Started
 from snowmelt.core.record import Write
-from snowmelt.protocols.baton.baton import Baton
+from snowmelt.protocols.arrow import Place
+from snowmelt.protocols.baton.folds import LINES_MAX, Line
 from snowmelt.protocols.baton.here import Here
 from snowmelt.protocols.baton.inquest import Inquest, Verdict
 from snowmelt.protocols.baton.messages import (
     Backup,
+    Census,
     Complaint,
+    Fold,
     Follow,
+    Quiet,
     Stored,
     Tell,
     Told,
@@ -27,7 +30,9 @@ from snowmelt.protocols.baton.messages import (
     Void,
     Yield,
 )
+from snowmelt.protocols.baton.names import Names
 from snowmelt.protocols.baton.relay import Effects
+from snowmelt.protocols.membership import View
 
 FRESH_BEATS: Final = 12
 """A complaint is forgotten after so many beats; it comes again as long as it has a cause."""
@@ -45,10 +50,14 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
 class Registrar:
     """The root's part."""
 
-    def __init__(self, here: Here, baton: Callable[[str], Baton]) -> None:
+    def __init__(self, here: Here, names: Names) -> None:
         self._here = here
-        self._baton = baton
+        self._names = names
         self._inquests: dict[str, Inquest] = {}
+        self._asked = 0
+        """How many censuses there were, of all names: none has a number that another had."""
+        self._called_in: set[str] = set()
+        """Tokens that are to rest here, since nobody uses them."""
         self._stored: dict[str, Version] = {}
         self._made: dict[str, int] = {}
         """The fence of the last baton that this process made; what is older is void."""
@@ -70,13 +79,13 @@ class Registrar:
                 raise StoreDamaged(f"a baton's value does not read: {error}") from error
             name = record.key.decode()
             self._stored[name] = kept.version
-            self._baton(name).relay.newest.learn(kept.version, kept.value)
+            self._names.folds.put(name, Line(version=kept.version, value=kept.value))
         for key in start.damaged:
             name = key.decode(errors="replace")
             effects.append(Note(f"the value of baton {name} is damaged on this disk"))
         return effects
 
-    def backup(self, source: NodeId, backup: Backup) -> Effects:
+    def backup(self, source: NodeId, backup: Backup, now: Instant) -> Effects:
         """A newer value; what is not newer is on the disk already, or on its way there."""
         stored = Stored(backup.name, backup.number)
         if backup.version.fence < self._made.get(backup.name, 0):
@@ -84,11 +93,11 @@ class Registrar:
             late = Stored(backup.name, backup.number, "BatonLost", text)
             return [Send(source, late)] if backup.number else []
         if backup.version <= self._stored.get(backup.name, Version()):
-            if any(one.name == backup.name for _, one, _ in self._writing.values()):
+            if self._writes(backup.name):
                 return []  # whoever wants an answer asks again
             return [Send(source, stored)] if backup.number else []
         self._stored[backup.name] = backup.version
-        self._baton(backup.name).relay.newest.learn(backup.version, backup.value)
+        self._names.use(backup.name, now).relay.newest.learn(backup.version, backup.value)
         self._tickets += 1
         self._writing[self._tickets] = (source, stored, backup.version)
         value = msgspec.msgpack.encode(Kept(backup.version, backup.value))
@@ -106,6 +115,9 @@ class Registrar:
             return [Note(f"the value of baton {stored.name} could not be kept: {failure}")]
         return []
 
+    def _writes(self, name: str) -> bool:
+        return any(one.name == name for _, one, _ in self._writing.values())
+
     # --- the search -------------------------------------------------------------------------------
 
     def complained(self, word: Complaint, now: Instant) -> Effects:
@@ -115,13 +127,18 @@ class Registrar:
             return []
         inquest = self._inquests.setdefault(word.name, Inquest())
         inquest.complain(word.place, now, orphan=word.orphan)
+        return self._ask(word.name, inquest, view, now)
+
+    def _ask(self, name: str, inquest: Inquest, view: View, now: Instant) -> Effects:
         patience = Duration(ASK_AGAIN_BEATS * self._here.settings.beat)
         asked = inquest.begun
         if asked is not None and inquest.census.epoch == view.epoch and now - asked < patience:
             return []
+        self._asked += 1
+        census = Census(view.epoch, self._asked)
         members = [one.id for one in view.members]
-        census = inquest.begin(view.epoch, members, now)
-        return [Send(node, Tell(word.name, census)) for node in members]
+        inquest.begin(census, members, now)
+        return [Send(node, Tell(name, census)) for node in members]
 
     def told(self, source: NodeId, told: Told, now: Instant) -> Effects:
         """An answer."""
@@ -143,6 +160,11 @@ class Registrar:
     def _point(self, name: str, inquest: Inquest, now: Instant) -> Effects:
         node, has = inquest.having[0]
         place = inquest.choose(now, self._fresh, has.fence)
+        if place is None and inquest.asleep:
+            if node == self._here.me:
+                return self._fold(name, now)
+            self._called_in.add(name)
+            place = self._own(has.fence)
         return [] if place is None else [Send(node, Follow(name, has.fence, place))]
 
     def _make(self, name: str, inquest: Inquest, now: Instant) -> Effects:
@@ -155,18 +177,65 @@ class Registrar:
             return []
         if self._here.start > 1 and started is not None and since(started, now) < patience:
             return []  # this process may have made it, and have forgotten that
-        baton = self._baton(name)
+        baton = self._names.use(name, now)
         node, version = inquest.newest_value()
         if version > baton.relay.newest.version and version.fence >= self._made.get(name, 0):
             return [Send(node, Yield(name))]
         place = inquest.choose(now, self._fresh, 0)
+        fence = inquest.next_fence(self._names.folds.floor)
+        if place is None and inquest.asleep:
+            if not inquest.ever:
+                return self._fold(name, now)
+            self._called_in.add(name)
+            place = self._own(fence)
         if place is None:
             return []
-        fence, again = inquest.next_fence(), inquest.ever
+        again = inquest.ever
         inquest.lost = None
         self._made[name] = fence
+        if len(self._made) > LINES_MAX:
+            del self._made[next(iter(self._made))]
         effects = [*baton.relay.begin(place, fence, now), *baton.settle(now)]
+        effects += self.came(name, now)
         return [Note(f"baton {name} is made anew"), *effects] if again else effects
+
+    # --- names that nobody uses -------------------------------------------------------------------
+
+    def quiet(self, source: NodeId, word: Quiet, now: Instant) -> Effects:
+        """Rule 15: a node does not use it; maybe nobody does."""
+        view, name = self._here.view, word.name
+        if view is None or view.coordinator != self._here.me:
+            return []
+        line = self._names.folds.get(name)
+        if line is not None and line.made and word.fence <= line.fence:
+            return [Send(source, Fold(name, line.fence))]  # it has not heard it, or did not fold
+        return self._ask(name, self._inquests.setdefault(name, Inquest()), view, now)
+
+    def came(self, name: str, now: Instant) -> Effects:
+        """A token is here; perhaps it was called in."""
+        if name not in self._called_in:
+            return []
+        self._called_in.discard(name)
+        return self._fold(name, now)
+
+    def folded(self, name: str) -> None:
+        """This node has folded it: no more is to be known of it."""
+        self._inquests.pop(name, None)
+        self._called_in.discard(name)
+
+    def _fold(self, name: str, now: Instant) -> Effects:
+        """Tells all, unless the value is to be written first: then it waits to be asked again."""
+        view, baton = self._here.view, self._names.use(name, now)
+        if view is None or self._writes(name) or not baton.asleep(now):
+            return []
+        newest = baton.relay.newest
+        if newest.version > self._stored.get(name, Version()):
+            return self.backup(self._here.me, Backup(name, newest.version, newest.value), now)
+        return [Send(one.id, Fold(name, baton.relay.fence)) for one in view.members]
+
+    def _own(self, fence: int) -> Place:
+        """A place at which nobody waits."""
+        return Place(self._here.me, OperationId(self._here.me, fence), filler=True)
 
     @property
     def _fresh(self) -> Duration:

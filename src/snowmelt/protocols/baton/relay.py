@@ -7,10 +7,11 @@ at such a place it is `offered`, and the node's `Baton` grants it.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from snowmelt.core.instant import Duration, Instant, seconds
+from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Effect, Send
 from snowmelt.protocols.arrow import Followed, Place
+from snowmelt.protocols.baton.folds import Line
 from snowmelt.protocols.baton.grievances import Grievances
 from snowmelt.protocols.baton.here import Here
 from snowmelt.protocols.baton.messages import (
@@ -32,9 +33,6 @@ from snowmelt.protocols.baton.ways import Ways, Went
 
 Effects = list[Effect[Any]]
 
-FORGOTTEN: Final = seconds(60)
-"""After this a place is dropped that nobody wants and nobody is behind."""
-
 
 class Newest:
     """The newest value of one baton that is known here, and how new it is."""
@@ -52,14 +50,15 @@ class Newest:
 class Relay:
     """One name at one node: its places in the order, and the token while it is here."""
 
-    def __init__(self, name: str, here: Here, ways: Ways) -> None:
+    def __init__(self, name: str, here: Here, ways: Ways, line: Line) -> None:
         self.name: Final = name
         self.token: Token | None = None
-        self.fence = 0
+        self.fence = line.fence
         """The largest that was here."""
         self.newest: Final = Newest()
         """What a new token begins with."""
-        self.census = Census()
+        self.newest.learn(line.version, line.value)
+        self.census = line.census
         """The last that was answered (rule 11)."""
         self.turns: Final = Turns()
         self._here = here
@@ -188,7 +187,7 @@ class Relay:
         kept = Place(here.root, OperationId(here.me, token.fence), filler=True)
         return self._move(token, kept, now)
 
-    def tell(self, source: NodeId, census: Census) -> Effects:
+    def tell(self, source: NodeId, census: Census, *, asleep: bool) -> Effects:
         """What is here, for the root.
 
         What is on its way is sent again at once: beats that fall together with the root's questions
@@ -197,7 +196,7 @@ class Relay:
         self.census = max(self.census, census)
         token = self.token
         standing = Standing.NOTHING if token is None else token.standing
-        told = Told(self.name, census, standing, self.fence, self.newest.version)
+        told = Told(self.name, census, standing, self.fence, self.newest.version, asleep)
         again = self._send(token) if token is not None and token.moving else []
         return [Send(source, told), *again]
 
@@ -236,6 +235,20 @@ class Relay:
         )
         return [Send(token.place.node, word)]
 
+    # --- unused ------------------------------------------------------------------------------
+
+    def unfold(self, line: Line, place: Place) -> None:
+        """The name is used again; a token that rested here rests at this place."""
+        if line.made:
+            self.token = Token(line.fence, line.made, place, line.value, line.version)
+
+    def fold(self, *, resting: bool) -> Line:
+        """All that is to be kept; a token here is void unless it is the one that rests."""
+        token = self.token
+        if token is None or not resting:
+            return Line(self.fence, self.census)
+        return Line(token.fence, self.census, token.made, token.version, token.value)
+
     # --- the value ----------------------------------------------------------------------------
 
     def change(self, value: bytes) -> Effects:
@@ -264,6 +277,6 @@ class Relay:
         if token is not None and token.moving:
             effects += self._send(token)
         here = None if token is None or token.moving else token.place
-        self.turns.forget(now, FORGOTTEN, here)
+        self.turns.forget(now, self._here.settings.awake, here)
         waiting = [one for one in self.turns if one.place != here]
         return effects + self._grievances.say(waiting, now)

@@ -20,7 +20,8 @@ class BatonSettings(msgspec.Struct, frozen=True, kw_only=True):
     beat: Duration = milliseconds(500)
     """How often what is missing is asked for again."""
     awake: Duration = seconds(60)
-    """How long the edges of a name are watched after something happened to it."""
+    """How long the edges of a name are watched after something happened to it, and a place is kept
+    that nobody wants; a name that is not used for longer is folded."""
     drift: Duration = milliseconds(300)
     """How much longer than a lease a node waits, since its clock may be faster than a holder's."""
     arrow: ArrowSettings = ArrowSettings()

@@ -1,6 +1,6 @@
 """The arrows of all names at one node, and the edges under them: rules 2 to 5."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from snowmelt.core.instant import Instant, later
@@ -66,6 +66,23 @@ class Ways:
     def wake(self, name: str, now: Instant) -> None:
         """Something happens to this name: its edges are watched for a while."""
         self._way(name, now)
+
+    def asleep(self, name: str, now: Instant) -> bool:
+        """Whether nothing has happened to this name for long."""
+        way = self._ways.get(name)
+        return way is None or way.awake < now
+
+    def names(self) -> Iterable[str]:
+        """Those that have an arrow here."""
+        return self._ways.keys()
+
+    def end(self, name: str, now: Instant) -> Place:
+        """The last place that was asked for here."""
+        return self._way(name, now, lasting=False).arrow.arrow.tail
+
+    def fold(self, name: str) -> None:
+        """Nobody uses this name: rule 2 says where its arrow points."""
+        self._ways.pop(name, None)
 
     # --- from the tree ----------------------------------------------------------------------------
 

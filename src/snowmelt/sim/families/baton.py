@@ -42,6 +42,8 @@ from snowmelt.sim.scenario import Scenario
 from snowmelt.sim.world import World
 
 BATON: Final = BatonSettings()
+DROWSY: Final = (BATON.awake, BATON.awake, seconds(1))
+"""In every third life a name is folded as soon as nobody wants it for a moment."""
 USERS: Final = (4, 10)
 CALM_AFTER: Final = seconds(12)
 """When everybody has joined, and the tree has grown."""
@@ -77,6 +79,8 @@ class BatonLife(FamilyLife):
         self._users: dict[NodeId, User] = {}
         """Whoever lives."""
         self._lives = 0
+        awake = self._dice("awake").choice(DROWSY)
+        self._settings = msgspec.structs.replace(BATON, awake=awake)
 
     @property
     def bound(self) -> Duration:
@@ -120,7 +124,7 @@ class BatonLife(FamilyLife):
         member = MembershipNode(identity, SETTINGS, chance)
         families = [
             Family("membership", member, membership_.MESSAGES),
-            *baton.families(node, BATON, chance),
+            *baton.families(node, self._settings, chance),
         ]
         return Witness(planted(self._scenario.bug, Host(node, families)), self._stage)
 

@@ -1,0 +1,96 @@
+"""The batons of one node by name: those in use, and a line for each that nobody uses (rule 15)."""
+
+from collections import deque
+from collections.abc import Iterator
+from heapq import nsmallest
+from itertools import chain
+from typing import Final
+
+from snowmelt.core.instant import Instant
+from snowmelt.core.names import OperationId
+from snowmelt.protocols.arrow import Place
+from snowmelt.protocols.baton.baton import Baton
+from snowmelt.protocols.baton.folds import Folds, Line
+from snowmelt.protocols.baton.here import Here
+from snowmelt.protocols.baton.messages import Fold, Quiet, Version
+from snowmelt.protocols.baton.ways import Ways
+
+DROWSY_AT_ONCE: Final = 50
+"""So many names are looked at on one beat, or the root would hear of all of them at a time."""
+
+
+class Names:
+    """All batons that one node knows of."""
+
+    def __init__(self, here: Here, ways: Ways) -> None:
+        self.folds: Final = Folds()
+        self._here = here
+        self._ways = ways
+        self._used: dict[str, Baton] = {}
+        self._drowsy: deque[str] = deque()
+        """Names that are looked at next."""
+        self._looked = Instant(0)
+
+    def __len__(self) -> int:
+        """How many are in use."""
+        return len(self._used)
+
+    def __iter__(self) -> Iterator[Baton]:
+        return iter(list(self._used.values()))
+
+    def get(self, name: str) -> Baton | None:
+        """A baton that is in use."""
+        return self._used.get(name)
+
+    def use(self, name: str, now: Instant) -> Baton:
+        """A baton that is in use from now on. Its token rests where the arrows point by rule 2."""
+        baton = self._used.get(name)
+        if baton is None:
+            line = self.folds.take(name) or Line()
+            baton = self._used[name] = Baton(name, self._here, self._ways, line)
+            if line.made:
+                baton.relay.unfold(line, self._ways.end(name, now))
+        return baton
+
+    def glimpse(self, name: str) -> Baton:
+        """What is known of a name that is not in use, and stays so."""
+        line, me = self.folds.get(name) or Line(), self._here.me
+        baton = Baton(name, self._here, self._ways, line)
+        baton.relay.unfold(line, Place(me, OperationId(me, line.fence), filler=True))
+        return baton
+
+    def page(self, after: str, most: int) -> tuple[str, ...]:
+        """The next names, in order."""
+        known = (name for name in chain(self._used, self.folds) if name > after)
+        return tuple(nsmallest(most, known))
+
+    def drowsy(self, now: Instant) -> list[Quiet]:
+        """Some that nobody uses here; each comes as often as one that is used falls asleep."""
+        if not self._drowsy and now - self._looked >= self._here.settings.awake:
+            self._looked = now
+            self._drowsy.extend(dict.fromkeys((*self._ways.names(), *self._used)))
+        some = [self._drowsy.popleft() for _ in range(min(DROWSY_AT_ONCE, len(self._drowsy)))]
+        return [Quiet(name, self._fence(name)) for name in some if self._asleep(name, now)]
+
+    def fold(self, word: Fold, now: Instant) -> bool:
+        """Whether a name is a line from now on: nobody uses it here, and the root has its token."""
+        name, baton = word.name, self._used.get(word.name)
+        if not self._asleep(name, now):
+            return False
+        if baton is not None:
+            if baton.relay.fence > word.fence:
+                return False
+            del self._used[name]
+            line = baton.relay.fold(resting=self._here.me == self._here.root)
+            if line.fence or line.version > Version():
+                self.folds.put(name, line)
+        self._ways.fold(name)
+        return True
+
+    def _fence(self, name: str) -> int:
+        baton, line = self._used.get(name), self.folds.get(name) or Line()
+        return line.fence if baton is None else baton.relay.fence
+
+    def _asleep(self, name: str, now: Instant) -> bool:
+        baton = self._used.get(name)
+        return self._ways.asleep(name, now) if baton is None else baton.asleep(now)

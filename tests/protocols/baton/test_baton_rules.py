@@ -3,7 +3,7 @@
 import pytest
 from baton_bench import LEASE, NAME, Bench
 
-from snowmelt.core.instant import later, milliseconds, seconds
+from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import Address, NodeId
 from snowmelt.core.node import Announced, Received
 from snowmelt.protocols.arrow import Find
@@ -701,3 +701,19 @@ def test_rule_15_of_two_tokens_that_nobody_uses_one_is_left(bench, more):
     for node in bench.hosts:
         assert bench.kept(node) == (0, 0)
     assert bench.held("c2", "n2", 2).fence > first.fence + more
+
+
+def test_rule_15_a_root_folds_no_token_that_has_left_since_it_told(bench):
+    """It forgot the last value, which none but it could keep, and asked for it for ever."""
+    first = bench.held("c1", "n1", 1)
+    bench.release("c1", 1, first, b"the last")
+    for _ in range(600):
+        bench.pass_time(BEAT, but=(Told,))
+        if any(isinstance(word[2], Told) for word in bench.words):
+            break
+    second = bench.want("c2", "n3", 2)
+    bench.run(but=(Told,))
+    assert bench.answer(second).value == b"the last"
+    bench.machine("n1")._ways._ways[NAME].awake = Instant(0)  # as when words were slow
+    bench.run()
+    assert bench.kept("n1") == (1, 1)

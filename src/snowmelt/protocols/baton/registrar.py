@@ -228,6 +228,8 @@ class Registrar:
         view, baton = self._here.view, self._names.use(name, now)
         if view is None or self._writes(name) or not baton.asleep(now):
             return []
+        if baton.relay.token is None and baton.relay.fence:
+            return []  # it has only come by
         newest = baton.relay.newest
         if newest.version > self._stored.get(name, Version()):
             return self.backup(self._here.me, Backup(name, newest.version, newest.value), now)

@@ -717,3 +717,20 @@ def test_rule_15_a_root_folds_no_token_that_has_left_since_it_told(bench):
     bench.machine("n1")._ways._ways[NAME].awake = Instant(0)  # as when words were slow
     bench.run()
     assert bench.kept("n1") == (1, 1)
+
+
+@pytest.mark.parametrize(("more", "folded"), [(-1, True), (1, False)])
+def test_rule_15_a_token_that_is_older_than_the_roots_is_void_and_a_newer_one_is_not(
+    bench, more, folded
+):
+    first = bench.held("c1", "n1", 1)
+    bench.release("c1", 1, first)
+    relay = bench.baton("n4").relay
+    relay.begin(relay.ask(77, bench.now)[0], first.fence + more, bench.now)
+    relay.renounce([relay.token.place], bench.now)
+    bench.machine("n4")._ways._ways[NAME].awake = Instant(0)
+    bench.give(NodeId("n4"), Received(NodeId("n3"), Fold(NAME, first.fence)))
+    assert bench.kept("n4") == (1, 1)  # only the root may say so
+    bench.give(NodeId("n4"), Received(NodeId("n1"), Fold(NAME, first.fence)))
+    assert (bench.kept("n4") == (0, 0)) is folded
+    assert ("n4" in bench.states()) is not folded

@@ -23,6 +23,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "pool_peers": ("--quick",),
     "baton_peers": ("--quick",),
     "baton_chaos": ("--seconds", "30"),
+    "baton_names": ("--names", "2000", "--waves", "1"),
     "pool_chaos": ("--seconds", "20"),
     "pool_kernel": ("--rounds", "1"),
     "pool_scale": ("--rounds", "1", "--pairs", "1,5", "--seconds", "3"),

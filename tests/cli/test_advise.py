@@ -12,7 +12,7 @@ from cli.program import snowmelt
 from client.pool_process import use_up
 from snowmelt import connect
 from snowmelt.cli.local import LocalCluster
-from snowmelt.cli.main import app
+from snowmelt.cli.main import program
 from snowmelt.core.errors import BadOption, SnowmeltError
 
 pytest.importorskip("numpy")
@@ -69,7 +69,7 @@ def test_the_advice_is_checked_by_simulation() -> None:
     ],
 )
 def test_bad_input_is_named(arguments: tuple[str, ...], text: str) -> None:
-    ended = CliRunner().invoke(app, ["advise", *arguments])
+    ended = CliRunner().invoke(program(), ["advise", *arguments])
     assert isinstance(ended.exception, BadOption)
     assert str(ended.exception).startswith(text)
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from typer.testing import CliRunner
 
-from snowmelt.cli.main import app
+from snowmelt.cli.main import program
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Expired, SetTimer
@@ -128,7 +128,7 @@ def test_a_good_ending_says_how_long_it_took_to_come_to_rest():
 def test_the_command_ends_with_the_code_of_the_ending(life, code, monkeypatch):
     monkeypatch.setitem(FAMILIES, "alarm", life)
     result = CliRunner().invoke(
-        app, ["sim", "--protocol", "alarm", "--seed", "1", "--faults", "none"]
+        program(), ["sim", "--protocol", "alarm", "--seed", "1", "--faults", "none"]
     )
     assert result.exit_code == code
     assert ("the story of n1" in result.stdout) == bool(code)
@@ -261,7 +261,7 @@ def test_keeping_the_story_changes_nothing_of_the_life():
 
 
 def sim(*arguments):
-    return CliRunner().invoke(app, ["sim", *arguments])
+    return CliRunner().invoke(program(), ["sim", *arguments])
 
 
 def test_ten_is_a_broken_invariant_and_its_story_is_told(broken):

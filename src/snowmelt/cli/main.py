@@ -7,36 +7,61 @@ crashed machine; `snowmelt check`: 20 invalid, 21 unknown.
 """
 
 import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final
 
 import typer
 
 from snowmelt import __version__
-from snowmelt.cli import (
-    advise,
-    baton,
-    bench,
-    check,
-    cluster,
-    demo,
-    groups,
-    lab,
-    multicast,
-    node,
-    pipeline,
-    pool,
-    queue,
-    sim,
-    taking,
-)
 from snowmelt.core.errors import SnowmeltError
 
-app = typer.Typer(
-    name="snowmelt",
-    help="A distributed queue: say which order you need, get the protocol that gives it.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+COMMANDS: Final = {
+    "node": ("node",),
+    "cluster": ("up", "status", "ping", "forget"),
+    "queue": ("put", "peek", "stats", "queues", "purge", "redrive"),
+    "taking": ("get",),
+    "groups": ("groups",),
+    "pool": ("pool",),
+    "baton": ("baton",),
+    "multicast": ("multicast",),
+    "pipeline": ("pipeline",),
+    "sim": ("sim",),
+    "check": ("check",),
+    "lab": ("lab",),
+    "advise": ("advise",),
+    "bench": ("bench",),
+    "demo": ("demo",),
+}
+"""The modules here, in the order of the help, and what each adds: a command loads its own only."""
+
+
+def program(words: Sequence[str] = ()) -> typer.Typer:
+    """The program, with just the command that these words begin with; if none, with all.
+
+    Whoever calls a command in a loop of a shell waits for each start, and most of a start is
+    loading what other commands need.
+
+    >>> [one.name for one in program(["lab", "pool"]).registered_groups]
+    ['lab']
+    >>> len(program(["--help"]).registered_groups)
+    7
+    """
+    app = typer.Typer(
+        name="snowmelt",
+        help="A distributed queue: say which order you need, get the protocol that gives it.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+    app.callback()(_main)
+    first = words[0] if words else ""
+    if first == "--version":
+        return app
+    wanted = [module for module, names in COMMANDS.items() if first in names]
+    for module in wanted or COMMANDS:
+        import_module(f"snowmelt.cli.{module}").add_to(app)
+    return app
 
 
 def _version(wanted: bool) -> None:  # typer's form
@@ -45,7 +70,6 @@ def _version(wanted: bool) -> None:  # typer's form
         raise typer.Exit
 
 
-@app.callback()
 def _main(
     version: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Print the version and end."
@@ -55,17 +79,10 @@ def _main(
     del version
 
 
-for group in (
-    *(node, cluster, queue, taking, groups, pool, baton, multicast, pipeline),
-    *(sim, check, lab, advise, bench, demo),
-):
-    group.add_to(app)
-
-
 def run() -> None:
     """Runs the program; an error of ours is a sentence and an exit code, never a stack."""
     try:
-        app()
+        program(sys.argv[1:])()
     except SnowmeltError as error:
         print(f"snowmelt: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None

@@ -68,14 +68,14 @@ class Owner:
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.read(self._handle, 20).decode("ascii", "replace") or "unknown"
+            holder = os.read(self._handle, 20).decode("ascii", "replace").strip() or "unknown"
             os.close(self._handle)
             raise StoreBusy(
                 f"the store in {folder} is held by process {holder}; stop it, or give this node "
                 "a folder of its own"
             ) from None
-        os.ftruncate(self._handle, 0)
-        os.pwrite(self._handle, str(os.getpid()).encode(), 0)
+        # Always as long: to cut a file makes its file system free a block, which may take 0.2 s.
+        os.pwrite(self._handle, str(os.getpid()).ljust(20).encode(), 0)
 
     def release(self) -> None:
         """Lets others have the folder."""

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from cli.program import snowmelt
+from snowmelt.cli import local
 from snowmelt.cli.local import LocalCluster, free_port
+from snowmelt.cli.main import COMMANDS, program
+from snowmelt.core.errors import Unavailable
 
 
 def as_json(*arguments: str, code: int = 0) -> dict[str, Any]:
@@ -148,3 +151,26 @@ def test_check_needs_a_history_that_reads(tmp_path: Path) -> None:
         assert ended.stdout == ""
         assert "Traceback" not in ended.stderr
         assert ended.stderr.startswith("snowmelt: ")
+
+
+def test_nodes_are_never_given_one_port_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "PORTS", range(20_000, 20_100))
+    assert len(set(local.free_ports(40))) == 40
+    with pytest.raises(Unavailable, match="of 100 ports tried from 20000 to 20099"):
+        local.free_ports(101)
+
+
+def test_every_command_is_found_under_its_own_name_alone() -> None:
+    assert sorted(_names(())) == sorted(name for names in COMMANDS.values() for name in names)
+    assert _names(("--version",)) == []
+    for names in COMMANDS.values():
+        for name in names:
+            assert _names((name, "--help")) == list(names)
+
+
+def _names(words: tuple[str, ...]) -> list[str]:
+    app = program(words)
+    commands = [
+        one.name or getattr(one.callback, "__name__", "") for one in app.registered_commands
+    ]
+    return commands + [str(one.name) for one in app.registered_groups]

@@ -23,14 +23,27 @@ PORTS = range(10_000, 32_768)
 again, finds its port as free as it was chosen."""
 
 
-def free_port() -> int:
-    """A port nobody listens on now, nor any connection will take by chance."""
-    for port in SystemRandom().sample(PORTS, 100):
+def free_ports(count: int) -> list[int]:
+    """Ports nobody listens on now, no two the same, nor any that connections take by chance."""
+    found: list[int] = []
+    tried = min(100 + count, len(PORTS))
+    for port in SystemRandom().sample(PORTS, tried):
+        if len(found) == count:
+            break
         with socket.socket() as one, contextlib.suppress(OSError):
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as nodes listen
             one.bind(("127.0.0.1", port))
-            return port
-    raise Unavailable(f"none of 100 ports tried from {PORTS[0]} to {PORTS[-1]} is free")
+            found.append(port)
+    if len(found) < count:
+        raise Unavailable(
+            f"of {tried} ports tried from {PORTS[0]} to {PORTS[-1]}, {len(found)} are free"
+        )
+    return found
+
+
+def free_port() -> int:
+    """One such port."""
+    return free_ports(1)[0]
 
 
 def listens(port: int) -> bool:
@@ -138,7 +151,7 @@ class LocalCluster:
 
     def __init__(self, nodes: int, folder: Path, heartbeat: float = 3.0, port: int = 0) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        ports = [port + one if port else free_port() for one in range(nodes)]
+        ports = list(range(port, port + nodes)) if port else free_ports(nodes)
         options = ["--heartbeat", str(heartbeat)]
         self.nodes = [
             LocalNode(

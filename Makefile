@@ -7,7 +7,7 @@ STAMP := $(VENV)/.ready
 # neighbours, which share clusters and a Spark, and who is done takes from who is not.
 SPREAD := -n 3 --dist worksteal
 
-.PHONY: setup demo test coverage lint bench soak clean
+.PHONY: setup compiled demo test coverage lint bench soak clean
 
 setup: $(STAMP)
 
@@ -19,10 +19,14 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/snowmelt demo
 
-test: setup
+# Tests start hundreds of programs; where PYTHONDONTWRITEBYTECODE is set, each would compile all anew.
+compiled: setup
+	$(BIN)/python -m compileall -q src
+
+test: compiled
 	$(BIN)/python -m pytest $(SPREAD) -m "not soak"
 
-coverage: setup
+coverage: compiled
 	$(BIN)/python -m pytest $(SPREAD) -m "not soak" --cov --cov-report=term
 
 lint: setup
@@ -35,7 +39,7 @@ bench: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"
 	$(BIN)/python benchmarks/run_all.py
 
-soak: setup
+soak: compiled
 	$(BIN)/python -m pytest -m soak --timeout 7200
 
 clean:

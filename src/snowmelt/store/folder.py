@@ -74,7 +74,7 @@ class Owner:
                 f"the store in {folder} is held by process {holder}; stop it, or give this node "
                 "a folder of its own"
             ) from None
-        # Always as long: to cut a file makes its file system free a block, which may take 0.2 s.
+        # Always as long: to cut a file makes its file system free a block, which takes longer.
         os.pwrite(self._handle, str(os.getpid()).ljust(20).encode(), 0)
 
     def release(self) -> None:

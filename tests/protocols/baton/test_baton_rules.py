@@ -4,9 +4,9 @@ import pytest
 from baton_bench import LEASE, NAME, Bench
 
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
-from snowmelt.core.names import Address, NodeId
+from snowmelt.core.names import Address, NodeId, OperationId
 from snowmelt.core.node import Announced, Received
-from snowmelt.protocols.arrow import Find
+from snowmelt.protocols.arrow import Find, Place
 from snowmelt.protocols.baton.calls import (
     Acquire,
     Granted,
@@ -631,14 +631,27 @@ def test_rule_15_what_was_lost_with_its_node_is_folded_too(bench):
     assert granted.made > first.fence
 
 
-def test_rule_15_a_name_that_never_had_a_baton_leaves_nothing(bench):
-    for node in bench.hosts:
-        bench.give(node, Received(NodeId("n1"), Tell(NAME, Census(1, 1))))
-    assert bench.kept("n3") == (1, 0)
+def test_rule_15_a_name_that_was_only_asked_for_is_folded(bench):
+    bench.want("c1", "n3", 1)
+    bench.words.clear()
+    bench.call("c1", "n3", Release(NAME, 1, 0, None, None))
+    assert bench.kept("n3") == (1, 1)
     bench.pass_time(LONG)
     for node in bench.hosts:
         assert bench.kept(node) == (0, 0)
-        assert not list(bench.machine(node)._names.folds)
+
+
+def test_rule_15_to_be_asked_is_no_use_but_is_remembered(bench):
+    first = bench.held("c1", "n2", 1)
+    bench.give(NodeId("n4"), Received(NodeId("n1"), Tell("another", Census(1, 5))))
+    bench.give(NodeId("n4"), Received(NodeId("n1"), Tell(NAME, Census(1, 5))))
+    assert bench.kept("n4") == (0, 0)
+    place = Place(NodeId("n4"), OperationId(NodeId("n4"), 1), filler=True)
+    early = Pass(
+        NAME, NodeId("n2"), place, first.fence + 1, first.made, b"", Version(), Census(1, 4)
+    )
+    bench.give(NodeId("n4"), Received(NodeId("n2"), early))
+    assert bench.states() == {"n2": "held"}
 
 
 def test_rule_15_a_root_that_is_cut_off_rests_nothing(bench):
@@ -677,6 +690,9 @@ def test_rule_15_names_that_are_folded_make_room_for_others(bench, monkeypatch):
         bench.run()
     asked = bench.want("c1", "n3", 1, "one-more")
     assert bench.answer(asked).error == "Full"
+    asked = bench.want("c1", "n1", 1, "one-more-at-the-root")
+    bench.run()
+    assert bench.answer(asked).fence > 0
     bench.pass_time(LONG)
     assert bench.kept("n3") == (0, 0)
     asked = bench.want("c1", "n3", 1, "one-more")

@@ -6,13 +6,17 @@ from heapq import nsmallest
 from itertools import chain
 from typing import Final
 
+from msgspec.structs import replace
+
 from snowmelt.core.instant import Instant
-from snowmelt.core.names import OperationId
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import Send
 from snowmelt.protocols.arrow import Place
 from snowmelt.protocols.baton.baton import Baton
 from snowmelt.protocols.baton.folds import Folds, Line
 from snowmelt.protocols.baton.here import Here
-from snowmelt.protocols.baton.messages import Fold, Quiet, Version
+from snowmelt.protocols.baton.messages import Census, Fold, Quiet, Standing, Told
+from snowmelt.protocols.baton.relay import Effects
 from snowmelt.protocols.baton.ways import Ways
 
 DROWSY_AT_ONCE: Final = 50
@@ -59,6 +63,16 @@ class Names:
         baton.relay.unfold(line, Place(me, OperationId(me, line.fence), filler=True))
         return baton
 
+    def tell(self, source: NodeId, name: str, census: Census, now: Instant) -> Effects:
+        """Rule 11: what is here. To be asked is no use, but leaves a line: so the rule holds."""
+        baton, line = self._used.get(name), self.folds.get(name) or Line()
+        if baton is not None or line.made:
+            baton = self.use(name, now)
+            return baton.relay.tell(source, census, asleep=baton.asleep(now))
+        self.folds.put(name, replace(line, census=max(line.census, census)))
+        nothing, asleep = Standing.NOTHING, self._ways.asleep(name, now)
+        return [Send(source, Told(name, census, nothing, line.fence, line.version, asleep))]
+
     def page(self, after: str, most: int) -> tuple[str, ...]:
         """The next names, in order."""
         known = (name for name in chain(self._used, self.folds) if name > after)
@@ -81,9 +95,8 @@ class Names:
             if baton.relay.fence > word.fence:
                 return False
             del self._used[name]
-            line = baton.relay.fold(resting=self._here.me == self._here.root)
-            if line.fence or line.version > Version():
-                self.folds.put(name, line)
+            resting = self._here.me == self._here.root
+            self.folds.put(name, baton.relay.fold(resting=resting))
         self._ways.fold(name)
         return True
 

@@ -151,8 +151,7 @@ class BatonNode:
                 view = self._here.view
                 if view is None or census.epoch != view.epoch:
                     return []
-                baton = self._names.use(message.name, now)
-                return baton.relay.tell(source, census, asleep=baton.asleep(now))
+                return self._names.tell(source, message.name, census, now)
             case _:
                 return self._of_one(source, message, self._names.use(message.name, now), now)
 
@@ -207,13 +206,21 @@ class BatonNode:
             return [Reply(operation, Declined(type(error).__name__, str(error)))]
         baton = self._names.get(call.name)
         if baton is None and isinstance(call, Acquire):
-            if len(self._names) >= NAMES_MAX:
-                text = f"{NAMES_MAX} batons are in use at this node: use fewer names at a time"
+            if len(self._names) >= self._room:
+                text = f"{self._room} batons are in use at this node: use fewer names at a time"
                 return [Reply(operation, Declined("Full", text))]
             baton = self._names.use(call.name, now)
         elif baton is None:
             baton = self._names.glimpse(call.name)
         return self._call(operation, call, baton, now) + self._remind(call.name)
+
+    @property
+    def _room(self) -> int:
+        """The root has the names of all nodes."""
+        view = self._here.view
+        if view is None or view.coordinator != self._here.me:
+            return NAMES_MAX
+        return NAMES_MAX * len(view.members)
 
     def _call(self, operation: OperationId, call: Any, baton: Baton, now: Instant) -> Effects:
         match call:

@@ -81,11 +81,11 @@ def a_step_keeps_its_fence(_):
 
 
 def a_new_token_forgets_the_epoch(_):
-    return lambda self: max(told.fence for told in self._answers.values()) + 1
+    return lambda self, _: max(told.fence for told in self._answers.values()) + 1
 
 
 def a_new_token_forgets_what_was_told(_):
-    return lambda self: (self.census.epoch << EPOCH_BITS) + 1
+    return lambda self, _: (self.census.epoch << EPOCH_BITS) + 1
 
 
 def a_lease_is_half_as_long_as_told(real):
@@ -131,8 +131,8 @@ def who_calls_again_stands_at_the_end(real):
 
 
 def saved_before_it_is_safe(real):
-    def backup(self, source, word):
-        effects = real(self, source, word)
+    def backup(self, source, word, now):
+        effects = real(self, source, word, now)
         if word.number and any(isinstance(effect, Persist) for effect in effects):
             return [*effects, Send(source, Stored(word.name, word.number))]
         return effects

@@ -76,12 +76,12 @@ Names that nobody uses (`names.py`, `folds.py`):
 
 15. *Folding.* Where nothing has happened to a name for as long as edges are watched, its node says
     so to the root (`Quiet`), once in that time. The root takes a census; when all say that the name
-    sleeps it sees to it that the token rests with itself, by rules 11 and 12, as though somebody
-    waited there; and when the value is on its disk it tells all to fold the name (`Fold`). Each
-    forgets the arrow, which by rule 2 is a legal state, and keeps a line: the largest fence, so
-    that rule 8 goes on to hold, and the last census, for rule 11. The root's line is the token
-    itself. Whoever uses the name just then does not fold it, and rules 4 to 6 lead it to the root.
-    Whatever is said about a name unfolds it, and its first new use takes no census. A root that has
+    sleeps it asks for a place as anybody does, but for nobody: so the token comes to rest there,
+    and all arrows point to the root, as rule 2 has it for a name that was never heard of. When the
+    value is on its disk, too, the root tells all to fold the name (`Fold`). Whose arrow does point
+    so forgets it, which changes nothing, and keeps a line: the largest fence, for rule 8, and the
+    last census, for rule 11. The root's line is the token itself. Whoever uses the name just then
+    does not fold it. Whatever is said about a name, but a census, unfolds it. A root that has
     too many lines drops the oldest, but those with a value, and makes no smaller fence after that.
 
 So as long as clocks run equally fast and nobody sleeps through a lease, there is one holder at a

@@ -52,11 +52,6 @@ class Baton:
         """Whether anything here waits for anything."""
         return self.relay.busy or len(self.wants) > 0
 
-    def asleep(self, now: Instant) -> bool:
-        """Whether nobody uses it here, nor has for a while (rule 15)."""
-        held = self.relay.token is not None and self.relay.token.standing is Standing.HELD
-        return not (self.busy or held) and self._ways.asleep(self.name, now)
-
     def status(self) -> BatonStatus:
         """What this node knows."""
         token = self.relay.token

@@ -16,7 +16,8 @@ from snowmelt.protocols.baton.baton import Baton
 from snowmelt.protocols.baton.folds import Folds, Line
 from snowmelt.protocols.baton.here import Here
 from snowmelt.protocols.baton.messages import Census, Fold, Quiet, Standing, Told
-from snowmelt.protocols.baton.relay import Effects
+from snowmelt.protocols.baton.relay import Effects, Relay
+from snowmelt.protocols.baton.token import Token
 from snowmelt.protocols.baton.ways import Ways
 
 DROWSY_AT_ONCE: Final = 50
@@ -53,22 +54,32 @@ class Names:
             line = self.folds.take(name) or Line()
             baton = self._used[name] = Baton(name, self._here, self._ways, line)
             if line.made:
-                baton.relay.unfold(line, self._ways.end(name, now))
+                baton.relay.token = _token(line, self._ways.end(name, now))
         return baton
 
     def glimpse(self, name: str) -> Baton:
         """What is known of a name that is not in use, and stays so."""
         line, me = self.folds.get(name) or Line(), self._here.me
         baton = Baton(name, self._here, self._ways, line)
-        baton.relay.unfold(line, Place(me, OperationId(me, line.fence), filler=True))
+        if line.made:
+            place = Place(me, OperationId(me, line.fence), filler=True)
+            baton.relay.token = _token(line, place)
         return baton
+
+    def rests(self, name: str) -> bool:
+        """Whether nobody here uses it, and its token is idle, at the place where all arrows end."""
+        baton = self._used.get(name)
+        token = None if baton is None else baton.relay.token
+        if baton is None or token is None or _in_use(baton):
+            return False
+        return self._ways.leads_to(name, token.place)
 
     def tell(self, source: NodeId, name: str, census: Census, now: Instant) -> Effects:
         """Rule 11: what is here. To be asked is no use, but leaves a line: so the rule holds."""
         baton, line = self._used.get(name), self.folds.get(name) or Line()
         if baton is not None or line.made:
             baton = self.use(name, now)
-            return baton.relay.tell(source, census, asleep=baton.asleep(now))
+            return baton.relay.tell(source, census, asleep=self._asleep(name, now))
         self.folds.put(name, replace(line, census=max(line.census, census)))
         nothing, asleep = Standing.NOTHING, self._ways.asleep(name, now)
         return [Send(source, Told(name, census, nothing, line.fence, line.version, asleep))]
@@ -87,16 +98,20 @@ class Names:
         return [Quiet(name, self._fence(name)) for name in some if self._asleep(name, now)]
 
     def fold(self, word: Fold, now: Instant) -> bool:
-        """Whether a name is a line from now on: nobody uses it here, and the root has its token."""
+        """Whether a name is a line from now on: nobody uses it here, and the root has its token.
+
+        An arrow that points elsewhere than to the root is somebody's who uses it, or wrong: then
+        its edges are watched again.
+        """
         name, baton = word.name, self._used.get(word.name)
-        if not self._asleep(name, now):
+        if not self._ways.forgettable(name):
+            self._ways.wake(name, now)
             return False
         if baton is not None:
-            if baton.relay.fence > word.fence:
+            if _in_use(baton) or baton.relay.fence > word.fence:
                 return False
             del self._used[name]
-            resting = self._here.me == self._here.root
-            self.folds.put(name, baton.relay.fold(resting=resting))
+            self.folds.put(name, self._line(baton.relay))
         self._ways.fold(name)
         return True
 
@@ -106,4 +121,21 @@ class Names:
 
     def _asleep(self, name: str, now: Instant) -> bool:
         baton = self._used.get(name)
-        return self._ways.asleep(name, now) if baton is None else baton.asleep(now)
+        return self._ways.asleep(name, now) and (baton is None or not _in_use(baton))
+
+    def _line(self, relay: Relay) -> Line:
+        """All that is to be kept. Elsewhere than at the root a token would be void."""
+        token = relay.token
+        if token is None or self._here.me != self._here.root:
+            return Line(relay.fence, relay.census)
+        return Line(token.fence, relay.census, token.made, token.version, token.value)
+
+
+def _in_use(baton: Baton) -> bool:
+    """Whether anybody waits for it here, or holds it."""
+    token = baton.relay.token
+    return baton.busy or (token is not None and token.standing is Standing.HELD)
+
+
+def _token(line: Line, place: Place) -> Token:
+    return Token(line.fence, line.made, place, line.value, line.version)

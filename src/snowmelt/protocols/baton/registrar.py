@@ -9,10 +9,9 @@ import msgspec
 
 from snowmelt.core.errors import StoreDamaged
 from snowmelt.core.instant import Duration, Instant, since
-from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.names import NodeId
 from snowmelt.core.node import Note, Persist, Send, Started
 from snowmelt.core.record import Write
-from snowmelt.protocols.arrow import Place
 from snowmelt.protocols.baton.folds import LINES_MAX, Line
 from snowmelt.protocols.baton.here import Here
 from snowmelt.protocols.baton.inquest import Inquest, Verdict
@@ -146,7 +145,10 @@ class Registrar:
         view = self._here.view
         if inquest is None or view is None or told.census.epoch != view.epoch:
             return []
-        match inquest.hear(source, told):
+        verdict = inquest.hear(source, told)
+        if verdict in (Verdict.RESTS, Verdict.LOST) and inquest.asleep:
+            return self._call_in(told.name, now)
+        match verdict:
             case Verdict.DOUBLED:
                 (_, first), *others = inquest.having
                 return [Send(node, Void(told.name, first.fence - 1)) for node, _ in others]
@@ -160,11 +162,6 @@ class Registrar:
     def _point(self, name: str, inquest: Inquest, now: Instant) -> Effects:
         node, has = inquest.having[0]
         place = inquest.choose(now, self._fresh, has.fence)
-        if place is None and inquest.asleep:
-            if node == self._here.me:
-                return self._fold(name, now)
-            self._called_in.add(name)
-            place = self._own(has.fence)
         return [] if place is None else [Send(node, Follow(name, has.fence, place))]
 
     def _make(self, name: str, inquest: Inquest, now: Instant) -> Effects:
@@ -183,11 +180,6 @@ class Registrar:
             return [Send(node, Yield(name))]
         place = inquest.choose(now, self._fresh, 0)
         fence = inquest.next_fence(self._names.folds.floor)
-        if place is None and inquest.asleep:
-            if not inquest.ever:
-                return self._fold(name, now)
-            self._called_in.add(name)
-            place = self._own(fence)
         if place is None:
             return []
         again = inquest.ever
@@ -211,6 +203,13 @@ class Registrar:
             return [Send(source, Fold(name, line.fence))]  # it has not heard it, or did not fold
         return self._ask(name, self._inquests.setdefault(name, Inquest()), view, now)
 
+    def _call_in(self, name: str, now: Instant) -> Effects:
+        """The token is to rest here, and all arrows to lead here."""
+        if self._names.rests(name):
+            return self._fold(name, now)
+        self._called_in.add(name)
+        return self._names.use(name, now).relay.come(now)
+
     def came(self, name: str, now: Instant) -> Effects:
         """A token is here; perhaps it was called in."""
         if name not in self._called_in:
@@ -225,19 +224,13 @@ class Registrar:
 
     def _fold(self, name: str, now: Instant) -> Effects:
         """Tells all, unless the value is to be written first: then it waits to be asked again."""
-        view, baton = self._here.view, self._names.use(name, now)
-        if view is None or self._writes(name) or not baton.asleep(now):
+        view, relay = self._here.view, self._names.use(name, now).relay
+        if view is None or self._writes(name) or not self._names.rests(name):
             return []
-        if baton.relay.token is None and baton.relay.fence:
-            return []  # it has only come by
-        newest = baton.relay.newest
+        newest = relay.newest
         if newest.version > self._stored.get(name, Version()):
             return self.backup(self._here.me, Backup(name, newest.version, newest.value), now)
-        return [Send(one.id, Fold(name, baton.relay.fence)) for one in view.members]
-
-    def _own(self, fence: int) -> Place:
-        """A place at which nobody waits."""
-        return Place(self._here.me, OperationId(self._here.me, fence), filler=True)
+        return [Send(one.id, Fold(name, relay.fence)) for one in view.members]
 
     @property
     def _fresh(self) -> Duration:

@@ -87,6 +87,11 @@ class Relay:
         self.turns.at(place, now).ticket = ticket
         return place, self.carry(went, now)
 
+    def come(self, now: Instant) -> Effects:
+        """A place at the end that nobody wants: the token will rest here, if it is not wanted."""
+        _, went = self._ways.ask(self.name, now)
+        return self.carry(went, now)
+
     def renounce(self, places: Sequence[Place], now: Instant) -> None:
         """Nobody wants them any more; they stay in the order, and pass the token on."""
         for place in places:
@@ -234,20 +239,6 @@ class Relay:
             census=self.census,
         )
         return [Send(token.place.node, word)]
-
-    # --- unused ------------------------------------------------------------------------------
-
-    def unfold(self, line: Line, place: Place) -> None:
-        """The name is used again; a token that rested here rests at this place."""
-        if line.made:
-            self.token = Token(line.fence, line.made, place, line.value, line.version)
-
-    def fold(self, *, resting: bool) -> Line:
-        """All that is to be kept; a token here is void unless it is the one that rests."""
-        token = self.token
-        if token is None or not resting:
-            return Line(self.fence, self.census)
-        return Line(token.fence, self.census, token.made, token.version, token.value)
 
     # --- the value ----------------------------------------------------------------------------
 

@@ -80,6 +80,15 @@ class Ways:
         """The last place that was asked for here."""
         return self._way(name, now, lasting=False).arrow.arrow.tail
 
+    def leads_to(self, name: str, place: Place) -> bool:
+        """Whether the arrow ends here, and at this place."""
+        way = self._ways.get(name)
+        return way is not None and way.arrow.arrow.is_sink and way.arrow.arrow.tail == place
+
+    def forgettable(self, name: str) -> bool:
+        """Whether the arrow points where rule 2 would have it point."""
+        return self.points_at(name) == (self._branch.parent or self._here.me)
+
     def fold(self, name: str) -> None:
         """Nobody uses this name: rule 2 says where its arrow points."""
         self._ways.pop(name, None)

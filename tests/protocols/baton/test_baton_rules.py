@@ -760,3 +760,53 @@ def test_rule_15_a_token_that_is_older_than_the_roots_is_void_and_a_newer_one_is
     bench.give(NodeId("n4"), Received(NodeId("n1"), Fold(NAME, first.fence)))
     assert (bench.kept("n4") == (0, 0)) is folded
     assert ("n4" in bench.states()) is not folded
+
+
+def test_rule_15_a_line_has_the_largest_fence_that_was_there(bench):
+    first = bench.held("c1", "n3", 1)
+    bench.release("c1", 1, first)
+    bench.pass_time(LONG)
+    assert bench.machine("n3")._names.folds.get(NAME).fence > first.fence  # as it went to the root
+    assert bench.machine("n1")._names.folds.get(NAME).made == first.made
+
+
+def test_rule_15_who_holds_or_waits_does_not_fold_whatever_the_root_says(bench):
+    first = bench.held("c1", "n3", 1)
+    second = bench.want("c2", "n4", 2)
+    bench.run()
+    for node in bench.hosts:
+        bench.give(node, Received(NodeId("n1"), Fold(NAME, first.fence + 100)))
+    assert bench.states() == {"n3": "held"}
+    bench.release("c1", 1, first)
+    bench.run()
+    assert bench.answer(second).fence == first.fence + 1
+
+
+def test_rule_15_a_token_that_is_wanted_behind_the_root_is_not_folded_there(bench):
+    bench.release("c1", 1, bench.held("c1", "n3", 1))
+    for _ in range(600):
+        bench.pass_time(BEAT, but=(Pass,))
+        if any(isinstance(word[2], Pass) for word in bench.words):
+            break
+    second = bench.want("c2", "n4", 2)
+    bench.run(but=(Pass,))
+    assert bench.answer(second) is None
+    said = []
+    while bench.words:
+        said.append(type(bench.words[0][2]))
+        bench.run_one()
+    assert bench.answer(second).fence > 0
+    assert Fold not in said
+
+
+def test_rule_11_no_two_censuses_have_one_number_whatever_they_are_about(bench):
+    numbers = []
+    for number, name in enumerate(("a", "b", "c"), 1):
+        bench.want("c1", "n3", number, name)
+        while bench.words:
+            word = bench.words[0][2]
+            if isinstance(word, Tell) and bench.words[0][1] == "n2":
+                numbers.append(word.census.number)
+            bench.run_one()
+    assert len(numbers) == 3
+    assert numbers == sorted(set(numbers))

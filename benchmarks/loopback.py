@@ -31,7 +31,7 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from snowmelt.cli.local import LocalNode, free_port
+from snowmelt.cli.local import LocalNode, free_ports
 from snowmelt.client.session import new_name
 from snowmelt.protocols.calling import Call
 from snowmelt.protocols.echo import Echo
@@ -144,7 +144,7 @@ def compare(sizes: list[int], flights: list[int], rounds: int, seconds: float) -
     """Starts the servers, lets them take turns, and returns a row for each case."""
     cores = sorted(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory(prefix="snowmelt-bench-") as folder:
-        ports = {kind: free_port() for kind in SERVERS}
+        ports = dict(zip(SERVERS, free_ports(len(SERVERS)), strict=True))
         bare = [
             subprocess.Popen([sys.executable, __file__, "--serve", kind, str(ports[kind])])
             for kind in SERVERS[:2]

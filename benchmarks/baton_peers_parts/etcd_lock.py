@@ -22,7 +22,7 @@ from benchmarks.baton_peers_parts.server import Server
 from benchmarks.fifo.peer import WAIT_SECONDS
 from benchmarks.fifo.server import program, said_by
 
-from snowmelt.cli.local import free_port
+from snowmelt.cli.local import free_ports
 
 LEASE_SECONDS: Final = 600
 COUNTED: Final = ("grpc_server_msg_received_total{", "grpc_server_msg_sent_total{")
@@ -35,14 +35,14 @@ class EtcdPeer:
         self.name = name
         self.promise = f"who asked first; ends with its lease; {WRITES[place]}"
         self.version = ""
-        self.port = free_port()
+        self.port, self.peers_port = free_ports(2)
         self.data = Data(place)
         self.server = Server()
 
     def start(self, folder: Path) -> None:
         etcd = program("etcd", "etcd-server")
         self.version = "etcd " + said_by(etcd, "--version").split()[2]
-        here, peers = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{free_port()}"
+        here, peers = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{self.peers_port}"
         command = [etcd, "--name", "one", "--data-dir", str(self.data.make(folder))]
         command += ["--listen-client-urls", here, "--advertise-client-urls", here]
         command += ["--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers]

@@ -18,7 +18,7 @@ from pika.adapters.select_connection import SelectConnection
 from pika.channel import Channel
 from pika.frame import Method
 
-from snowmelt.cli.local import free_port
+from snowmelt.cli.local import free_ports
 
 CONFIG = """
 listeners.tcp.default = 127.0.0.1:{port}
@@ -48,7 +48,7 @@ class RabbitPeer:
         self.flushes_first = True
         self.only_singles = False
         self.version = ""
-        self.port, self.mapper_port, self.nodes_port = free_port(), free_port(), free_port()
+        self.port, self.mapper_port, self.nodes_port = free_ports(3)
         self.servers: list[Server] = []
 
     def start(self, folder: Path) -> None:

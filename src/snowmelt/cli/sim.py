@@ -149,7 +149,7 @@ def _summary(
         "steps": sum(report.steps for report in reports),
         "seconds": round(took, 3),
         "settled_after_max_s": max(settled, default=0) / 1e9,
-        "digest": reports[0].digest if len(reports) == 1 else joined(reports),
+        "digest": joined(reports),
         "bad": [
             {
                 "seed": report.seed,
@@ -165,7 +165,9 @@ def _summary(
 
 
 def joined(reports: list[Report]) -> str:
-    """One digest of many lives."""
+    """One digest of many lives; that of one life is its own."""
+    if len(reports) == 1:
+        return reports[0].digest
     return blake2b("".join(one.digest for one in reports).encode(), digest_size=8).hexdigest()
 
 
@@ -178,7 +180,7 @@ def _tell(reports: list[Report], bad: list[Report], took: float, again: str) -> 
         print(f"again: snowmelt sim --protocol {report.protocol} --seed {report.seed} {again}")
     steps = sum(report.steps for report in reports)
     longest = max((one.settled_after or 0 for one in reports), default=0)
-    digest = reports[0].digest if len(reports) == 1 else joined(reports)
+    digest = joined(reports)
     lives = "1 life" if len(reports) == 1 else f"{len(reports)} lives"
     print(
         f"{lives}, {len(bad)} ended badly; {steps} events in {took:.1f} s; "

@@ -158,6 +158,22 @@ class Bench:
             self.run(but)
         self.now = end
 
+    def pass_time_until(self, kind: type) -> None:
+        """Lets time pass until such a word is sent, which is left lying."""
+        for _ in range(600):
+            self.pass_time(SETTINGS.beat, but=(kind,))
+            if any(isinstance(message, kind) for _, _, message in self.words):
+                return
+        raise AssertionError(f"no {kind.__name__} was ever sent")
+
+    def run_and_tell(self) -> list[type]:
+        """Delivers all words; returns of which kinds they were."""
+        kinds = []
+        while self.words:
+            kinds.append(type(self.words[0][2]))
+            self.run_one()
+        return kinds
+
     # --- clients ----------------------------------------------------------------------------------
 
     def call(self, client: str, node: str, body: Any) -> OperationId:

@@ -536,10 +536,7 @@ def test_rule_15_a_name_that_nobody_uses_is_folded_by_all_and_costs_nothing_to_u
     assert bench.kept("n1") == (0, 0)  # to look at it does not unfold it
     bench.words.clear()
     second = bench.want("c2", "n4", 2)
-    said = []
-    while bench.words:
-        said.append(type(bench.words[0][2]))
-        bench.run_one()
+    said = bench.run_and_tell()
     granted = bench.answer(second)
     assert (granted.made, granted.value) == (first.made, b"left behind")
     assert granted.fence > first.fence
@@ -569,11 +566,7 @@ def test_rule_15_a_name_that_is_used_again_and_again_stays_where_it_is(bench):
 
 def test_rule_15_who_did_not_hear_of_the_folding_asks_again(bench):
     bench.release("c1", 1, bench.held("c1", "n3", 1))
-    bench.pass_time(seconds(55))
-    for _ in range(300):
-        bench.pass_time(BEAT, but=(Fold,))
-        if any(isinstance(word[2], Fold) for word in bench.words):
-            break
+    bench.pass_time_until(Fold)
     bench.words = type(bench.words)(one for one in bench.words if one[1] != "n4")
     bench.run()
     assert bench.kept("n2") == (0, 0)
@@ -585,11 +578,7 @@ def test_rule_15_who_did_not_hear_of_the_folding_asks_again(bench):
 def test_rule_15_who_begins_to_want_it_meanwhile_is_served(bench):
     first = bench.held("c1", "n3", 1)
     bench.release("c1", 1, first)
-    bench.pass_time(seconds(55))
-    for _ in range(300):
-        bench.pass_time(BEAT, but=(Fold,))
-        if any(isinstance(word[2], Fold) for word in bench.words):
-            break
+    bench.pass_time_until(Fold)
     asked = bench.want("c2", "n4", 2)
     bench.run()  # the folding arrives, and the find behind it
     assert bench.answer(asked).made == first.made
@@ -732,10 +721,7 @@ def test_rule_15_a_root_folds_no_token_that_has_left_since_it_told(bench):
     """It forgot the last value, which none but it could keep, and asked for it for ever."""
     first = bench.held("c1", "n1", 1)
     bench.release("c1", 1, first, b"the last")
-    for _ in range(600):
-        bench.pass_time(BEAT, but=(Told,))
-        if any(isinstance(word[2], Told) for word in bench.words):
-            break
+    bench.pass_time_until(Told)
     second = bench.want("c2", "n3", 2)
     bench.run(but=(Told,))
     assert bench.answer(second).value == b"the last"
@@ -784,17 +770,11 @@ def test_rule_15_who_holds_or_waits_does_not_fold_whatever_the_root_says(bench):
 
 def test_rule_15_a_token_that_is_wanted_behind_the_root_is_not_folded_there(bench):
     bench.release("c1", 1, bench.held("c1", "n3", 1))
-    for _ in range(600):
-        bench.pass_time(BEAT, but=(Pass,))
-        if any(isinstance(word[2], Pass) for word in bench.words):
-            break
+    bench.pass_time_until(Pass)
     second = bench.want("c2", "n4", 2)
     bench.run(but=(Pass,))
     assert bench.answer(second) is None
-    said = []
-    while bench.words:
-        said.append(type(bench.words[0][2]))
-        bench.run_one()
+    said = bench.run_and_tell()
     assert bench.answer(second).fence > 0
     assert Fold not in said
 

@@ -36,9 +36,9 @@ PLACES_MAX: Final = 8
 class Baton:
     """One name at one node."""
 
-    def __init__(self, name: str, here: Here, ways: Ways, line: Line | None = None) -> None:
+    def __init__(self, name: str, here: Here, ways: Ways, line: Line) -> None:
         self.name: Final = name
-        self.relay: Final = Relay(name, here, ways, line or Line())
+        self.relay: Final = Relay(name, here, ways, line)
         self.wants: Final = Wants()
         self._here = here
         self._ways = ways

@@ -52,9 +52,9 @@ class Folds:
     def __contains__(self, name: str) -> bool:
         return name in self._plain or name in self._valued
 
-    def get(self, name: str) -> Line | None:
-        """The line of a name, which stays."""
-        return self._plain.get(name) or self._valued.get(name)
+    def get(self, name: str) -> Line:
+        """The line of a name, which stays; an empty one when there is none."""
+        return self._plain.get(name) or self._valued.get(name) or Line()
 
     def take(self, name: str) -> Line | None:
         """The line of a name that is used again."""

@@ -52,6 +52,12 @@ class Here:
         return self.view.coordinator if self.view is not None else self.me
 
     @property
+    def led(self) -> View | None:
+        """The view, if this node is its root."""
+        view = self.view
+        return view if view is not None and view.coordinator == self.me else None
+
+    @property
     def place(self) -> Where:
         """Where this node's batons are held."""
         assert self._place is not None, "nothing is granted before the first view"

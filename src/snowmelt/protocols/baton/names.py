@@ -59,7 +59,7 @@ class Names:
 
     def glimpse(self, name: str) -> Baton:
         """What is known of a name that is not in use, and stays so."""
-        line, me = self.folds.get(name) or Line(), self._here.me
+        line, me = self.folds.get(name), self._here.me
         baton = Baton(name, self._here, self._ways, line)
         if line.made:
             place = Place(me, OperationId(me, line.fence), filler=True)
@@ -76,7 +76,7 @@ class Names:
 
     def tell(self, source: NodeId, name: str, census: Census, now: Instant) -> Effects:
         """Rule 11: what is here. To be asked is no use, but leaves a line: so the rule holds."""
-        baton, line = self._used.get(name), self.folds.get(name) or Line()
+        baton, line = self._used.get(name), self.folds.get(name)
         if baton is not None or line.made:
             baton = self.use(name, now)
             return baton.relay.tell(source, census, asleep=self._asleep(name, now))
@@ -116,8 +116,8 @@ class Names:
         return True
 
     def _fence(self, name: str) -> int:
-        baton, line = self._used.get(name), self.folds.get(name) or Line()
-        return line.fence if baton is None else baton.relay.fence
+        baton = self._used.get(name)
+        return self.folds.get(name).fence if baton is None else baton.relay.fence
 
     def _asleep(self, name: str, now: Instant) -> bool:
         baton = self._used.get(name)

@@ -217,10 +217,8 @@ class BatonNode:
     @property
     def _room(self) -> int:
         """The root has the names of all nodes."""
-        view = self._here.view
-        if view is None or view.coordinator != self._here.me:
-            return NAMES_MAX
-        return NAMES_MAX * len(view.members)
+        view = self._here.led
+        return NAMES_MAX if view is None else NAMES_MAX * len(view.members)
 
     def _call(self, operation: OperationId, call: Any, baton: Baton, now: Instant) -> Effects:
         match call:

@@ -121,8 +121,8 @@ class Registrar:
 
     def complained(self, word: Complaint, now: Instant) -> Effects:
         """Rule 11: all are asked, unless they are being asked."""
-        view = self._here.view
-        if view is None or view.coordinator != self._here.me:
+        view = self._here.led
+        if view is None:
             return []
         inquest = self._inquests.setdefault(word.name, Inquest())
         inquest.complain(word.place, now, orphan=word.orphan)
@@ -179,10 +179,9 @@ class Registrar:
         if version > baton.relay.newest.version and version.fence >= self._made.get(name, 0):
             return [Send(node, Yield(name))]
         place = inquest.choose(now, self._fresh, 0)
-        fence = inquest.next_fence(self._names.folds.floor)
         if place is None:
             return []
-        again = inquest.ever
+        fence, again = inquest.next_fence(self._names.folds.floor), inquest.ever
         inquest.lost = None
         self._made[name] = fence
         if len(self._made) > LINES_MAX:
@@ -195,11 +194,11 @@ class Registrar:
 
     def quiet(self, source: NodeId, word: Quiet, now: Instant) -> Effects:
         """Rule 15: a node does not use it; maybe nobody does."""
-        view, name = self._here.view, word.name
-        if view is None or view.coordinator != self._here.me:
+        view, name = self._here.led, word.name
+        if view is None:
             return []
         line = self._names.folds.get(name)
-        if line is not None and line.made and word.fence <= line.fence:
+        if line.made and word.fence <= line.fence:
             return [Send(source, Fold(name, line.fence))]  # it has not heard it, or did not fold
         return self._ask(name, self._inquests.setdefault(name, Inquest()), view, now)
 

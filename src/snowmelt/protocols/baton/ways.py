@@ -61,7 +61,7 @@ class Ways:
     def points_at(self, name: str) -> NodeId:
         """Where the end of the queue lies."""
         way = self._ways.get(name)
-        return self._branch.parent or self._here.me if way is None else way.arrow.arrow.points_at
+        return self._unturned if way is None else way.arrow.arrow.points_at
 
     def wake(self, name: str, now: Instant) -> None:
         """Something happens to this name: its edges are watched for a while."""
@@ -87,7 +87,7 @@ class Ways:
 
     def forgettable(self, name: str) -> bool:
         """Whether the arrow points where rule 2 would have it point."""
-        return self.points_at(name) == (self._branch.parent or self._here.me)
+        return self.points_at(name) == self._unturned
 
     def fold(self, name: str) -> None:
         """Nobody uses this name: rule 2 says where its arrow points."""
@@ -153,6 +153,11 @@ class Ways:
             way.arrow.check()
 
     # --- inside -----------------------------------------------------------------------------------
+
+    @property
+    def _unturned(self) -> NodeId:
+        """Where the arrow of a name points that was never heard of (rule 2)."""
+        return self._branch.parent or self._here.me
 
     def _way(self, name: str, now: Instant, *, lasting: bool = True) -> Way:
         """The name's way; one that was not there points to the parent (rule 2)."""

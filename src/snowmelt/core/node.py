@@ -15,6 +15,8 @@ owes it these rules:
 4. A `Persist` is atomic and, once flushed, comes back as `Persisted` with its ticket, in the order
    asked; when the disk has no room it comes back as `PersistFailed` and left no trace. Only what
    `Persisted` names survives a crash for certain; what was asked and not answered may or may not.
+   A disk that fails in any other way takes nothing more: what was asked may be on it or not, which
+   `PersistFailed` says as `fatal`, and the node must halt (rule 10).
 5. A `Load` or a `Scan` comes back as `Loaded` and sees every `Persist` that was asked before it.
 6. Setting a timer that is set replaces it. A timer that is due fires once, as `Expired`.
 7. `Requested` is a client's call; `Reply` answers it. The same operation id may come twice, since
@@ -84,10 +86,14 @@ class Persisted(msgspec.Struct, frozen=True, tag=True):
 
 
 class PersistFailed(msgspec.Struct, frozen=True, tag=True):
-    """The changes under this ticket could not be kept; none of them is on the disk."""
+    """The changes under this ticket could not be kept; none of them is on the disk.
+
+    When `fatal`, the disk has failed: they may be there or not, and it takes nothing more.
+    """
 
     ticket: int
     reason: str
+    fatal: bool = False
 
 
 class Loaded(msgspec.Struct, frozen=True, tag=True):

@@ -9,6 +9,7 @@ from snowmelt.core.node import Reply, Send
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.journal import Journal, restored
 from snowmelt.protocols.fifo.keeper import Keeper
+from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.master import Master
 from snowmelt.protocols.fifo.messages import Admit, Drop, Entry, Home
 from snowmelt.protocols.fifo.queue import Queue
@@ -38,11 +39,13 @@ class Row(Random):
 class Bench:
     """The master of queue `q` on n1. Nothing it does is safe until `flush`."""
 
-    def __init__(self, queue: Queue | None = None, **settings: Any) -> None:
+    def __init__(
+        self, queue: Queue | None = None, limits: Limits = LIMITS, **settings: Any
+    ) -> None:
         if queue is None:
             Row.drawn = 0
-        self.queue = queue or Queue("q", QueueSettings(**settings))
-        desk = self.desk = Desk(NodeId("n1"), Row())
+        self.queue = queue or Queue("q", QueueSettings(**settings), limits)
+        desk = self.desk = Desk(NodeId("n1"), Row(), limits)
         desk.set_wall(WALL, Instant(0))
         desk.set_presence(Presence(View(1, 1, NodeId("n1"), MEMBERS)))
         self.written: dict[bytes, bytes] = {}

@@ -9,8 +9,6 @@ from master_bench import KEEPERS, OTHER, Bench
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.fifo import grouping
-from snowmelt.protocols.fifo import queue as queues
 from snowmelt.protocols.fifo.calls import (
     Assign,
     Assigned,
@@ -24,6 +22,7 @@ from snowmelt.protocols.fifo.calls import (
 )
 from snowmelt.protocols.fifo.groups import Group
 from snowmelt.protocols.fifo.journal import restored
+from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.messages import Keep
 
 MANY = 1 << 40
@@ -270,15 +269,15 @@ def test_what_is_lost_stays_in_the_count_and_the_others_keep_their_numbers() -> 
 # --- how much -------------------------------------------------------------------------------------
 
 
-def test_an_assignment_lies_in_so_many_pieces_and_runs_at_most(monkeypatch: Any) -> None:
+def test_an_assignment_lies_in_so_many_pieces_and_runs_at_most() -> None:
     bench = filled(5000)
     for start in range(0, 5000, 2):
         bench.queue.ready.remove(Interval(start, start + 1))
-    assert assign(bench, "g", 0, 0).given == grouping.PIECES_MAX
-    bench = Bench(bytes_max=MANY)  # where each put is a run of its own
+    assert assign(bench, "g", 0, 0).given == LIMITS.group_pieces
+    # With a bound in bytes each put is a run of its own.
+    bench = Bench(limits=Limits(lease_runs=8), bytes_max=MANY)
     for number in range(20):
         bench.queue.show(bench.queue.admit("n1/1/1", number, 1, 10, KEEPERS))
-    monkeypatch.setattr(queues, "RUNS_MAX", 8)
     assert [assign(bench, "g", lease, done).given for lease, done in ((0, 0), (1, 8))] == [8, 16]
 
 
@@ -294,9 +293,8 @@ def test_limits_in_items_bytes_and_positions() -> None:
     assert list(bench.queue.ready) == [Interval(8, 10)]
 
 
-def test_a_survey_tells_of_so_many_and_goes_on_from_there(monkeypatch: Any) -> None:
-    monkeypatch.setattr(grouping, "SURVEYED_MAX", 4)
-    bench = filled(10)
+def test_a_survey_tells_of_so_many_and_goes_on_from_there() -> None:
+    bench = filled(10, limits=Limits(surveyed=4))
     bench.queue.ready.remove(Interval(1, 3))
     found, start = list[int](), 0
     while True:

@@ -7,12 +7,13 @@ from snowmelt.core.instant import milliseconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Persist, Persisted, Scan
 from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.keeper import RECENT_BYTES, Keeper
+from snowmelt.protocols.fifo.keeper import Keeper
+from snowmelt.protocols.fifo.limits import LIMITS
 from snowmelt.protocols.fifo.messages import Extent
 from snowmelt.protocols.fifo.reading import Stretch
 from snowmelt.protocols.fifo.segments import Segment
 
-BODY = b"x" * (RECENT_BYTES // 2)
+BODY = b"x" * (LIMITS.recent_bytes // 2)
 
 
 def _stored(keeper: Keeper, first: int, told: list[int]) -> None:

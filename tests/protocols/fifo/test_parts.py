@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 from snowmelt.core.batch import Batch
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.calls import Part
+from snowmelt.protocols.fifo.limits import LIMITS
 from snowmelt.protocols.fifo.messages import Extent
 from snowmelt.protocols.fifo.pieces import Pieces
-from snowmelt.protocols.fifo.producers import FORGET_AFTER, NOT_REMEMBERED, RECENT_MAX, Producers
+from snowmelt.protocols.fifo.producers import FORGET_AFTER, NOT_REMEMBERED, Producers
 from snowmelt.protocols.fifo.segments import (
     Recent,
     Segment,
@@ -114,16 +115,20 @@ def test_what_is_not_flushed_stays_at_hand() -> None:
 
 def test_a_producer_is_told_the_same_again() -> None:
     producers = Producers()
-    for number in range(RECENT_MAX + 1):
+    for number in range(LIMITS.producer_recent + 1):
         producers.note("loader", number, Interval(number, number + 1), wall=number)
-    assert producers.earlier("loader", RECENT_MAX) == Interval(RECENT_MAX, RECENT_MAX + 1)
+    assert producers.earlier("loader", LIMITS.producer_recent) == Interval(
+        LIMITS.producer_recent, LIMITS.producer_recent + 1
+    )
     assert producers.earlier("loader", 0) == NOT_REMEMBERED
-    assert producers.earlier("loader", RECENT_MAX + 1) is None
+    assert producers.earlier("loader", LIMITS.producer_recent + 1) is None
     again = Producers()
     value = producers.record("loader")
     assert value is not None
     again.restore("loader", value)
-    assert again.earlier("loader", RECENT_MAX) == Interval(RECENT_MAX, RECENT_MAX + 1)
+    assert again.earlier("loader", LIMITS.producer_recent) == Interval(
+        LIMITS.producer_recent, LIMITS.producer_recent + 1
+    )
 
 
 def test_who_has_no_name_is_forgotten_after_a_day() -> None:

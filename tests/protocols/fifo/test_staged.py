@@ -12,8 +12,8 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo.calls import Publish, PutDone, Receipt
+from snowmelt.protocols.fifo.limits import LIMITS
 from snowmelt.protocols.fifo.messages import Admitted, Keep
-from snowmelt.protocols.fifo.producers import RECENT_MAX
 from snowmelt.protocols.fifo.queue import Queue
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.fifo.staged import Staged, StagedBatch
@@ -268,7 +268,7 @@ def test_a_delayed_batch_waits_for_its_moment_wherever_its_master_is() -> None:
 
 def test_where_it_went_is_known_of_the_last_publications_and_that_it_went_of_all() -> None:
     bench = Bench()
-    for number in range(RECENT_MAX + 1):
+    for number in range(LIMITS.producer_recent + 1):
         bench.stage(number, number + 1)
         bench.flush()
         publish(bench, number, receipt(number, number + 1))

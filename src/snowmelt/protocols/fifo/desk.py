@@ -32,6 +32,7 @@ from snowmelt.core.node import (
 )
 from snowmelt.core.record import Change, Erase, Found, Write
 from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.streams import Presence, keeper_of, stream_of
 
 Then = Callable[[], None]
@@ -59,9 +60,10 @@ class Job(msgspec.Struct):
 class Desk:
     """The clock, the outbox and the disk of one fifo machine."""
 
-    def __init__(self, me: NodeId, chance: Random) -> None:
+    def __init__(self, me: NodeId, chance: Random, limits: Limits = LIMITS) -> None:
         self.me = me
         self.chance = chance
+        self.limits = limits
         self.now = Instant(0)
         self.presence: Presence | None = None
         self.keeper = ""

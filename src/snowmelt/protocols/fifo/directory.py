@@ -14,7 +14,6 @@ from snowmelt.protocols.fifo.streams import node_of
 
 AGAIN_AFTER: Final = milliseconds(300)
 PATIENCE: Final = seconds(10)
-QUESTIONS_MAX: Final = 10_000
 
 Told = Callable[[Home | Nowhere], None]
 
@@ -60,7 +59,7 @@ class Directory:
         if home is not None and (settings is None or settings == home.settings):
             told(home)
             return
-        if len(self._questions) >= QUESTIONS_MAX:
+        if len(self._questions) >= self._desk.limits.questions:
             return  # the client asks again
         where = Where(queue, settings)
         self._questions.append(Question(where, told, later(self._desk.now, PATIENCE)))
@@ -72,7 +71,7 @@ class Directory:
         Were it asked at once, a registry that knows no more could be asked without end.
         """
         self.forget(queue)
-        if len(self._questions) < QUESTIONS_MAX:
+        if len(self._questions) < self._desk.limits.questions:
             deadline = later(self._desk.now, PATIENCE)
             self._questions.append(Question(Where(queue), told, deadline))
             self._desk.wake(later(self._desk.now, AGAIN_AFTER))

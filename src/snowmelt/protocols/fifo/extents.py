@@ -2,14 +2,11 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import Final
 
 import msgspec
 
 from snowmelt.core.interval import Interval
-
-ITEMS_MAX: Final = 16_384
-BYTES_MAX: Final = 64 << 20
+from snowmelt.protocols.fifo.limits import LIMITS, Limits
 
 
 class Run(msgspec.Struct):
@@ -40,7 +37,7 @@ class Run(msgspec.Struct):
         """Where in the stream a position lies."""
         return self.first + position - self.start
 
-    def takes(self, other: "Run") -> bool:
+    def takes(self, other: "Run", limits: Limits) -> bool:
         """Whether another run goes on where this one ends, in position, stream and keepers."""
         return (
             not self.closed
@@ -48,15 +45,16 @@ class Run(msgspec.Struct):
             and self.stream == other.stream
             and self.first + self.count == other.first
             and self.keepers == other.keepers
-            and self.count + other.count <= ITEMS_MAX
-            and self.bytes + other.bytes <= BYTES_MAX
+            and self.count + other.count <= limits.run_items
+            and self.bytes + other.bytes <= limits.run_bytes
         )
 
 
 class Runs:
     """Runs in the order of positions; none overlaps another."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = LIMITS) -> None:
+        self._limits = limits
         self._starts: list[int] = []
         self._runs: list[Run] = []
 
@@ -81,7 +79,7 @@ class Runs:
 
     def add(self, run: Run, *, merge: bool) -> Run:
         """Takes a run at the end; returns the run that it is part of now."""
-        if merge and self._runs and self._runs[-1].takes(run):
+        if merge and self._runs and self._runs[-1].takes(run, self._limits):
             last = self._runs[-1]
             last.count += run.count
             last.bytes += run.bytes

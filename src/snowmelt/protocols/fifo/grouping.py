@@ -33,12 +33,8 @@ from snowmelt.protocols.fifo.journal import Journal
 from snowmelt.protocols.fifo.queue import Dropped
 from snowmelt.protocols.fifo.spans import living_spans
 
-PIECES_MAX: Final = 1024
-"""In so many intervals an assignment may lie; the group's record has them all."""
 LEASE_MAX: Final = 2**53
 """Leases are drawn, not counted: a mark of another cluster must not fit by accident."""
-SURVEYED_MAX: Final = 100_000
-"""So many items are told of in one answer; each may lie elsewhere."""
 
 
 class Grouping:
@@ -101,7 +97,9 @@ class Grouping:
                 self._dropped(queue.gone(part))
             self._touch(ask.group, group)
         if not group.held and self._may_take(ask):
-            taken = queue.take(ask.items_max, ask.bytes_max, ask.below, PIECES_MAX)
+            taken = queue.take(
+                ask.items_max, ask.bytes_max, ask.below, self._desk.limits.group_pieces
+            )
             group.held = list(taken)
             self._touch(ask.group, group)
 
@@ -135,7 +133,7 @@ class Grouping:
     def survey(self, operation: OperationId, ask: Survey) -> None:
         """Where ready items lie."""
         found: list[Interval] = []
-        left = most = min(ask.items_max, SURVEYED_MAX)
+        left = most = min(ask.items_max, self._desk.limits.surveyed)
         tail = max(ask.start, self._queue.tail)
         for piece in self._queue.ready.common(Interval(ask.start, tail)):
             part, _ = piece.split(left)

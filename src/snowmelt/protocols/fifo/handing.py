@@ -5,7 +5,7 @@ from collections.abc import Callable
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.calls import Part, Span
 from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.keeper import FETCH_BYTES_MAX, Keeper
+from snowmelt.protocols.fifo.keeper import Keeper
 from snowmelt.protocols.fifo.messages import Extent
 from snowmelt.protocols.fifo.queue import Queue
 from snowmelt.protocols.fifo.reading import Stretch, parts_of
@@ -24,7 +24,7 @@ class Handing:
         self._desk = desk
         self._keeper = keeper
         self._queue = queue
-        self._left = min(bytes_max, FETCH_BYTES_MAX)
+        self._left = min(bytes_max, desk.limits.fetch_bytes)
         self._told = told
         self._spans: list[Span] = []
         self._own: list[bool] = []

@@ -36,8 +36,6 @@ from snowmelt.protocols.fifo.segments import Segment, stored
 from snowmelt.protocols.fifo.settings import BODY_BYTES_MAX
 from snowmelt.protocols.fifo.streams import node_of
 
-ITEMS_MAX: Final = 32_768
-WAITING_BYTES_MAX: Final = 256 << 20
 AGAIN_AFTER: Final = milliseconds(500)
 COPY_PATIENCE: Final = milliseconds(300)
 
@@ -83,11 +81,11 @@ class Intake:
         if self._desk.presence is None:  # cut off while it was sought where the queue is
             self._desk.decline(operation, "Unavailable", "this node has no current view")
             return
-        problem = _problem(put)
+        problem = _problem(put, self._desk.limits.put_items)
         if problem:
             self._desk.decline(operation, *problem)
             return
-        if self._bytes + len(put.blob) > WAITING_BYTES_MAX and self._puts:
+        if self._bytes + len(put.blob) > self._desk.limits.waiting_bytes and self._puts:
             text = f"{self._bytes} bytes of puts are waiting at this node already"
             self._desk.decline(operation, "Unavailable", text)
             return
@@ -301,7 +299,7 @@ def _entry(taken: Taken, own: str) -> Entry:
     )
 
 
-def _problem(put: Put) -> tuple[str, str] | None:
+def _problem(put: Put, items_max: int) -> tuple[str, str] | None:
     """Why this put can't be taken, as an error's name and text."""
     try:
         batch = Batch(put.offsets, put.blob)
@@ -310,8 +308,8 @@ def _problem(put: Put) -> tuple[str, str] | None:
         return "BadOption", f"the batch does not read: {error}"
     if len(batch) == 0 or batch.size != len(batch.blob):
         return "BadOption", f"a batch of {len(batch)} items in {len(batch.blob)} bytes"
-    if len(batch) > ITEMS_MAX:
-        return "TooLarge", f"{len(batch)} items in one put; the limit is {ITEMS_MAX}"
+    if len(batch) > items_max:
+        return "TooLarge", f"{len(batch)} items in one put; the limit is {items_max}"
     if len(put.blob) > BODY_BYTES_MAX:
         return "TooLarge", f"{len(put.blob)} bytes in one put; the limit is {BODY_BYTES_MAX}"
     return None

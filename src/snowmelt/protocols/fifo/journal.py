@@ -24,6 +24,7 @@ from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.extents import Run
 from snowmelt.protocols.fifo.groups import Group
 from snowmelt.protocols.fifo.leases import Lease
+from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.messages import Mirror, Pairs, Snapshot
 from snowmelt.protocols.fifo.queue import Failure, Queue
 from snowmelt.protocols.fifo.settings import QueueSettings
@@ -126,9 +127,15 @@ def records(queue: Queue) -> Pairs:
     return tuple((key, record(queue, key)) for key in sorted(keys))
 
 
-def restored(name: str, settings: QueueSettings, pairs: Pairs, now: Instant) -> Queue:
+def restored(
+    name: str,
+    settings: QueueSettings,
+    pairs: Pairs,
+    now: Instant,
+    limits: Limits = LIMITS,
+) -> Queue:
     """A queue from its records; raises `ValueError` when they don't read."""
-    queue = Queue(name, settings)
+    queue = Queue(name, settings, limits)
     decode = msgspec.msgpack.decode
     for key, value in sorted(pairs):  # runs come in the order of their positions
         assert value is not None

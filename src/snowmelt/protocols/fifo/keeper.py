@@ -47,10 +47,7 @@ from snowmelt.protocols.fifo.segments import (
 )
 from snowmelt.protocols.fifo.streams import node_of
 
-RECENT_BYTES: Final = 64 << 20
 DROP_LINGER: Final = milliseconds(100)
-PULL_BYTES: Final = 4 << 20
-FETCH_BYTES_MAX: Final = 65 << 20
 
 
 class Keeper:
@@ -59,7 +56,7 @@ class Keeper:
     def __init__(self, desk: Desk, master_of: Callable[[str], NodeId | None]) -> None:
         self._desk = desk
         self._master_of = master_of
-        self._recent = Recent(RECENT_BYTES)
+        self._recent = Recent(desk.limits.recent_bytes)
         self._heard: dict[tuple[str, str], None] = {}
 
     # --- storing ----------------------------------------------------------------------------------
@@ -164,7 +161,9 @@ class Keeper:
             damaged = 0 if stretch.bad is None else stretch.bad.stop - stretch.bad.first
             self._desk.reply(operation, Fetched(tuple(parts), damaged))
 
-        self.read(message.queue, extent, min(message.bytes_max, FETCH_BYTES_MAX), found)
+        self.read(
+            message.queue, extent, min(message.bytes_max, self._desk.limits.fetch_bytes), found
+        )
 
     def pull(self, source: NodeId, message: Pull) -> None:
         """Another keeper wants an extent."""
@@ -174,7 +173,7 @@ class Keeper:
             bad_until = 0 if stretch.bad is None else stretch.bad.stop
             self._desk.send(source, Pulled(message.queue, message.extent, segments, bad_until))
 
-        self.read(message.queue, message.extent, PULL_BYTES, found)
+        self.read(message.queue, message.extent, self._desk.limits.pull_bytes, found)
 
     def _broken(self, queue: str, bad: Extent) -> None:
         self._desk.note(f"{queue}: {bad.stream} {bad.first} to {bad.stop} can't be read here")

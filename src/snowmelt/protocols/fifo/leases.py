@@ -9,8 +9,8 @@ import msgspec
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
+from snowmelt.protocols.fifo.limits import LIMITS, Limits
 
-TOKEN_PIECES_MAX: Final = 256
 LEASE_ENDED: Final = "the lease ended"
 
 
@@ -28,11 +28,12 @@ class Lease(msgspec.Struct):
 class Leases:
     """All leases of a queue. Tokens grow and are never given twice."""
 
-    def __init__(self, time: Duration, changed: dict[bytes, None]) -> None:
+    def __init__(self, time: Duration, changed: dict[bytes, None], limits: Limits = LIMITS) -> None:
         self.next_token = 1
         self.settled = IntervalSet()
         """Tokens of leases that were acknowledged to the last item."""
         self._time = time
+        self._endings_max = limits.endings
         self._changed = changed
         self._leases: dict[int, Lease] = {}
         self._by_operation: dict[OperationId, int] = {}
@@ -83,7 +84,7 @@ class Leases:
         self._by_operation.pop(lease.operation, None)
         if lease.kept:
             self.settled.add(Interval(lease.token, lease.token + 1))
-            if self.settled.pieces > TOKEN_PIECES_MAX:
+            if self.settled.pieces > self._endings_max:
                 self.settled.remove(next(iter(self.settled)))
             self._changed[b"t"] = None
 

@@ -45,8 +45,6 @@ from snowmelt.protocols.fifo.repair import Repair
 from snowmelt.protocols.fifo.streams import node_of
 from snowmelt.protocols.fifo.waiting import Waiting, WaitingGet
 
-ANSWERED_MAX: Final = 10_000
-ITEMS_MAX: Final = 100_000
 REDRIVE_EVERY: Final = 10**8
 
 
@@ -91,7 +89,8 @@ class Master:
                 self._empty(operation, refused)
 
     def _lease(self, operation: OperationId, get: Get, refused: str) -> bool:
-        items_max, bytes_max = min(get.items_max, ITEMS_MAX), max(1, get.bytes_max)
+        items_max = min(get.items_max, self._desk.limits.get_items)
+        bytes_max = max(1, get.bytes_max)
         lease = self._queue.lease(operation, items_max, bytes_max, self._desk.now)
         if lease is None:
             return False
@@ -118,7 +117,7 @@ class Master:
 
     def _answer(self, operation: OperationId) -> None:
         self._answered[operation] = None
-        if len(self._answered) > ANSWERED_MAX:
+        if len(self._answered) > self._desk.limits.answered:
             del self._answered[next(iter(self._answered))]
 
     def serve(self) -> None:
@@ -191,7 +190,7 @@ class Master:
     def peek(self, operation: OperationId, peek: Peek) -> None:
         """Shows items and takes nothing."""
         source = self._queue.dead if peek.dead else self._queue.ready
-        wanted, left = [], min(peek.items_max, ITEMS_MAX)
+        wanted, left = [], min(peek.items_max, self._desk.limits.get_items)
         for interval in source.common(Interval(peek.start, max(peek.start, self._queue.tail))):
             part, _ = interval.split(left)
             left -= part.size

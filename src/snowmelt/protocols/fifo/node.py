@@ -33,6 +33,7 @@ from snowmelt.protocols.fifo.directory import Directory
 from snowmelt.protocols.fifo.door import Door
 from snowmelt.protocols.fifo.intake import Intake, Unstored
 from snowmelt.protocols.fifo.keeper import Keeper
+from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.master import Master
 from snowmelt.protocols.fifo.messages import Home
 from snowmelt.protocols.fifo.mirrors import Mirrors
@@ -58,8 +59,10 @@ class FifoNode:
     With `alone` there is no other process that could hold a lease given before this one began.
     """
 
-    def __init__(self, me: NodeId, chance: Random, *, alone: bool = False) -> None:
-        desk = self._desk = Desk(me, chance)
+    def __init__(
+        self, me: NodeId, chance: Random, *, alone: bool = False, limits: Limits = LIMITS
+    ) -> None:
+        desk = self._desk = Desk(me, chance, limits)
         self._directory = Directory(desk)
         self._registry = Registry(desk)
         self._mirrors = Mirrors(desk)

@@ -11,11 +11,10 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.protocols.fifo.limits import LIMITS, Limits
 
 UNNAMED_PREFIX: Final = "c-"
 """How the names that clients make up for themselves begin; no person's choice may."""
-RECENT_MAX: Final = 64
-PIECES_MAX: Final = 1024
 FORGET_AFTER: Final = 86_400 * 10**9
 NOT_REMEMBERED: Final = Interval(0, 0)
 
@@ -47,7 +46,8 @@ class Producers:
     (Interval(start=20, stop=30), None)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = LIMITS) -> None:
+        self._limits = limits
         self._known: dict[str, Producer] = {}  # the one that put last stands last
 
     def __len__(self) -> int:
@@ -67,9 +67,11 @@ class Producers:
         known.numbers.add(Interval(number, number + 1))
         known.recent[number] = where
         known.seen = wall
-        if len(known.recent) > RECENT_MAX:
+        if len(known.recent) > self._limits.producer_recent:
             del known.recent[next(iter(known.recent))]
-        if known.numbers.pieces > PIECES_MAX:  # give up telling apart what is oldest
+        if (
+            known.numbers.pieces > self._limits.producer_gaps
+        ):  # give up telling apart what is oldest
             first, second, *_ = known.numbers
             known.numbers.add(Interval(first.start, second.stop))
         return self._forget(wall)

@@ -16,7 +16,6 @@ pending item is written like a ready one: the step that makes it safe makes it r
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
-from typing import Final
 
 import msgspec
 
@@ -26,17 +25,13 @@ from snowmelt.core.names import OperationId
 from snowmelt.protocols.fifo.extents import Run, Runs
 from snowmelt.protocols.fifo.groups import Groups
 from snowmelt.protocols.fifo.leases import LEASE_ENDED, Lease, Leases
+from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.messages import Extent
 from snowmelt.protocols.fifo.pieces import Pieces
 from snowmelt.protocols.fifo.producers import Producers
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.fifo.staged import Staged
 from snowmelt.protocols.fifo.streams import Stream
-
-DROP_ITEMS: Final = 256
-DROP_BYTES: Final = 4 << 20
-RUNS_MAX: Final = 1 << 15
-"""From so many runs items are taken at once: it has to be told, in one answer, where each lies."""
 
 
 class Failure(msgspec.Struct, frozen=True, array_like=True):
@@ -70,24 +65,25 @@ class Queue:
     ([], IntervalSet([2, 3)))
     """
 
-    def __init__(self, name: str, settings: QueueSettings) -> None:
+    def __init__(self, name: str, settings: QueueSettings, limits: Limits = LIMITS) -> None:
         self.name = name
         self.settings = settings
+        self._limits = limits
         self.tail = 0
         self.paused = False
         self.done = 0
         self.lost = 0
         self.bytes = 0
-        self.runs = Runs()
+        self.runs = Runs(limits)
         self.alive = IntervalSet()
         self.ready = IntervalSet()
         self.dead = IntervalSet()
         self.delays: Pieces[int] = Pieces()
         self.failures: Pieces[Failure] = Pieces()
-        self.producers = Producers()
+        self.producers = Producers(limits)
         self.streams: dict[str, Stream] = {}
         self.changed: dict[bytes, None] = {}
-        self.leases = Leases(settings.lease, self.changed)
+        self.leases = Leases(settings.lease, self.changed, limits)
         self.groups = Groups(self.changed)
         self.staged = Staged(self.changed)
         self._dues: list[tuple[int, int, int]] = []
@@ -161,7 +157,9 @@ class Queue:
     ) -> IntervalSet:
         """Removes the first ready items, for whoever is to have them."""
         taken, runs = IntervalSet(), 0
-        while items_max > 0 and bytes_max > 0 and runs < RUNS_MAX and self.ready.total:
+        while (
+            items_max > 0 and bytes_max > 0 and runs < self._limits.lease_runs and self.ready.total
+        ):
             head = self.ready.first
             if below:
                 head = Interval(head.start, max(head.start, min(head.stop, below)))
@@ -345,7 +343,7 @@ class Queue:
                 lost.append(Lost(Extent(run.stream, begin, run.first + run.count), run.keepers))
                 self.bytes -= run.bytes
                 self.runs.remove(run)
-            elif _worth_dropping(run, rest[0].start - run.start - run.dropped):
+            elif _worth_dropping(run, rest[0].start - run.start - run.dropped, self._limits):
                 run.dropped = rest[0].start - run.start
                 lost.append(Lost(Extent(run.stream, begin, run.first + run.dropped), run.keepers))
             self._touch_run(run)
@@ -369,8 +367,9 @@ def living_bytes(queue: Queue) -> int:
     return total
 
 
-def _worth_dropping(run: Run, items: int) -> bool:
-    return items >= DROP_ITEMS or items * (run.bytes // run.count) >= DROP_BYTES
+def _worth_dropping(run: Run, items: int, limits: Limits) -> bool:
+    size = items * (run.bytes // run.count)
+    return items >= limits.drop_items or size >= limits.drop_bytes
 
 
 def _run_key(start: int) -> bytes:

@@ -7,7 +7,6 @@ one item reads its neighbours soon.
 """
 
 from collections.abc import Callable
-from typing import Final
 
 import msgspec
 
@@ -25,8 +24,6 @@ from snowmelt.protocols.fifo.segments import (
     stop_of,
     unstored,
 )
-
-AHEAD_BYTES: Final = 256 << 10
 
 
 class Stretch(msgspec.Struct, frozen=True):
@@ -84,7 +81,7 @@ class Reading:
             self._desk.scan(start, stop, self._left, self._read)
         else:
             stop = key(self._queue, stream, INDEX_MAX)
-            self._desk.scan(start, stop, AHEAD_BYTES, self._read_last)
+            self._desk.scan(start, stop, self._desk.limits.ahead_bytes, self._read_last)
 
     def _read(self, found: tuple[Found, ...]) -> None:
         """The first stride; a gap in it is looked at again by the second."""

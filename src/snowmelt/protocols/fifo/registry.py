@@ -35,7 +35,6 @@ from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.fifo.streams import Presence, node_of
 
 AGAIN_AFTER: Final[Duration] = milliseconds(500)
-QUEUES_MAX: Final = 10_000
 
 
 class Registry:
@@ -100,8 +99,8 @@ class Registry:
             text = f"replicas is {settings.replicas}; allowed: at most {here}, the nodes present"
             self._desk.send(source, Nowhere(queue, "BadOption", text))
             return
-        if len(self._homes) >= QUEUES_MAX:
-            text = f"there are {QUEUES_MAX} queues; no cluster keeps more"
+        if len(self._homes) >= self._desk.limits.queues:
+            text = f"there are {self._desk.limits.queues} queues; no cluster keeps more"
             self._desk.send(source, Nowhere(queue, "BadOption", text))
             return
         # By rank of a checksum: queues spread over the nodes, and everybody finds the same.

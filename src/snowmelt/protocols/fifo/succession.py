@@ -44,7 +44,7 @@ class Succession:
         if self.home.before:
             self._ask()
         else:
-            self._adopt(Queue(self.home.queue, self.home.settings), 0)
+            self._adopt(Queue(self.home.queue, self.home.settings, self._desk.limits), 0)
 
     def fenced(self, message: Fenced) -> None:
         """A keeper of the last term answers."""
@@ -102,7 +102,13 @@ class Succession:
         if not best.sound:
             self._desk.note(f"{self.home.queue}: records of the only journal can't be read")
         try:
-            queue = restored(self.home.queue, self.home.settings, best.pairs, self._desk.now)
+            queue = restored(
+                self.home.queue,
+                self.home.settings,
+                best.pairs,
+                self._desk.now,
+                self._desk.limits,
+            )
         except ValueError as error:
             self._desk.note(f"{self.home.queue}: a journal that does not read: {error}")
             return

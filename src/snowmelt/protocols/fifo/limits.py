@@ -1,0 +1,63 @@
+"""How much one fifo machine keeps at hand, remembers, and takes at once.
+
+Not for people to choose: a machine of the product has these defaults. A simulated life shrinks
+some of them, so that what happens at a limit happens in a life of a few seconds.
+"""
+
+from typing import Final
+
+import msgspec
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of one machine."""
+
+    # bodies
+    recent_bytes: int = 64 << 20
+    """Of segments at hand, so that what is read soon after it came is not read from the disk."""
+    ahead_bytes: int = 256 << 10
+    """Read from the disk beyond what was asked for."""
+    fetch_bytes: int = 65 << 20
+    """In one answer."""
+    pull_bytes: int = 4 << 20
+    """In one piece from keeper to keeper."""
+    drop_items: int = 256
+    """Settled at the front of a run, before its keepers are told to drop them."""
+    drop_bytes: int = 4 << 20
+    """The same, in bytes."""
+
+    # calls
+    put_items: int = 32_768
+    """In one put."""
+    waiting_bytes: int = 256 << 20
+    """Of puts on their way through one node."""
+    get_items: int = 100_000
+    """For one get, or one peek."""
+    lease_runs: int = 1 << 15
+    """From so many runs items are taken at once: one answer has to tell where each lies."""
+    group_pieces: int = 1024
+    """Of intervals given to a group at once; its record has them all."""
+    surveyed: int = 100_000
+    """Of items in one survey; each may lie elsewhere."""
+
+    # what a queue is made of
+    run_items: int = 16_384
+    run_bytes: int = 64 << 20
+
+    # what is remembered
+    answered: int = 10_000
+    """Of gets, by a master."""
+    endings: int = 256
+    """Of intervals of tokens of leases that were acknowledged to the last item."""
+    producer_gaps: int = 1024
+    """Of intervals of one producer's numbers."""
+    producer_recent: int = 64
+    """Of one producer's last numbers: where they went."""
+    queues: int = 10_000
+    """In one cluster."""
+    questions: int = 10_000
+    """After queues' homes, open at one node."""
+
+
+LIMITS: Final = Limits()
+"""Those of the product."""

@@ -1,1 +1,1 @@
-"""A cluster under load whose nodes are killed; see `fifo_chaos.py`."""
+"""A cluster under load that is injured; see `fifo_chaos.py`."""

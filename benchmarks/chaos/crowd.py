@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
@@ -11,21 +12,24 @@ from typing import Self
 import msgspec
 from benchmarks.chaos.plan import Plan
 
+from snowmelt.cli.local import HERE, Home
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
 class Crowd:
     """All clients of a run, shared out among some processes."""
 
-    def __init__(self, plan: Plan, processes: int) -> None:
+    def __init__(self, plan: Plan, processes: int, homes: Sequence[Home] = ()) -> None:
         self._plan = plan
+        self._homes = homes or [HERE] * processes
         self._processes: list[subprocess.Popen[bytes]] = []
         edges = [plan.clients * one // processes for one in range(processes + 1)]
         self._shares = [range(*pair) for pair in pairwise(edges)]
 
     def __enter__(self) -> Self:
-        for share in self._shares:
-            self._start(share)
+        for share, home in zip(self._shares, self._homes, strict=True):
+            self._start(share, home)
         return self
 
     def __exit__(
@@ -40,6 +44,11 @@ class Crowd:
             process.wait(10)
             assert process.stdin is not None
             process.stdin.close()
+
+    @property
+    def pids(self) -> list[int]:
+        """Those of its processes."""
+        return [process.pid for process in self._processes]
 
     def finish(self, timeout: float) -> list[str]:
         """The load is over: all finish what they have begun. What went wrong with that."""
@@ -60,9 +69,9 @@ class Crowd:
                 wrong.append(f"clients (process {process.pid}) ended with {code}")
         return wrong
 
-    def _start(self, share: range) -> None:
+    def _start(self, share: range, home: Home) -> None:
         plan = msgspec.json.encode(self._plan).decode()
-        command = [sys.executable, "-m", "benchmarks.chaos.client", plan]
+        command = [*home.prefix, sys.executable, "-m", "benchmarks.chaos.client", plan]
         with (self._plan.folder / f"client-{share.start}.err").open("wb") as told:
             self._processes.append(
                 subprocess.Popen(

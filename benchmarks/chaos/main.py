@@ -2,21 +2,25 @@
 
 import argparse
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 
 import msgspec
-from benchmarks.chaos import table
+from benchmarks.chaos import disks, links, table
 from benchmarks.chaos.crowd import Crowd
+from benchmarks.chaos.disks import SmallDisk
 from benchmarks.chaos.draining import drain
 from benchmarks.chaos.frame import add_options, framed, say
+from benchmarks.chaos.injuries import Kind
 from benchmarks.chaos.judging import Judgement, judge
+from benchmarks.chaos.links import Links
 from benchmarks.chaos.memory import Memory, memory_of
 from benchmarks.chaos.plan import Plan
 from benchmarks.chaos.recording import now
 from benchmarks.chaos.storm import Storm
 
-from snowmelt.cli.local import LocalCluster
+from snowmelt.cli.local import HERE, LocalCluster
 from snowmelt.core.errors import Unavailable
 
 START_AT_ONCE = 4
@@ -31,14 +35,15 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int
     clients: int
     seconds: float
-    kill_every: float
+    every: float
     heartbeat: float
     seed: int
-    kills: dict[str, int]
+    injuries: dict[str, int]
+    """How often which kind was done."""
     start_seconds: float
     """Until all nodes were in one view."""
     up_seconds: float
-    """After the last kill, until all were in one view again."""
+    """After the last injury, until all were in one view again."""
     drain_seconds: float
     memory: Memory
     judgement: Judgement
@@ -46,13 +51,17 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parsed(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Kills nodes under load; judges what clients saw.")
+    parser = argparse.ArgumentParser(
+        description="Injures a cluster under load; judges what clients saw."
+    )
     parser.add_argument("--nodes", type=int, default=5)
     parser.add_argument("--replicas", type=int, default=3)
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--processes", type=int, default=4, help="of clients")
     parser.add_argument("--seconds", type=float, default=120.0)
-    parser.add_argument("--kill-every", type=float, default=2.0, help="seconds; 0 for never")
+    kinds = ",".join(Kind)
+    parser.add_argument("--inject", default=kinds, help=f"which injuries; any of {kinds}")
+    parser.add_argument("--every", type=float, default=2.0, help="seconds; 0 for never")
     parser.add_argument("--heartbeat", type=float, default=0.5, help="the nodes', in seconds")
     parser.add_argument("--items", type=int, default=20, help="in a batch")
     parser.add_argument("--size", type=int, default=100, help="of an item, in bytes")
@@ -68,19 +77,47 @@ def main(arguments: list[str] | None = None) -> int:
     return framed(parsed(arguments), "chaos-", run, table.show)
 
 
+def kinds_of(options: argparse.Namespace) -> list[Kind]:
+    """Which injuries are wanted and can be done here."""
+    wanted = [Kind(name) for name in options.inject.split(",")]
+    able = {
+        Kind.CUT: links.possible() and options.nodes > 1,
+        Kind.SEVER: links.possible(),
+        Kind.FULL: disks.possible(),
+    }
+    left_out = [kind for kind in wanted if not able.get(kind, True)]
+    if left_out:
+        say(f"left out, since they need root and Linux (or more nodes): {', '.join(left_out)}")
+    return [kind for kind in wanted if kind not in left_out]
+
+
 def run(options: argparse.Namespace, folder: Path) -> Result:
     begin = time.monotonic()
-    with (
-        LocalCluster(options.nodes, folder / "nodes", options.heartbeat) as cluster,
-        Storm(cluster, folder, Random(options.seed)) as storm,
-    ):
+    kinds = kinds_of(options)
+    nodes = [f"n{one + 1}" for one in range(options.nodes)]
+    clients = [f"c{one}" for one in range(options.processes)]
+    with ExitStack() as stack:
+        wires, homes, outside = None, [HERE] * len(nodes), [HERE] * len(clients)
+        if {Kind.CUT, Kind.SEVER} & {*kinds}:
+            wires = stack.enter_context(Links([*nodes, *clients]))
+            homes, outside = list(map(wires.home, nodes)), list(map(wires.home, clients))
+        small = {}
+        if Kind.FULL in kinds:  # not of all: where nobody has room there is nothing to judge
+            small = {name: SmallDisk(folder / "nodes" / name) for name in nodes[1::2]}
+            for disk in small.values():
+                stack.enter_context(disk)
+        cluster = stack.enter_context(
+            LocalCluster(options.nodes, folder / "nodes", options.heartbeat, homes=homes)
+        )
+        chance = Random(options.seed)
+        storm = stack.enter_context(Storm(cluster, folder, chance, wires, small))
         start_all(cluster)
         started = time.monotonic()
         say(f"{options.nodes} nodes are up after {started - begin:.1f} s")
         plan = planned(options, cluster.url, folder)
         broken: list[str] = []
-        with Crowd(plan, options.processes) as crowd:
-            storm.blow(options.seconds, options.kill_every)
+        with Crowd(plan, options.processes, outside) as crowd:
+            storm.blow(crowd, options.seconds, options.every, kinds)
             load, ended = time.monotonic() - started, now()
             storm.note("the load is over")
             up = wait_up(cluster, broken)
@@ -102,10 +139,10 @@ def run(options: argparse.Namespace, folder: Path) -> Result:
         replicas=options.replicas,
         clients=options.clients,
         seconds=options.seconds,
-        kill_every=options.kill_every,
+        every=options.every,
         heartbeat=options.heartbeat,
         seed=options.seed,
-        kills=dict(sorted(storm.kills.items())),
+        injuries=dict(sorted(storm.struck.items())),
         start_seconds=round(started - begin, 1),
         up_seconds=round(up, 1),
         drain_seconds=round(drained, 1),

@@ -15,7 +15,7 @@ def show(result: "Result") -> None:
     table.add_column("what")
     table.add_column("how much", justify="right")
     rows: dict[str, object] = {
-        "kills": sum(result.kills.values()),
+        **{f"injuries: {kind}": count for kind, count in result.injuries.items()},
         "items put": judged.put,
         "items got": judged.got,
         "lost": judged.lost,
@@ -31,7 +31,7 @@ def show(result: "Result") -> None:
         "longest time without any get (s)": judged.longest_get_stall,
         "longest put, all tries (s)": judged.longest_put,
         "all nodes up at first (s)": result.start_seconds,
-        "all nodes up after the last kill (s)": result.up_seconds,
+        "all nodes up after the last injury (s)": result.up_seconds,
         "emptied in (s)": result.drain_seconds,
         "memory of the largest node (MiB)": result.memory.largest_node,
         "memory of all nodes (MiB)": result.memory.all_nodes,

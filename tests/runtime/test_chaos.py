@@ -14,14 +14,14 @@ def survives(folder: Path, *options: str, timeout: float) -> None:
     assert result["broken"] == []
     assert (judged["lost"], judged["revived"], judged["doubled"]) == (0, 0, 0)
     assert judged["put"] > 0
-    assert sum(result["kills"].values()) >= 3
+    assert sum(result["injuries"].values()) >= 3
 
 
 def test_nothing_is_lost_while_nodes_are_killed_for_10_seconds(tmp_path: Path) -> None:
     survives(
         tmp_path,
         *("--nodes", "3", "--clients", "8", "--processes", "1"),
-        *("--seconds", "10", "--kill-every", "3"),
+        *("--seconds", "10", "--every", "3", "--inject", "kill"),
         timeout=100,
     )
 
@@ -31,6 +31,6 @@ def test_nothing_is_lost_while_nodes_are_killed_for_20_seconds(tmp_path: Path) -
     survives(
         tmp_path,
         *("--nodes", "3", "--clients", "16", "--processes", "2"),
-        *("--seconds", "20", "--kill-every", "2"),
+        *("--seconds", "20", "--every", "2", "--inject", "kill"),
         timeout=110,
     )

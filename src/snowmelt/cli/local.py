@@ -7,11 +7,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import SystemRandom
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from snowmelt.client.cluster import Cluster
 from snowmelt.core.errors import SnowmeltError, Unavailable
@@ -46,11 +46,11 @@ def free_port() -> int:
     return free_ports(1)[0]
 
 
-def listens(port: int) -> bool:
+def listens(port: int, host: str = "127.0.0.1") -> bool:
     """Whether somebody takes connections on a port of this machine."""
     with socket.socket() as one:
         one.settimeout(1.0)
-        return one.connect_ex(("127.0.0.1", port)) == 0
+        return one.connect_ex((host, port)) == 0
 
 
 def end_on_sigterm() -> None:
@@ -62,21 +62,39 @@ def end_on_sigterm() -> None:
     signal.signal(signal.SIGTERM, interrupt)
 
 
+class Home(NamedTuple):
+    """Where on this machine a process lives: its address, and what its command begins with."""
+
+    host: str = "127.0.0.1"
+    prefix: tuple[str, ...] = ()
+
+
+HERE = Home()
+
+
 class LocalNode:
     """One node's process, which may be stopped, killed and started again."""
 
-    def __init__(self, name: str, port: int, folder: Path, options: list[str]) -> None:
+    def __init__(
+        self, name: str, port: int, folder: Path, options: list[str], home: Home = HERE
+    ) -> None:
         self.name = name
         self.port = port
         self.folder = folder
         self.log = folder.with_suffix(".log")
         self._options = options
+        self._home = home
         self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        """Where it listens, as others are told."""
+        return f"{self._home.host}:{self.port}"
 
     @property
     def url(self) -> str:
         """Where it is."""
-        return f"snowmelt://127.0.0.1:{self.port}"
+        return f"snowmelt://{self.address}"
 
     @property
     def running(self) -> bool:
@@ -92,10 +110,10 @@ class LocalNode:
     def start(self) -> None:
         """Starts it, on the disk that is there."""
         assert not self.running
-        if listens(self.port):
+        if listens(self.port, self._home.host):
             raise Unavailable(f"port {self.port} is taken; choose another, or end who has it")
-        command = [sys.executable, "-m", "snowmelt", "node", "--id", self.name]
-        command += ["--listen", f"127.0.0.1:{self.port}", "--data", str(self.folder)]
+        command = [*self._home.prefix, sys.executable, "-m", "snowmelt", "node", "--id", self.name]
+        command += ["--listen", self.address, "--data", str(self.folder)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, *self._options],
@@ -149,16 +167,26 @@ class LocalNode:
 class LocalCluster:
     """Some nodes, and a wait for what they should come to."""
 
-    def __init__(self, nodes: int, folder: Path, heartbeat: float = 3.0, port: int = 0) -> None:
+    def __init__(
+        self,
+        nodes: int,
+        folder: Path,
+        heartbeat: float = 3.0,
+        port: int = 0,
+        homes: Sequence[Home] = (),
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         ports = list(range(port, port + nodes)) if port else free_ports(nodes)
         options = ["--heartbeat", str(heartbeat)]
+        homes = homes or [HERE] * nodes
+        founder = f"{homes[0].host}:{ports[0]}"
         self.nodes = [
             LocalNode(
                 f"n{one + 1}",
                 ports[one],
                 folder / f"n{one + 1}",
-                options if one == 0 else [*options, "--join", f"127.0.0.1:{ports[0]}"],
+                options if one == 0 else [*options, "--join", founder],
+                homes[one],
             )
             for one in range(nodes)
         ]
@@ -177,7 +205,7 @@ class LocalCluster:
     @property
     def url(self) -> str:
         """All its nodes, for a client."""
-        return "snowmelt://" + ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+        return "snowmelt://" + ",".join(node.address for node in self.nodes)
 
     def start(self) -> View:
         """Starts all, and waits until all are current in one view."""

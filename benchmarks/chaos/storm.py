@@ -157,8 +157,8 @@ class Storm:
                 self._small[injury.whose].free()
             case Kind.FAIL:
                 node = self._nodes[injury.whose]
-                if node.running:  # nothing was written meanwhile, or it went on without a disk
-                    self.note("did not notice that its disk fails", whose=injury.whose)
+                if node.running:  # it goes on without a disk, and keeps its queues from others
+                    self.wrong.append(f"{node.name} did not notice that its disk fails")
                     node.kill()
                 node.start()
 

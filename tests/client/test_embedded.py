@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import snowmelt
+from runtime.failing import FAILED, Failing
 from snowmelt.core.errors import Empty, OutcomeUnknown, StoreBusy, Unreachable
 from snowmelt.core.interval import Interval
 
@@ -165,3 +166,23 @@ def test_asking_about_a_queue_right_after_opening_is_answered_at_once(tmp_path: 
         begin = time.monotonic()
         assert cluster.fifo("orders").stats().ready == 1
         assert time.monotonic() - begin < 0.3
+
+
+@pytest.mark.parametrize("fails", ["reads", "writes"])
+def test_when_the_disk_fails_every_call_from_then_on_says_so(tmp_path: Path, fails: str) -> None:
+    cluster = snowmelt.open(tmp_path)
+    fifo = cluster.fifo("orders")
+    fifo.put(b"one")
+    cluster.close()  # so that its body is read from the disk
+    cluster = snowmelt.open(tmp_path)
+    fifo = cluster.fifo("orders")
+    cluster.queues()
+    setattr(Failing(cluster._machine._store), fails, False)
+    with pytest.raises(OutcomeUnknown, match=FAILED):  # not that it did not happen: it may have
+        fifo.get() if fails == "reads" else fifo.put(b"two")
+    for call in (fifo.get, lambda: fifo.put(b"three"), cluster.queues):
+        with pytest.raises(Unreachable, match=FAILED):
+            call()
+    cluster.close()
+    with snowmelt.open(tmp_path) as again:
+        assert again.fifo("orders").get().body == b"one"

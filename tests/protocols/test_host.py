@@ -30,6 +30,7 @@ from snowmelt.core.node import (
 from snowmelt.core.record import Damaged, Erase, Missing, Record, Write, erase
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.host import Family, Host
+from snowmelt.protocols.membership import Current
 
 NOW = Instant(7)
 ME, PEER, CLIENT = NodeId("n1"), NodeId("n2"), NodeId("c1")
@@ -262,3 +263,52 @@ def test_check_is_every_machines_check(host, blue):
 def test_two_families_cannot_declare_one_message(red, blue):
     with pytest.raises(AssertionError):
         Host(ME, [Family("red", red, (Red,)), Family("blue", blue, (Red,))])
+
+
+def test_a_disk_that_failed_halts_the_node_and_no_machine_is_asked(host, red, diary):
+    (persist,) = pull(host, red, Persist(1, (Write(b"k", b"v"),)))
+    diary.clear()
+    failed = PersistFailed(persist.ticket, "input/output error", fatal=True)
+    assert host.handle(failed, NOW) == [Halt("input/output error", "StoreError")]
+    assert diary == []
+
+
+class Rooster:
+    """Says until when its node is current; looks at the clock when it hears its own word."""
+
+    def __init__(self, diary):
+        self.diary = diary
+
+    def handle(self, event, now):
+        match event:
+            case Received():
+                return [Announce(Current(Instant(100)))]
+            case Announced(Current(until)):
+                assert now >= until
+                return [Announce(Fact("cut off"))]
+            case _:
+                return []
+
+    def check(self):
+        pass
+
+
+class Sleeper(Puppet):
+    def handle(self, event, _now):
+        self.diary.append((self.name, event))
+        return []
+
+
+def test_whoever_slept_hears_that_it_is_cut_off_before_what_woke_it(diary):
+    woken = Received(PEER, Blue("hello"))
+    families = [
+        Family("blue", Sleeper(diary, "blue"), (Blue,)),
+        Family("red", Rooster(diary), (Red,)),
+    ]
+    host = Host(ME, families)
+    host.handle(Received(PEER, Red()), Instant(1))
+    host.handle(woken, Instant(99))
+    host.handle(woken, Instant(100))
+    host.handle(woken, Instant(101))
+    current, over = Announced(Current(Instant(100))), Announced(Fact("cut off"))
+    assert [event for _, event in diary] == [current, woken, over, woken, woken]

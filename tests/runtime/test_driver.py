@@ -6,13 +6,26 @@ from pathlib import Path
 from time import time_ns
 from typing import Any
 
+from runtime.failing import FAILED, Failing
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.core.node import Effect, Event, Load, Loaded, Persist, Persisted, Requested, Scan
+from snowmelt.core.node import (
+    Effect,
+    Event,
+    Halt,
+    Load,
+    Loaded,
+    Persist,
+    Persisted,
+    PersistFailed,
+    Requested,
+    Scan,
+)
 from snowmelt.core.record import Damaged, Record, Write
 from snowmelt.runtime.driver import Driver
 from snowmelt.store import Store
 
+ANSWERS = Persisted | PersistFailed | Loaded
 SIX = tuple(Write(b"~%d" % one, b"1234") for one in range(6))
 
 
@@ -31,7 +44,13 @@ class Puppet:
 
 
 class Fragile:
-    """A watcher to whom nothing may happen."""
+    """A watcher to whom nothing may happen but the end."""
+
+    def __init__(self) -> None:
+        self.halts: list[Halt] = []
+
+    def halted(self, effect: Halt) -> None:
+        self.halts.append(effect)
 
     def crashed(self, error: Exception) -> None:
         raise error
@@ -45,7 +64,8 @@ class Driven:
 
     def __init__(self, store: Store | None) -> None:
         self.puppet = Puppet()
-        self.driver = Driver(self.puppet, lambda *_: None, Fragile(), store)
+        self.watcher = Fragile()
+        self.driver = Driver(self.puppet, lambda *_: None, self.watcher, store)
         self.driver.start()
 
     def ask(self, *effects: Effect[Any]) -> None:
@@ -53,7 +73,7 @@ class Driven:
 
     @property
     def answers(self) -> list[Any]:
-        return [one for one in self.puppet.events if isinstance(one, Persisted | Loaded)]
+        return [one for one in self.puppet.events if isinstance(one, ANSWERS)]
 
     async def until(self, count: int) -> list[Any]:
         while len(self.answers) < count:
@@ -97,3 +117,39 @@ async def test_a_node_learns_the_date_as_it_starts(tmp_path: Path) -> None:
             driven = Driven(disk)
             assert before <= driven.puppet.events[0].wall <= time_ns()
             driven.driver.stop(10)
+
+
+async def test_a_disk_that_fails_is_told_as_fatal(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        engine = Failing(store)
+        driven = Driven(store)
+        engine.writes = False
+        driven.ask(Persist(1, SIX))
+        (answer,) = await driven.until(1)
+        assert (answer.ticket, answer.fatal) == (1, True)
+        assert FAILED in answer.reason
+        driven.driver.stop(10)
+
+
+async def test_a_disk_without_room_is_not_fatal(tmp_path: Path) -> None:
+    with Store.open(tmp_path, size_max=1 << 20) as store:
+        driven = Driven(store)
+        driven.ask(Persist(1, (Write(b"~large", b"x" * (2 << 20)),)))
+        (answer,) = await driven.until(1)
+        assert (answer.ticket, answer.fatal) == (1, False)
+        driven.driver.stop(10)
+
+
+async def test_a_read_that_fails_halts_after_what_came_with_it_was_told(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        engine = Failing(store)
+        driven = Driven(store)
+        driven.ask(Persist(1, SIX), Load(2, (b"~1",)), Persist(3, SIX))
+        engine.reads = False
+        assert await driven.until(2) == [Persisted(1), Persisted(3)]
+        (halt,) = driven.watcher.halts
+        assert halt.error == "StoreDamaged"
+        assert FAILED in halt.reason
+        driven.driver.handle(Persisted(9))  # nothing is handled any more
+        assert len(driven.answers) == 2
+        driven.driver.stop(10)

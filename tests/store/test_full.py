@@ -1,15 +1,17 @@
 """A full store refuses what has no room, keeps the rest, and can always shrink."""
 
+import contextlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import lmdb
 import pytest
 
 from snowmelt.core.errors import DiskFull, StoreError
-from snowmelt.core.record import Erase, Missing, Write
+from snowmelt.core.record import Erase, Missing, Record, Write
 from snowmelt.store import Store
 
 SIZE_MAX = 1 << 20
@@ -101,8 +103,9 @@ def test_a_failed_flush_is_never_tried_again(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         env = store._env
         store._env = Failing(env, lmdb.CorruptedError("commit"), times=1)  # type: ignore[assignment]
-        with pytest.raises(StoreError, match="failed"):
-            store.commit([[Write(b"a", b"")]])
+        (answer,) = store.commit([[Write(b"a", b"")]])
+        assert isinstance(answer, StoreError)
+        assert "failed" in str(answer)
         with pytest.raises(StoreError, match="open the store anew"):
             store.commit([[Write(b"b", b"")]])
         with pytest.raises(StoreError, match="open the store anew"):
@@ -110,6 +113,57 @@ def test_a_failed_flush_is_never_tried_again(tmp_path: Path) -> None:
         store._env = env
     with Store.open(tmp_path) as store:
         assert store.load([b"a"]) == (Missing(b"a"),)
+
+
+class Row(Failing):
+    """An engine whose transactions end one after another as the row says; None: well."""
+
+    def __init__(self, env: lmdb.Environment, *row: lmdb.Error | None) -> None:
+        super().__init__(env, lmdb.Error("unused"), 0)
+        self._row = list(row)
+
+    def begin(self, *, write: bool = False) -> object:
+        error = self._row.pop(0) if write else None
+        if error is not None:
+            raise error
+        return self._env.begin(write=write)
+
+
+def test_of_groups_tried_alone_each_is_answered_by_what_became_of_it(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        env = store._env
+        full, failed = lmdb.MapFullError("commit"), lmdb.CorruptedError("commit")
+        store._env = Row(env, full, None, full, failed)  # type: ignore[assignment]
+        answers = store.commit([[Write(b"%d" % one, b"")] for one in range(4)])
+        store._env = env
+    assert [type(answer) for answer in answers] == [type(None), DiskFull, StoreError, StoreError]
+    with Store.open(tmp_path) as store:
+        found = [type(one) for one in store.load([b"0", b"1", b"2", b"3"])]
+        assert found == [Record, Missing, Missing, Missing]
+
+
+class Rootless(Failing):
+    """An engine whose commits are made, and then say that there was no room for their root."""
+
+    @contextlib.contextmanager
+    def begin(self, *, write: bool = False) -> Iterator[object]:
+        with self._env.begin(write=write) as transaction:
+            yield transaction
+        if write:
+            raise self._error
+
+
+def test_no_room_for_the_root_leaves_the_fate_unknown(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        env = store._env
+        store._env = Rootless(env, lmdb.DiskError("no room"), 1)  # type: ignore[assignment]
+        (answer,) = store.commit([[Write(b"a", b"1")]])
+        store._env = env
+        assert isinstance(answer, StoreError)  # not `DiskFull`: it is there
+        with pytest.raises(StoreError, match="open the store anew"):
+            store.load([b"a"])
+    with Store.open(tmp_path) as store:
+        assert store.load([b"a"]) == (Record(b"a", b"1"),)
 
 
 LIMITED = """

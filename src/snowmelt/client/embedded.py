@@ -28,11 +28,13 @@ from snowmelt.client.queue_options import Producer, QueueOptions, queue_settings
 from snowmelt.client.session import TIMEOUT, Session, checked
 from snowmelt.client.steps import run
 from snowmelt.core.errors import (
+    DiskFull,
     MachineCrashed,
     MachineError,
     OutcomeUnknown,
     SnowmeltError,
     StoreBusy,
+    StoreError,
     Unavailable,
     Unreachable,
 )
@@ -171,7 +173,7 @@ class Machine:
         """One event, and all that follows from it at once."""
         self._events.append(event)
         try:
-            while self._events:
+            while self._events and not self._failure:
                 at = steady_now() if now is None else now
                 for effect in self._host.handle(self._events.popleft(), at):
                     self._carry_out(effect)
@@ -198,14 +200,10 @@ class Machine:
                 self._timers.pop(timer, None)
             case Persist():
                 self._events.append(self._persisted(effect))
-            case Load(ticket, keys):
-                self._events.append(Loaded(ticket, self._store.load(keys)))
-            case Scan(ticket, start, stop, bytes_max):
-                found = self._store.scan(start, stop, bytes_max=bytes_max)
-                self._events.append(Loaded(ticket, tuple(found)))
+            case Load() | Scan():
+                self._load(effect)
             case Halt(reason):
-                self._failure = reason
-                self._turn_all()
+                self._halt(reason)
             case Send() | Reply() | Announce() | Note():
                 pass  # there is nobody else
             case _:
@@ -213,10 +211,30 @@ class Machine:
 
     def _persisted(self, effect: Persist) -> Persisted | PersistFailed:
         """Commits at once, also what might linger: nobody would be there to do it later."""
-        (failure,) = self._store.commit([effect.changes])
+        try:
+            (failure,) = self._store.commit([effect.changes])
+        except StoreError as error:
+            failure = error
         if failure is None:
             return Persisted(effect.ticket)
-        return PersistFailed(effect.ticket, str(failure))
+        return PersistFailed(effect.ticket, str(failure), fatal=not isinstance(failure, DiskFull))
+
+    def _load(self, effect: Load | Scan) -> None:
+        """A store that can't be read ends the machine, and no call: each says what became of it."""
+        try:
+            match effect:
+                case Load(ticket, keys):
+                    found = self._store.load(keys)
+                case Scan(ticket, start, stop, bytes_max):
+                    found = tuple(self._store.scan(start, stop, bytes_max=bytes_max))
+        except StoreError as error:
+            self._halt(str(error))
+        else:
+            self._events.append(Loaded(ticket, found))
+
+    def _halt(self, reason: str) -> None:
+        self._failure = reason
+        self._turn_all()
 
     def _flush_every(self, linger: Duration) -> None:
         """From now on somebody sees to it that what lingers is flushed in time."""

@@ -200,9 +200,10 @@ class Note(msgspec.Struct, frozen=True, tag=True):
 
 
 class Halt(msgspec.Struct, frozen=True, tag=True):
-    """This node must not go on."""
+    """This node must not go on; its process ends with `error`, a name from `core.errors`."""
 
     reason: str
+    error: str = "NodeRefused"
 
 
 Effect = (

@@ -10,6 +10,11 @@ machines, one network address, one disk, one clock. The host is the wrapper that
 3. What a machine announces goes to every other machine at once, before the next event, and to
    whoever runs the host.
 4. A message to oneself does not touch the network: it is handled within the same step.
+5. Whoever can't write halts: a write that failed otherwise than for room ends the whole node, and
+   no machine is asked. It could promise nothing more, and while it is here no other does its work.
+6. Membership says until when this node is `Current`. Before the first event that comes after that
+   it is told its own word back, and looks at the clock: so a process that slept, whatever wakes it,
+   hears that it is cut off before any of its machines acts as if it were not.
 """
 
 from collections.abc import Sequence
@@ -26,6 +31,7 @@ from snowmelt.core.node import (
     Effect,
     Event,
     Expired,
+    Halt,
     Load,
     Loaded,
     Node,
@@ -43,6 +49,7 @@ from snowmelt.core.node import (
 )
 from snowmelt.core.record import BULK, Change, Damaged, Erase, Found, Missing, Record, Write
 from snowmelt.protocols.calling import Answer, Call, Declined
+from snowmelt.protocols.membership.view import Current
 
 STEPS_MAX: Final = 10_000
 
@@ -69,15 +76,32 @@ class Host:
             "two families, one type"
         )
         self._timers: dict[type[Enum], int] = {}
+        self._current: tuple[Instant, int, Announced] | None = None
+        """Until when this node is current, who said so, and its word (rule 6)."""
         self.strays = 0
 
     def handle(self, event: Event[Message], now: Instant) -> list[Effect[Message]]:
         """One door in: finds whose event it is, and carries on until nothing stays inside."""
         effects: list[Effect[Message]] = []
+        if self._current is not None and self._current[0] <= now:  # rule 6
+            _, index, word = self._current
+            self._current = None
+            self._carry_on([(index, word)], now, effects)
         if type(event) is Received:  # the most frequent by far
             inside = self._delivered(event.source, event.message, effects)
+        elif type(event) is PersistFailed and event.fatal:  # rule 5
+            return [*effects, Halt(event.reason, "StoreError")]
         else:
             inside = self._inward(event)
+        self._carry_on(inside, now, effects)
+        return effects
+
+    def _carry_on(
+        self,
+        inside: list[tuple[int, Event[Message]]],
+        now: Instant,
+        effects: list[Effect[Message]],
+    ) -> None:
         for index, inner in inside:  # it grows while it is walked
             for effect in self._machines[index].handle(inner, now):
                 if type(effect) is Reply and effect.operation.client != self.me:
@@ -87,7 +111,6 @@ class Host:
                 else:
                     self._outward(index, effect, effects, inside)
             assert len(inside) < STEPS_MAX, f"the machines of {self.me} talk without end"
-        return effects
 
     def check(self) -> None:
         """Every machine's own invariants."""
@@ -170,6 +193,8 @@ class Host:
                 effects.append(effect)
             case Announce(fact):
                 told = Announced(fact)
+                if isinstance(fact, Current):
+                    self._current = fact.until, index, told
                 others = (other for other in range(len(self._families)) if other != index)
                 inside.extend((other, told) for other in others)
                 effects.append(effect)

@@ -3,6 +3,10 @@
 Everything happens in the event loop's thread except the flush. What a machine asks while an event
 is being carried out (a message to itself never gets here; a completion may) waits its turn, so a
 machine never sees two events at once.
+
+Whoever can't write or read halts. A write that failed otherwise than for room is told as `fatal`,
+which the node answers with `Halt`; a store that refuses to read has no event to tell it by, so
+there the driver halts by itself, when what else came with that flush has been told.
 """
 
 import asyncio
@@ -11,7 +15,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final, Protocol
 
-from snowmelt.core.errors import MachineError, Unavailable
+from snowmelt.core.errors import DiskFull, MachineError, Unavailable
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import (
@@ -193,14 +197,22 @@ class Driver:
 
     def _loaded(self, effect: Load | Scan) -> None:
         assert self._store is not None
-        match effect:
-            case Load(ticket, keys):
-                found = self._store.load(keys)
-            case Scan(ticket, start, stop, bytes_max):
-                found = tuple(self._store.scan(start, stop, bytes_max=bytes_max))
+        try:
+            match effect:
+                case Load(ticket, keys):
+                    found = self._store.load(keys)
+                case Scan(ticket, start, stop, bytes_max):
+                    found = tuple(self._store.scan(start, stop, bytes_max=bytes_max))
+        except MachineError as error:
+            self._loop.call_soon(self._halt, Halt(str(error), type(error).__name__))
+            return
         self._waiting.append(Loaded(ticket, found))
         if not self._busy:
             self.handle(self._waiting.popleft())
+
+    def _halt(self, halt: Halt) -> None:
+        if not self._stopped:
+            self._carry_out(halt)
 
     def _flushed(self, completions: list[Completion]) -> None:
         """In the writer's thread: one hop to the loop for a whole flush."""
@@ -216,4 +228,5 @@ class Driver:
             elif completion.failure is None:
                 self.handle(Persisted(completion.ticket))
             else:
-                self.handle(PersistFailed(completion.ticket, str(completion.failure)))
+                fatal = not isinstance(completion.failure, DiskFull)
+                self.handle(PersistFailed(completion.ticket, str(completion.failure), fatal))

@@ -1,6 +1,7 @@
 """A whole process: disk, machines, network and signals, put together and taken down in order."""
 
 import asyncio
+import logging
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -28,8 +29,9 @@ from snowmelt.runtime.logs import LOG, tell
 from snowmelt.runtime.statistics import NodeStatistics
 from snowmelt.runtime.transport import Transport
 from snowmelt.store import Store
+from snowmelt.store.folder import others_may_look
 from snowmelt.wire.framing import Kind, framed
-from snowmelt.wire.greeting import Gate, Role
+from snowmelt.wire.greeting import Gate, Role, as_error
 
 
 class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +77,9 @@ class Server:
         )
         config.credentials.check_listen(config.listen)
         self._store = await asyncio.to_thread(Store.open, config.data, flush=config.flush)
+        if others_may_look(config.data):
+            text = "others may look into this node's folder; its files are its own"
+            tell(text, logging.WARNING, node=config.id, data=str(config.data))
         try:
             listening = await transport.listen(config.listen)
         except OSError as error:
@@ -122,10 +127,11 @@ class Server:
         if depart and self.current:
             driver.handle(Requested(OperationId(self.config.id, 1), Depart()))
             await _within(limit / 2, self._departed.is_set)
-        await _within(
-            limit / 2,
-            lambda: not (transport.in_flight or driver.persisting or transport.unsent),
-        )
+        if self.failure is None:  # else nobody is there who could answer what is in flight
+            await _within(
+                limit / 2,
+                lambda: not (transport.in_flight or driver.persisting or transport.unsent),
+            )
         await transport.close(Unavailable("this node is stopping"))
         await asyncio.to_thread(driver.stop, limit)
         assert self._store is not None
@@ -178,7 +184,9 @@ class Server:
 
     def halted(self, effect: Halt) -> None:
         """The node must not go on."""
-        self._fail(NodeRefused(effect.reason))
+        fields = {"node": self.config.id, "error": effect.error, "reason": effect.reason}
+        tell("halted", logging.CRITICAL, **fields)
+        self._fail(as_error(effect.error, effect.reason))
 
     def crashed(self, error: Exception) -> None:
         """A bug: the disk is sound, the memory is not; end, and let a supervisor start again."""

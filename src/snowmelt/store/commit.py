@@ -12,7 +12,7 @@ A ticket without changes is a fence: it completes when all before it have, and c
 read that must see what was asked before it waits behind one.
 
 Every ticket that was taken is answered exactly once, also when the disk fails: then by a
-`StoreError`, for those that wait and for all that come after.
+`StoreError`, for those whose fate is unknown and for all that come after.
 """
 
 import threading

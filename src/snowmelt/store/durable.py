@@ -10,8 +10,9 @@ Rules:
 1. What `commit` answered with None is on the disk and flushed (`flush=False` gives that up).
 2. A group is made whole or not at all. One that finds no room is answered with `DiskFull` and has
    left no trace; the others of the same call go through.
-3. When the disk fails in any other way, `commit` raises `StoreError` and the store refuses all
-   further work. A flush that failed is never tried again: the system may have thrown away what it
+3. When the disk fails in any other way, the groups that were under way are answered with
+   `StoreError`: they may be there or not. From then on the store refuses all work, reading too, by
+   raising it. A flush that failed is never tried again: the system may have thrown away what it
    could not write and would report success. Open the store anew; what is there then is what is
    known to be there.
 4. Reading may be done from any thread while one commits; it sees the last commit, whole.
@@ -42,8 +43,8 @@ from snowmelt.core.record import (
     scanned,
 )
 from snowmelt.store.changes import Group, check, payload
-from snowmelt.store.engine import DATA_NAME, open_engine
-from snowmelt.store.folder import Owner, make_folder, naming
+from snowmelt.store.engine import DATA_NAME, FILES, open_engine
+from snowmelt.store.folder import Owner, make_folder, naming, tighten
 from snowmelt.store.room import Room, used_bytes
 from snowmelt.store.seal import seal, unseal
 from snowmelt.store.stamp import Stamp
@@ -123,6 +124,7 @@ class Store:
         with naming(folder):
             make_folder(folder)
             owner = Owner(folder)
+            tighten(folder, FILES)
             try:
                 env, stamp = open_engine(folder, size_max, flush=flush)
                 return cls(owner, env, stamp, Room(folder / DATA_NAME, size_max))
@@ -182,13 +184,19 @@ class Store:
         with self._writing:
             self._assert_working()
             answers: list[MachineError | None] = [*self._admitted(groups)]
-            admitted = [at for at, answer in enumerate(answers) if answer is None]
-            if not self._made([groups[at] for at in admitted]):
-                # The engine found no room after all; each group alone shows which it was.
-                for at in admitted:
-                    if not self._made([groups[at]]):
-                        answers[at] = DiskFull(f"{self._room.folder} has no room for the changes")
-            self._refused += sum(answer is not None for answer in answers)
+            left = [at for at, answer in enumerate(answers) if answer is None]
+            try:
+                if self._made([groups[at] for at in left]):
+                    left = []
+                while left:  # the engine found no room after all; each alone shows which it was
+                    if not self._made([groups[left[0]]]):
+                        text = f"{self._room.folder} has no room for the changes"
+                        answers[left[0]] = DiskFull(text)
+                    del left[0]
+            except StoreError as error:  # rule 3: those that were answered before keep their answer
+                for at in left:
+                    answers[at] = error
+            self._refused += sum(isinstance(answer, DiskFull) for answer in answers)
             return answers
 
     def statistics(self) -> Statistics:
@@ -208,9 +216,9 @@ class Store:
         """Gives the folder back. No other thread may be reading; closing twice is once."""
         with self._writing:
             if self._refusal != _CLOSED:
-                self._refusal = _CLOSED
+                broken, self._refusal = self._refusal, _CLOSED
                 try:
-                    if not self._flush:
+                    if not self._flush and not broken:
                         self._env.sync(True)
                 finally:
                     self._env.close()
@@ -238,13 +246,14 @@ class Store:
     def _made(self, groups: Sequence[Group]) -> bool:
         """Makes the groups in one transaction; False when there is no room for all of them."""
         if any(groups):
+            before = self._env.info()["last_txnid"]
             try:
                 with self._env.begin(write=True) as transaction:
                     for group in groups:
                         for change in group:
                             self._change(transaction, change)
             except lmdb.Error as error:
-                if self._room.is_full(error):
+                if self._room.is_full(error) and self._is_as_of(before):
                     return False
                 raise self._broken(error) from error
             self._commits += 1
@@ -261,6 +270,19 @@ class Store:
                 there = cursor.set_range(start) if start else cursor.first()
                 while there and cursor.key() < stop:
                     there = cursor.delete() and bool(cursor.key())
+
+    def _is_as_of(self, commit: int) -> bool:
+        """Whether this commit is still the last: what came after it has left no trace.
+
+        No root refers to pages that found no room. But the root is written too, where a copy is
+        made on each write even in a place that was allocated; when that fails its fate is unknown,
+        and the engine says so to whoever begins anew.
+        """
+        try:
+            with self._env.begin():
+                return bool(self._env.info()["last_txnid"] == commit)
+        except lmdb.Error:
+            return False
 
     def _broken(self, error: Exception) -> StoreError:
         """From now on nothing is written: what the disk holds is no longer known (rule 3)."""

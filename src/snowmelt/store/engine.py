@@ -14,12 +14,18 @@ import lmdb
 
 from snowmelt.core.errors import StoreDamaged, StoreError
 from snowmelt.store.audit import audit
-from snowmelt.store.folder import flush_folder
+from snowmelt.store.folder import OWNER_NAME, flush_folder
 from snowmelt.store.room import reserve
-from snowmelt.store.stamp import Stamp, new_stamp, read_stamp, write_stamp
+from snowmelt.store.stamp import STAMP_NAME, Stamp, new_stamp, read_stamp, write_stamp
 
 DATA_NAME: Final = "records"
 _SMALLEST: Final = 1 << 20
+FILES: Final = frozenset(
+    name + end
+    for name in (DATA_NAME, "records.new", STAMP_NAME, STAMP_NAME + ".new", OWNER_NAME)
+    for end in ("", "-lock")
+)
+"""What a store's folder may hold; there is no more in it."""
 
 
 def open_engine(folder: Path, size_max: int, *, flush: bool) -> tuple[lmdb.Environment, Stamp]:
@@ -75,7 +81,13 @@ def _opened(file: Path, map_size: int, *, flush: bool) -> lmdb.Environment:
     _readers_of(file).unlink(missing_ok=True)
     try:
         return lmdb.open(
-            str(file), map_size=map_size, subdir=False, sync=flush, metasync=flush, lib_version=0
+            str(file),
+            map_size=map_size,
+            subdir=False,
+            sync=flush,
+            metasync=flush,
+            mode=0o600,
+            lib_version=0,
         )
     except lmdb.Error as error:
         raise StoreError(f"the engine can't open {file}: {error}") from error

@@ -1,16 +1,24 @@
-"""The folder of a store: made durably, held by one process, its troubles told by name."""
+"""The folder of a store: made durably, held by one process, its troubles told by name.
+
+What is in it is its owner's: the files are 0600, and the folder that is made for them is 0700. What
+an earlier version made is tightened when it is opened. A folder that holds other things too is
+somebody's, and stays as it is; `others_may_look` says so.
+"""
 
 import contextlib
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Final
 
 from snowmelt.core.errors import DiskFull, StoreBusy, StoreError
 
 OWNER_NAME: Final = "owner"
+
+OTHERS: Final = 0o077
+"""The rights of everybody but the owner, in a file's mode."""
 
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """What an operating system says when there is no room: disk, quota, file size."""
@@ -33,12 +41,28 @@ def naming(folder: Path) -> Iterator[None]:
         raise kind(f"the store in {folder} can't be used: {error.strerror}{place}") from error
 
 
-def make_folder(folder: Path) -> None:
+def make_folder(folder: Path, mode: int = 0o700) -> None:
     """Makes the folder so that it is still there after a crash."""
     if not folder.is_dir():
-        make_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
+        make_folder(folder.parent, 0o777)
+        folder.mkdir(mode, exist_ok=True)
         flush_folder(folder.parent)
+
+
+def tighten(folder: Path, own: Container[str]) -> None:
+    """Takes everybody else's rights away, on what is ours by name; a stranger's stays as it is."""
+    with contextlib.suppress(PermissionError):  # another user's, who lets this one write
+        there = list(folder.iterdir())
+        for path in there:
+            if path.name in own and path.is_file() and path.stat().st_mode & OTHERS:
+                path.chmod(0o600)
+        if others_may_look(folder) and all(path.name in own for path in there):
+            folder.chmod(0o700)
+
+
+def others_may_look(folder: Path) -> bool:
+    """Whether anybody but its owner has a right to this folder."""
+    return bool(folder.stat().st_mode & OTHERS)
 
 
 def flush_folder(folder: Path) -> None:
@@ -64,7 +88,7 @@ class Owner:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._handle = os.open(folder / OWNER_NAME, os.O_RDWR | os.O_CREAT, 0o644)
+        self._handle = os.open(folder / OWNER_NAME, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -102,7 +102,8 @@ def read_stamp(folder: Path) -> Stamp | None:
 def write_stamp(folder: Path, stamp: Stamp) -> None:
     """Stamps the folder: after a crash the stamp is there whole, or not at all."""
     fresh = folder / (STAMP_NAME + ".new")
-    with fresh.open("wb") as file:
+    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "wb") as file:
         file.write(encode(stamp))
         file.flush()
         os.fsync(file.fileno())

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Protocol, assert_never
 
+from snowmelt.core.errors import StoreError
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import (
@@ -158,6 +159,8 @@ class Steps:
         (failure,) = self._store.commit([effect.changes])
         if failure is None:
             return Persisted(effect.ticket)
+        if isinstance(failure, StoreError):
+            raise failure
         return PersistFailed(effect.ticket, str(failure))
 
     def _loaded(self, effect: Load | Scan) -> Loaded:

@@ -169,7 +169,7 @@ def test_when_its_time_is_over_it_is_erased_but_not_before_that_is_safe() -> Non
     bench.pass_time(1.9)
     bench.flush()
     assert (bench.queue.staged.items, bench.dropped()) == (5, [])
-    assert bench.desk.wake_at is not None
+    assert bench.desk.alarms.next is not None
     bench.pass_time(0.2)
     bench.collect()
     assert bench.dropped() == []

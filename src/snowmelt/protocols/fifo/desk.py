@@ -7,6 +7,9 @@ The disk takes one write at a time. While it is under way, what is to be written
 in one piece when it is done: so one flush serves all who came in the meantime, and a record that
 changed ten times is written once. A write with a `linger` may wait that long for company, and
 what depends on it does not wait for it at all: that is what its queue's owner chose.
+
+Each master has a *seat* at the desk. What it asks to be woken for wakes it alone, so a node's idle
+work does not grow with its queues; what other parts ask for wakes the node's own parts.
 """
 
 from collections import deque
@@ -32,6 +35,7 @@ from snowmelt.core.node import (
 )
 from snowmelt.core.record import Change, Erase, Found, Write
 from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.fifo.alarms import Alarms
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.streams import Presence, keeper_of, stream_of
 
@@ -39,6 +43,8 @@ Then = Callable[[], None]
 Refused = Callable[[str], None]
 Read = Callable[[tuple[Found, ...]], None]
 
+NODE: Final = ""
+"""The name that stands for the node's own parts, where queues are woken by theirs."""
 AGAIN_AFTER: Final = milliseconds(1000)
 NOW: Final = Duration(0)
 
@@ -69,7 +75,7 @@ class Desk:
         self.keeper = ""
         self.stream = ""
         self.inside: deque[Any] = deque()
-        self.wake_at: Instant | None = None
+        self.alarms = Alarms()
         self.due: Instant | None = None
         """When the disk must begin to write; None when there is nothing to write."""
         self._jobs: list[Job] = []
@@ -96,9 +102,8 @@ class Desk:
         return Instant(wall - self._wall_minus_now)
 
     def wake(self, at: Instant) -> None:
-        """Asks for a tick at this instant, or before."""
-        if self.wake_at is None or at < self.wake_at:
-            self.wake_at = at
+        """Asks for a tick of the node's own parts at this instant, or before."""
+        self.alarms.wake(NODE, at)
 
     def set_presence(self, presence: Presence | None) -> None:
         """Who is here, as of a new view; None when this node is cut off."""
@@ -209,6 +214,28 @@ class Desk:
         for job in refusable:
             assert job.refused is not None
             job.refused(reason)
+
+
+class Seat(Desk):
+    """The desk as the master of one queue uses it: the same in everything, but it wakes that queue.
+
+    >>> desk = Desk(NodeId("n1"), Random(1))
+    >>> seat = Seat(desk, "orders")
+    >>> desk.now = Instant(7); seat.now
+    7
+    >>> seat.wake(Instant(8)); desk.alarms.due(desk.now), desk.alarms.due(Instant(8))
+    ([], ['orders'])
+    """
+
+    __slots__ = ("_queue",)
+
+    def __init__(self, desk: Desk, queue: str) -> None:
+        self.__dict__ = desk.__dict__  # there is one desk: what one changes, all see
+        self._queue = queue
+
+    def wake(self, at: Instant) -> None:
+        """Asks for a tick of this queue's master at this instant, or before."""
+        self.alarms.wake(self._queue, at)
 
 
 def _merged(jobs: list[Job]) -> tuple[Change, ...]:

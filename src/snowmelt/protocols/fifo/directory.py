@@ -32,8 +32,8 @@ class Directory:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._homes: dict[str, Home] = {}
-        self._questions: list[Question] = []
-        self._asked = Instant(0)
+        self._questions: dict[str, list[Question]] = {}
+        self._waiting = 0
         self._rolls: dict[int, tuple[Callable[[tuple[str, ...]], None], Instant]] = {}
         self._numbers = 0
 
@@ -59,11 +59,9 @@ class Directory:
         if home is not None and (settings is None or settings == home.settings):
             told(home)
             return
-        if len(self._questions) >= self._desk.limits.questions:
-            return  # the client asks again
         where = Where(queue, settings)
-        self._questions.append(Question(where, told, later(self._desk.now, PATIENCE)))
-        self._send(where)
+        if self._wait(where, told):
+            self._send(where)
 
     def wait_for_news(self, queue: str, told: Told) -> None:
         """What is known of this queue is old: waits for its next home, asking only after a while.
@@ -71,10 +69,17 @@ class Directory:
         Were it asked at once, a registry that knows no more could be asked without end.
         """
         self.forget(queue)
-        if len(self._questions) < self._desk.limits.questions:
-            deadline = later(self._desk.now, PATIENCE)
-            self._questions.append(Question(Where(queue), told, deadline))
+        if self._wait(Where(queue), told):
             self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+
+    def _wait(self, where: Where, told: Told) -> bool:
+        """Whether one more can wait; else the client asks again."""
+        if self._waiting >= self._desk.limits.questions:
+            return False
+        question = Question(where, told, later(self._desk.now, PATIENCE))
+        self._questions.setdefault(where.queue, []).append(question)
+        self._waiting += 1
+        return True
 
     def refresh(self, queue: str) -> None:
         """Seeks news of a queue; what is known of it may be old."""
@@ -113,14 +118,15 @@ class Directory:
             self._answer(message, with_settings=True)
 
     def tick(self) -> None:
-        """Asks again; gives up on whoever waited long enough."""
+        """Asks again; gives up on whoever waited long enough. O(those who wait)."""
         now = self._desk.now
-        self._questions = [one for one in self._questions if one.deadline > now]
+        for queue, questions in list(self._questions.items()):
+            self._keep(queue, [one for one in questions if one.deadline > now])
         self._rolls = {
             number: (told, end) for number, (told, end) in self._rolls.items() if end > now
         }
-        if self._questions:
-            for where in dict.fromkeys(one.where for one in self._questions):
+        for questions in self._questions.values():
+            for where in dict.fromkeys(one.where for one in questions):
                 self._send(where)
 
     def _send(self, where: Where) -> None:
@@ -130,15 +136,18 @@ class Directory:
         self._desk.wake(later(self._desk.now, AGAIN_AFTER))
 
     def _answer(self, message: Home | Nowhere, *, with_settings: bool = False) -> None:
-        queue = message.queue
-        answered = [
-            one
-            for one in self._questions
-            if one.where.queue == queue and (_fits(one.where, message, with_settings))
-        ]
-        self._questions = [one for one in self._questions if one not in answered]
+        questions = self._questions.get(message.queue, [])
+        answered = [one for one in questions if _fits(one.where, message, with_settings)]
+        rest = [one for one in questions if not _fits(one.where, message, with_settings)]
+        self._keep(message.queue, rest)
         for one in answered:
             one.told(message)
+
+    def _keep(self, queue: str, questions: list[Question]) -> None:
+        """Of the questions about a queue these are still open."""
+        self._waiting -= len(self._questions.pop(queue, [])) - len(questions)
+        if questions:
+            self._questions[queue] = questions
 
 
 def _fits(where: Where, message: Home | Nowhere, with_settings: bool) -> bool:

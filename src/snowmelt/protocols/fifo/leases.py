@@ -82,6 +82,7 @@ class Leases:
             return
         del self._leases[lease.token]
         self._by_operation.pop(lease.operation, None)
+        self._prune()
         if lease.kept:
             self.settled.add(Interval(lease.token, lease.token + 1))
             if self.settled.pieces > self._endings_max:
@@ -100,8 +101,17 @@ class Leases:
 
     @property
     def next_deadline(self) -> Instant | None:
-        """When a lease may end next."""
+        """When a lease may end next; those that were settled or extended wake nobody."""
+        self._prune()
         return self._deadlines[0][0] if self._deadlines else None
+
+    def _prune(self) -> None:
+        while self._deadlines:
+            deadline, token = self._deadlines[0]
+            lease = self._leases.get(token)
+            if lease is not None and lease.deadline == deadline:
+                return
+            heappop(self._deadlines)
 
     def _touch(self, lease: Lease) -> None:
         self._changed[b"l" + lease.token.to_bytes(8)] = None

@@ -32,7 +32,7 @@ from snowmelt.protocols.fifo.calls import (
     Settled,
     Span,
 )
-from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.desk import Desk, Seat
 from snowmelt.protocols.fifo.grouping import Grouping
 from snowmelt.protocols.fifo.handing import Handing
 from snowmelt.protocols.fifo.journal import Journal, remind_mirrors
@@ -52,6 +52,7 @@ class Master:
     """One queue's master, while it serves."""
 
     def __init__(self, desk: Desk, keeper: Keeper, home: Home, journal: Journal) -> None:
+        desk = Seat(desk, home.queue)
         self.home = home
         self.journal = journal
         self.waiting = Waiting()

@@ -28,7 +28,7 @@ from snowmelt.core.node import (
 from snowmelt.protocols.calling import Gone
 from snowmelt.protocols.fifo import messages
 from snowmelt.protocols.fifo.copying import Copying
-from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.desk import NODE, Desk
 from snowmelt.protocols.fifo.directory import Directory
 from snowmelt.protocols.fifo.door import Door
 from snowmelt.protocols.fifo.intake import Intake, Unstored
@@ -172,11 +172,14 @@ class FifoNode:
         self._directory.heard(home)
 
     def _tick(self) -> None:
-        self._desk.wake_at = None
-        self._directory.tick()
-        self._registry.tick()
-        self._intake.tick()
-        self._reign.tick()
+        for name in self._desk.alarms.due(self._desk.now):
+            if name == NODE:
+                self._directory.tick()
+                self._registry.tick()
+                self._intake.tick()
+                self._reign.tick()
+            else:
+                self._reign.tick_queue(name)
 
     def _settle(self) -> None:
         """Works off what the parts say to each other, and begins to write what is to be written."""
@@ -189,6 +192,7 @@ class FifoNode:
             if not desk.inside and not self._scribe.step():
                 break
         self._scribe.write()
-        if desk.wake_at is not None and (self._timer is None or desk.wake_at < self._timer):
-            self._timer = desk.wake_at
-            desk.effect(SetTimer(FifoTimer.TICK, self._timer))
+        wake_at = desk.alarms.next
+        if wake_at is not None and (self._timer is None or wake_at < self._timer):
+            self._timer = wake_at
+            desk.effect(SetTimer(FifoTimer.TICK, wake_at))

@@ -43,18 +43,26 @@ class Registry:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._homes: dict[str, Home] = {}
+        self._asleep: dict[str, None] = {}
+        """Whose home is not active: they are told again, and no other costs a tick anything."""
         self._writing: dict[str, int] = {}
 
     def begin(self, started: Started) -> None:
         """From the disk, where each home stands twice: losing one would lose a queue."""
         for record in started.records:
             if record.key[:1] in (b"h", b"i"):
-                home = msgspec.msgpack.decode(record.value, type=Home)
-                self._homes[home.queue] = home
+                self._keep(msgspec.msgpack.decode(record.value, type=Home))
         for hurt in started.damaged:
             if hurt[:1] in (b"h", b"i") and hurt[1:].decode() not in self._homes:
                 text = f"where queue {hurt[1:].decode()!r} is at home can't be read on this disk"
                 self._desk.effect(Halt(text))
+
+    def _keep(self, home: Home) -> None:
+        self._homes[home.queue] = home
+        if home.active:
+            self._asleep.pop(home.queue, None)
+        else:
+            self._asleep[home.queue] = None
 
     @property
     def _presence(self) -> Presence | None:
@@ -171,7 +179,7 @@ class Registry:
 
         def flushed() -> None:
             del self._writing[home.queue]
-            self._homes[home.queue] = home
+            self._keep(home)
             self._desk.note(f"{home.queue}: term {home.term} with {home.master}")
             self._tell(home, also)
             if self._presence is not None:  # a view may have come meanwhile
@@ -192,7 +200,8 @@ class Registry:
         """Tells masters again of homes that they have not brought to life."""
         if self._presence is None:
             return
-        for home in self._homes.values():
-            if not home.active and home.queue not in self._writing:
+        for queue in self._asleep:
+            home = self._homes[queue]
+            if queue not in self._writing:
                 self._desk.send(node_of(home.master), home)
                 self._desk.wake(later(self._desk.now, AGAIN_AFTER))

@@ -174,11 +174,15 @@ class Reign:
             self._directory.forget(queue)
 
     def tick(self) -> None:
-        """Time has passed, for all of them."""
+        """Time has passed, for those who are on their way."""
         for succession in list(self._successions.values()):
             if succession.journal is not None:
                 remind_mirrors(self._desk, succession.journal)
             succession.tick()
-        for queue, master in self._masters.items():
+
+    def tick_queue(self, queue: str) -> None:
+        """The moment has come that a queue's master asked for, if it is still here."""
+        master = self._masters.get(queue)
+        if master is not None:
             self._scribe.touch(queue)
             master.tick()

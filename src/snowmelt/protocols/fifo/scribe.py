@@ -6,7 +6,7 @@ that changed until then is in it. A queue whose flushes may be late gathers for 
 
 from snowmelt.core.instant import Instant, later
 from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.journal import Journal
+from snowmelt.protocols.fifo.journal import RESEND_AFTER, Journal
 from snowmelt.protocols.fifo.master import Master
 from snowmelt.protocols.fifo.mirrors import copy_change, record_changes
 from snowmelt.protocols.fifo.streams import node_of
@@ -67,6 +67,8 @@ class Scribe:
         self._desk.write(changes, written, linger=journal.queue.settings.linger)
         for name, mirror in journal.to_mirrors(pairs, self._desk.now):
             self._desk.send(node_of(name), mirror)
+        if journal.mirrors:  # its master looks whether all have answered
+            self._desk.alarms.wake(queue, later(self._desk.now, RESEND_AFTER))
 
     def write(self) -> None:
         """Begins to write when the disk is free and something must not wait any longer."""

@@ -1,0 +1,106 @@
+"""A whole node alone on a bench: its disk and its clock are turned by hand, and timers ring."""
+
+from random import Random
+from typing import Any
+
+from snowmelt.core.instant import Instant, seconds
+from snowmelt.core.names import Address, NodeId, OperationId
+from snowmelt.core.node import (
+    Announced,
+    Event,
+    Expired,
+    Persist,
+    Persisted,
+    Reply,
+    Requested,
+    Scan,
+    SetTimer,
+    Started,
+)
+from snowmelt.core.record import Write
+from snowmelt.protocols.fifo import FifoNode
+from snowmelt.protocols.fifo.calls import Open, Put
+from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.membership import Member, View
+from snowmelt.sim.disk import Disk
+
+ME = Member(NodeId("n1"), Address("127.0.0.1", 4410), birth=1, start=1)
+WALL = 10**18
+
+
+class NodeBench:
+    """A node that is master of all its queues; its disk answers at once unless it is `held`."""
+
+    def __init__(self) -> None:
+        self.now = Instant(0)
+        self.node = FifoNode(ME.id, Random(1))
+        self.told: dict[int, Any] = {}
+        self.held = False
+        self.written = 0
+        """Bytes of the values that went to the disk."""
+        self._disk = Disk(Random(1))
+        self._waiting: list[Event[Any]] = []
+        self._timer: SetTimer | None = None
+        self._calls = 0
+        self.give(Started(wall=WALL))
+        self.give(Announced(View(1, 1, ME.id, (ME,))))
+
+    def give(self, event: Event[Any]) -> None:
+        """An event, and all that the disk answers to it."""
+        events = [event]
+        for one in events:
+            for effect in self.node.handle(one, self.now):
+                match effect:
+                    case Persist(ticket, changes):
+                        self._disk.ask(effect)
+                        self.written += sum(
+                            len(one.value) for one in changes if isinstance(one, Write)
+                        )
+                        self._answer(Persisted(ticket), events)
+                    case Scan():
+                        self._answer(self._disk.answer(effect), events)
+                    case Reply(operation, message):
+                        self.told[operation.number] = message
+                    case SetTimer():
+                        self._timer = effect
+
+    def _answer(self, event: Event[Any], events: list[Event[Any]]) -> None:
+        (self._waiting if self.held else events).append(event)
+
+    def release(self) -> None:
+        """The disk answers what it was asked, and from now on at once."""
+        self.held = False
+        self._disk.flush()
+        while self._waiting:
+            self.give(self._waiting.pop(0))
+
+    def ask(self, request: Any, number: int = 0) -> int:
+        """Calls, anew or under a number once more; returns the number."""
+        self._calls += 1
+        number = number or 10_000 + self._calls
+        self.give(Requested(OperationId(NodeId("c-1"), number), request))
+        return number
+
+    def answer(self, request: Any) -> Any:
+        """Calls, and returns what is told."""
+        return self.told.pop(self.ask(request))
+
+    def open(self, queue: str = "q", **settings: Any) -> None:
+        """Makes a queue."""
+        self.answer(Open(queue, QueueSettings(**settings)))
+
+    def put(self, queue: str = "q", items: int = 1, sequence: int = 1) -> None:
+        """Puts so many items of one byte."""
+        offsets = b"".join(at.to_bytes(4, "little") for at in range(items + 1))
+        self.answer(Put(queue, "p", sequence, offsets, b"x" * items))
+
+    def pass_time(self, length: float) -> int:
+        """The clock goes on, and timers ring on the way; returns how often."""
+        end, rings = Instant(self.now + seconds(length)), 0
+        while self._timer is not None and self._timer.at <= end:
+            timer, self._timer = self._timer, None
+            self.now = max(self.now, timer.at)
+            self.give(Expired(timer.timer))
+            rings += 1
+        self.now = end
+        return rings

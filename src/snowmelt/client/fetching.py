@@ -53,8 +53,8 @@ class Fetching:
                 continue
             if told.parts:
                 return self._took(span, told)
-            if told.damaged:
-                damaged = min(damaged, told.damaged)
+            if told.damaged or told.gone:
+                damaged = min(damaged, told.damaged or told.gone)
         stop = span.start + damaged
         self.unread.append(Interval(span.start, stop))
         return _from(span, stop)

@@ -10,6 +10,7 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.fifo.groups import Group
 from snowmelt.protocols.fifo.journal import Journal, record, records, restored
+from snowmelt.protocols.fifo.limits import Limits
 from snowmelt.protocols.fifo.queue import Queue
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.fifo.staged import StagedBatch
@@ -23,8 +24,10 @@ class Play:
     def __init__(self, seed: int) -> None:
         self.chance = Random(seed)
         self.now = Instant(0)
-        settings = QueueSettings(lease=seconds(3), deliveries_max=3)
-        self.queue = Queue("q", settings)
+        bound = self.chance.choice((0, 1 << 20))
+        settings = QueueSettings(lease=seconds(3), deliveries_max=3, bytes_max=bound)
+        limits = Limits(run_items=40, run_strips=9, run_lanes=2, drop_items=5)
+        self.queue = Queue("q", settings, limits)
         self.journal = Journal(self.queue, 1, 0, ())
         self.written: dict[bytes, bytes] = {}
         self.first = 0
@@ -151,7 +154,8 @@ def seen(queue: Queue) -> tuple[object, ...]:
         queue.leases.next_token,
         queue.paused,
         (queue.done, queue.lost, queue.bytes),
-        [(run.interval, run.stream, run.first, run.dropped, run.keepers) for run in queue.runs],
+        [(run.interval, run.columns(), run.dropped, run.held, run.lanes) for run in queue.runs],
+        queue.runs.housed,
         sorted((name, msgspec.to_builtins(group)) for name, group in queue.groups),
         sorted(queue.staged, key=lambda one: one[0]),
         (queue.groups.items, queue.staged.items),

@@ -186,6 +186,8 @@ class Fetched(msgspec.Struct, frozen=True, tag="fifo.fetched", array_like=True):
 
     parts: tuple[Part, ...]
     damaged: int = 0
+    gone: int = 0
+    """So many after the parts are not there: dropped since they are settled, or lost there."""
 
 
 class Peek(msgspec.Struct, frozen=True, tag="fifo.peek", array_like=True):

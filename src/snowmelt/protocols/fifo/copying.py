@@ -1,13 +1,23 @@
-"""Making one more copy of an extent: the new keeper pulls it from an old one, piece by piece."""
+"""Making one more copy of an extent: the new keeper pulls it from the old ones, piece by piece.
+
+1. What one source can't read is asked of the next; missing is what all of them said they can't.
+2. Whoever asks again asks for the same copy, under a new number: it goes on where it stands, at
+   another source when the last is silent. It begins anew when it was refused, lacks something, or
+   may be asked of others now.
+"""
+
+from typing import Final
 
 import msgspec
 
-from snowmelt.core.instant import Duration
+from snowmelt.core.instant import Duration, Instant, later, milliseconds
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.keeper import Keeper
 from snowmelt.protocols.fifo.messages import Extent, Pull, Pulled, Replicate, Replicated
 from snowmelt.protocols.fifo.segments import unstored
+
+SILENT: Final = milliseconds(1000)
 
 
 class Order(msgspec.Struct):
@@ -17,14 +27,42 @@ class Order(msgspec.Struct):
     message: Replicate
     at: int
     missing: list[Extent]
+    heard: Instant
+    """When it was begun, or a source last answered."""
+    turn: int = 0
+    """Which source is asked."""
+    bad: dict[NodeId, int] = {}
+    """Which sources can't read what comes next, and up to where."""
     flushing: int = 0
     refused: bool = False
 
     @property
     def source(self) -> NodeId:
-        """Whom to ask; another one each time the master asks again."""
+        """Whom to ask."""
         sources = self.message.sources
-        return sources[self.message.number % len(sources)]
+        return sources[self.turn % len(sources)]
+
+    @property
+    def rest(self) -> Extent:
+        """What is still to be got."""
+        extent = self.message.extent
+        return Extent(extent.stream, self.at, extent.stop)
+
+    def is_for(self, master: NodeId, message: Replicate) -> bool:
+        """Whether another word asks for this very copy (rule 2)."""
+        same = (master, message.term) == (self.master, self.message.term)
+        sources = sorted(message.sources) == sorted(self.message.sources)
+        return same and sources and not self.refused and not self.missing
+
+    def failed(self, source: NodeId, until: int) -> int:
+        """A source can't read what comes next (rule 1); up to where nobody can, 0 if one might."""
+        self.bad[source] = until
+        sources = self.message.sources
+        if all(one in self.bad for one in sources):
+            return min(self.bad.values())
+        while self.source in self.bad:
+            self.turn += 1
+        return 0
 
 
 class Copying:
@@ -36,27 +74,49 @@ class Copying:
         self._orders: dict[tuple[str, Extent], Order] = {}
 
     def replicate(self, source: NodeId, message: Replicate) -> None:
-        """The master wants a copy here; asking again begins again, at another source."""
-        order = Order(source, message, message.extent.first, [])
-        self._orders[message.queue, message.extent] = order
+        """The master wants a copy here (rule 2)."""
+        if not message.sources:
+            return
+        place = message.queue, message.extent
+        order = self._orders.get(place)
+        if order is not None and order.is_for(source, message):
+            order.message = message
+            if later(order.heard, SILENT) > self._desk.now:
+                return
+            order.turn += 1
+        else:
+            order = Order(source, message, message.extent.first, [], self._desk.now)
+            self._orders[place] = order
         self._pull(order)
 
-    def pulled(self, message: Pulled) -> None:
+    def pulled(self, source: NodeId, message: Pulled) -> None:
         """A piece has come."""
         for order in self._orders.values():
-            extent = order.message.extent
-            rest = Extent(extent.stream, order.at, extent.stop)
-            if (order.message.queue, rest) == (message.queue, message.extent):
-                self._take(order, message)
+            if (order.message.queue, order.rest) == (message.queue, message.extent):
+                self._take(order, source, message)
                 return
 
     def _pull(self, order: Order) -> None:
-        extent = order.message.extent
-        rest = Extent(extent.stream, order.at, extent.stop)
-        self._desk.send(order.source, Pull(order.message.queue, rest))
+        self._desk.send(order.source, Pull(order.message.queue, order.rest))
 
-    def _take(self, order: Order, message: Pulled) -> None:
-        extent = order.message.extent
+    def _take(self, order: Order, source: NodeId, message: Pulled) -> None:
+        order.heard = self._desk.now
+        for stop, body in message.segments:
+            if not self._keep(order, stop, body):
+                break
+        if order.at < message.bad_until:
+            until = order.failed(source, message.bad_until)
+            if until:  # the master knows whether anybody needs it
+                order.missing.append(Extent(order.rest.stream, order.at, until))
+                order.at = until
+                order.bad = {}
+        if order.at >= order.message.extent.stop:
+            self._end(order)
+        elif message.segments or message.bad_until:
+            self._pull(order)
+
+    def _keep(self, order: Order, stop: int, body: bytes) -> bool:
+        """Stores a segment, if it is the next one."""
 
         def flushed() -> None:
             order.flushing -= 1
@@ -66,25 +126,17 @@ class Copying:
             order.refused = True
             flushed()
 
-        for stop, body in message.segments:
-            try:
-                segment = unstored(body, stop)
-            except ValueError:
-                break
-            if segment.first > order.at:
-                break
-            order.at = stop
-            order.flushing += 1
-            self._keeper.store(
-                message.queue, extent.stream, segment, body, flushed, refused, Duration(0)
-            )
-        if order.at < message.bad_until:  # the master knows whether anybody needs it
-            order.missing.append(Extent(extent.stream, order.at, message.bad_until))
-            order.at = message.bad_until
-        if order.at >= extent.stop:
-            self._end(order)
-        elif message.segments or message.bad_until:
-            self._pull(order)
+        try:
+            segment = unstored(body, stop)
+        except ValueError:
+            return False
+        if segment.first > order.at:
+            return False
+        order.at, order.bad = stop, {}
+        order.flushing += 1
+        queue, stream = order.message.queue, order.message.extent.stream
+        self._keeper.store(queue, stream, segment, body, flushed, refused, Duration(0))
+        return True
 
     def _end(self, order: Order) -> None:
         message = order.message
@@ -100,5 +152,7 @@ class Copying:
             self._desk.keeper,
             not order.refused,
             tuple(order.missing),
+            message.extent,
+            self._desk.stream,
         )
         self._desk.send(order.master, done)

@@ -1,27 +1,102 @@
-"""Where a queue's items lie: runs of positions that are runs of one stream, on the same keepers."""
+"""Where a queue's items lie: runs of positions, in lanes of a few streams, each on its keepers.
 
+Items that are put one by one through several nodes come into the queue in turns: one of this
+stream, two of that. So a run has a *lane* for each stream, which is a row of its indexes without a
+gap, and *strips*, which say how the lanes take turns. A strip is what one put brought, or what
+several in a row brought whose items are all of one size; it costs some bytes in four columns, in
+memory as in the journal. So the size of whatever is taken or settled is known exactly, and a
+million single puts are some thousand runs.
+"""
+
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final
 
 import msgspec
 
-from snowmelt.core.interval import Interval
+from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
+from snowmelt.protocols.fifo.messages import Extent
+
+NOWHERE: Final = 255
+"""The lane of positions that lie in no stream: their items were never stored after all."""
 
 
-class Run(msgspec.Struct):
-    """Positions from `start` on, which are the stream's indexes from `first` on."""
+class Lane(msgspec.Struct):
+    """Items of one stream, from index `first` on, which are on the same keepers."""
 
-    start: int
-    count: int
     stream: str
     first: int
+    count: int
     bytes: int
     keepers: tuple[str, ...]
-    dropped: int = 0
-    """So many at the front are settled, and their keepers were told to drop them."""
-    closed: bool = False
-    """Whether it may not grow any more."""
+    living: int = 0
+    """How many of them are not settled."""
+
+    @property
+    def stop(self) -> int:
+        """Behind its last index."""
+        return self.first + self.count
+
+
+class Strip(msgspec.Struct, frozen=True):
+    """Adjacent positions of one lane, which are adjacent in its stream as well."""
+
+    start: int
+    stop: int
+    lane: Lane
+    first: int
+    """The stream's index of the first of them."""
+    bytes: int
+
+    def size(self, part: Interval) -> int:
+        """About how many bytes some of the items have."""
+        return self.bytes * part.size // (self.stop - self.start)
+
+
+class Columns(msgspec.Struct, frozen=True, array_like=True):
+    """A run as it stands in a record: its lanes, and for each strip its lane, count and bytes."""
+
+    lanes: tuple[tuple[str, int, tuple[str, ...]], ...]
+    whose: bytes
+    counts: bytes
+    sizes: bytes
+
+
+class Run:
+    """Positions from `start` on, and where each lies."""
+
+    __slots__ = (
+        "_begins",
+        "_offsets",
+        "_sizes",
+        "_whose",
+        "bytes",
+        "closed",
+        "count",
+        "dropped",
+        "held",
+        "lanes",
+        "start",
+    )
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.count = 0
+        self.bytes = 0
+        self.held = 0
+        """The bytes of the strips in which an item lives."""
+        self.lanes: list[Lane] = []
+        self.dropped = 0
+        """So many at the front are settled, and their keepers were told to drop them."""
+        self.closed = False
+        """Whether it may not grow any more."""
+        self._whose = bytearray()
+        self._begins = array("I")  # of each strip, from `start`
+        self._offsets = array("I")  # of each strip, from its lane's first index
+        self._sizes = array("I")
 
     @property
     def interval(self) -> Interval:
@@ -33,21 +108,210 @@ class Run(msgspec.Struct):
         """Behind its last position."""
         return self.start + self.count
 
-    def index(self, position: int) -> int:
-        """Where in the stream a position lies."""
-        return self.first + position - self.start
+    # --- taking in --------------------------------------------------------------------------------
 
-    def takes(self, other: "Run", limits: Limits) -> bool:
-        """Whether another run goes on where this one ends, in position, stream and keepers."""
+    def takes(self, start: int, put: Lane, limits: Limits) -> bool:
+        """Whether what was put goes on where this one ends."""
         return (
             not self.closed
-            and self.stop == other.start
-            and self.stream == other.stream
-            and self.first + self.count == other.first
-            and self.keepers == other.keepers
-            and self.count + other.count <= limits.run_items
-            and self.bytes + other.bytes <= limits.run_bytes
+            and self.stop == start
+            and self.count + put.count <= limits.run_items
+            and self.bytes + put.bytes <= limits.run_bytes
+            and len(self._whose) < limits.run_strips
+            and (len(self.lanes) < limits.run_lanes or self._going_on(put) is not None)
         )
+
+    def _going_on(self, put: Lane) -> int | None:
+        """The lane that ends where this begins."""
+        for at, lane in enumerate(self.lanes):
+            if lane.stream == put.stream and lane.stop == put.first and lane.keepers == put.keepers:
+                return at
+        return None
+
+    def take(self, put: Lane, *, merge: bool) -> None:
+        """Takes items in at the end; with `merge` they may be of one strip with those before."""
+        at = self._going_on(put)
+        if at is None:
+            at = len(self.lanes)
+            self.lanes.append(Lane(put.stream, put.first, 0, 0, put.keepers))
+        lane = self.lanes[at]
+        if merge and self._whose and self._whose[-1] == at and self._even(put):
+            self._sizes[-1] += put.bytes
+        else:
+            self._whose.append(at)
+            self._begins.append(self.count)
+            self._offsets.append(lane.count)
+            self._sizes.append(put.bytes)
+        lane.count += put.count
+        lane.bytes += put.bytes
+        lane.living += put.count
+        self.count += put.count
+        self.bytes += put.bytes
+        self.held += put.bytes
+
+    def _even(self, put: Lane) -> bool:
+        """Whether its items are as large as those of the last strip."""
+        return self._sizes[-1] * put.count == put.bytes * (self.count - self._begins[-1])
+
+    def void(self, part: Interval) -> None:
+        """Takes a put out of its lane, if it is the last there: its positions lie nowhere."""
+        at = self._holding(part.start)
+        begin, lane = self._begins[at], self.lanes[self._whose[at]]
+        count = self._end(at) - begin
+        if self._offsets[at] + count != lane.count or part.stop != self.start + begin + count:
+            return
+        share = self._sizes[at] * part.size // count
+        self._sizes[at] -= share
+        lane.count -= part.size
+        lane.bytes -= share
+        lane.living -= part.size
+        self.bytes -= share
+        self.held -= share
+        if part.stop == self.stop:
+            self.count -= part.size
+            if part.size == count:
+                for column in (self._whose, self._begins, self._offsets, self._sizes):
+                    column.pop()
+        elif part.size == count:
+            self._whose[at] = NOWHERE
+        else:
+            self._whose.insert(at + 1, NOWHERE)
+            self._begins.insert(at + 1, part.start - self.start)
+            self._offsets.insert(at + 1, 0)
+            self._sizes.insert(at + 1, 0)
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    def _end(self, at: int) -> int:
+        return self._begins[at + 1] if at + 1 < len(self._begins) else self.count
+
+    def _holding(self, position: int) -> int:
+        return bisect_right(self._begins, position - self.start) - 1
+
+    def strips(self, part: Interval) -> Iterator[Strip]:
+        """Where some of its positions lie; neighbours in one lane are one. O(log n + answer)."""
+        last: Strip | None = None
+        for strip in self._strips(part):
+            if last is not None and last.lane is strip.lane and last.stop == strip.start:
+                size = last.bytes + strip.bytes
+                last = Strip(last.start, strip.stop, last.lane, last.first, size)
+                continue
+            if last is not None:
+                yield last
+            last = strip
+        if last is not None:
+            yield last
+
+    def _strips(self, part: Interval) -> Iterator[Strip]:
+        start, stop = max(part.start - self.start, 0), min(part.stop - self.start, self.count)
+        at = self._holding(self.start + start)
+        while start < stop:
+            begin, end = self._begins[at], self._end(at)
+            high = min(stop, end)
+            if self._whose[at] != NOWHERE:
+                lane = self.lanes[self._whose[at]]
+                first = lane.first + self._offsets[at] + start - begin
+                size = self._sizes[at] * (high - start) // (end - begin)
+                yield Strip(self.start + start, self.start + high, lane, first, size)
+            start, at = high, at + 1
+
+    def fitting(
+        self, head: Interval, items: int, size: int, strips: int, least: int
+    ) -> tuple[int, int, int]:
+        """How many of some positions fit into a number of items, of bytes and of strips.
+
+        At least so many as are said, whatever their size. With them come their bytes and strips.
+        """
+        count = taken = used = 0
+        at = self._holding(head.start)
+        position, stop = head.start - self.start, min(head.stop - self.start, self.count)
+        while position < stop and used < strips:
+            begin, end = self._begins[at], min(stop, self._end(at))
+            each = max(1, self._sizes[at] // (self._end(at) - begin))
+            most = min(items - count, end - position)
+            fit = min(most, max(least - count, (size - taken) // each))
+            if fit <= 0:
+                break
+            count += fit
+            taken += fit * each
+            used += 1
+            if position + fit < end:
+                break
+            position, at = end, at + 1
+        return count, taken, used
+
+    def where(self, lane: int, first: int, stop: int) -> list[Interval]:
+        """The positions of a lane's indexes from one up to another. O(strips)."""
+        base, found = self.lanes[lane].first, []
+        for at, whose in enumerate(self._whose):
+            begin = self._begins[at]
+            index = base + self._offsets[at]
+            low, high = max(first, index), min(stop, index + self._end(at) - begin)
+            if whose == lane and low < high:
+                start = self.start + begin + low - index
+                found.append(Interval(start, start + high - low))
+        return found
+
+    def reach(self, items: int) -> list[int]:
+        """How many items of each lane are among its first ones. O(strips)."""
+        counts = [0] * len(self.lanes)
+        for at, whose in enumerate(self._whose):
+            if self._begins[at] >= items:
+                break
+            if whose != NOWHERE:
+                counts[whose] += min(items, self._end(at)) - self._begins[at]
+        return counts
+
+    def extents(self) -> list[Extent]:
+        """What of each lane's stream its keepers are to keep, in the order of the lanes."""
+        gone = self.reach(self.dropped)
+        return [
+            Extent(lane.stream, lane.first + before, lane.stop)
+            for lane, before in zip(self.lanes, gone, strict=True)
+        ]
+
+    def touched(self, parts: list[Interval]) -> Iterator[tuple[Interval, int]]:
+        """The strips that some positions, in order, lie in, each once, with its bytes."""
+        done = -1
+        for part in parts:
+            at = max(done + 1, self._holding(max(part.start, self.start)))
+            while at < len(self._whose) and self.start + self._begins[at] < part.stop:
+                start = self.start + self._begins[at]
+                yield Interval(start, self.start + self._end(at)), self._sizes[at]
+                done, at = at, at + 1
+
+    # --- as it is written down --------------------------------------------------------------------
+
+    def columns(self) -> Columns:
+        """For a record."""
+        counts = array("H", (stop - start for start, stop in pairwise((*self._begins, self.count))))
+        small = max(self._sizes, default=0) < 1 << 16
+        sizes = array("H", self._sizes) if small else self._sizes
+        lanes = tuple((lane.stream, lane.first, lane.keepers) for lane in self.lanes)
+        return Columns(lanes, bytes(self._whose), counts.tobytes(), sizes.tobytes())
+
+    @classmethod
+    def of(cls, start: int, columns: Columns) -> "Run":
+        """From a record; raises `ValueError` when it is none."""
+        run = cls(start)
+        counts = array("H", columns.counts)
+        small = len(columns.sizes) == len(columns.counts)
+        sizes = array("H" if small else "I", columns.sizes)
+        run.lanes = [Lane(stream, first, 0, 0, keepers) for stream, first, keepers in columns.lanes]
+        for whose, count, size in zip(columns.whose, counts, sizes, strict=True):
+            run._whose.append(whose)
+            run._begins.append(run.count)
+            run._sizes.append(size)
+            run.count += count
+            run.bytes += size
+            if whose == NOWHERE:
+                run._offsets.append(0)
+                continue
+            lane = run.lanes[whose]
+            run._offsets.append(lane.count)
+            lane.count += count
+            lane.bytes += size
+        return run
 
 
 class Runs:
@@ -55,6 +319,8 @@ class Runs:
 
     def __init__(self, limits: Limits = LIMITS) -> None:
         self._limits = limits
+        self.housed: dict[tuple[str, ...], int] = {}
+        """How many living items are on which keepers."""
         self._starts: list[int] = []
         self._runs: list[Run] = []
 
@@ -77,24 +343,10 @@ class Runs:
         assert run.start <= position < run.stop, f"{position} lies nowhere"
         return run
 
-    def add(self, run: Run, *, merge: bool) -> Run:
-        """Takes a run at the end; returns the run that it is part of now."""
-        if merge and self._runs and self._runs[-1].takes(run, self._limits):
-            last = self._runs[-1]
-            last.count += run.count
-            last.bytes += run.bytes
-            return last
-        assert not self._runs or self._runs[-1].stop <= run.start, "positions only grow"
-        self._starts.append(run.start)
-        self._runs.append(run)
-        return run
-
-    def remove(self, run: Run) -> None:
-        """Forgets a run. O(n moved)."""
-        index = bisect_right(self._starts, run.start) - 1
-        assert self._runs[index] is run
-        del self._starts[index]
-        del self._runs[index]
+    def after(self, position: int, count: int) -> list[Run]:
+        """The next so many runs that begin at a position or behind it. O(log n + answer)."""
+        index = bisect_right(self._starts, position - 1)
+        return self._runs[index : index + count]
 
     def over(self, interval: Interval) -> list[Run]:
         """The runs that have a position in common with an interval. O(log n + answer)."""
@@ -105,3 +357,79 @@ class Runs:
                 found.append(self._runs[index])
             index += 1
         return found
+
+    # --- changes ----------------------------------------------------------------------------------
+
+    def add(self, start: int, put: Lane, *, merge: bool) -> Run:
+        """Takes what was put at the end; returns the run that it is part of now."""
+        if not self._runs or not self._runs[-1].takes(start, put, self._limits):
+            self._append(Run(start))
+        run = self._runs[-1]
+        run.take(put, merge=merge)
+        self._house(put.keepers, put.count)
+        return run
+
+    def restore(self, run: Run, living: list[Interval]) -> None:
+        """Takes a run from a record, in which these positions are not settled."""
+        self._append(run)
+        run.held = sum(size for _, size in run.touched(living))
+        for part in living:
+            for strip in run.strips(part):
+                strip.lane.living += strip.stop - strip.start
+        for lane in run.lanes:
+            self._house(lane.keepers, lane.living)
+
+    def void(self, run: Run, part: Interval) -> int:
+        """A put of this run was never stored after all; returns the bytes that are gone."""
+        before, living = run.bytes, [lane.living for lane in run.lanes]
+        run.void(part)
+        for lane, was in zip(run.lanes, living, strict=True):
+            self._house(lane.keepers, lane.living - was)
+        return before - run.bytes
+
+    def gone(self, run: Run, parts: list[Interval]) -> None:
+        """These positions of a run, which lived until now, are settled."""
+        for part in parts:
+            for strip in run.strips(part):
+                count = strip.stop - strip.start
+                strip.lane.living -= count
+                self._house(strip.lane.keepers, -count)
+
+    def remove(self, run: Run) -> None:
+        """Forgets a run. O(n moved)."""
+        index = bisect_right(self._starts, run.start) - 1
+        assert self._runs[index] is run
+        for lane in run.lanes:
+            self._house(lane.keepers, -lane.living)
+        del self._starts[index]
+        del self._runs[index]
+
+    def rehouse(self, lane: Lane, keepers: tuple[str, ...]) -> None:
+        """A lane has other keepers now."""
+        self._house(lane.keepers, -lane.living)
+        lane.keepers = keepers
+        self._house(lane.keepers, lane.living)
+
+    def check(self, alive: IntervalSet) -> None:
+        """Asserts that each lane knows how many of its items live, and the whole on whom. O(n)."""
+        housed: dict[tuple[str, ...], int] = {}
+        for run in self._runs:
+            strips = [strip for part in alive.common(run.interval) for strip in run.strips(part)]
+            for lane in run.lanes:
+                living = sum(one.stop - one.start for one in strips if one.lane is lane)
+                assert lane.living == living, f"{lane}: {living} live"
+                housed[lane.keepers] = housed.get(lane.keepers, 0) + living
+        housed = {keepers: count for keepers, count in housed.items() if count}
+        assert housed == self.housed, f"{self.housed}, not {housed}"
+
+    def _append(self, run: Run) -> None:
+        assert not self._runs or self._runs[-1].stop <= run.start, "positions only grow"
+        self._starts.append(run.start)
+        self._runs.append(run)
+
+    def _house(self, keepers: tuple[str, ...], items: int) -> None:
+        left = self.housed.get(keepers, 0) + items
+        if left:
+            self.housed[keepers] = left
+        else:
+            self.housed.pop(keepers, None)

@@ -70,12 +70,12 @@ class Handing:
             self._asking = False
             self._go_on()
 
-        self._keeper.read(self._queue.name, extent, self._left, read)
+        self._keeper.read(self._queue.name, extent, span.start, self._left, read)
 
     def _add_spans(self, positions: Interval) -> None:
-        for span, run in spans_of(self._queue, self._desk.presence, positions):
+        for span, strip in spans_of(self._queue, self._desk.presence, positions):
             self._spans.append(span)
-            self._own.append(self._desk.keeper in run.keepers)
+            self._own.append(self._desk.keeper in strip.lane.keepers)
 
 
 def _after(span: Span, count: int) -> Span:

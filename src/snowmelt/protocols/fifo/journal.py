@@ -21,7 +21,7 @@ from snowmelt.core.instant import Duration, Instant, later, milliseconds
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.extents import Run
+from snowmelt.protocols.fifo.extents import Columns, Run
 from snowmelt.protocols.fifo.groups import Group
 from snowmelt.protocols.fifo.leases import Lease
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
@@ -50,11 +50,7 @@ class KeptStatus(msgspec.Struct, frozen=True, array_like=True):
 class KeptRun(msgspec.Struct, frozen=True, array_like=True):
     """The record of a run; the states are of those of its items that are neither ready nor gone."""
 
-    count: int
-    stream: str
-    first: int
-    bytes: int
-    keepers: tuple[str, ...]
+    columns: Columns
     dropped: int
     alive: tuple[Interval, ...]
     failures: tuple[tuple[Interval, Failure], ...] = ()
@@ -175,11 +171,7 @@ def restored(
 def _kept_run(queue: Queue, run: Run) -> KeptRun:
     where = run.interval
     return KeptRun(
-        count=run.count,
-        stream=run.stream,
-        first=run.first,
-        bytes=run.bytes,
-        keepers=run.keepers,
+        columns=run.columns(),
         dropped=run.dropped,
         alive=tuple(queue.alive.common(where)),
         failures=tuple(queue.failures.common(where)),
@@ -189,8 +181,9 @@ def _kept_run(queue: Queue, run: Run) -> KeptRun:
 
 
 def _restore_run(queue: Queue, start: int, kept: KeptRun) -> None:
-    run = Run(start, kept.count, kept.stream, kept.first, kept.bytes, kept.keepers, kept.dropped)
-    queue.runs.add(run, merge=False)
+    run = Run.of(start, kept.columns)
+    run.dropped = kept.dropped
+    queue.runs.restore(run, list(kept.alive))
     for part in kept.alive:
         queue.alive.add(part)
     for part, failure in kept.failures:

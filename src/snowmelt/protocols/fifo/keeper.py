@@ -4,8 +4,8 @@ It knows nothing of leases or orders; it keeps what it is told until it is told 
 
 1. `Copied` is said after the flush. What is stored twice under one key is the same, so a doubled
    `Copy` does no harm.
-2. What can't be read, or isn't there although it should be, is told to the queue's master as
-   `Broken`, and never served.
+2. What can't be read, or isn't there, is never served, and told to the queue's master as `Broken`,
+   who knows whether it should be there. Whoever asked is told which of the two it is.
 3. `Keep` names all that a node is to keep of streams that have ended; what else it has of them was
    never admitted, or was settled while it was away, and is erased. Of streams that have not ended
    it erases only below what was admitted: what comes after may be on its way to being admitted.
@@ -140,16 +140,27 @@ class Keeper:
     # --- handing out ------------------------------------------------------------------------------
 
     def read(
-        self, queue: str, extent: Extent, bytes_max: int, then: Callable[[Stretch], None]
+        self,
+        queue: str,
+        extent: Extent,
+        position: int,
+        bytes_max: int,
+        then: Callable[[Stretch], None],
     ) -> None:
-        """Finds the segments that hold a stretch, and tells the master of what is bad."""
+        """Finds the segments that hold what begins at a position; tells the master what is bad."""
 
         def found(stretch: Stretch) -> None:
             if stretch.bad is not None:
-                self._broken(queue, stretch.bad)
+                at = position + stretch.bad.first - extent.first
+                self._broken(queue, stretch.bad, at, missing=stretch.missing)
             then(stretch)
 
-        Reading(self._desk, self._recent, queue, extent, bytes_max, found).go_on()
+        self._read(queue, extent, bytes_max, found)
+
+    def _read(
+        self, queue: str, extent: Extent, bytes_max: int, then: Callable[[Stretch], None]
+    ) -> None:
+        Reading(self._desk, self._recent, queue, extent, bytes_max, then).go_on()
 
     def fetch(self, operation: OperationId, message: Fetch) -> None:
         """A client's share of a lease, straight from here."""
@@ -157,13 +168,14 @@ class Keeper:
         extent = Extent(span.stream, span.first, span.first + span.stop - span.start)
 
         def found(stretch: Stretch) -> None:
-            parts = parts_of(stretch, extent, span.start, span.failures, span.reason)
-            damaged = 0 if stretch.bad is None else stretch.bad.stop - stretch.bad.first
-            self._desk.reply(operation, Fetched(tuple(parts), damaged))
+            # How often they failed, and why, the client knows better than it told this node.
+            parts = parts_of(stretch, extent, span.start)
+            bad = 0 if stretch.bad is None else stretch.bad.stop - stretch.bad.first
+            damaged, gone = (0, bad) if stretch.missing else (bad, 0)
+            self._desk.reply(operation, Fetched(tuple(parts), damaged, gone))
 
-        self.read(
-            message.queue, extent, min(message.bytes_max, self._desk.limits.fetch_bytes), found
-        )
+        bytes_max = min(message.bytes_max, self._desk.limits.fetch_bytes)
+        self.read(message.queue, extent, span.start, bytes_max, found)
 
     def pull(self, source: NodeId, message: Pull) -> None:
         """Another keeper wants an extent."""
@@ -173,18 +185,22 @@ class Keeper:
             bad_until = 0 if stretch.bad is None else stretch.bad.stop
             self._desk.send(source, Pulled(message.queue, message.extent, segments, bad_until))
 
-        self.read(message.queue, message.extent, self._desk.limits.pull_bytes, found)
+        self._read(message.queue, message.extent, self._desk.limits.pull_bytes, found)
 
-    def _broken(self, queue: str, bad: Extent) -> None:
-        self._desk.note(f"{queue}: {bad.stream} {bad.first} to {bad.stop} can't be read here")
+    def _broken(self, queue: str, bad: Extent, position: int, *, missing: bool) -> None:
+        how = "is not here" if missing else "can't be read here"
+        self._desk.note(f"{queue}: {bad.stream} {bad.first} to {bad.stop} {how}")
         master = self._master_of(queue)
         if master is not None:
-            self._desk.send(master, Broken(queue, bad, self._desk.keeper))
+            self._desk.send(master, Broken(queue, bad, self._desk.keeper, position))
 
 
 def _gaps(held: IntervalSet, end: int) -> list[Interval]:
-    """What lies between 0 and `end` and is not held."""
-    gaps = IntervalSet([Interval(0, end)])
+    """What lies between 0 and `end` and is not held. O(held)."""
+    gaps: list[Interval] = []
+    start = 0
     for interval in held:
-        gaps.remove(interval)
-    return list(gaps)
+        if start < min(interval.start, end):
+            gaps.append(Interval(start, min(interval.start, end)))
+        start = interval.stop
+    return [*gaps, Interval(start, end)] if start < end else gaps

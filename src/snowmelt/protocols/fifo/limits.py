@@ -26,6 +26,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     drop_bytes: int = 4 << 20
     """The same, in bytes."""
 
+    keep_extents: int = 4096
+    """Named at most when a keeper is told what to keep of a queue."""
+
     # calls
     put_items: int = 32_768
     """In one put."""
@@ -43,6 +46,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     # what a queue is made of
     run_items: int = 16_384
     run_bytes: int = 64 << 20
+    run_strips: int = 256
+    """Its record is written anew at each put that it takes in: it must stay small."""
+    run_lanes: int = 16
 
     # what is remembered
     answered: int = 10_000

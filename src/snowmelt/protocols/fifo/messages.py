@@ -249,7 +249,7 @@ class Kept(msgspec.Struct, frozen=True, tag="fifo.kept", array_like=True):
 
 
 class Replicate(msgspec.Struct, frozen=True, tag="fifo.replicate", array_like=True):
-    """Get this extent from one of those who keep it, and keep it too."""
+    """Get this extent from those who keep it, and keep it too; asked again, go on with it."""
 
     queue: str
     term: int
@@ -267,6 +267,10 @@ class Replicated(msgspec.Struct, frozen=True, tag="fifo.replicated", array_like=
     keeper: str
     stored: bool
     missing: tuple[Extent, ...]
+    """What none of the sources could give."""
+    extent: Extent
+    run: str
+    """The run of the keeper in which it stored all of it."""
 
 
 class Pull(msgspec.Struct, frozen=True, tag="fifo.pull", array_like=True):
@@ -289,11 +293,13 @@ class Pulled(msgspec.Struct, frozen=True, tag="fifo.pulled", array_like=True):
 
 
 class Broken(msgspec.Struct, frozen=True, tag="fifo.broken", array_like=True):
-    """My copy of this can't be read any more."""
+    """I was to read this, and have no copy that reads; it may have been dropped meanwhile."""
 
     queue: str
     extent: Extent
     keeper: str
+    position: int
+    """Where in the queue the extent's first item lies, as whoever asked for it said."""
 
 
 Message = (

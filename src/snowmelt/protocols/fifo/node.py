@@ -141,10 +141,10 @@ class FifoNode:
             messages.Drop: lambda _, message: keeper.drop(message),
             messages.Keep: keeper.keep,
             messages.Pull: keeper.pull,
-            messages.Pulled: lambda _, message: copying.pulled(message),
+            messages.Pulled: copying.pulled,
             messages.Replicate: copying.replicate,
             messages.Admit: self._for_master(lambda one, told: one.admission.admit(told)),
-            messages.Kept: self._for_master(lambda one, told: one.repair.kept(told.run)),
+            messages.Kept: self._for_master(lambda one, told: one.repair.kept(told)),
             messages.Replicated: self._for_master(lambda one, told: one.repair.replicated(told)),
             messages.Broken: self._for_master(lambda one, told: one.repair.broken(told)),
             Unstored: self._for_master(

@@ -22,7 +22,7 @@ import msgspec
 from snowmelt.core.instant import Instant
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
-from snowmelt.protocols.fifo.extents import Run, Runs
+from snowmelt.protocols.fifo.extents import Lane, Run, Runs
 from snowmelt.protocols.fifo.groups import Groups
 from snowmelt.protocols.fifo.leases import LEASE_ENDED, Lease, Leases
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
@@ -102,12 +102,12 @@ class Queue:
         self, stream: str, first: int, count: int, size: int, keepers: tuple[str, ...]
     ) -> Interval:
         """Gives positions to stored items; they stay pending until `show`."""
-        run = Run(self.tail, count, stream, first, size, keepers)
-        interval = run.interval
+        interval = Interval(self.tail, self.tail + count)
+        put = Lane(stream, first, count, size, keepers)
+        # With a bound in bytes a strip is one put, so that its bytes are known when it goes.
+        run = self.runs.add(self.tail, put, merge=not self.settings.bytes_max)
         self.tail += count
         self.bytes += size
-        # With a bound in bytes a run is one put, so that its bytes are known when it goes.
-        run = self.runs.add(run, merge=not self.settings.bytes_max)
         self.alive.add(interval)
         self._touch_run(run)
         self.changed[b"s"] = None
@@ -127,17 +127,13 @@ class Queue:
     def cancel(self, interval: Interval) -> None:
         """The items were never stored after all: their positions stay empty, and lie nowhere.
 
-        At the end of its run they leave it: the same part of the stream may be admitted anew.
+        At the end of its lane they leave it: the same part of the stream may be admitted anew.
         """
         run = self.runs.holding(interval.start)
-        if run.stop == interval.stop:
-            share = run.bytes * interval.size // run.count
-            run.count -= interval.size
-            run.bytes -= share
-            self.bytes -= share
-            self._touch_run(run)
-            if run.count == 0:
-                self.runs.remove(run)
+        self.bytes -= self.runs.void(run, interval)
+        self._touch_run(run)
+        if run.count == 0:
+            self.runs.remove(run)
         self._withdrawn(interval)
         if run.count and not self.alive.common(run.interval):
             self.gone(run.interval)
@@ -156,24 +152,24 @@ class Queue:
         self, items_max: int, bytes_max: int, below: int = 0, pieces_max: int = 0
     ) -> IntervalSet:
         """Removes the first ready items, for whoever is to have them."""
-        taken, runs = IntervalSet(), 0
-        while (
-            items_max > 0 and bytes_max > 0 and runs < self._limits.lease_runs and self.ready.total
-        ):
+        taken, strips = IntervalSet(), self._limits.lease_runs
+        while items_max > 0 and bytes_max > 0 and strips > 0 and self.ready.total:
             head = self.ready.first
             if below:
                 head = Interval(head.start, max(head.start, min(head.stop, below)))
             if head.size == 0 or 0 < pieces_max <= taken.pieces:
                 break
             run = self.runs.holding(head.start)
-            each = max(1, run.bytes // run.count)
-            count = min(items_max, max(1, bytes_max // each), run.stop - head.start)
-            part, _ = head.split(count)
+            least = 0 if taken.total else 1
+            count, size, used = run.fitting(head, items_max, bytes_max, strips, least)
+            part, rest = head.split(count)
             self.ready.remove(part)
             taken.add(part)
-            items_max -= part.size
-            bytes_max -= part.size * each
-            runs += 1
+            items_max -= count
+            strips -= used
+            bytes_max -= size
+            if rest.size and part.stop < run.stop:
+                break
         self.changed[b"s"] = None
         return taken
 
@@ -249,9 +245,9 @@ class Queue:
         self.paused = paused
         self.changed[b"s"] = None
 
-    def rehouse(self, run: Run, keepers: tuple[str, ...]) -> None:
-        """A run has other keepers now."""
-        run.keepers = keepers
+    def rehouse(self, run: Run, lane: Lane, keepers: tuple[str, ...]) -> None:
+        """A lane of a run has other keepers now."""
+        self.runs.rehouse(lane, keepers)
         self._touch_run(run)
 
     def check(self) -> None:
@@ -269,6 +265,7 @@ class Queue:
                 seen.add(part)
         lying = IntervalSet(run.interval for run in self.runs)
         assert all(lying.covers(part) for part in self.alive), "alive, but nowhere"
+        self.runs.check(self.alive)
         assert self.alive.total == 0 or next(reversed(list(self.alive))).stop <= self.tail
 
     # --- parts of the above -----------------------------------------------------------------------
@@ -277,7 +274,7 @@ class Queue:
         """After the records were read: what nobody holds waits. Any of them may be missing."""
         for run in self.runs:
             self.tail = max(self.tail, run.stop)
-            self.bytes += run.bytes
+            self.bytes += run.held
             for part in self.alive.common(run.interval):
                 self.ready.add(part)
         for taken in (*self.dead, *(part for part, _ in self.delays)):
@@ -335,20 +332,30 @@ class Queue:
         self.dead.remove(interval)
         self.delays.clear(interval)
         self.failures.clear(interval)
+        over = self.runs.over(interval)
+        living = [self.alive.common(interval.common(run.interval)) for run in over]
         self.alive.remove(interval)
-        for run in self.runs.over(interval):
+        for run, lived in zip(over, living, strict=True):
             rest = self.alive.common(run.interval)
-            begin = run.first + run.dropped
             if not rest:
-                lost.append(Lost(Extent(run.stream, begin, run.first + run.count), run.keepers))
-                self.bytes -= run.bytes
+                lost += _dropped(run, run.count)
+                self.bytes -= run.held
                 self.runs.remove(run)
-            elif _worth_dropping(run, rest[0].start - run.start - run.dropped, self._limits):
-                run.dropped = rest[0].start - run.start
-                lost.append(Lost(Extent(run.stream, begin, run.first + run.dropped), run.keepers))
+            else:
+                self.runs.gone(run, lived)
+                self._free(run, lived)
+                if _worth_dropping(run, rest[0].start - run.start - run.dropped, self._limits):
+                    lost += _dropped(run, rest[0].start - run.start)
             self._touch_run(run)
         self.changed[b"s"] = None
         return lost
+
+    def _free(self, run: Run, gone: list[Interval]) -> None:
+        """The strips of these that have no living item any more hold no bytes."""
+        for strip, size in run.touched(gone):
+            if size and not self.alive.common(strip):
+                run.held -= size
+                self.bytes -= size
 
     def _touch_run(self, run: Run) -> None:
         self.changed[_run_key(run.start)] = None
@@ -362,9 +369,22 @@ def living_bytes(queue: Queue) -> int:
     """How many bytes the living items have; of a put settled in part, its share. O(runs)."""
     total = 0
     for run in queue.runs:
-        items = sum(part.size for part in queue.alive.common(run.interval))
-        total += run.bytes * items // run.count
+        parts = queue.alive.common(run.interval)
+        if sum(part.size for part in parts) == run.count:
+            total += run.bytes
+        else:
+            total += sum(strip.bytes for part in parts for strip in run.strips(part))
     return total
+
+
+def _dropped(run: Run, items: int) -> list[Lost]:
+    """So many items at the front of a run are settled: what its keepers may drop now."""
+    before, run.dropped = run.reach(run.dropped), items
+    return [
+        Lost(Extent(lane.stream, lane.first + begin, lane.first + stop), lane.keepers)
+        for lane, begin, stop in zip(run.lanes, before, run.reach(items), strict=True)
+        if begin < stop
+    ]
 
 
 def _worth_dropping(run: Run, items: int, limits: Limits) -> bool:

@@ -33,6 +33,8 @@ class Stretch(msgspec.Struct, frozen=True):
     """Those that hold the stretch, from its first index on, without a gap."""
     bad: Extent | None = None
     """What comes next and can't be read; None when all was read, or as much as was asked for."""
+    missing: bool = False
+    """Whether that is not here at all: it was dropped, or the disk has lost it."""
 
 
 class Reading:
@@ -105,7 +107,8 @@ class Reading:
             self._strides = 0
             self.go_on()
             return
-        self._then(Stretch(tuple(self._found), self._bad(found)))
+        missing = not found or first is not None
+        self._then(Stretch(tuple(self._found), self._bad(found), missing))
 
     def _bad(self, found: tuple[Found, ...]) -> Extent:
         """How far it is bad: to where the next good segment begins, or to the stretch's end."""
@@ -127,7 +130,7 @@ class Reading:
 
 
 def parts_of(
-    stretch: Stretch, extent: Extent, position: int, failures: int, reason: str
+    stretch: Stretch, extent: Extent, position: int, failures: int = 0, reason: str = ""
 ) -> list[Part]:
     """What was read of an extent whose first item is at `position`, as clients get it."""
     parts = []

@@ -1,43 +1,66 @@
-"""Keeping every run on as many keepers as its queue wants, and no keeper on what nobody wants.
+"""Keeping every item on as many keepers as its queue wants.
 
-1. A run is short when fewer of its keepers are here than there should be. Each short run is copied
-   to the next keeper in the ring, pulled from one that has it; a few at a time, so that a repair
-   never takes the place of work.
-2. A keeper that can't read something loses the whole run, if another keeper here has it, and gets
-   it anew. If nobody else has it, what can't be read is lost, and counted; so is a run whose
-   keepers have all come back with other disks.
-3. Every keeper is told once a run what it is to keep. That is said behind a step of the journal
-   that is safe, so a master that was replaced can't say it.
+1. A lane of a run is short when fewer of its keepers are here than there should be. How many living
+   items are on which keepers is counted all the time, so it is known at once whether any are short;
+   only then the runs are walked, some at a time. Short lanes are copied to the next keeper in the
+   ring, pulled from one that has them, neighbours together; a few copies at a time, so that a
+   repair never takes the place of work.
+2. Nothing that is read can reduce the copies of what lives. What a keeper can't read counts only
+   where the journal has a living item on it; of what was settled the keeper may have dropped it.
+   It stays a keeper until a good copy was made instead: on itself, or on another.
+3. Lost is what nobody can give: what its new keeper asked every keeper for that is not gone for
+   ever, and could read nowhere; and what lies on nobody but keepers that have come back with other
+   disks. That is counted.
+4. A copy counts when it names the term, the number and the extent it was asked for under, and the
+   present run of its keeper: an older answer tells of another extent, or of what was erased since.
+5. Every keeper is told what it is to keep (`telling.py`).
 """
 
-from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
-from snowmelt.core.instant import Instant, later, milliseconds, seconds
+from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.interval import Interval
-from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.extents import Run
+from snowmelt.protocols.fifo.extents import Lane, Run
 from snowmelt.protocols.fifo.journal import Journal
-from snowmelt.protocols.fifo.messages import Broken, Extent, Keep, Replicate, Replicated
-from snowmelt.protocols.fifo.queue import Dropped
-from snowmelt.protocols.fifo.streams import Presence, gone_for_ever, keeper_of, node_of
+from snowmelt.protocols.fifo.messages import Broken, Extent, Kept, Replicate, Replicated
+from snowmelt.protocols.fifo.queue import Dropped, Lost
+from snowmelt.protocols.fifo.streams import Presence, gone_for_ever, node_of
+from snowmelt.protocols.fifo.telling import Telling
 
 AT_ONCE: Final = 2
 GRACE: Final = seconds(1)
 AGAIN_AFTER: Final = seconds(2)
-KEEP_AGAIN_AFTER: Final = milliseconds(1000)
+AGAIN_LATEST: Final = seconds(60)
+FULL_FOR: Final = seconds(10)
+LOOK_AT: Final = 512
+"""So many runs at a time."""
+TOGETHER: Final = 64
+"""From so many runs neighbours are copied together."""
+
+Place = tuple[int, int]
+"""A run, by its first position, and a lane of it, by its number."""
 
 
 class Order(msgspec.Struct):
     """A copy that was asked for."""
 
-    number: int
     target: str
     extent: Extent
-    asked: Instant
+    lanes: dict[Place, Extent]
+    """What is copied, and what of the extent is which."""
+    number: int = 0
+    asked_of: tuple[str, ...] = ()
+    """The keepers that its target can ask."""
+    asked: Instant = Instant(0)
+    tries: int = 0
+
+    @property
+    def due(self) -> Instant:
+        """When it is asked for again."""
+        return later(self.asked, Duration(min(AGAIN_AFTER << min(self.tries, 8), AGAIN_LATEST)))
 
 
 class Repair:
@@ -48,203 +71,295 @@ class Repair:
         self._journal = journal
         self._queue = journal.queue
         self._dropped = dropped
-        self._short: dict[int, Instant] = {}
+        self._telling = Telling(desk, journal)
         self._orders: dict[int, Order] = {}
+        self._bad: dict[Place, dict[str, None]] = {}
+        """Which keepers of a lane can't read a living item of it."""
+        self._full: dict[str, Instant] = {}
+        """Which keepers had no room, and until when they are not asked again."""
         self._numbers = 0
-        self._told: dict[str, None] = {}
-        self._telling: dict[str, Instant] = {}
-
-    # --- what every keeper is to keep (rule 3) ----------------------------------------------------
+        self._since: Instant | None = None
+        """When it was first seen that something is short, and a while added."""
+        self._at = 0
+        """The position from which on short lanes are looked for."""
 
     def viewed(self) -> None:
         """Who is here has changed, or this master has begun."""
         presence = self._desk.presence
-        if presence is None:
-            return
-        self._telling = {
-            run: self._telling.get(run, Instant(0))
-            for run in presence.streams
-            if run not in self._told
-        }
-        self._told = {run: None for run in self._told if run in presence.streams}
-        for name in list(self._queue.streams):
-            # Who is only away may come back in the same run, and offer again what was decided.
-            if name not in presence.streams and presence.view.member(node_of(name)) is not None:
-                del self._queue.streams[name]
-                self._queue.changed[b"d" + name.encode()] = None
-        for run in self._queue.runs:
-            self.watch(run)
-        self._tell()
+        if presence is not None:
+            self._telling.forget_streams(presence)
+            self._telling.viewed(presence)
+            self._at = 0
+            self._walk(presence)
 
-    def _tell(self) -> None:
-        due = [
-            run
-            for run, asked in self._telling.items()
-            if not asked or later(asked, KEEP_AGAIN_AFTER) <= self._desk.now
-        ]
-        presence = self._desk.presence
-        if due and presence is not None:
-            for run in due:
-                self._telling[run] = self._desk.now
-            self._queue.changed[b"s"] = None
-            # As it stands now: what changes until this step is safe belongs to later ones.
-            said = list(self._said(due, presence))
-            self._journal.after(lambda: self._say(said))
-        if self._telling:
-            self._desk.wake(later(self._desk.now, KEEP_AGAIN_AFTER))
-
-    def _say(self, said: list[tuple[NodeId, Keep]]) -> None:
-        for node, message in said:
-            self._desk.send(node, message)
-
-    def _said(self, runs: list[str], presence: Presence) -> Iterator[tuple[NodeId, Keep]]:
-        ends = tuple((stream, self._admitted_to(stream)) for stream in sorted(presence.streams))
-        for run in runs:
-            member = presence.streams.get(run)
-            if member is not None:
-                extents = self._kept_by(keeper_of(member))
-                yield member.id, Keep(self._queue.name, self._journal.term, run, extents, ends)
-
-    def _admitted_to(self, stream: str) -> int:
-        """How far everything of a stream has its verdict."""
-        known = self._queue.streams.get(stream)
-        first = None if known is None else next(iter(known.decided), None)
-        return first.stop if first is not None and first.start == 0 else 0
-
-    def _kept_by(self, keeper: str) -> tuple[Extent, ...]:
-        queue = self._queue
-        extents = [_extent(run) for run in queue.runs if keeper in run.keepers]
-        return (*extents, *queue.staged.kept_by(keeper))
-
-    def kept(self, run: str) -> None:
-        """A keeper has heard."""
-        if self._telling.pop(run, None) is not None:
-            self._told[run] = None
-
-    # --- short runs (rule 1) ----------------------------------------------------------------------
+    def kept(self, message: Kept) -> None:
+        """A keeper has heard what it is to keep."""
+        self._telling.kept(message)
 
     def watch(self, run: Run) -> None:
-        """Looks whether a run is short."""
-        if self._is_short(run):
-            self._short.setdefault(run.start, later(self._desk.now, GRACE))
-            self._desk.wake(self._short[run.start])
+        """Looks whether something that was just put is short."""
+        if self._since is None and any(self._is_short(lane.keepers) for lane in run.lanes):
+            self._since = later(self._desk.now, GRACE)
+            self._desk.wake(self._since)
 
     def short_of_copies(self) -> int:
         """How many items are on fewer nodes than they should be."""
-        runs = [self._queue.runs.at(start) for start in self._short]
-        return sum(
-            part.size
-            for run in runs
-            if run is not None and self._is_short(run)
-            for part in self._queue.alive.common(run.interval)
-        )
+        housed = self._queue.runs.housed.items()
+        items = sum(count for keepers, count in housed if self._is_short(keepers))
+        for start, at in self._bad:
+            run = self._queue.runs.at(start)
+            if run is not None and not self._is_short(run.lanes[at].keepers):
+                items += run.lanes[at].living
+        return items
 
-    def _is_short(self, run: Run) -> bool:
+    def _is_short(self, keepers: tuple[str, ...]) -> bool:
         presence = self._desk.presence
-        here = [] if presence is None else [one for one in run.keepers if one in presence.keepers]
-        return len(here) < self._queue.settings.replicas
+        here = 0 if presence is None else sum(one in presence.keepers for one in keepers)
+        return here < self._queue.settings.replicas
 
     def tick(self) -> None:
         """Asks for copies, some at a time; asks again for those that nobody made."""
-        now, presence = self._desk.now, self._desk.presence
-        self._tell()
+        self._telling.tick()
+        presence = self._desk.presence
         if presence is None:
             return
-        for start, order in list(self._orders.items()):
-            run = self._queue.runs.at(start)
-            if run is None or order.target not in presence.keepers:
-                del self._orders[start]
-            elif later(order.asked, AGAIN_AFTER) <= now:
-                self._ask(run, order.target, presence)
-        for start, since in list(self._short.items()):
-            run = self._queue.runs.at(start)
-            if run is None or not self._is_short(run):
-                del self._short[start]
-            elif gone_for_ever(run.keepers, presence):
-                self._lose(run, _extent(run))
-            elif start not in self._orders and since <= now and len(self._orders) < AT_ONCE:
-                self._begin(run, presence)
-        if self._short:
-            self._desk.wake(later(now, AGAIN_AFTER if self._orders else GRACE))
+        for order in list(self._orders.values()):
+            if order.target not in presence.keepers or not self._is_wanted(order):
+                del self._orders[order.number]
+            elif order.due <= self._desk.now:
+                self._ask(order, presence)
+        self._full = {one: until for one, until in self._full.items() if until > self._desk.now}
+        self._mend(presence)
+        self._walk(presence)
+        for instant in (*self._full.values(), *(order.due for order in self._orders.values())):
+            self._desk.wake(instant)
 
-    def _begin(self, run: Run, presence: Presence) -> None:
-        ring = presence.after(run.keepers[0], len(presence.keepers))
-        targets = [keeper for keeper in ring if keeper not in run.keepers]
+    def _is_wanted(self, order: Order) -> bool:
+        return any(self._queue.runs.at(start) is not None for start, _ in order.lanes)
+
+    # --- short lanes (rule 1) ---------------------------------------------------------------------
+
+    def _walk(self, presence: Presence) -> None:
+        """Looks at some runs for lanes that are short."""
+        desk, runs = self._desk, self._queue.runs
+        short = {keepers: None for keepers in runs.housed if self._is_short(keepers)}
+        short = {one: None for one in short if self._can_be_helped(one, presence)}
+        if not short:
+            self._since = None
+            return
+        if self._since is None:
+            self._since = later(desk.now, GRACE)
+        if self._since > desk.now:
+            desk.wake(self._since)
+            return
+        found = runs.after(self._at, LOOK_AT)
+        for run in found:
+            lost = self._queue.lost
+            for at, lane in enumerate(run.lanes):
+                if len(self._orders) >= AT_ONCE:
+                    return  # an answer, or its time-out, goes on from here
+                if lane.living and lane.keepers in short and not self._under_way((run.start, at)):
+                    self._help(run, at, presence)
+            self._at = run.stop
+            if self._queue.lost > lost:  # which takes long
+                break
+        if found and self._at < self._queue.tail:
+            desk.wake(desk.now)
+        else:
+            self._at = 0
+            desk.wake(later(desk.now, GRACE))
+
+    def _can_be_helped(self, keepers: tuple[str, ...], presence: Presence) -> bool:
+        if not any(one in presence.keepers for one in keepers):
+            return gone_for_ever(keepers, presence)
+        return any(self._has_room(one) for one in presence.keepers if one not in keepers)
+
+    def _help(self, run: Run, at: int, presence: Presence) -> None:
+        lane = run.lanes[at]
+        if gone_for_ever(lane.keepers, presence):
+            self._lose(run, at, [Extent(lane.stream, lane.first, lane.stop)])
+            return
+        ring = presence.after(lane.keepers[0], len(presence.keepers))
+        targets = [one for one in ring if one not in lane.keepers and self._has_room(one)]
         if targets:
-            self._ask(run, targets[0], presence)
+            self._begin(targets[0], self._together(run, at), presence)
 
-    def _ask(self, run: Run, target: str, presence: Presence) -> None:
-        sources = tuple(node_of(one) for one in run.keepers if one in presence.keepers)
-        if not sources:
-            self._orders.pop(run.start, None)
-            return
-        run.closed = True  # it must not grow while it is copied
-        self._numbers += 1
-        order = Order(self._numbers, target, _extent(run), self._desk.now)
-        self._orders[run.start] = order
-        name, term = self._queue.name, self._journal.term
-        message = Replicate(name, term, order.number, order.extent, sources)
-        self._desk.send(node_of(target), message)
+    def _together(self, run: Run, at: int) -> dict[Place, Extent]:
+        """A lane and those of the next runs that go on with it, as far as one copy may be."""
+        limits, lane = self._desk.limits, run.lanes[at]
+        lanes = {(run.start, at): run.extents()[at]}
+        items, size, stop = lane.count, lane.bytes, lane.stop
+        for other in self._queue.runs.after(run.stop, TOGETHER):
+            place = next(iter(_places(other, lane.stream, stop)), None)
+            if place is None or self._under_way(place) or place in self._bad:
+                break
+            following = other.lanes[place[1]]
+            items, size = items + following.count, size + following.bytes
+            if items > limits.run_items or size > limits.run_bytes:
+                break
+            if following.keepers != lane.keepers or other.dropped:
+                break
+            lanes[place] = Extent(lane.stream, following.first, following.stop)
+            stop = following.stop
+        return lanes
 
-    def replicated(self, message: Replicated) -> None:
-        """A copy was made, or could not be made whole."""
-        presence = self._desk.presence
-        answered = [
-            start
-            for start, order in self._orders.items()
-            if (order.number, order.target) == (message.number, message.keeper)
-        ]
-        if not answered or not message.stored or presence is None:
-            return  # it is asked for again, of another source
-        start = answered[0]
-        run = self._queue.runs.at(start)
-        if run is None or any(self._needed(run, extent) for extent in message.missing):
-            return
-        del self._orders[start]
-        here = [one for one in run.keepers if one in presence.keepers]
-        away = [one for one in run.keepers if one not in presence.keepers]
-        wanted = max(0, self._queue.settings.replicas - len(here) - 1)
-        self._queue.rehouse(run, (*here, message.keeper, *away[:wanted]))
-        self.tick()
+    def _under_way(self, place: Place) -> bool:
+        return any(place in order.lanes for order in self._orders.values())
 
-    def _needed(self, run: Run, part: Extent) -> bool:
-        """Whether a living item of a run lies in this part of its stream."""
-        return bool(self._queue.alive.common(_positions(run, part)))
+    def _has_room(self, keeper: str) -> bool:
+        return keeper not in self._full
 
     # --- bad copies (rule 2) ----------------------------------------------------------------------
 
     def broken(self, message: Broken) -> None:
-        """A keeper can't read a part of a run."""
-        presence, bad = self._desk.presence, message.extent
-        runs = [run for run in self._queue.runs if _overlap(run, bad)]
-        for run in runs:
-            if presence is None or message.keeper not in run.keepers:
-                continue
-            others = tuple(one for one in run.keepers if one != message.keeper)
-            if any(one in presence.keepers for one in others):
-                self._queue.rehouse(run, others)
-                self.watch(run)
-            elif gone_for_ever(others, presence):  # nobody else has it, or will have
-                self._lose(run, bad)
+        """A keeper can't read something that lies, or lay, at these positions."""
+        bad, keeper = message.extent, message.keeper
+        where = Interval(message.position, message.position + max(0, bad.stop - bad.first))
+        for run in self._queue.runs.over(where):
+            for strip in run.strips(where):
+                index = bad.first + strip.start - message.position
+                it_is = strip.lane.stream == bad.stream and strip.first == index
+                lives = self._queue.alive.common(Interval(strip.start, strip.stop))
+                if it_is and lives and keeper in strip.lane.keepers:
+                    place = run.start, _number(run, strip.lane)
+                    self._bad.setdefault(place, {})[keeper] = None
+        if self._bad and self._desk.presence is not None:
+            self._mend(self._desk.presence)
 
-    def _lose(self, run: Run, bad: Extent) -> None:
-        where = _positions(run, bad)
+    def _mend(self, presence: Presence) -> None:
+        """Has lanes copied that some keeper can't read: anew to that keeper, or to another."""
+        for place, keepers in list(self._bad.items()):
+            run = self._queue.runs.at(place[0])
+            lane = None if run is None else run.lanes[place[1]]
+            bad = [] if lane is None else [one for one in keepers if one in lane.keepers]
+            if run is None or lane is None or not bad:
+                del self._bad[place]
+            elif len(self._orders) < AT_ONCE and not self._under_way(place):
+                ring = presence.after(lane.keepers[0], len(presence.keepers))
+                others = [one for one in ring if one not in lane.keepers]
+                targets = [one for one in (*bad, *others) if one in presence.keepers]
+                targets = [one for one in targets if self._has_room(one)]
+                if targets:
+                    self._begin(targets[0], {place: run.extents()[place[1]]}, presence)
+        if self._bad:
+            self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+
+    # --- one copy (rules 3 and 4) -----------------------------------------------------------------
+
+    def _begin(self, target: str, lanes: dict[Place, Extent], presence: Presence) -> None:
+        for start, _ in lanes:
+            run = self._queue.runs.at(start)
+            assert run is not None
+            run.closed = True  # it must not grow while it is copied
+        parts = list(lanes.values())
+        extent = Extent(parts[0].stream, parts[0].first, parts[-1].stop)
+        self._ask(Order(target, extent, lanes), presence)
+
+    def _ask(self, order: Order, presence: Presence) -> None:
+        """Asks for a copy, under a number of its own; sources that are good stand first."""
+        self._orders.pop(order.number, None)
+        self._numbers += 1
+        keepers: dict[str, None] = {}
+        bad: dict[str, None] = {}
+        for start, at in order.lanes:
+            run = self._queue.runs.at(start)
+            keepers.update(dict.fromkeys(() if run is None else run.lanes[at].keepers))
+            bad.update(self._bad.get((start, at), {}))
+        here = [one for one in keepers if one in presence.keepers]
+        good = [one for one in here if one not in bad]
+        turn = self._numbers % max(1, len(good))
+        order.asked_of = (*good[turn:], *good[:turn], *(one for one in here if one in bad))
+        if not order.asked_of:
+            return
+        order.number, order.asked, order.tries = self._numbers, self._desk.now, order.tries + 1
+        self._orders[order.number] = order
+        sources = tuple(node_of(one) for one in order.asked_of)
+        name, term = self._queue.name, self._journal.term
+        self._desk.send(
+            node_of(order.target), Replicate(name, term, order.number, order.extent, sources)
+        )
+        self._desk.wake(order.due)
+
+    def replicated(self, message: Replicated) -> None:
+        """A copy was made, or could not be made whole."""
+        presence, order = self._desk.presence, self._orders.get(message.number)
+        if presence is None or order is None or message.keeper not in presence.keepers:
+            return
+        named = (message.term, message.extent, message.keeper, message.run)
+        run = presence.run_of(message.keeper)
+        if named != (self._journal.term, order.extent, order.target, run):
+            return
+        if not message.stored:
+            self._full[order.target] = later(self._desk.now, FULL_FOR)
+            del self._orders[order.number]
+        elif self._has_come(order, message.missing, presence):
+            del self._orders[order.number]
+        self.tick()
+
+    def _has_come(self, order: Order, missing: tuple[Extent, ...], presence: Presence) -> bool:
+        """Names the new keeper, where nothing is missing that anybody may yet have."""
+        whole = True
+        for place, extent in list(order.lanes.items()):
+            run = self._queue.runs.at(place[0])
+            wanted = extent.stop if run is None else run.extents()[place[1]].first
+            if extent.first < wanted:  # settled while it was copied, and dropped by the others
+                over = Extent(extent.stream, extent.first, wanted)
+                self._dropped([Lost(over, (order.target,))])
+            if run is None:
+                continue
+            lane = run.lanes[place[1]]
+            needed = self._needed(run, place[1], [_common(one, extent) for one in missing])
+            away = [one for one in lane.keepers if one not in order.asked_of]
+            if needed and not gone_for_ever(tuple(away), presence):
+                whole = False
+                continue
+            self._rehouse(run, place[1], order.target, presence)
+            if needed:
+                self._give_up(needed)
+        return whole
+
+    def _needed(self, run: Run, at: int, parts: list[Extent]) -> list[Interval]:
+        """Where living items of a lane lie in parts of its stream."""
+        where = [one for part in parts for one in run.where(at, part.first, part.stop)]
+        return [part for one in where for part in self._queue.alive.common(one)]
+
+    def _rehouse(self, run: Run, at: int, target: str, presence: Presence) -> None:
+        """The new keeper takes the place of one that is away or bad, if there are enough."""
+        lane, bad = run.lanes[at], self._bad.pop((run.start, at), {})
+        bad.pop(target, None)
+        good = [one for one in lane.keepers if one in presence.keepers and one not in bad]
+        good += [] if target in good else [target]
+        rest = [one for one in lane.keepers if one not in good]
+        wanted = max(0, self._queue.settings.replicas - len(good))
+        named = (*good, *rest[:wanted])
+        left = {one: None for one in bad if one in named}
+        if left:
+            self._bad[run.start, at] = left
+        if named != lane.keepers:
+            self._queue.rehouse(run, lane, named)
+
+    def _lose(self, run: Run, at: int, parts: list[Extent]) -> None:
+        self._give_up(self._needed(run, at, parts))
+
+    def _give_up(self, parts: list[Interval]) -> None:
         before = self._queue.lost
-        self._dropped(self._queue.give_up(where))
+        for part in parts:
+            self._dropped(self._queue.give_up(part))
         if self._queue.lost > before:
+            where = ", ".join(map(str, parts[:3])) + (" ..." if len(parts) > 3 else "")
             self._desk.note(f"{self._queue.name}: {where} is lost: no copy of it can be read")
 
 
-def _positions(run: Run, part: Extent) -> Interval:
-    """The positions of a run that lie in a part of its stream."""
-    first = min(max(run.first, part.first), run.first + run.count)
-    stop = max(first, min(run.first + run.count, part.stop))
-    return Interval(run.start + first - run.first, run.start + stop - run.first)
+def _common(part: Extent, extent: Extent) -> Extent:
+    first = max(part.first, extent.first)
+    return Extent(extent.stream, first, max(first, min(part.stop, extent.stop)))
 
 
-def _extent(run: Run) -> Extent:
-    return Extent(run.stream, run.first + run.dropped, run.first + run.count)
+def _places(run: Run, stream: str, first: int) -> list[Place]:
+    """The lane of a run that begins there."""
+    lanes = enumerate(run.lanes)
+    return [(run.start, at) for at, lane in lanes if (lane.stream, lane.first) == (stream, first)]
 
 
-def _overlap(run: Run, bad: Extent) -> bool:
-    return run.stream == bad.stream and run.first < bad.stop and bad.first < run.first + run.count
+def _number(run: Run, lane: Lane) -> int:
+    return next(at for at, one in enumerate(run.lanes) if one is lane)

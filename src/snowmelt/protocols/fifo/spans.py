@@ -4,21 +4,23 @@ from collections.abc import Iterator
 
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.calls import Place, Span
-from snowmelt.protocols.fifo.extents import Run
+from snowmelt.protocols.fifo.extents import Strip
 from snowmelt.protocols.fifo.queue import Queue
 from snowmelt.protocols.fifo.streams import Presence
 
 
 def spans_of(
     queue: Queue, presence: Presence | None, positions: Interval
-) -> Iterator[tuple[Span, Run]]:
-    """Positions by run and by failures, with the keepers of each that are here."""
+) -> Iterator[tuple[Span, Strip]]:
+    """Positions by strip and by failures, with the keepers of each that are here."""
     for run in queue.runs.over(positions):
-        start, stop = max(run.start, positions.start), min(run.stop, positions.stop)
-        places = () if presence is None else _places(run.keepers, presence)
-        for piece, times, reason in _by_failures(queue, Interval(start, stop)):
-            first = run.index(piece.start)
-            yield Span(piece.start, piece.stop, run.stream, first, places, times, reason), run
+        for strip in run.strips(positions):
+            lane = strip.lane
+            places = () if presence is None else _places(lane.keepers, presence)
+            for piece, times, reason in _by_failures(queue, Interval(strip.start, strip.stop)):
+                first = strip.first + piece.start - strip.start
+                span = Span(piece.start, piece.stop, lane.stream, first, places, times, reason)
+                yield span, strip
 
 
 def living_spans(
@@ -29,9 +31,9 @@ def living_spans(
     size = 0
     for piece in positions:
         for part in queue.alive.common(piece):
-            for span, run in spans_of(queue, presence, part):
+            for span, strip in spans_of(queue, presence, part):
                 spans.append(span)
-                size += run.bytes * (span.stop - span.start) // run.count
+                size += strip.size(Interval(span.start, span.stop))
     return spans, size
 
 

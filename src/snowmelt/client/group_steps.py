@@ -53,6 +53,8 @@ class Advance(msgspec.Struct, frozen=True):
     """The group's own goes up to here; equal to where it stood when there was nothing."""
     ready: int
     """How many items wait behind that."""
+    located: int = 0
+    """So many of the group's were located, and may have been read, whether noted or not."""
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -88,7 +90,7 @@ class GroupSteps:
         )
         told: Assigned = yield from self._queue.ask_about(ask, timeout)
         end = done if told.given == done.count else Mark(told.lease, told.given)
-        return Advance(end, told.ready)
+        return Advance(end, told.ready, told.located)
 
     def locate(self, start: Mark, end: Mark, timeout: float) -> Steps[Located]:
         """Where the items between two marks lie."""

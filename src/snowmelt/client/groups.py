@@ -52,7 +52,8 @@ class Group:
         """Says that all up to `done` is done with, for ever, and asks what comes next.
 
         What was given before and is not done with is told again, limits or not. Raises `LeaseLost`
-        when the group was released or begun anew by another.
+        when the group was released or begun anew by another, and `GroupHeld` when the group is
+        done with more than `done`, or without a mark when it has begun to read.
         """
         return run(self._port, self._steps.advance(done, items_max, bytes_max, below, timeout))
 

@@ -3,6 +3,7 @@
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 from master_bench import KEEPERS, OTHER, Bench
 
@@ -184,13 +185,58 @@ def test_there_is_room_as_soon_as_a_group_is_past_something() -> None:
 # --- who reads ------------------------------------------------------------------------------------
 
 
-def test_an_old_word_changes_nothing() -> None:
+def test_who_knows_less_than_the_group_is_done_with_is_refused_and_changes_nothing() -> None:
     bench = filled(10)
     assign(bench, "g", 0, 0, 4)
     assert assign(bench, "g", 1, 4, 3) == Assigned(1, 7, 3)
-    for done in (0, 1, 4):
-        assert assign(bench, "g", 1, done, 3) == Assigned(1, 7, 3)
-    assert bench.queue.done == 4
+    for one in (bench, bench.crashed()):
+        for old in (
+            *(assign(one, "g", 1, done, 3) for done in (0, 1, 3)),
+            locate(one, "g", 1, 0, 4),
+            locate(one, "g", 1, 3, 7),
+        ):
+            assert isinstance(old, Declined)
+            assert (old.error, "is done with 4 items" in old.text) == ("GroupHeld", True)
+        assert assign(one, "g", 1, 4, 3) == Assigned(1, 7, 3)
+        assert (one.queue.done, positions(locate(one, "g", 1, 4, 7))) == (4, [4, 5, 6])
+
+
+def test_whoever_has_read_something_is_not_pushed_aside_though_nothing_is_done_yet() -> None:
+    bench = filled(10)
+    assign(bench, "g", 0, 0, 4)
+    assert assign(bench, "g", 0, 0, 4, reader="r2") == Assigned(2, 4, 6)  # nobody has read
+    assert positions(locate(bench, "g", 2, 0, 4)) == [0, 1, 2, 3]
+    for one in (bench, bench.crashed()):
+        held = assign(one, "g", 0, 0, 4, reader="r3")
+        assert isinstance(held, Declined)
+        assert (held.error, "at work on 4 items" in held.text) == ("GroupHeld", True)
+        again = assign(one, "g", 0, 0, 4, reader="r2")  # asked again: the answer was lost
+        assert again == Assigned(2, 4, 6, located=4)
+        assert positions(locate(one, "g", 2, 0, 4)) == [0, 1, 2, 3]
+
+
+def test_how_far_a_group_was_located_is_safe_before_it_is_told_where() -> None:
+    bench = filled(10)
+    assign(bench, "g", 0, 0, 4)
+    bench.begin(bench.master.grouping.locate, Locate("q", "g", 1, 0, 3))
+    assert not any(isinstance(one, Located) for one in bench.told)
+    assert assign(bench.crashed(), "g", 1, 0) == Assigned(1, 4, 6)
+    bench.flush()
+    assert isinstance(bench.told[-1], Located)
+    locate(bench, "g", 1, 0, 1)  # as a task that is run again
+    for one in (bench, bench.crashed()):
+        assert assign(one, "g", 1, 0) == Assigned(1, 4, 6, located=3)
+        assert assign(one, "g", 1, 4, 2) == Assigned(1, 6, 4, located=3)
+
+
+def test_a_group_that_was_written_down_without_how_far_it_was_located_is_read() -> None:
+    bench = filled(10)
+    assign(bench, "g", 0, 0, 4)
+    group = bench.queue.groups.named("g")
+    assert group is not None
+    fields = [getattr(group, name) for name in ("lease", "reader", "done", "held", "heard")]
+    bench.written[b"gg"] = msgspec.msgpack.encode(fields)
+    assert assign(bench.crashed(), "g", 1, 0) == Assigned(1, 4, 6)
 
 
 def test_who_does_not_know_the_lease_is_refused() -> None:

@@ -215,7 +215,8 @@ class Assign(msgspec.Struct, frozen=True, tag="fifo.assign", array_like=True):
 
     What it was given before and is not done with is named again; only when there is none of that
     are the first ready items given to it. They have no time-out. `lease` 0 begins: it ends any
-    earlier lease of the group, and is refused when the group is done with something already.
+    earlier lease of the group, and is refused when the group has begun to read. Refused as well is
+    who knows of less than the group is done with.
     """
 
     queue: str
@@ -237,6 +238,8 @@ class Assigned(msgspec.Struct, frozen=True, tag="fifo.assigned", array_like=True
     given: int
     ready: int
     """How many wait behind them."""
+    located: int = 0
+    """So many of them were located: above `done`, they were in a batch that was planned before."""
 
 
 class Locate(msgspec.Struct, frozen=True, tag="fifo.locate", array_like=True):
@@ -253,7 +256,7 @@ class Locate(msgspec.Struct, frozen=True, tag="fifo.locate", array_like=True):
 
 
 class Located(msgspec.Struct, frozen=True, tag="fifo.located", array_like=True):
-    """There; so many others are lost (no copy of them can be read), or were done with before."""
+    """There; so many others are lost: no copy of them can be read."""
 
     spans: tuple[Span, ...]
     lost: int

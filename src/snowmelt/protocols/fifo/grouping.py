@@ -3,12 +3,16 @@
 1. A group is given something only when it is done with all it was given before; until then it is
    told the same again. So whoever lost an answer, or crashed before it wrote down what it was
    given, loses nothing and gets nothing twice.
-2. Being done is cumulative: an old word that comes late changes nothing.
+2. Being done is cumulative. Who asks with less than the group is done with has an older state than
+   the queue: it is refused and changes nothing, for what it would do next was done before.
 3. A lease that isn't the group's is refused. Lease 0 begins, and takes the place of whoever was
-   there: but only at the beginning, while the group is done with nothing. Later on, who doesn't
-   know the lease doesn't know where the group stands either, and would do things twice.
+   there: but only while nobody can have read anything, that is while none of the group's items was
+   located. Later on, who doesn't know the lease would do things twice.
 4. What is lost meanwhile stays in the group's count, and is told as lost; the others keep their
    numbers.
+5. How far a group's items were located is written down before they are told, and told with what is
+   given. So a reader of several queues knows which items a batch had that it has no note of, and
+   can tell the same batch again, of those and no others.
 """
 
 from typing import Final
@@ -59,27 +63,48 @@ class Grouping:
             self._begin(ask, group)
         if group.lease:
             self._advance(ask, group)
-        told = Assigned(group.lease, group.given, self._queue.ready.total)
+        told = Assigned(group.lease, group.given, self._queue.ready.total, group.located)
         self._journal.after(lambda: self._desk.reply(operation, told))
 
     def _refused(self, ask: Assign, group: Group | None) -> tuple[str, str] | None:
-        """Why not, as an error's name and text (rule 3)."""
-        whose = f"group {ask.group!r} of queue {self._queue.name!r}"
+        """Why not, as an error's name and text (rules 2 and 3)."""
         if ask.lease == 0:
-            if group is None or group.done == 0:
+            begun = group is not None and (group.done or group.located)
+            if group is None or not begun or (not group.done and group.reader == ask.reader):
                 return None
-            text = (
-                f"{whose} is done with {group.done} items already, and this reader does not know "
-                "it: another has the group's mark; go on from there, choose another group, or "
-                f"release it: snowmelt groups release {self._queue.name} {ask.group}"
-            )
-            return "GroupHeld", text
+            return "GroupHeld", self._begun(ask.group, group)
         if group is None or group.lease != ask.lease:
-            return "LeaseLost", f"{whose} was released, or begun anew by another"
-        if ask.done > group.given:
-            text = f"{whose} was given {group.given} items, and cannot be done with {ask.done}"
+            text = f"{self._whose(ask.group)} was released, or begun anew by another"
             return "LeaseLost", text
-        return None
+        if ask.done > group.given:
+            text = (
+                f"{self._whose(ask.group)} was given {group.given} items, and cannot be done with "
+                f"{ask.done}"
+            )
+            return "LeaseLost", text
+        return self._behind(ask.group, group, ask.done)
+
+    def _whose(self, name: str) -> str:
+        return f"group {name!r} of queue {self._queue.name!r}"
+
+    def _begun(self, name: str, group: Group) -> str:
+        """Why who doesn't know the lease can't have a group."""
+        how = f"done with {group.done} items" if group.done else f"at work on {group.given} items"
+        return (
+            f"{self._whose(name)} is {how} already, and this reader does not know "
+            "it: another has the group's mark; go on from there, choose another group, or "
+            f"release it: snowmelt groups release {self._queue.name} {name}"
+        )
+
+    def _behind(self, name: str, group: Group, done: int) -> tuple[str, str] | None:
+        """Rule 2."""
+        if done >= group.done:
+            return None
+        text = (
+            f"{self._whose(name)} is done with {group.done} items, and this reader knows of {done} "
+            "only: what it has is older than the queue; go on from the newer one"
+        )
+        return "GroupHeld", text
 
     def _begin(self, ask: Assign, group: Group) -> None:
         """A lease for a group at its beginning; not before there is something to read."""
@@ -114,20 +139,23 @@ class Grouping:
         self._queue.groups.touch(name)
 
     def locate(self, operation: OperationId, ask: Locate) -> None:
-        """Where a group's items lie (rule 4)."""
+        """Where a group's items lie (rules 4 and 5)."""
         group = self._queue.groups.named(ask.group)
         if group is None or group.lease != ask.lease:
-            text = (
-                f"group {ask.group!r} of queue {self._queue.name!r} was released, or begun anew "
-                "by another"
-            )
+            text = f"{self._whose(ask.group)} was released, or begun anew by another"
             self._desk.decline(operation, "LeaseLost", text)
             return
         if ask.until > group.given:
-            whose = f"group {ask.group!r} of queue {self._queue.name!r}"
-            text = f"{whose} was given {group.given} items, not {ask.until}"
+            text = f"{self._whose(ask.group)} was given {group.given} items, not {ask.until}"
             self._desk.decline(operation, "LeaseLost", text)
             return
+        behind = self._behind(ask.group, group, ask.after)
+        if behind is not None:
+            self._desk.decline(operation, *behind)
+            return
+        if ask.until > group.located:
+            group.located = ask.until
+            self._queue.groups.touch(ask.group)
         self._tell(operation, group.between(ask.after, ask.until), ask.until - ask.after)
 
     def survey(self, operation: OperationId, ask: Survey) -> None:

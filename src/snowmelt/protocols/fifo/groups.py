@@ -31,6 +31,8 @@ class Group(msgspec.Struct, array_like=True):
     """What it was given and is not done with, in the order in which it was given."""
     heard: int
     """When it was last given something or done with something, by the wall clock."""
+    located: int = 0
+    """So many of its items it has asked the places of: whoever did may have read them."""
 
     @property
     def given(self) -> int:

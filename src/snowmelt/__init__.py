@@ -14,6 +14,7 @@ from snowmelt.client.objects import Object, Objects
 from snowmelt.client.pool import Pool
 from snowmelt.core.errors import (
     AccessDenied,
+    AlreadyPublished,
     BadOption,
     BatonLost,
     DataLost,
@@ -35,6 +36,7 @@ from snowmelt.protocols.fifo.labels import Labels
 
 __all__ = [
     "AccessDenied",
+    "AlreadyPublished",
     "BadOption",
     "Baton",
     "BatonLost",

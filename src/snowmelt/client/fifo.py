@@ -16,12 +16,20 @@ from snowmelt.client.groups import Group
 from snowmelt.client.items import Desk, Item, Items, only
 from snowmelt.client.queue_options import Producer
 from snowmelt.client.session import TIMEOUT, checked
-from snowmelt.client.staging_steps import HOLD, publish, stage
+from snowmelt.client.staging_steps import HOLD, plan, publish, stage
 from snowmelt.client.steps import Port, run
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import Empty
 from snowmelt.core.interval import Interval, Position
-from snowmelt.protocols.fifo.calls import GroupStatus, Located, QueueStatus, Receipt, Span
+from snowmelt.protocols.fifo.calls import (
+    GroupStatus,
+    Located,
+    Planned,
+    QueueStatus,
+    Receipt,
+    Share,
+    Span,
+)
 from snowmelt.protocols.fifo.labels import Labels
 
 
@@ -184,12 +192,15 @@ class Fifo:
         receipts: Iterable[Receipt],
         *,
         sequence: int | None = None,
+        digest: int = 0,
         timeout: float = TIMEOUT,
     ) -> Interval:
         """Puts what was staged at the tail, in the order of the receipts, all in one step.
 
         With a named producer and a `sequence` number that was used, nothing is put, and where the
-        earlier ones went is told; (0, 0) when that is no longer remembered.
+        earlier ones went is told; (0, 0) when that is no longer remembered. A `digest` is a number
+        that you make of what the items are: with another one than before, `AlreadyPublished` is
+        raised.
 
         >>> import snowmelt, tempfile
         >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
@@ -202,8 +213,20 @@ class Fifo:
         """
         return run(
             self._port,
-            publish(self._steps, self._steps.producer, receipts, sequence, timeout),
+            publish(self._steps, self._steps.producer, receipts, sequence, timeout, digest),
         )
+
+    def plan(
+        self, shares: Iterable[Share], *, sequence: int, digest: int = 0, timeout: float = TIMEOUT
+    ) -> Planned:
+        """Writes down here what is to be published into several queues, under one number.
+
+        What was written down first stands, and is told: publish that, each share in its queue, and
+        then nothing in this one, which ends the plan. So all of it is published, once, by whoever
+        ends it.
+        """
+        own = self._steps.producer
+        return run(self._port, plan(self._steps, own, shares, sequence, timeout, digest))
 
     # --- the queue as a whole ---------------------------------------------------------------------
 

@@ -19,13 +19,22 @@ from snowmelt.client.items_async import Desk, Item, Items, only
 from snowmelt.client.leasing_async import leasing
 from snowmelt.client.queue_options import Producer
 from snowmelt.client.session import TIMEOUT, checked
-from snowmelt.client.staging_steps import HOLD, publish, stage
+from snowmelt.client.staging_steps import HOLD, plan, publish, stage
 from snowmelt.client.steps import AsyncPort, run_async
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import Empty, SnowmeltError, Unreachable
 from snowmelt.core.interval import Interval, Position
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.fifo.calls import GroupStatus, Located, Open, QueueStatus, Receipt, Span
+from snowmelt.protocols.fifo.calls import (
+    GroupStatus,
+    Located,
+    Open,
+    Planned,
+    QueueStatus,
+    Receipt,
+    Share,
+    Span,
+)
 from snowmelt.protocols.fifo.labels import Labels
 
 
@@ -206,10 +215,18 @@ class Fifo:
         receipts: Iterable[Receipt],
         *,
         sequence: int | None = None,
+        digest: int = 0,
         timeout: float = TIMEOUT,
     ) -> Interval:
         """Puts what was staged at the tail, all in one step, once under one number."""
-        steps = publish(self._steps, self._steps.producer, receipts, sequence, timeout)
+        steps = publish(self._steps, self._steps.producer, receipts, sequence, timeout, digest)
+        return await run_async(self._port, steps)
+
+    async def plan(
+        self, shares: Iterable[Share], *, sequence: int, digest: int = 0, timeout: float = TIMEOUT
+    ) -> Planned:
+        """Writes down here what is to be published into several queues, under one number."""
+        steps = plan(self._steps, self._steps.producer, shares, sequence, timeout, digest)
         return await run_async(self._port, steps)
 
     async def purge(self, *, dead: bool = False, timeout: float = TIMEOUT) -> int:

@@ -18,7 +18,7 @@ from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import Full
 from snowmelt.core.instant import later, seconds
 from snowmelt.core.interval import Interval
-from snowmelt.protocols.fifo.calls import Publish, Put, PutDone, Receipt
+from snowmelt.protocols.fifo.calls import Plan, Planned, Publish, Put, PutDone, Receipt, Share
 from snowmelt.protocols.fifo.labels import Labels
 from snowmelt.protocols.fifo.settings import HOLD_LONGEST
 from snowmelt.runtime.clock import seconds_until, steady_now
@@ -66,9 +66,11 @@ def publish(
     receipts: Iterable[Receipt],
     sequence: int | None,
     timeout: float,
+    digest: int = 0,
 ) -> Steps[Interval]:
     """Puts all that is named at the tail; where it lies, or (0, 0) when nobody knows any more."""
-    ask = Publish(queue.name, producer.name, producer.number(sequence), tuple(receipts))
+    named = tuple(receipts)
+    ask = Publish(queue.name, producer.name, producer.number(sequence), named, digest)
     end = later(steady_now(), seconds(max(0.0, checked(timeout))))
     while True:
         left = max(seconds_until(end), 0.0)
@@ -80,3 +82,17 @@ def publish(
             yield Rest(_FULL_PAUSE)
         else:
             return Interval(done.start, max(done.start, done.stop))
+
+
+def plan(
+    queue: FifoSteps,
+    producer: Producer,
+    shares: Iterable[Share],
+    sequence: int,
+    timeout: float,
+    digest: int,
+) -> Steps[Planned]:
+    """Writes down what goes into several queues; what was written down first is to be published."""
+    ask = Plan(queue.name, producer.name, producer.number(sequence), tuple(shares), digest)
+    planned: Planned = yield from queue.ask_about(ask, timeout)
+    return planned

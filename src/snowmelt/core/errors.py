@@ -79,6 +79,10 @@ class NotStaged(CallerError):
     """What should be published is not staged any more: its time was over, or it never was."""
 
 
+class AlreadyPublished(CallerError):
+    """The number was used for a publication of something else; nothing was put."""
+
+
 class AccessDenied(CallerError):
     """The token, the certificate or the cluster's name was not accepted."""
 

@@ -15,6 +15,8 @@ HEADER_BYTES_MAX: Final = 64 << 10
 LABEL_BYTES_MAX: Final = 16 << 20
 REASON_MAX: Final = 1_000
 PATIENCE_LONGEST: Final = seconds(1_000_000)
+DIGEST_MAX: Final = 2**64 - 1
+SHARES_MAX: Final = 10_000
 RATE_MAX: Final = 1_000_000_000
 _PRODUCER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 _GROUP: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -52,7 +54,7 @@ def problem(request: Any, wall: int) -> str:
                     ("start", start, 0, INDEX_MAX),
                 )
             )
-        case calls.Publish():
+        case calls.Publish() | calls.Plan():
             return _of_publish(request)
         case calls.Assign():
             return _of_group(request.group) or _outside(
@@ -102,10 +104,18 @@ def _of_put(put: calls.Put, wall: int) -> str:
     )
 
 
-def _of_publish(publish: calls.Publish) -> str:
+def _of_publish(publish: calls.Publish | calls.Plan) -> str:
     if not _PRODUCER.fullmatch(publish.producer):
         return f"producer is {publish.producer!r}; allowed: 1 to 100 of A-Z a-z 0-9 . _ : -"
-    return _outside((("sequence", publish.sequence, 0, INDEX_MAX),))
+    shares = publish.shares if isinstance(publish, calls.Plan) else ()
+    return _outside(
+        (
+            ("sequence", publish.sequence, 0, INDEX_MAX),
+            ("digest", publish.digest, 0, DIGEST_MAX),
+            *(("digest", share.digest, 0, DIGEST_MAX) for share in shares),
+            ("queues", len(shares), 0, SHARES_MAX),
+        )
+    )
 
 
 def _of_group(name: str) -> str:

@@ -100,13 +100,46 @@ class Receipt(msgspec.Struct, frozen=True, tag="fifo.staged", array_like=True):
 class Publish(msgspec.Struct, frozen=True, tag="fifo.publish", array_like=True):
     """Puts staged batches at the tail, all of them in one step, in the order named.
 
-    The same sequence number is the same publication, whatever it names the second time.
+    The same sequence number is the same publication, whatever it names the second time; but with
+    another digest it is refused.
     """
 
     queue: str
     producer: str
     sequence: int
     receipts: tuple[Receipt, ...]
+    digest: int = 0
+    """A number made of what the items are; 0 when that is not to be compared."""
+
+
+class Share(msgspec.Struct, frozen=True, array_like=True):
+    """What of a publication goes into one queue."""
+
+    queue: str
+    receipts: tuple[Receipt, ...]
+    digest: int
+
+
+class Plan(msgspec.Struct, frozen=True, tag="fifo.plan", array_like=True):
+    """Writes down what is to be published into several queues, before any of them has its share.
+
+    What was written down first under a number stands: it is told, and is what is to be published.
+    A `Publish` without receipts into this queue, under the same number, ends it.
+    """
+
+    queue: str
+    producer: str
+    sequence: int
+    shares: tuple[Share, ...]
+    digest: int = 0
+    """Of all shares together; as in `Publish`."""
+
+
+class Planned(msgspec.Struct, frozen=True, tag="fifo.planned", array_like=True):
+    """This is to be published; or all of it was, and has ended."""
+
+    shares: tuple[Share, ...]
+    ended: bool = False
 
 
 class PutDone(msgspec.Struct, frozen=True, tag="fifo.put-done", array_like=True):
@@ -387,6 +420,7 @@ Request = (
     Open
     | Put
     | Publish
+    | Plan
     | Get
     | Settle
     | Fetch
@@ -406,6 +440,7 @@ Response = (
     Opened
     | PutDone
     | Receipt
+    | Planned
     | Leased
     | Settled
     | Fetched
@@ -422,6 +457,7 @@ REQUESTS: Final[tuple[type[msgspec.Struct], ...]] = (
     Open,
     Put,
     Publish,
+    Plan,
     Get,
     Settle,
     Fetch,

@@ -26,6 +26,7 @@ FOR_MASTERS: Final[dict[type, Callable[[Master, OperationId, Any], None]]] = {
     calls.Redrive: Master.redrive,
     calls.Describe: Master.describe,
     calls.Publish: lambda master, operation, ask: master.publishing.publish(operation, ask),
+    calls.Plan: lambda master, operation, ask: master.publishing.plan(operation, ask),
     calls.Assign: lambda master, operation, ask: master.grouping.assign(operation, ask),
     calls.Locate: lambda master, operation, ask: master.grouping.locate(operation, ask),
     calls.Survey: lambda master, operation, ask: master.grouping.survey(operation, ask),

@@ -26,6 +26,9 @@ from snowmelt.protocols.fifo.groups import Group
 from snowmelt.protocols.fifo.leases import Lease
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.messages import Mirror, Pairs, Snapshot
+from snowmelt.protocols.fifo.publications import Publication
+from snowmelt.protocols.fifo.publications import key as publication_key
+from snowmelt.protocols.fifo.publications import name_of as publication_name
 from snowmelt.protocols.fifo.queue import Failure, Queue
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.fifo.staged import StagedBatch
@@ -107,6 +110,9 @@ def record(queue: Queue, key: bytes) -> bytes | None:
         case b"h":
             batch = queue.staged.named(staged_name(rest))
             return None if batch is None else _encode(batch)
+        case b"u":
+            publication = queue.publications.named(publication_name(rest))
+            return None if publication is None else _encode(publication)
         case _:
             raise AssertionError(f"no record has the key {key!r}")
 
@@ -120,6 +126,7 @@ def records(queue: Queue) -> Pairs:
     keys += [b"d" + name.encode() for name in queue.streams]
     keys += [b"g" + name.encode() for name, _ in queue.groups]
     keys += [staged_key(name) for name, _ in queue.staged]
+    keys += [publication_key(name) for name, _ in queue.publications]
     return tuple((key, record(queue, key)) for key in sorted(keys))
 
 
@@ -162,6 +169,9 @@ def restored(
                 queue.groups.keep(rest.decode(), decode(value, type=Group))
             case b"h":
                 queue.staged.keep(staged_name(rest), decode(value, type=StagedBatch))
+            case b"u":
+                publication = decode(value, type=Publication)
+                queue.publications.keep(publication_name(rest), publication)
             case _:
                 raise ValueError(f"no record of a queue has the key {key!r}")
     queue.restored()

@@ -1,20 +1,27 @@
 """Putting staged batches into the queue: all that are named, in one step, once under one number.
 
 1. What this producer published under this number is not published again; where it went is told.
+   But when it is not the same that is to be published now (`publications.py`), that is refused:
+   who says it is done would lose what is new in it.
 2. All or nothing: when one of the batches is not staged any more, or there is no room for all of
    them together, nothing is put.
 3. A batch whose keepers have all come back with other disks is not staged any more.
+4. What goes into several queues is written down as a plan before any of them has its share. The
+   first plan under a number stands, however a second one would share the same items out; it ends
+   when the number is published in the queue that has the plan.
 """
 
 from collections.abc import Callable
 
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
-from snowmelt.protocols.fifo.calls import Publish, PutDone, Receipt
+from snowmelt.protocols.fifo.calls import Plan, Planned, Publish, PutDone, Receipt
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.extents import Run
 from snowmelt.protocols.fifo.journal import Journal
 from snowmelt.protocols.fifo.messages import Entry
+from snowmelt.protocols.fifo.producers import NOT_REMEMBERED
+from snowmelt.protocols.fifo.publications import PLANS_MAX, Publication
 from snowmelt.protocols.fifo.queue import Dropped, Lost
 from snowmelt.protocols.fifo.staged import StagedBatch, soon
 from snowmelt.protocols.fifo.streams import gone_for_ever
@@ -41,10 +48,14 @@ class Publishing:
 
     def publish(self, operation: OperationId, ask: Publish) -> None:
         """A producer names what belongs together."""
-        queue = self._queue
-        earlier = queue.producers.earlier(ask.producer, ask.sequence)
+        queue, number = self._queue, (ask.producer, ask.sequence)
+        earlier = queue.producers.earlier(*number)
         if earlier is not None:  # rule 1
-            self._answer(operation, earlier, (), repeated=True)
+            other = self._other(ask, _items(ask.receipts), earlier)
+            if other:
+                self._desk.decline(operation, "AlreadyPublished", other)
+            else:
+                self._answer(operation, earlier, (), repeated=True)
             return
         found = [(one, queue.staged.named((one.stream, one.first))) for one in ask.receipts]
         batches = [(one, batch) for one, batch in found if self._is_there(one, batch)]
@@ -55,11 +66,65 @@ class Publishing:
         parts = [self._put(one, batch) for one, batch in batches if batch is not None]
         start = parts[0].start if parts else 0
         where = Interval(start, parts[-1].stop if parts else start)
-        forgotten = queue.producers.note(ask.producer, ask.sequence, where, self._desk.wall)
+        forgotten = queue.producers.note(*number, where, self._desk.wall)
         for name in (ask.producer, *forgotten):
             queue.changed[b"p" + name.encode()] = None
+        for name in forgotten:
+            queue.publications.forget(name)
+        queue.publications.keep(number, self._made(ask))
         visible = [part for part in parts if not queue.delays.common(part)]
         self._answer(operation, where, visible, repeated=False)
+
+    def plan(self, operation: OperationId, ask: Plan) -> None:
+        """A producer says what goes where (rule 4)."""
+        queue, number = self._queue, (ask.producer, ask.sequence)
+        earlier = queue.producers.earlier(*number)
+        known = queue.publications.named(number)
+        items = sum(_items(one.receipts) for one in ask.shares)
+        begun = known is not None and known.shares
+        other = self._other(ask, items, earlier) if begun or earlier is not None else ""
+        if other:
+            self._desk.decline(operation, "AlreadyPublished", other)
+            return
+        shares = known.shares if known is not None else ()
+        if earlier is None and not begun:
+            if queue.publications.plans >= PLANS_MAX:
+                text = (
+                    f"queue {queue.name!r} has {PLANS_MAX} publications that were begun and have "
+                    "not ended; run again what began them"
+                )
+                self._desk.decline(operation, "Full", text)
+                return
+            shares = ask.shares
+            if shares:
+                queue.publications.keep(number, Publication(ask.digest, items, shares))
+        told = Planned(shares, ended=earlier is not None)
+        self._journal.after(lambda: self._desk.reply(operation, told))
+
+    def _made(self, ask: Publish) -> Publication:
+        """What is to be remembered of a publication: of one that ends a plan, what the plan was."""
+        planned = self._queue.publications.named((ask.producer, ask.sequence))
+        if planned is not None:
+            return Publication(planned.digest, planned.items)
+        return Publication(ask.digest, _items(ask.receipts))
+
+    def _other(self, ask: Publish | Plan, items: int, earlier: Interval | None) -> str:
+        """Why this can't be what was published, or begun, under its number; nothing if it can."""
+        known = self._queue.publications.named((ask.producer, ask.sequence))
+        if not ask.digest or (known is not None and known.digest == ask.digest):
+            return ""
+        whose = f"number {ask.sequence} of {ask.producer!r} in queue {self._queue.name!r}"
+        if known is not None and known.digest:
+            return (
+                f"{whose} was published before, with {known.items} items, and these {items} are "
+                "not the same; nothing was put"
+            )
+        if earlier is not None and earlier != NOT_REMEMBERED and earlier.size == items:
+            return ""  # by who did not say a digest
+        return (
+            f"{whose} was published before, and it is not remembered any more whether these "
+            f"{items} items are the same; nothing was put"
+        )
 
     def _is_there(self, receipt: Receipt, batch: StagedBatch | None) -> bool:
         """Rule 3."""
@@ -79,7 +144,7 @@ class Publishing:
                 "(any more): they were published, their time was over, or their disks were lost"
             )
             return "NotStaged", text
-        items = sum(one.stop - one.first for one in ask.receipts)
+        items = _items(ask.receipts)
         size = sum(batch.bytes for batch in batches)
         if (0 < settings.items_max < items) or (0 < settings.bytes_max < size):
             text = f"{items} items in {size} bytes never fit into queue {queue.name!r}"
@@ -129,3 +194,7 @@ class Publishing:
         self._dropped([Lost(staged.dropped(name, batch), batch.keepers) for name, batch in over])
         if len(staged):
             self._desk.wake(soon(self._desk.now))
+
+
+def _items(receipts: tuple[Receipt, ...]) -> int:
+    return sum(one.stop - one.first for one in receipts)

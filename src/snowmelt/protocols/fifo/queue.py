@@ -29,6 +29,7 @@ from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.messages import Extent
 from snowmelt.protocols.fifo.pieces import Pieces
 from snowmelt.protocols.fifo.producers import Producers
+from snowmelt.protocols.fifo.publications import Publications
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.fifo.staged import Staged
 from snowmelt.protocols.fifo.streams import Stream
@@ -86,6 +87,7 @@ class Queue:
         self.leases = Leases(settings.lease, self.changed, limits)
         self.groups = Groups(self.changed)
         self.staged = Staged(self.changed)
+        self.publications = Publications(self.changed)
         self._dues: list[tuple[int, int, int]] = []
 
     # --- items in ---------------------------------------------------------------------------------

@@ -1,0 +1,103 @@
+"""What was published under which number: what it was, and what was begun and has not ended yet.
+
+A number is used once (`producers.py`). Whoever publishes under it again must mean the same; so with
+the number goes a *digest*, which is computed from the items alone, in whatever order they come and
+however they are cut. A *plan* is a publication into several queues: it is written down as a whole,
+in one of them, before any of them has a part of it. So whoever has to do it again ends what was
+begun, and does not begin another.
+
+A digest is remembered of the last `KEPT_MAX` publications of each producer that named itself. Of
+what is older it is told that nobody can say any more whether it was the same.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from snowmelt.protocols.fifo.calls import Share
+from snowmelt.protocols.fifo.producers import UNNAMED_PREFIX
+
+KEPT_MAX: Final = 1024
+PLANS_MAX: Final = 1000
+"""So many plans of a queue may be open at once."""
+
+Name = tuple[str, int]
+"""A producer, and its number."""
+
+
+class Publication(msgspec.Struct, frozen=True, array_like=True):
+    """One publication; this is also its record in the journal."""
+
+    digest: int
+    """0 when nobody said it."""
+    items: int
+    shares: tuple[Share, ...] = ()
+    """What goes where, while it is a plan that has not ended."""
+
+
+class Publications:
+    """All that a queue remembers of them.
+
+    >>> publications = Publications({})
+    >>> publications.keep(("load", 7), Publication(99, 3))
+    >>> publications.named(("load", 7)).items, publications.named(("load", 8))
+    (3, None)
+    """
+
+    def __init__(self, changed: dict[bytes, None]) -> None:
+        self._changed = changed
+        self._known: dict[str, dict[int, Publication]] = {}
+        self.plans = 0
+        """How many are open."""
+
+    def __iter__(self) -> Iterator[tuple[Name, Publication]]:
+        for producer, known in self._known.items():
+            for number, publication in known.items():
+                yield (producer, number), publication
+
+    def named(self, name: Name) -> Publication | None:
+        """What was published, or begun, under this number."""
+        return self._known.get(name[0], {}).get(name[1])
+
+    def keep(self, name: Name, publication: Publication) -> None:
+        """One that was made, or is begun; of the oldest it is forgotten what they were."""
+        producer, number = name
+        if producer.startswith(UNNAMED_PREFIX):
+            return  # whose numbers nobody can use again
+        self._forget(name)
+        known = self._known.setdefault(producer, {})
+        known[number] = publication
+        self.plans += bool(publication.shares)
+        self._changed[key(name)] = None
+        if len(known) > KEPT_MAX:
+            oldest = next((one for one, kept in known.items() if not kept.shares), None)
+            if oldest is not None:
+                self._forget((producer, oldest))
+
+    def forget(self, producer: str) -> None:
+        """A producer is forgotten."""
+        for number in list(self._known.get(producer, {})):
+            self._forget((producer, number))
+        self._known.pop(producer, None)
+
+    def _forget(self, name: Name) -> None:
+        gone = self._known.get(name[0], {}).pop(name[1], None)
+        if gone is not None:
+            self.plans -= bool(gone.shares)
+            self._changed[key(name)] = None
+
+
+def key(name: Name) -> bytes:
+    """Under which key a publication stands in the journal.
+
+    >>> name_of(key(("load", 7))[1:])
+    ('load', 7)
+    """
+    producer, number = name
+    return b"u" + producer.encode() + b"\0" + number.to_bytes(8)
+
+
+def name_of(rest: bytes) -> Name:
+    """From what follows the first byte of a key."""
+    return rest[:-9].decode(), int.from_bytes(rest[-8:])

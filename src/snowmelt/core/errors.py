@@ -75,6 +75,15 @@ class GroupHeld(CallerError):
     """The group is past its beginning, and whoever asks does not know where it stands."""
 
 
+class SequenceTooOld(CallerError):
+    """Of a number so far below its producer's others it is not known whether it was put before.
+
+    This call put nothing. It is so when the numbers have thousands of gaps; use ones that grow.
+    """
+
+    definite = False
+
+
 class NotStaged(CallerError):
     """What should be published is not staged any more: its time was over, or it never was."""
 

@@ -6,10 +6,8 @@ from hypothesis import strategies as st
 from snowmelt.core.batch import Batch
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.calls import Part
-from snowmelt.protocols.fifo.limits import LIMITS
 from snowmelt.protocols.fifo.messages import Extent
 from snowmelt.protocols.fifo.pieces import Pieces
-from snowmelt.protocols.fifo.producers import FORGET_AFTER, NOT_REMEMBERED, Producers
 from snowmelt.protocols.fifo.segments import (
     Recent,
     Segment,
@@ -111,29 +109,3 @@ def test_what_is_not_flushed_stays_at_hand() -> None:
     assert recent.holding("q", "s", 0) is None
     recent.drop("q", Extent("s", 0, 100))
     assert recent.holding("q", "s", 20) is None
-
-
-def test_a_producer_is_told_the_same_again() -> None:
-    producers = Producers()
-    for number in range(LIMITS.producer_recent + 1):
-        producers.note("loader", number, Interval(number, number + 1), wall=number)
-    assert producers.earlier("loader", LIMITS.producer_recent) == Interval(
-        LIMITS.producer_recent, LIMITS.producer_recent + 1
-    )
-    assert producers.earlier("loader", 0) == NOT_REMEMBERED
-    assert producers.earlier("loader", LIMITS.producer_recent + 1) is None
-    again = Producers()
-    value = producers.record("loader")
-    assert value is not None
-    again.restore("loader", value)
-    assert again.earlier("loader", LIMITS.producer_recent) == Interval(
-        LIMITS.producer_recent, LIMITS.producer_recent + 1
-    )
-
-
-def test_who_has_no_name_is_forgotten_after_a_day() -> None:
-    producers = Producers()
-    producers.note("c-1", 1, Interval(0, 1), wall=0)
-    assert producers.note("loader", 1, Interval(1, 2), wall=FORGET_AFTER + 1) == ["c-1"]
-    assert producers.note("other", 1, Interval(2, 3), wall=3 * FORGET_AFTER) == []
-    assert producers.names() == ["loader", "other"]

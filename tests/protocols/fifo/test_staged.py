@@ -269,7 +269,7 @@ def test_a_delayed_batch_waits_for_its_moment_wherever_its_master_is() -> None:
 
 def test_where_it_went_is_known_of_the_last_publications_and_that_it_went_of_all() -> None:
     bench = Bench()
-    for number in range(LIMITS.producer_recent + 1):
+    for number in range(2 * LIMITS.producer_recent + 1):
         bench.stage(number, number + 1)
         bench.flush()
         publish(bench, number, receipt(number, number + 1))
@@ -277,7 +277,9 @@ def test_where_it_went_is_known_of_the_last_publications_and_that_it_went_of_all
     for one in (bench, bench.crashed()):
         oldest = publish(one, 0, receipt(0, 1))
         assert oldest == PutDone(0, 0, 1, True, repeated=True)
-        assert publish(one, 1, receipt(1, 2)) == PutDone(1, 2, 1, True, repeated=True)
+        last = tail - 1
+        again = publish(one, last, receipt(last, tail))
+        assert again == PutDone(last, tail, 1, True, repeated=True)
         assert one.queue.tail == tail
 
 

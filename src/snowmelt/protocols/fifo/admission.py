@@ -1,23 +1,40 @@
 """Making stored segments part of the queue, once each, within its bounds, in the order they come.
 
-1. Each segment of a stream gets one verdict, which is in the journal before it is told. An `Admit`
-   that comes again is answered from there; one of a stream that has ended is not taken at all, so
-   nothing is admitted that its node may already have lost sight of.
-2. What its producer has put before is not put again; the answer says where it went.
-3. Entries without room wait in their order, until there is room or their patience ends.
+A client that hears nothing asks another node, so one put may be stored by several nodes, each of
+which offers it: these are its *attempts*. The put itself is its producer and its number.
+
+1. A put has one verdict, which is in the journal before it is told to anybody. Once it is in the
+   queue, every attempt is told where it went, and is dropped but for the one that was taken. Once
+   it is refused, so is every attempt of the same turn of its caller and of earlier ones, whenever
+   it comes (`producers.py`).
+2. Puts without room wait in their order, each once: an attempt of one that waits joins it. When
+   there is room one attempt is taken. When patience ends all of them are refused. Patience is that
+   of the last turn that was heard of, from when it was.
+3. Only an attempt whose node is here, in the run that stored it, is taken, and only with as many
+   copies as are needed on disks that are not known to be lost. A run that has ended may have lost
+   sight of what it stored, and keepers are told to erase what it never got in (`Keep`): so what it
+   offered is never taken afterwards. Whoever waits for it asks again.
+4. Each segment of a stream is decided once. An `Admit` that comes again is answered from what is
+   known of its put; below what the stream's node still waits for, nothing need be known.
+5. An attempt that is older than `AGE_MAX` is not taken any more, since what it repeats may be
+   forgotten; nobody is left who waits for it, and no put waits longer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Final
 
-from snowmelt.core.instant import Duration, later
+from snowmelt.core.instant import Duration, later, seconds
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.extents import Run
 from snowmelt.protocols.fifo.journal import Journal
 from snowmelt.protocols.fifo.messages import Admit, Admitted, Entry, Verdict
 from snowmelt.protocols.fifo.producers import NOT_REMEMBERED
-from snowmelt.protocols.fifo.streams import Stream, node_of
+from snowmelt.protocols.fifo.streams import Stream, gone_for_ever, node_of
 from snowmelt.protocols.fifo.waiting import Waiting, WaitingPut
+
+AGE_MAX: Final = seconds(8 * 3600)
 
 
 class Admission:
@@ -41,16 +58,19 @@ class Admission:
 
     def admit(self, message: Admit) -> None:
         """A node offers segments."""
-        presence = self._desk.presence
-        if presence is None or message.stream not in presence.streams:
-            return  # rule 1
+        if not self._is_here(message.stream):
+            return  # rule 3
+        known, past = self._stream(message.stream), Interval(0, message.low)
+        known.decided.add(past)  # rule 4
+        known.refused.remove(past)
         for entry in message.entries:
-            if (message.stream, entry.first) in self._pending:
-                continue  # its verdict is on its way
-            self._offered(message.stream, entry)
+            if entry.first >= message.low and (message.stream, entry.first) not in self._pending:
+                self._offered(message.stream, entry)
 
     def unstored(self, stream: str, first: int) -> None:
         """A segment of this very node found no room on the disk after all."""
+        for waiting in self._waiting.puts.values():
+            waiting.attempts.pop((stream, first), None)
         entry = self._pending.pop((stream, first), None)
         if entry is not None and entry.hold:
             self._queue.staged.forget((stream, first))
@@ -58,7 +78,6 @@ class Admission:
         earlier = None if entry is None else self._earlier(entry)
         if entry is not None and earlier is not None:
             self._queue.producers.unnote(entry.producer, entry.sequence)
-            self._queue.changed[b"p" + entry.producer.encode()] = None
             self._queue.cancel(earlier)
 
     def withdraw(self) -> None:
@@ -71,82 +90,110 @@ class Admission:
                 self._stream(stream).decided.remove(Interval(entry.first, entry.stop))
 
     def room(self) -> None:
-        """There may be room for those who wait (rule 3)."""
-        waiting = self._waiting.puts
-        while waiting:
-            first = waiting[0]
-            size, items = first.entry.bytes, first.entry.stop - first.entry.first
-            if first.deadline <= self._desk.now:
-                self._full(first.stream, first.entry)
-            elif self._queue.fits(items, size):
-                self._take(first.stream, first.entry)
-            else:
+        """There may be room for those who wait (rule 2)."""
+        puts, passed = self._waiting.puts, 0
+        while (put := next(islice(puts, passed, None), None)) is not None:
+            waiting = puts[put]
+            here = list(self._here(waiting))
+            best = next((one for one in here if self._is_whole(one[1])), None)
+            if not here:  # whoever waits for it asks again
+                del puts[put]
+            elif not self._fits((best or here[0])[1]):
                 return
-            waiting.popleft()
+            elif best is None:  # its node makes the copies again; nobody else waits for that
+                passed += 1
+            else:
+                del puts[put]
+                self._take(*best)
+                for one in here:
+                    if one is not best:
+                        self._answered(*one)
 
     def tick(self) -> None:
         """Ends what waited long enough, wherever it stands."""
-        now = self._desk.now
-        over = [one for one in self._waiting.puts if one.deadline <= now]
-        for one in over:
-            self._waiting.puts.remove(one)
-            self._full(one.stream, one.entry)
+        over = [put for put in self._waiting.puts.items() if put[1].deadline <= self._desk.now]
+        for put, waiting in over:
+            del self._waiting.puts[put]
+            self._full(put, waiting)
+        if over:
+            self.room()  # what stood behind them may be smaller
 
-    # --- one entry --------------------------------------------------------------------------------
+    # --- one attempt ------------------------------------------------------------------------------
 
     def _offered(self, stream: str, entry: Entry) -> None:
-        known = self._stream(stream)
-        earlier = self._earlier(entry)
-        if entry.first in known.decided and entry.first not in known.refused:
-            where = NOT_REMEMBERED if earlier is None else earlier
-            self._tell_later(stream, Verdict(entry.first, where.start, where.stop))
-        elif earlier is not None and not entry.hold:  # a publication has the number, not its parts
-            self._repeated(stream, entry, earlier)
-        elif entry.first in known.decided:
-            self._full(stream, entry)
-        elif entry.hold:
-            self._hold(stream, entry)
-        elif self._waiting.holds_put(stream, entry.first):
+        if self._answered(stream, entry):
             return
+        put = (entry.producer, entry.sequence)
+        waiting = self._waiting.puts.get(put)
+        if not self._is_whole(entry):
+            return  # its node makes the copies again, and offers it then
+        if entry.hold:
+            self._hold(stream, entry)
+        elif waiting is not None:
+            if waiting.offered(stream, entry):
+                self._be_patient(waiting, entry)
+            self.room()
         elif self._waiting.puts or not self._fits(entry):
-            self._wait(stream, entry)
+            waiting = WaitingPut(self._desk.now)
+            waiting.offered(stream, entry)
+            self._waiting.puts[put] = waiting
+            self._be_patient(waiting, entry)
+            if waiting.deadline <= self._desk.now or self._never_fits(entry):
+                del self._waiting.puts[put]
+                self._full(put, waiting)
         else:
             self._take(stream, entry)
 
-    def _wait(self, stream: str, entry: Entry) -> None:
-        settings, items = self._queue.settings, entry.stop - entry.first
-        never = (0 < settings.items_max < items) or (0 < settings.bytes_max < entry.bytes)
-        if entry.patience <= 0 or never:
-            self._full(stream, entry)
-            return
-        deadline = later(self._desk.now, Duration(entry.patience))
-        self._waiting.puts.append(WaitingPut(stream, entry, deadline))
-        self._desk.wake(deadline)
+    def _answered(self, stream: str, entry: Entry) -> bool:
+        """Whether it is known what becomes of it (rules 1, 4 and 5)."""
+        known, first = self._stream(stream), entry.first
+        producers, producer, number = self._queue.producers, entry.producer, entry.sequence
+        earlier = self._earlier(entry)
+        if first in known.decided and first not in known.refused:
+            where = NOT_REMEMBERED if earlier is None else earlier
+            self._tell_later(stream, _verdict(entry, where, self._living(entry.keepers)))
+        elif entry.hold:  # a publication has the number, not its parts
+            return False
+        elif earlier is not None:
+            self._repeated(stream, entry, earlier)
+        elif text := producers.past(producer, number):
+            self._refuse(stream, entry, "SequenceTooOld", text)
+        elif producers.was_refused(producer, number, entry.caller, entry.turn):
+            self._refuse(stream, entry, "Full", self._no_room())
+        elif entry.age > AGE_MAX:
+            text = f"this node could not reach the queue for {entry.age // 10**9} seconds"
+            self._refuse(stream, entry, "OutcomeUnknown", text)
+        else:
+            # What it was a repetition of found no room on its disk after all, or it is new.
+            known.refused.remove(Interval(first, entry.stop))
+            known.decided.remove(Interval(first, entry.stop))
+            return False
+        return True
+
+    def _be_patient(self, waiting: WaitingPut, entry: Entry) -> None:
+        patience = Duration(min(entry.patience, AGE_MAX))
+        waiting.deadline = later(self._desk.now, patience)
+        self._desk.wake(waiting.deadline)
 
     def _take(self, stream: str, entry: Entry) -> None:
         queue, count = self._queue, entry.stop - entry.first
-        earlier = self._earlier(entry)
-        if earlier is not None:  # it came in by another way while this one waited
-            self._repeated(stream, entry, earlier)
-            return
         where = queue.admit(stream, entry.first, count, entry.bytes, entry.keepers)
         delayed = entry.due > self._desk.wall
         if delayed:  # in the same step, so that no crash can make it early
             queue.delay(where, entry.due)
             self._desk.wake(self._desk.instant_of(entry.due))
-        forgotten = queue.producers.note(entry.producer, entry.sequence, where, self._desk.wall)
-        for name in (entry.producer, *forgotten):
-            queue.changed[b"p" + name.encode()] = None
+        queue.producers.note(entry.producer, entry.sequence, where, self._desk.wall)
         self._decide(stream, entry, refused=False)
         self._pending[stream, entry.first] = entry
         for run in queue.runs.over(where):
             self._watch(run)
+        verdict = _verdict(entry, where, self._living(entry.keepers))
 
         def safe() -> None:
             if self._pending.pop((stream, entry.first), None) is not None:
                 if not delayed:
                     queue.show(where)
-                self._tell(stream, Verdict(entry.first, where.start, where.stop))
+                self._tell(stream, verdict)
 
         self._journal.after(safe)
 
@@ -163,25 +210,28 @@ class Admission:
         self._journal.after(safe)
 
     def _repeated(self, stream: str, entry: Entry, where: Interval) -> None:
-        """Rule 2."""
+        """It is in the queue as another attempt brought it."""
         self._decide(stream, entry, refused=True)
-        verdict = Verdict(entry.first, where.start, where.stop, repeated=True, dropped=True)
 
         def safe() -> None:
             if self._earlier(entry) is not None:  # unless that one found no room after all
-                self._tell(stream, verdict)
+                copies = self._copies(where)
+                self._tell(stream, _verdict(entry, where, copies, repeated=True, dropped=True))
 
         self._journal.after(safe)
 
-    def _full(self, stream: str, entry: Entry) -> None:
-        """There was no room in time."""
+    def _full(self, put: tuple[str, int], waiting: WaitingPut) -> None:
+        """There was no room in time, for any of its attempts."""
+        here, wall = list(self._here(waiting)), self._desk.wall
+        if here:  # or there is nobody to be told, and whoever waits asks again
+            self._queue.producers.refuse(*put, waiting.turns, wall)
+        for stream, entry in here:
+            self._refuse(stream, entry, "Full", self._no_room())
+
+    def _refuse(self, stream: str, entry: Entry, error: str, text: str) -> None:
         self._decide(stream, entry, refused=True)
-        settings, queue = self._queue.settings, self._queue
-        text = (
-            f"queue {queue.name!r} holds {queue.alive.total} items in {queue.bytes} bytes; its "
-            f"bounds are {settings.items_max or 'no'} items and {settings.bytes_max or 'no'} bytes"
-        )
-        self._tell_later(stream, Verdict(entry.first, 0, 0, dropped=True, error="Full", text=text))
+        verdict = Verdict(entry.first, 0, 0, dropped=True, error=error, text=text)
+        self._tell_later(stream, verdict)
 
     def _tell_later(self, stream: str, verdict: Verdict) -> None:
         self._journal.after(lambda: self._tell(stream, verdict))
@@ -192,8 +242,44 @@ class Admission:
 
     # --- what is known ----------------------------------------------------------------------------
 
+    def _is_here(self, stream: str) -> bool:
+        presence = self._desk.presence
+        return presence is not None and stream in presence.streams
+
+    def _here(self, waiting: WaitingPut) -> Iterator[tuple[str, Entry]]:
+        """The attempts that may be taken, as far as their nodes go (rule 3)."""
+        for (stream, _), entry in waiting.attempts.items():
+            if self._is_here(stream):
+                yield stream, entry
+
+    def _is_whole(self, entry: Entry) -> bool:
+        return self._living(entry.keepers) >= self._queue.settings.copies_needed
+
+    def _living(self, keepers: tuple[str, ...]) -> int:
+        """On how many of these disks it is, as far as is known."""
+        presence = self._desk.presence
+        assert presence is not None
+        return sum(not gone_for_ever((keeper,), presence) for keeper in keepers)
+
+    def _copies(self, where: Interval) -> int:
+        """On how many nodes what was put is, of what is still in the queue."""
+        if self._desk.presence is None:
+            return 0
+        return min(map(self._living, self._queue.keepers_of(where)), default=0)
+
     def _fits(self, entry: Entry) -> bool:
         return self._queue.fits(entry.stop - entry.first, entry.bytes)
+
+    def _never_fits(self, entry: Entry) -> bool:
+        settings, items = self._queue.settings, entry.stop - entry.first
+        return (0 < settings.items_max < items) or (0 < settings.bytes_max < entry.bytes)
+
+    def _no_room(self) -> str:
+        settings, queue = self._queue.settings, self._queue
+        return (
+            f"queue {queue.name!r} holds {queue.alive.total} items in {queue.bytes} bytes; its "
+            f"bounds are {settings.items_max or 'no'} items and {settings.bytes_max or 'no'} bytes"
+        )
 
     def _earlier(self, entry: Entry) -> Interval | None:
         return self._queue.producers.earlier(entry.producer, entry.sequence)
@@ -209,4 +295,12 @@ class Admission:
         stream.decided.add(place)
         if refused:
             stream.refused.add(place)
+        else:
+            stream.refused.remove(place)
         self._queue.changed[b"d" + name.encode()] = None
+
+
+def _verdict(
+    entry: Entry, where: Interval, copies: int, *, repeated: bool = False, dropped: bool = False
+) -> Verdict:
+    return Verdict(entry.first, where.start, where.stop, repeated, dropped, copies=copies)

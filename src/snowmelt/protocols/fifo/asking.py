@@ -99,6 +99,8 @@ def _of_put(put: calls.Put, wall: int) -> str:
             ("delay", put.due - wall if put.due else 0, -DELAY_LONGEST, DELAY_LONGEST),
             ("timeout", put.patience, 0, PATIENCE_LONGEST),
             ("hold", put.hold, 0, HOLD_LONGEST),
+            ("characters of the caller", len(put.caller), 0, 100),
+            ("turn", put.turn, 0, INDEX_MAX),
             ("bytes of headers", len(put.headers), 0, headers_max),
         )
     )

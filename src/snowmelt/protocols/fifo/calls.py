@@ -86,6 +86,10 @@ class Put(msgspec.Struct, frozen=True, tag="fifo.put", array_like=True):
     """How long to wait for room in a full queue."""
     hold: Duration = Duration(0)
     """Keep it out of the queue until `Publish` names it, or so much time is over; 0: don't."""
+    caller: str = ""
+    """Who puts, by a name of its own for each that counts `turn`; empty: the client that calls."""
+    turn: int = 0
+    """Counts the caller's puts. A retry has the turn of what it repeats; a new try a later one."""
 
 
 class Receipt(msgspec.Struct, frozen=True, tag="fifo.staged", array_like=True):
@@ -148,7 +152,7 @@ class PutDone(msgspec.Struct, frozen=True, tag="fifo.put-done", array_like=True)
     start: int
     stop: int
     copies: int
-    """On how many nodes it is."""
+    """On how many nodes it is; of a repeated one, what of it is in the queue now: 0 for nothing."""
     flushed: bool
     """Whether those had flushed before this was said."""
     repeated: bool = False

@@ -3,12 +3,16 @@
 1. Segments of a queue get the next indexes of this run's stream. Those that arrived first are
    offered to the master first, so what is adjacent in the stream is adjacent in the queue.
 2. A segment is offered when `replicas` keepers have flushed it, or when `copies_needed` have and
-   the others were given time. The keepers named to the master are those that said so.
+   the others were given time. The keepers named to the master are those that said so, and whose
+   disks are not known to be lost; what has become too few of them is copied again.
 3. What was offered is offered again until there is a verdict; a node never drops what it has
    offered by itself. So either it is admitted and stays, or it is refused and goes.
+4. What this node refuses by itself (`Unavailable`, `DiskFull`) it has not kept, and will not offer.
+   That says nothing of the same put at other nodes. Whether a put was put is said by the master.
 """
 
 from collections import deque
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -34,7 +38,7 @@ from snowmelt.protocols.fifo.messages import (
 )
 from snowmelt.protocols.fifo.segments import Segment, stored
 from snowmelt.protocols.fifo.settings import BODY_BYTES_MAX
-from snowmelt.protocols.fifo.streams import node_of
+from snowmelt.protocols.fifo.streams import gone_for_ever, node_of
 
 AGAIN_AFTER: Final = milliseconds(500)
 COPY_PATIENCE: Final = milliseconds(300)
@@ -50,6 +54,8 @@ class Taken(msgspec.Struct):
     linger: Duration
     wanted: tuple[str, ...]
     """Who else is to keep it."""
+    others: int
+    """How many others are to keep it, when so many are here."""
     needed: int
     since: Instant
     keepers: list[str] = []
@@ -108,6 +114,7 @@ class Intake:
             stored(segment),
             settings.linger,
             wanted,
+            settings.replicas - 1,
             settings.copies_needed,
             desk.now,
             [],
@@ -161,12 +168,10 @@ class Intake:
 
     def _ready(self, taken: Taken) -> bool:
         """Whether it may be offered (rule 2)."""
-        if self._desk.keeper not in taken.keepers:
+        if self._desk.keeper not in taken.keepers or len(self._living(taken)) < taken.needed:
             return False
-        if len(taken.keepers) > len(taken.wanted):
-            return True
         waited = later(taken.since, COPY_PATIENCE) <= self._desk.now
-        return waited and len(taken.keepers) >= taken.needed
+        return waited or len(taken.keepers) > len(taken.wanted)
 
     def offer(self) -> None:
         """Offers what has become ready since this was last called, in order (rule 1)."""
@@ -179,13 +184,20 @@ class Intake:
                 taken = waiting.popleft()
                 taken.offered = self._desk.now
                 offered[taken.segment.first] = taken
-                entries.append(_entry(taken, self._desk.keeper))
+                entries.append(self._entry(taken))
             self._admit(queue, entries)
 
     def _admit(self, queue: str, entries: list[Entry]) -> None:
         master = self._directory.master_of(queue)
         if entries and master is not None:
-            self._desk.send(master, Admit(queue, self._desk.stream, tuple(entries)))
+            low = self._low(queue)
+            self._desk.send(master, Admit(queue, self._desk.stream, tuple(entries), low))
+
+    def _low(self, queue: str) -> int:
+        """Everything below this was judged, or will not be offered. O(1): both are in order."""
+        offered, waiting = self._offered[queue], self._waiting.get(queue, ())
+        firsts = [next(iter(offered), self._next[queue])]
+        return min(firsts + [one.segment.first for one in islice(waiting, 1)])
 
     def admitted(self, message: Admitted) -> None:
         """The master's verdicts."""
@@ -213,7 +225,7 @@ class Intake:
         done = PutDone(
             verdict.start,
             verdict.stop,
-            copies=len(taken.keepers),
+            copies=verdict.copies,
             flushed=not taken.linger,
             repeated=verdict.repeated,
         )
@@ -236,7 +248,7 @@ class Intake:
         segment = taken.segment
         extent = Extent(self._desk.stream, segment.first, segment.stop)
         drop = Drop(taken.put.queue, (extent,))
-        for keeper in dict.fromkeys((self._desk.keeper, *taken.wanted)):
+        for keeper in dict.fromkeys((self._desk.keeper, *taken.wanted, *taken.keepers)):
             self._desk.send(node_of(keeper), drop)
 
     def tick(self) -> None:
@@ -250,9 +262,11 @@ class Intake:
             again = [one for one in offered.values() if one.flushed and _silent_since(one, now)]
             for taken in again:
                 taken.offered = now
+                if len(self._living(taken)) < taken.needed:
+                    self._copy_again(taken)
             if again:  # the master may be another by now
                 self._directory.refresh(queue)
-            self._admit(queue, [_entry(taken, self._desk.keeper) for taken in again])
+            self._admit(queue, [self._entry(taken) for taken in again])
         if self._puts:
             self._desk.wake(later(now, COPY_PATIENCE))
 
@@ -261,11 +275,38 @@ class Intake:
         desk = self._desk
         if desk.presence is None or later(taken.asked, AGAIN_AFTER) > desk.now:
             return
-        wanted = desk.presence.after(desk.keeper, len(taken.wanted))
-        taken.wanted = tuple(dict.fromkeys((*wanted, *_others(taken, desk.keeper))))[: len(wanted)]
+        taken.wanted = desk.presence.after(desk.keeper, taken.others)
         for keeper in taken.wanted:
             if keeper not in taken.keepers:
                 self._copy(taken, keeper)
+
+    def _living(self, taken: Taken) -> list[str]:
+        """Who has it, but for those whose disks are lost; in one order, so neighbours are one run.
+
+        Its own node comes first: it is the first of the ring to copy from.
+        """
+        presence, own = self._desk.presence, self._desk.keeper
+        if presence is not None:
+            gone = [one for one in taken.keepers if gone_for_ever((one,), presence)]
+            taken.keepers = [one for one in taken.keepers if one not in gone]
+        return sorted(taken.keepers, key=lambda one: (one != own, one))
+
+    def _entry(self, taken: Taken) -> Entry:
+        segment, put, operation = taken.segment, taken.put, taken.operation
+        named = (put.caller, put.turn) if put.caller else (operation.client, operation.number)
+        return Entry(
+            segment.first,
+            segment.stop,
+            len(segment.blob),
+            put.producer,
+            put.sequence,
+            put.due,
+            put.patience,
+            tuple(self._living(taken)),
+            put.hold,
+            *named,
+            age=Duration(self._desk.now - taken.since),
+        )
 
 
 class Unstored(msgspec.Struct, frozen=True):
@@ -278,25 +319,6 @@ class Unstored(msgspec.Struct, frozen=True):
 
 def _silent_since(taken: Taken, now: Instant) -> bool:
     return taken.offered is not None and later(taken.offered, AGAIN_AFTER) <= now
-
-
-def _others(taken: Taken, own: str) -> list[str]:
-    return [keeper for keeper in taken.keepers if keeper != own]
-
-
-def _entry(taken: Taken, own: str) -> Entry:
-    segment, put = taken.segment, taken.put
-    return Entry(
-        segment.first,
-        segment.stop,
-        len(segment.blob),
-        put.producer,
-        put.sequence,
-        put.due,
-        put.patience,
-        (own, *sorted(_others(taken, own))),  # in one order, so that neighbours are one run
-        put.hold,
-    )
 
 
 def _problem(put: Put, items_max: int) -> tuple[str, str] | None:

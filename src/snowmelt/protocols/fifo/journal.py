@@ -95,8 +95,8 @@ def record(queue: Queue, key: bytes) -> bytes | None:
             if lease is None:
                 return None
             return _encode(KeptLease(lease.operation, tuple(lease.left), lease.kept))
-        case b"p":
-            return queue.producers.record(rest.decode())
+        case b"p" | b"n":
+            return queue.producers.record(key)
         case b"d":
             stream = queue.streams.get(rest.decode())
             if stream is None:
@@ -122,7 +122,7 @@ def records(queue: Queue) -> Pairs:
     keys = [b"s", b"t"]
     keys += [b"x" + run.start.to_bytes(8) for run in queue.runs]
     keys += [b"l" + lease.token.to_bytes(8) for lease in queue.leases]
-    keys += [b"p" + name.encode() for name in queue.producers.names()]
+    keys += queue.producers.keys()
     keys += [b"d" + name.encode() for name in queue.streams]
     keys += [b"g" + name.encode() for name, _ in queue.groups]
     keys += [staged_key(name) for name, _ in queue.staged]
@@ -156,8 +156,8 @@ def restored(
                 left = IntervalSet(kept.left)
                 lease = Lease(token, kept.operation, left, now, kept.kept)
                 queue.leases.restore(lease, now)
-            case b"p":
-                queue.producers.restore(rest.decode(), value)
+            case b"p" | b"n":
+                queue.producers.restore(key, value)
             case b"d":
                 ends = decode(value, type=KeptStream)
                 stream = Stream(IntervalSet(ends.decided), IntervalSet(ends.refused))

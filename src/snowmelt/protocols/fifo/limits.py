@@ -55,10 +55,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Of gets, by a master."""
     endings: int = 256
     """Of intervals of tokens of leases that were acknowledged to the last item."""
-    producer_gaps: int = 1024
-    """Of intervals of one producer's numbers."""
+    producer_gaps: int = 8192
+    """Of intervals of one producer's numbers; below them all numbers are refused."""
     producer_recent: int = 64
-    """Of one producer's last numbers: where they went."""
+    """Of one producer's last numbers: where they went; for up to twice as many."""
+    producer_refusals: int = 64
+    """Of one producer's numbers that were refused last: who may not try again; see above."""
     queues: int = 10_000
     """In one cluster."""
     questions: int = 10_000

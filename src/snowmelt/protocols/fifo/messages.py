@@ -187,6 +187,11 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     keepers: tuple[str, ...]
     hold: int = 0
     """So long it is to be held back, until it is published; 0: it is to be put at once."""
+    caller: str = ""
+    turn: int = 0
+    """Of this caller; as in `calls.Put`."""
+    age: Duration = Duration(0)
+    """How long its node has had it."""
 
 
 class Admit(msgspec.Struct, frozen=True, tag="fifo.admit", array_like=True):
@@ -195,6 +200,8 @@ class Admit(msgspec.Struct, frozen=True, tag="fifo.admit", array_like=True):
     queue: str
     stream: str
     entries: tuple[Entry, ...]
+    low: int = 0
+    """Of all below this index I have the verdicts, or ask for none."""
 
 
 class Verdict(msgspec.Struct, frozen=True, array_like=True):
@@ -209,6 +216,8 @@ class Verdict(msgspec.Struct, frozen=True, array_like=True):
     """It is not in the queue under this name: it was refused, or is there under another."""
     error: str = ""
     text: str = ""
+    copies: int = 0
+    """On how many nodes what was put is."""
 
 
 class Admitted(msgspec.Struct, frozen=True, tag="fifo.admitted", array_like=True):

@@ -1,11 +1,21 @@
 """Who put what before: the memory that keeps a retry from being a second item.
 
-A producer numbers its puts. The numbers that were admitted are an interval set, which stays one
-interval as long as they come without gaps; of the last few it is remembered where they went, so
-that a retry is told the same. A producer that named itself is remembered for ever, any other for
-a day after its last put: nobody's patience is longer.
+1. A producer numbers its puts. The numbers that were put are an interval set, exact, which stays
+   one interval as long as they come without gaps; of the last few it is remembered where they
+   went, so that a retry is told the same.
+2. A number that was refused is remembered with who asked: the refusal holds for every attempt of
+   that caller's turn and of its earlier ones, whenever it arrives. A later turn is a new try. When
+   there are so many that the callers can't all be kept, the oldest numbers are closed to everybody.
+3. No number is ever guessed about. With too many intervals of 1 and 2 the lowest are given up:
+   below them, what was put can't be told from what was not, and every number there is refused.
+   Whoever uses numbers that grow never meets this.
+4. A producer that named itself is remembered for ever, any other for a day after its last put, or
+   after this master began. That is longer than any of its numbers lives: a put waits for room, and
+   an attempt for the master, for `admission.AGE_MAX` at most, and a client that has made up its
+   name asks under one number no longer than that.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -18,91 +28,206 @@ UNNAMED_PREFIX: Final = "c-"
 FORGET_AFTER: Final = 86_400 * 10**9
 NOT_REMEMBERED: Final = Interval(0, 0)
 
+HEAD: Final = b"p"
+NUMBERS: Final = b"n"
+
 
 class Producer(msgspec.Struct):
-    """What one producer put."""
+    """What one producer put, and what it was refused."""
 
-    numbers: IntervalSet
-    recent: dict[int, Interval]
     seen: int
-    """When it last put something, by the wall clock."""
+    """When it last heard anything, by the wall clock."""
+    recent: dict[int, Interval] = {}
+    """Where its last numbers went."""
+    refused: dict[int, dict[str, int]] = {}
+    """By number: who was refused, up to which of its turns."""
+    numbers: IntervalSet = msgspec.field(default_factory=IntervalSet)
+    closed: IntervalSet = msgspec.field(default_factory=IntervalSet)
+    """Numbers that were refused to everybody, for good."""
+    floor: int = 0
+    """Below this, nothing is known but what is recent."""
+    folded: bool = False
+    """Whether some of its numbers stand in no record but the second."""
 
 
 class Kept(msgspec.Struct, frozen=True, array_like=True):
-    """A producer as it stands in a record."""
+    """A producer's first record: what came since its second was written, and a little more."""
 
     numbers: tuple[Interval, ...]
+    """Those that an earlier version wrote here."""
     recent: dict[int, Interval]
     seen: int
+    refused: dict[int, dict[str, int]] = {}
+
+
+class KeptNumbers(msgspec.Struct, frozen=True, array_like=True):
+    """Its second record, which may be long, and is written seldom."""
+
+    numbers: tuple[Interval, ...]
+    closed: tuple[Interval, ...]
+    floor: int
 
 
 class Producers:
     """All producers of one queue.
 
-    >>> producers = Producers()
+    >>> producers = Producers({})
     >>> producers.note("loader", 7, Interval(20, 30), wall=0)
-    []
     >>> producers.earlier("loader", 7), producers.earlier("loader", 8)
     (Interval(start=20, stop=30), None)
     """
 
-    def __init__(self, limits: Limits = LIMITS) -> None:
+    def __init__(self, changed: dict[bytes, None], limits: Limits = LIMITS) -> None:
+        self._changed = changed
         self._limits = limits
-        self._known: dict[str, Producer] = {}  # the one that put last stands last
+        self._known: dict[str, Producer] = {}
+        self._unnamed: dict[str, None] = {}  # the one that was heard of last stands last
+        self._since: int | None = None
 
     def __len__(self) -> int:
         return len(self._known)
 
+    # --- what is known of a number ----------------------------------------------------------------
+
     def earlier(self, name: str, number: int) -> Interval | None:
         """Where this put went when it was admitted before; `NOT_REMEMBERED` when long ago."""
         known = self._known.get(name)
-        if known is None or number not in known.numbers:
+        if known is None:
             return None
-        return known.recent.get(number, NOT_REMEMBERED)
+        missing = NOT_REMEMBERED if number in known.numbers else None
+        return known.recent.get(number, missing)
 
-    def note(self, name: str, number: int, where: Interval, wall: int) -> list[str]:
-        """A put was admitted; returns the producers that are forgotten for it."""
-        known = self._known.pop(name, None) or Producer(IntervalSet(), {}, wall)
-        self._known[name] = known
+    def was_refused(self, name: str, number: int, caller: str, turn: int) -> bool:
+        """Whether this turn was refused, or a later one of the same caller (rule 2)."""
+        known = self._known.get(name)
+        return known is not None and turn <= known.refused.get(number, {}).get(caller, -1)
+
+    def past(self, name: str, number: int) -> str:
+        """Why nothing can be put under a number that is not known to be put (rules 2 and 3)."""
+        known = self._known.get(name)
+        if known is not None and number < known.floor:
+            return (
+                f"sequence is {number}; of producer {name!r} nothing below {known.floor} is known "
+                f"any more, since its numbers have more than {self._limits.producer_gaps} gaps: "
+                "nothing was put now, and it may have been put before; use numbers that grow"
+            )
+        if known is not None and number in known.closed:
+            return (
+                f"sequence is {number}, which was refused to producer {name!r} before, and too "
+                "many others since: it was never put, and will not be; use a larger one"
+            )
+        return ""
+
+    # --- what becomes of it -----------------------------------------------------------------------
+
+    def note(self, name: str, number: int, where: Interval, wall: int) -> None:
+        """A put was admitted."""
+        known = self._heard_of(name, wall)
+        known.refused.pop(number, None)
         known.numbers.add(Interval(number, number + 1))
         known.recent[number] = where
-        known.seen = wall
-        if len(known.recent) > self._limits.producer_recent:
-            del known.recent[next(iter(known.recent))]
-        if (
-            known.numbers.pieces > self._limits.producer_gaps
-        ):  # give up telling apart what is oldest
-            first, second, *_ = known.numbers
-            known.numbers.add(Interval(first.start, second.stop))
-        return self._forget(wall)
+        if len(known.recent) > 2 * self._limits.producer_recent:
+            for oldest in list(known.recent)[: -self._limits.producer_recent]:
+                del known.recent[oldest]
+            self._fold(name, known)
+        self._bound(known)
 
     def unnote(self, name: str, number: int) -> None:
         """That put came to nothing after all."""
         known = self._known[name]
         known.numbers.remove(Interval(number, number + 1))
         known.recent.pop(number, None)
+        self._changed[HEAD + name.encode()] = None
+        if known.folded:
+            self._changed[NUMBERS + name.encode()] = None
 
-    def names(self) -> list[str]:
-        """All of them."""
-        return list(self._known)
+    def refuse(self, name: str, number: int, turns: dict[str, int], wall: int) -> None:
+        """A put was refused to these callers, up to these turns (rule 2)."""
+        known = self._heard_of(name, wall)
+        said = known.refused.pop(number, {})
+        said.update({one: max(turn, said.get(one, 0)) for one, turn in turns.items()})
+        known.refused[number] = said
+        most = self._limits.producer_refusals
+        if sum(map(len, known.refused.values())) > 2 * most:
+            for oldest in list(known.refused)[: max(1, len(known.refused) - most)]:
+                del known.refused[oldest]
+                known.closed.add(Interval(oldest, oldest + 1))
+            self._fold(name, known)
+        self._bound(known)
 
-    def record(self, name: str) -> bytes | None:
-        """As it is written down."""
-        known = self._known.get(name)
+    def _bound(self, known: Producer) -> None:
+        """Rule 3."""
+        while known.numbers.pieces + known.closed.pieces > self._limits.producer_gaps:
+            held = [one for one in (known.numbers, known.closed) if one.total]
+            lowest = min(held, key=lambda one: one.first)
+            known.floor = max(known.floor, lowest.first.stop)
+            lowest.remove(lowest.first)
+
+    # --- who is remembered ------------------------------------------------------------------------
+
+    def _heard_of(self, name: str, wall: int) -> Producer:
+        if self._since is None:
+            self._since = wall
+        known = self._known.setdefault(name, Producer(wall))
+        known.seen = wall
+        self._changed[HEAD + name.encode()] = None
+        if name.startswith(UNNAMED_PREFIX):
+            self._unnamed.pop(name, None)
+            self._unnamed[name] = None
+        self._forget(wall)
+        return known
+
+    def _forget(self, wall: int) -> None:
+        """Rule 4: looks at the one that is silent for the longest; once for each put is enough."""
+        assert self._since is not None
+        name = next(iter(self._unnamed), None)
+        # Others' clocks may have shown another time: what they wrote counts from this term on.
+        if name is not None and max(self._known[name].seen, self._since) + FORGET_AFTER < wall:
+            del self._unnamed[name]
+            known = self._known.pop(name)
+            self._changed[HEAD + name.encode()] = None
+            if known.folded:
+                self._changed[NUMBERS + name.encode()] = None
+
+    # --- as it is written down --------------------------------------------------------------------
+
+    def _fold(self, name: str, known: Producer) -> None:
+        known.folded = True
+        self._changed[NUMBERS + name.encode()] = None
+
+    def keys(self) -> Iterator[bytes]:
+        """Those of all records."""
+        for name, known in self._known.items():
+            yield HEAD + name.encode()
+            if known.folded:
+                yield NUMBERS + name.encode()
+
+    def record(self, key: bytes) -> bytes | None:
+        """As it is written down; None when it is forgotten."""
+        known = self._known.get(key[1:].decode())
         if known is None:
             return None
-        kept = Kept(tuple(known.numbers), known.recent, known.seen)
-        return msgspec.msgpack.encode(kept)
+        if key[:1] == HEAD:
+            return msgspec.msgpack.encode(Kept((), known.recent, known.seen, known.refused))
+        numbers = KeptNumbers(tuple(known.numbers), tuple(known.closed), known.floor)
+        return msgspec.msgpack.encode(numbers)
 
-    def restore(self, name: str, value: bytes) -> None:
-        """From what was written down."""
-        kept = msgspec.msgpack.decode(value, type=Kept)
-        self._known[name] = Producer(IntervalSet(kept.numbers), dict(kept.recent), kept.seen)
-
-    def _forget(self, wall: int) -> list[str]:
-        """Looks at the one that is silent for the longest time; one look for each put is enough."""
-        name = next(iter(self._known))
-        if name.startswith(UNNAMED_PREFIX) and self._known[name].seen + FORGET_AFTER < wall:
-            del self._known[name]
-            return [name]
-        return []
+    def restore(self, key: bytes, value: bytes) -> None:
+        """From what was written down; either record may come first, or be lost."""
+        name = key[1:].decode()
+        known = self._known.setdefault(name, Producer(0))
+        if name.startswith(UNNAMED_PREFIX):
+            self._unnamed[name] = None
+        if key[:1] == HEAD:
+            head = msgspec.msgpack.decode(value, type=Kept)
+            known.recent, known.refused, known.seen = head.recent, head.refused, head.seen
+            numbers, known.folded = head.numbers, known.folded or len(head.numbers) > 0
+            for number in known.recent:
+                known.numbers.add(Interval(number, number + 1))
+        else:
+            kept = msgspec.msgpack.decode(value, type=KeptNumbers)
+            numbers, known.folded = kept.numbers, True
+            known.closed, known.floor = IntervalSet(kept.closed), kept.floor
+        for interval in numbers:
+            known.numbers.add(interval)
+        self._bound(known)

@@ -75,12 +75,6 @@ class Publications:
             if oldest is not None:
                 self._forget((producer, oldest))
 
-    def forget(self, producer: str) -> None:
-        """A producer is forgotten."""
-        for number in list(self._known.get(producer, {})):
-            self._forget((producer, number))
-        self._known.pop(producer, None)
-
     def _forget(self, name: Name) -> None:
         gone = self._known.get(name[0], {}).pop(name[1], None)
         if gone is not None:

@@ -57,6 +57,10 @@ class Publishing:
             else:
                 self._answer(operation, earlier, (), repeated=True)
             return
+        past = queue.producers.past(ask.producer, ask.sequence)
+        if past:
+            self._desk.decline(operation, "SequenceTooOld", past)
+            return
         found = [(one, queue.staged.named((one.stream, one.first))) for one in ask.receipts]
         batches = [(one, batch) for one, batch in found if self._is_there(one, batch)]
         refused = self._refused(ask, [batch for _, batch in batches if batch is not None])
@@ -66,11 +70,7 @@ class Publishing:
         parts = [self._put(one, batch) for one, batch in batches if batch is not None]
         start = parts[0].start if parts else 0
         where = Interval(start, parts[-1].stop if parts else start)
-        forgotten = queue.producers.note(*number, where, self._desk.wall)
-        for name in (ask.producer, *forgotten):
-            queue.changed[b"p" + name.encode()] = None
-        for name in forgotten:
-            queue.publications.forget(name)
+        queue.producers.note(*number, where, self._desk.wall)
         queue.publications.keep(number, self._made(ask))
         visible = [part for part in parts if not queue.delays.common(part)]
         self._answer(operation, where, visible, repeated=False)

@@ -81,9 +81,9 @@ class Queue:
         self.dead = IntervalSet()
         self.delays: Pieces[int] = Pieces()
         self.failures: Pieces[Failure] = Pieces()
-        self.producers = Producers(limits)
         self.streams: dict[str, Stream] = {}
         self.changed: dict[bytes, None] = {}
+        self.producers = Producers(self.changed, limits)
         self.leases = Leases(settings.lease, self.changed, limits)
         self.groups = Groups(self.changed)
         self.staged = Staged(self.changed)
@@ -251,6 +251,11 @@ class Queue:
         """A lane of a run has other keepers now."""
         self.runs.rehouse(lane, keepers)
         self._touch_run(run)
+
+    def keepers_of(self, interval: Interval) -> list[tuple[str, ...]]:
+        """Who keeps what of this is still alive, run by run."""
+        runs = self.runs.over(interval)
+        return [run.keepers for run in runs if self.alive.common(interval.common(run.interval))]
 
     def check(self) -> None:
         """Asserts that no item is in two states, and that each lies in a run."""

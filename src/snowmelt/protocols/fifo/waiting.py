@@ -3,9 +3,11 @@
 A get that waits is asked again by its client every few seconds (`protocols.calling`); one that was
 not is over: its client is gone, and nothing must be leased to it. Mostly this is known sooner: a
 process that ends takes its connections with it (`calling.Gone`).
+
+A put waits once, by its producer and number, however many nodes offer it: what became of it is the
+same for all of them (`admission.py`).
 """
 
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -31,11 +33,21 @@ class WaitingGet(msgspec.Struct):
 
 
 class WaitingPut(msgspec.Struct):
-    """An entry for which there was no room yet."""
+    """A put for which there was no room yet, and those who offer it."""
 
-    stream: str
-    entry: Entry
     deadline: Instant
+    attempts: dict[tuple[str, int], Entry] = {}
+    """By stream and first index: the nodes that have its body."""
+    turns: dict[str, int] = {}
+    """Who waits for it: callers, and the last turn of each."""
+
+    def offered(self, stream: str, entry: Entry) -> bool:
+        """Another attempt, or the same again; whether it is a newer turn than all of its caller."""
+        self.attempts[stream, entry.first] = entry
+        newer = entry.turn > self.turns.get(entry.caller, -1)
+        if newer:
+            self.turns[entry.caller] = entry.turn
+        return newer
 
 
 class Waiting:
@@ -43,7 +55,8 @@ class Waiting:
 
     def __init__(self) -> None:
         self.gets: dict[OperationId, WaitingGet] = {}
-        self.puts: deque[WaitingPut] = deque()
+        self.puts: dict[tuple[str, int], WaitingPut] = {}
+        """By producer and number."""
 
     def add_get(self, operation: OperationId, get: Get, refused: str, now: Instant) -> None:
         """A get begins to wait."""
@@ -70,12 +83,8 @@ class Waiting:
         for operation in [one for one in self.gets if one.client == client]:
             del self.gets[operation]
 
-    def holds_put(self, stream: str, first: int) -> bool:
-        """Whether this entry waits already."""
-        return any(one.stream == stream and one.entry.first == first for one in self.puts)
-
     def next_deadline(self) -> Instant | None:
         """When somebody's patience ends next."""
         deadlines = [one.deadline for one in self.gets.values()]
-        deadlines += [one.deadline for one in self.puts]
+        deadlines += [one.deadline for one in self.puts.values()]
         return min(deadlines, default=None)

@@ -1,6 +1,7 @@
 """A fifo over several nodes, some of which die: the client finds its way, nothing is lost."""
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Iterator
@@ -112,6 +113,40 @@ def test_the_async_client_finds_the_new_master_too(three: LocalCluster) -> None:
             assert len(await orders.get_many(timeout=20)) > 0
 
     asyncio.run(asyncio.wait_for(main(), 90))
+
+
+def test_what_was_refused_never_comes(three: LocalCluster) -> None:
+    """Who hears nothing for half a second asks another node as well: both wait for room."""
+    refused: list[bytes] = []
+
+    def put(body: bytes) -> None:
+        with snowmelt.connect(three.url) as mine:
+            try:
+                mine.fifo("orders").put(body, timeout=0.9)
+            except snowmelt.Full:
+                refused.append(body)
+
+    with snowmelt.connect(three.url) as client:
+        orders = client.fifo("orders", **WHOLE, max_items=1)
+        orders.put(b"first")
+        threads = [threading.Thread(target=put, args=(b"%d" % at,)) for at in range(6)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join(30)
+        came = drained(orders)
+    assert len(refused) == 6
+    assert came == [b"first"]
+
+
+def drained(orders: snowmelt.Fifo) -> list[bytes]:
+    """What comes until there is nothing for a second."""
+    came: list[bytes] = []
+    with contextlib.suppress(snowmelt.Empty):
+        while True:
+            with orders.get(timeout=1.0) as item:
+                came.append(item.body)
+    return came
 
 
 def test_a_restarted_cluster_has_what_was_put(three: LocalCluster) -> None:

@@ -31,7 +31,7 @@ from snowmelt.protocols.fifo.extents import Run
 from snowmelt.protocols.fifo.journal import Journal
 from snowmelt.protocols.fifo.messages import Admit, Admitted, Entry, Verdict
 from snowmelt.protocols.fifo.producers import NOT_REMEMBERED
-from snowmelt.protocols.fifo.streams import Stream, gone_for_ever, node_of
+from snowmelt.protocols.fifo.streams import Stream, living, node_of
 from snowmelt.protocols.fifo.waiting import Waiting, WaitingPut
 
 AGE_MAX: Final = seconds(8 * 3600)
@@ -151,7 +151,7 @@ class Admission:
         earlier = self._earlier(entry)
         if first in known.decided and first not in known.refused:
             where = NOT_REMEMBERED if earlier is None else earlier
-            self._tell_later(stream, _verdict(entry, where, self._living(entry.keepers)))
+            self._tell_later(stream, _verdict(entry, where, self._living(entry)))
         elif entry.hold:  # a publication has the number, not its parts
             return False
         elif earlier is not None:
@@ -187,7 +187,7 @@ class Admission:
         self._pending[stream, entry.first] = entry
         for run in queue.runs.over(where):
             self._watch(run)
-        verdict = _verdict(entry, where, self._living(entry.keepers))
+        verdict = _verdict(entry, where, self._living(entry))
 
         def safe() -> None:
             if self._pending.pop((stream, entry.first), None) is not None:
@@ -214,8 +214,9 @@ class Admission:
         self._decide(stream, entry, refused=True)
 
         def safe() -> None:
+            presence = self._desk.presence
             if self._earlier(entry) is not None:  # unless that one found no room after all
-                copies = self._copies(where)
+                copies = 0 if presence is None else self._queue.copies(where, presence)
                 self._tell(stream, _verdict(entry, where, copies, repeated=True, dropped=True))
 
         self._journal.after(safe)
@@ -252,20 +253,12 @@ class Admission:
             if self._is_here(stream):
                 yield stream, entry
 
-    def _is_whole(self, entry: Entry) -> bool:
-        return self._living(entry.keepers) >= self._queue.settings.copies_needed
-
-    def _living(self, keepers: tuple[str, ...]) -> int:
-        """On how many of these disks it is, as far as is known."""
+    def _living(self, entry: Entry) -> int:
         presence = self._desk.presence
-        assert presence is not None
-        return sum(not gone_for_ever((keeper,), presence) for keeper in keepers)
+        return 0 if presence is None else living(entry.keepers, presence)
 
-    def _copies(self, where: Interval) -> int:
-        """On how many nodes what was put is, of what is still in the queue."""
-        if self._desk.presence is None:
-            return 0
-        return min(map(self._living, self._queue.keepers_of(where)), default=0)
+    def _is_whole(self, entry: Entry) -> bool:
+        return self._living(entry) >= self._queue.settings.copies_needed
 
     def _fits(self, entry: Entry) -> bool:
         return self._queue.fits(entry.stop - entry.first, entry.bytes)

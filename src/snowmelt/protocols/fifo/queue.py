@@ -32,7 +32,7 @@ from snowmelt.protocols.fifo.producers import Producers
 from snowmelt.protocols.fifo.publications import Publications
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.fifo.staged import Staged
-from snowmelt.protocols.fifo.streams import Stream
+from snowmelt.protocols.fifo.streams import Presence, Stream, living
 
 
 class Failure(msgspec.Struct, frozen=True, array_like=True):
@@ -252,10 +252,11 @@ class Queue:
         self.runs.rehouse(lane, keepers)
         self._touch_run(run)
 
-    def keepers_of(self, interval: Interval) -> list[tuple[str, ...]]:
-        """Who keeps what of this is still alive, run by run."""
+    def copies(self, interval: Interval, presence: Presence) -> int:
+        """On how many disks what still lives of this is, of its parts the least; 0 for nothing."""
         runs = self.runs.over(interval)
-        return [run.keepers for run in runs if self.alive.common(interval.common(run.interval))]
+        kept = [run.keepers for run in runs if self.alive.common(interval.common(run.interval))]
+        return min((living(keepers, presence) for keepers in kept), default=0)
 
     def check(self) -> None:
         """Asserts that no item is in two states, and that each lies in a run."""

@@ -62,6 +62,11 @@ class Presence:
         return stream_of(self.keepers[keeper])
 
 
+def living(keepers: tuple[str, ...], presence: Presence) -> int:
+    """How many of these disks are not known to be gone."""
+    return sum(not gone_for_ever((keeper,), presence) for keeper in keepers)
+
+
 def gone_for_ever(keepers: tuple[str, ...], presence: Presence) -> bool:
     """Whether all these disks are gone: their nodes are here with others."""
     return all(

@@ -12,7 +12,6 @@
 """
 
 from collections import deque
-from itertools import islice
 from typing import Final
 
 import msgspec
@@ -168,7 +167,7 @@ class Intake:
 
     def _ready(self, taken: Taken) -> bool:
         """Whether it may be offered (rule 2)."""
-        if self._desk.keeper not in taken.keepers or len(self._living(taken)) < taken.needed:
+        if self._desk.keeper not in taken.keepers or len(taken.keepers) < taken.needed:
             return False
         waited = later(taken.since, COPY_PATIENCE) <= self._desk.now
         return waited or len(taken.keepers) > len(taken.wanted)
@@ -177,27 +176,22 @@ class Intake:
         """Offers what has become ready since this was last called, in order (rule 1)."""
         ripe, self._ripe = self._ripe, {}
         for queue in ripe:
-            waiting = self._waiting.get(queue, deque())
-            offered = self._offered.setdefault(queue, {})
-            entries: list[Entry] = []
+            waiting, ready = self._waiting.get(queue, deque()), []
             while waiting and self._ready(waiting[0]):
                 taken = waiting.popleft()
                 taken.offered = self._desk.now
-                offered[taken.segment.first] = taken
-                entries.append(self._entry(taken))
-            self._admit(queue, entries)
+                self._offered.setdefault(queue, {})[taken.segment.first] = taken
+                ready.append(taken)
+            if not waiting:
+                self._waiting.pop(queue, None)
+            self._admit(queue, ready)
 
-    def _admit(self, queue: str, entries: list[Entry]) -> None:
-        master = self._directory.master_of(queue)
-        if entries and master is not None:
-            low = self._low(queue)
-            self._desk.send(master, Admit(queue, self._desk.stream, tuple(entries), low))
-
-    def _low(self, queue: str) -> int:
-        """Everything below this was judged, or will not be offered. O(1): both are in order."""
-        offered, waiting = self._offered[queue], self._waiting.get(queue, ())
-        firsts = [next(iter(offered), self._next[queue])]
-        return min(firsts + [one.segment.first for one in islice(waiting, 1)])
+    def _admit(self, queue: str, ready: list[Taken]) -> None:
+        master = self._directory.master_of(queue) if ready else None
+        if master is not None:
+            low = next(iter(self._offered[queue]))  # what waits here comes behind it
+            entries = tuple(_entry(taken, self._desk) for taken in ready)
+            self._desk.send(master, Admit(queue, self._desk.stream, entries, low))
 
     def admitted(self, message: Admitted) -> None:
         """The master's verdicts."""
@@ -241,6 +235,9 @@ class Intake:
             self._waiting[queue].remove(taken)
         else:
             del self._offered[queue][taken.segment.first]
+        for places in (self._waiting, self._offered):
+            if not places.get(queue, True):
+                del places[queue]
 
     def _drop(self, taken: Taken) -> None:
         """It will never be in the queue."""
@@ -262,51 +259,25 @@ class Intake:
             again = [one for one in offered.values() if one.flushed and _silent_since(one, now)]
             for taken in again:
                 taken.offered = now
-                if len(self._living(taken)) < taken.needed:
-                    self._copy_again(taken)
+                self._copy_again(taken)
             if again:  # the master may be another by now
                 self._directory.refresh(queue)
-            self._admit(queue, [self._entry(taken) for taken in again])
+            self._admit(queue, again)
         if self._puts:
             self._desk.wake(later(now, COPY_PATIENCE))
 
     def _copy_again(self, taken: Taken) -> None:
-        """To those that were silent; to others when they are here no more."""
-        desk = self._desk
-        if desk.presence is None or later(taken.asked, AGAIN_AFTER) > desk.now:
+        """To those that were silent; to others when they are here no more (rule 2)."""
+        desk, presence = self._desk, self._desk.presence
+        if presence is None or later(taken.asked, AGAIN_AFTER) > desk.now:
             return
-        taken.wanted = desk.presence.after(desk.keeper, taken.others)
-        for keeper in taken.wanted:
-            if keeper not in taken.keepers:
-                self._copy(taken, keeper)
-
-    def _living(self, taken: Taken) -> list[str]:
-        """Who has it, but for those whose disks are lost; in one order, so neighbours are one run.
-
-        Its own node comes first: it is the first of the ring to copy from.
-        """
-        presence, own = self._desk.presence, self._desk.keeper
-        if presence is not None:
-            gone = [one for one in taken.keepers if gone_for_ever((one,), presence)]
-            taken.keepers = [one for one in taken.keepers if one not in gone]
-        return sorted(taken.keepers, key=lambda one: (one != own, one))
-
-    def _entry(self, taken: Taken) -> Entry:
-        segment, put, operation = taken.segment, taken.put, taken.operation
-        named = (put.caller, put.turn) if put.caller else (operation.client, operation.number)
-        return Entry(
-            segment.first,
-            segment.stop,
-            len(segment.blob),
-            put.producer,
-            put.sequence,
-            put.due,
-            put.patience,
-            tuple(self._living(taken)),
-            put.hold,
-            *named,
-            age=Duration(self._desk.now - taken.since),
-        )
+        gone = [one for one in taken.keepers if gone_for_ever((one,), presence)]
+        taken.keepers = [one for one in taken.keepers if one not in gone]
+        taken.wanted = presence.after(desk.keeper, taken.others)
+        if taken.offered is None or len(taken.keepers) < taken.needed:
+            for keeper in taken.wanted:
+                if keeper not in taken.keepers:
+                    self._copy(taken, keeper)
 
 
 class Unstored(msgspec.Struct, frozen=True):
@@ -315,6 +286,26 @@ class Unstored(msgspec.Struct, frozen=True):
     queue: str
     stream: str
     first: int
+
+
+def _entry(taken: Taken, desk: Desk) -> Entry:
+    segment, put, operation = taken.segment, taken.put, taken.operation
+    caller, turn = (put.caller, put.turn) if put.caller else (operation.client, operation.number)
+    return Entry(
+        segment.first,
+        segment.stop,
+        len(segment.blob),
+        put.producer,
+        put.sequence,
+        put.due,
+        put.patience,
+        # In one order, so that neighbours are one run.
+        tuple(sorted(taken.keepers, key=lambda one: (one != desk.keeper, one))),
+        put.hold,
+        caller,
+        turn,
+        age=Duration(desk.now - taken.since),
+    )
 
 
 def _silent_since(taken: Taken, now: Instant) -> bool:

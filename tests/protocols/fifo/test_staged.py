@@ -12,7 +12,7 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo.calls import Publish, PutDone, Receipt
-from snowmelt.protocols.fifo.limits import LIMITS
+from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.messages import Admitted, Keep
 from snowmelt.protocols.fifo.queue import Queue
 from snowmelt.protocols.fifo.settings import QueueSettings
@@ -281,6 +281,34 @@ def test_where_it_went_is_known_of_the_last_publications_and_that_it_went_of_all
         again = publish(one, last, receipt(last, tail))
         assert again == PutDone(last, tail, 1, True, repeated=True)
         assert one.queue.tail == tail
+
+
+def test_numbers_by_region_and_hour_are_all_published() -> None:
+    """As a job with a batch for each has them: with many gaps, and in no order."""
+    bench = Bench()
+    numbers = [region * 10_000 + 7 * hour for hour in range(150) for region in range(12)]
+    for at, number in enumerate(numbers):
+        bench.stage(at, at + 1)
+        bench.flush()
+        assert publish(bench, number, receipt(at, at + 1)) == PutDone(at, at + 1, 1, True)
+    later = bench.crashed()
+    for number in numbers[::100]:
+        again = publish(later, number, receipt(0, 1))
+        assert isinstance(again, PutDone)
+        assert again.repeated
+    assert later.queue.tail == len(numbers)
+
+
+def test_below_too_many_gaps_nothing_is_published() -> None:
+    bench = Bench(limits=Limits(producer_gaps=3, producer_recent=2))
+    bench.stage(0, 9)
+    bench.flush()
+    for number in range(10, 40, 3):
+        publish(bench, number)
+    refused = publish(bench, 11, receipt(0, 9))
+    assert isinstance(refused, Declined)
+    assert refused.error == "SequenceTooOld"
+    assert publish(bench, 41, receipt(0, 9)) == PutDone(0, 9, 1, True)
 
 
 def test_an_empty_publication_is_noted_as_well() -> None:

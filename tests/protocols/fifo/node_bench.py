@@ -15,7 +15,6 @@ from snowmelt.core.node import (
     Requested,
     Scan,
     SetTimer,
-    Started,
 )
 from snowmelt.core.record import Write
 from snowmelt.protocols.fifo import FifoNode
@@ -36,14 +35,29 @@ class NodeBench:
         self.node = FifoNode(ME.id, Random(1))
         self.told: dict[int, Any] = {}
         self.held = False
+        self.hold_reads = False
         self.written = 0
         """Bytes of the values that went to the disk."""
         self._disk = Disk(Random(1))
         self._waiting: list[Event[Any]] = []
         self._timer: SetTimer | None = None
         self._calls = 0
-        self.give(Started(wall=WALL))
-        self.give(Announced(View(1, 1, ME.id, (ME,))))
+        self._starts = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._starts += 1
+        me = Member(ME.id, ME.address, ME.birth, self._starts)
+        self.give(self._disk.start(WALL + self.now))
+        self.give(Announced(View(1, self._starts, me.id, (me,))))
+
+    def restart(self) -> None:
+        """The process is killed, and begins again on its disk."""
+        self._disk.flush()
+        self._timer = None
+        self.node = FifoNode(ME.id, Random(2), alone=True)
+        self._begin()
+        self.pass_time(2)
 
     def give(self, event: Event[Any]) -> None:
         """An event, and all that the disk answers to it."""
@@ -56,20 +70,20 @@ class NodeBench:
                         self.written += sum(
                             len(one.value) for one in changes if isinstance(one, Write)
                         )
-                        self._answer(Persisted(ticket), events)
+                        self._answer(Persisted(ticket), events, held=self.held)
                     case Scan():
-                        self._answer(self._disk.answer(effect), events)
+                        self._answer(self._disk.answer(effect), events, held=self.hold_reads)
                     case Reply(operation, message):
                         self.told[operation.number] = message
                     case SetTimer():
                         self._timer = effect
 
-    def _answer(self, event: Event[Any], events: list[Event[Any]]) -> None:
-        (self._waiting if self.held else events).append(event)
+    def _answer(self, event: Event[Any], events: list[Event[Any]], *, held: bool) -> None:
+        (self._waiting if held else events).append(event)
 
     def release(self) -> None:
         """The disk answers what it was asked, and from now on at once."""
-        self.held = False
+        self.held = self.hold_reads = False
         self._disk.flush()
         while self._waiting:
             self.give(self._waiting.pop(0))

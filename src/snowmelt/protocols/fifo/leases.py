@@ -20,7 +20,8 @@ class Lease(msgspec.Struct):
     token: int
     operation: OperationId
     left: IntervalSet
-    deadline: Instant
+    deadline: Instant | None
+    """When its time is over; None while that has not begun: nobody was told of it yet."""
     kept: bool = True
     """Whether nothing of it went back: then every acknowledgement under it was good."""
 
@@ -70,10 +71,15 @@ class Leases:
         self._by_operation[lease.operation] = lease.token
         self.extend(lease, now)
 
-    def extend(self, lease: Lease, now: Instant) -> None:
-        """The whole time of a lease, from now."""
+    def extend(self, lease: Lease, now: Instant) -> Instant:
+        """The whole time of a lease, from now; returns when it is over."""
         lease.deadline = later(now, self._time)
         heappush(self._deadlines, (lease.deadline, lease.token))
+        return lease.deadline
+
+    def put_off(self, lease: Lease) -> None:
+        """Its time begins when it is told, not before: until then it can't be over."""
+        lease.deadline = None
 
     def shrunk(self, lease: Lease) -> None:
         """A part of a lease went; it ends when nothing is left."""

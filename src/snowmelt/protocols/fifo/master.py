@@ -2,20 +2,28 @@
 
 1. Nothing is told that is not safe in the journal: not an admission, not a lease, not an
    acknowledgement (`journal.py`, rule 2).
-2. A lease is found again by the operation that asked for it, so a get that is asked twice is
-   answered with the same items.
+2. The same question gets the same answer. A lease is found again by the operation that asked for
+   it; what a settlement, a purge or a redrive came to is remembered (`answers.py`), and not done
+   again. A get whose lease ran out while it was still asked for was never told, and asks anew.
 3. What is said about a lease counts only while the lease lasts; after that its items may be with
    another. An acknowledgement of what was acknowledged under the same token is repeated, not wrong.
 4. A get that finds nothing waits without cost; gets are served in the order in which they came.
 5. Items go back to their own positions, and are the next to be handed out.
+6. A lease's time begins when it is safe, and so can be told: however long a flush takes, nobody
+   else is given its items meanwhile. It is told with the time that is left, and not when none is.
+7. What changes nothing (an empty get, items shown, how the queue is) is told only by who is still
+   master. This node hears that it may be no more before anything else (`host.py`, rule 6), and its
+   masters end with that; what is read from the disk until then is told by none.
 """
 
 from typing import Final
 
-from snowmelt.core.instant import Instant, later
+from snowmelt.core.instant import Duration, Instant, later, since
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
+from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo.admission import Admission
+from snowmelt.protocols.fifo.answers import Answers
 from snowmelt.protocols.fifo.calls import (
     Changed,
     Describe,
@@ -65,7 +73,12 @@ class Master:
         self._desk = desk
         self._queue = journal.queue
         self._keeper = keeper
-        self._answered: dict[OperationId, None] = {}
+        self.serving = True
+        """Whether this node may still be the master (rule 7)."""
+        self._answered: Answers[bool] = Answers(desk.limits.answered)
+        """The gets that were given something or nothing."""
+        self._done: Answers[Settled | Changed | Declined] = Answers(desk.limits.answered)
+        """What the operations that change something came to; what a get settled is one of them."""
         self._redriving: tuple[int, Instant] | None = None
 
     # --- items out --------------------------------------------------------------------------------
@@ -76,11 +89,12 @@ class Master:
         if waiting is not None:  # asked again; what it settles was settled, or refused, then
             waiting.asked = self._desk.now
             return
-        refused = "" if get.settle is None else self._settled(get.settle)
+        settled = None if get.settle is None else self._settle_once(operation, get.settle)
+        refused = settled.text if isinstance(settled, Declined) else ""
         lease = self._queue.leases.of(operation)
         if lease is not None:
             self._hand(operation, lease, get, refused)
-        elif operation in self._answered:  # it had nothing, or is done with what it had
+        elif self._answered.of(operation):  # it had nothing, or is done with what it had
             self._empty(operation, refused)
         elif not self._lease(operation, get, refused):
             if get.patience > 0:
@@ -95,31 +109,44 @@ class Master:
         lease = self._queue.lease(operation, items_max, bytes_max, self._desk.now)
         if lease is None:
             return False
-        self._desk.wake(lease.deadline)
-        self._answer(operation)
+        self._queue.leases.put_off(lease)
+        self._answered.keep(operation, True)
         self._hand(operation, lease, get, refused)
         return True
 
     def _hand(self, operation: OperationId, lease: Lease, get: Get, refused: str) -> None:
-        """Rule 1: once the lease is safe, what this node keeps of it goes along."""
+        """Rules 1 and 6: once the lease is safe, what this node keeps of it goes along."""
         left = list(lease.left)
 
         def told(parts: tuple[Part, ...], spans: tuple[Span, ...]) -> None:
-            time = self._queue.settings.lease
-            self._desk.reply(operation, Leased(lease.token, parts, spans, time, refused))
+            time = self._time_left(lease)
+            if time > 0:
+                self._desk.reply(operation, Leased(lease.token, parts, spans, time, refused))
 
         handing = Handing(self._desk, self._keeper, self._queue, get.bytes_max, told)
-        self.journal.after(lambda: handing.hand(left))
+
+        def safe() -> None:
+            if lease.deadline is None:
+                self._extend(lease)
+            handing.hand(left)
+
+        self.journal.after(safe)
+
+    def _time_left(self, lease: Lease) -> Duration:
+        """How long a lease lasts from now on; nothing when it is not held any more."""
+        held = self.serving and self._queue.leases.held(lease.token) is lease
+        if not held or lease.deadline is None:
+            return Duration(0)
+        return since(self._desk.now, lease.deadline)
+
+    def _extend(self, lease: Lease) -> None:
+        if self._queue.leases.held(lease.token) is lease:
+            self._desk.wake(self._queue.leases.extend(lease, self._desk.now))
 
     def _empty(self, operation: OperationId, refused: str) -> None:
-        self._answer(operation)
+        self._answered.keep(operation, True)
         answer = Leased(0, (), (), self._queue.settings.lease, refused)
         self.journal.after(lambda: self._desk.reply(operation, answer))
-
-    def _answer(self, operation: OperationId) -> None:
-        self._answered[operation] = None
-        if len(self._answered) > self._desk.limits.answered:
-            del self._answered[next(iter(self._answered))]
 
     def serve(self) -> None:
         """Items may have become ready."""
@@ -132,14 +159,29 @@ class Master:
     # --- leases -----------------------------------------------------------------------------------
 
     def settle(self, operation: OperationId, settle: Settle) -> None:
-        """A consumer says what became of its items (rule 3)."""
-        refused = self._settled(settle)
-        if refused:
-            self._desk.decline(operation, "LeaseLost", refused)
-            return
-        lease = self._queue.leases.held(settle.token)
-        answer = Settled(0 if lease is None else lease.left.total)
+        """A consumer says what became of its items (rules 2 and 3)."""
+        self._tell(operation, self._settle_once(operation, settle))
+
+    def _tell(self, operation: OperationId, answer: Settled | Changed | Declined) -> None:
+        self._done.keep(operation, answer)
         self.journal.after(lambda: self._desk.reply(operation, answer))
+
+    def _told_again(self, operation: OperationId) -> bool:
+        """Whether this was done before; then it is told again what it came to (rule 2)."""
+        before = self._done.of(operation)
+        if before is not None:
+            self._tell(operation, before)
+        return before is not None
+
+    def _settle_once(self, operation: OperationId, settle: Settle) -> Settled | Changed | Declined:
+        before = self._done.of(operation)
+        if before is not None:
+            return before
+        refused = self._settled(settle)
+        lease = self._queue.leases.held(settle.token)
+        left = 0 if lease is None else lease.left.total
+        answer = Declined("LeaseLost", refused) if refused else Settled(left)
+        return self._done.keep(operation, answer)
 
     def _settled(self, settle: Settle) -> str:
         """Does what is asked; or changes nothing and says why."""
@@ -161,8 +203,7 @@ class Master:
         if settle.due:
             self._desk.wake(self._desk.instant_of(settle.due))
         if settle.extend and lease.left.total:
-            queue.leases.extend(lease, self._desk.now)
-            self._desk.wake(lease.deadline)
+            self._extend(lease)
         self.admission.room()
         return ""
 
@@ -199,32 +240,37 @@ class Master:
                 wanted.append(part)
 
         def told(parts: tuple[Part, ...], spans: tuple[Span, ...]) -> None:
-            self._desk.reply(operation, Peeked(parts, spans))
+            if self.serving:  # rule 7
+                self._desk.reply(operation, Peeked(parts, spans))
 
         handing = Handing(self._desk, self._keeper, self._queue, peek.bytes_max, told)
         self.journal.after(lambda: handing.hand(wanted))
 
     def purge(self, operation: OperationId, purge: Purge) -> None:
         """Removes what waits, or what is dead."""
-        count, lost = self._queue.purge(dead=purge.dead)
-        self.dropped(lost)
-        self.admission.room()
-        self.journal.after(lambda: self._desk.reply(operation, Changed(count)))
+        if not self._told_again(operation):
+            count, lost = self._queue.purge(dead=purge.dead)
+            self.dropped(lost)
+            self.admission.room()
+            self._tell(operation, Changed(count))
 
     def pause(self, operation: OperationId, pause: Pause) -> None:
         """Stops handing out, or goes on."""
-        self._queue.pause(paused=pause.paused)
-        self.journal.after(lambda: self._desk.reply(operation, Changed(0)))
+        if not self._told_again(operation):
+            self._queue.pause(paused=pause.paused)
+            self._tell(operation, Changed(0))
 
     def redrive(self, operation: OperationId, redrive: Redrive) -> None:
         """Brings dead items back, all or so many a second."""
+        if self._told_again(operation):
+            return
         count = self._queue.dead.total
         if redrive.per_second:
             self._redriving = redrive.per_second, self._desk.now
             self._desk.wake(self._desk.now)
         else:
             self._queue.redrive(count)
-        self.journal.after(lambda: self._desk.reply(operation, Changed(count)))
+        self._tell(operation, Changed(count))
 
     def describe(self, operation: OperationId, describe: Describe) -> None:
         """How the queue is."""
@@ -266,6 +312,7 @@ class Master:
         desk, queue = self._desk, self._queue
         for lease in queue.expire(desk.now, desk.wall):
             desk.note(f"{queue.name}: lease {lease.token} of {lease.operation.client} ended")
+            self._answered.forget(lease.operation)  # rule 2
         for over in self.waiting.over(desk.now):
             self._empty(over.operation, over.refused)
         self.admission.tick()

@@ -101,7 +101,8 @@ class FifoNode:
                 self._reign.cut_off()
             case Announced(Gone(client)):
                 for master in self._scribe.masters.values():
-                    master.waiting.gone(client)
+                    if master.waiting.gets:
+                        master.waiting.gone(client)
             case Started():
                 self._desk.set_wall(event.wall, now)
                 self._mirrors.begin(event)

@@ -107,6 +107,7 @@ class Reign:
         self._desk.note(f"{queue}: no longer master of term {master.home.term}")
         for operation in master.waiting.gets:  # nothing was leased to them, or they'd not wait
             self._desk.decline(operation, "Unavailable", f"queue {queue!r} changes its master")
+        master.serving = False
         master.admission.withdraw()
         journal, term = master.journal, master.home.term
         pairs = records(journal.queue)

@@ -1,0 +1,195 @@
+"""Answers that take long: the same question gets the same answer, and none is told too late."""
+
+from typing import Any
+
+import pytest
+from node_bench import NodeBench
+
+from snowmelt.core.instant import Instant, later, milliseconds, seconds
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import Address, NodeId, OperationId
+from snowmelt.core.node import Announced, Reply
+from snowmelt.protocols import fifo, membership
+from snowmelt.protocols.calling import Declined, Gone
+from snowmelt.protocols.fifo.calls import (
+    Changed,
+    Describe,
+    Get,
+    Leased,
+    ListGroups,
+    Open,
+    Peek,
+    Purge,
+    Redrive,
+    Settle,
+    Settled,
+    Survey,
+)
+from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.host import Family, Host
+from snowmelt.protocols.membership import Identity, MembershipNode, Settings
+from snowmelt.sim.world import Observer, World
+
+ONE = Get("q", 1, 1 << 20, seconds(0))
+TWO = Get("q", 2, 1 << 20, seconds(0))
+
+
+def bench_with(items: int, **settings: Any) -> NodeBench:
+    bench = NodeBench()
+    bench.open(**settings)
+    bench.put(items=items)
+    return bench
+
+
+def where(leased: Leased) -> list[int]:
+    parts = [at for part in leased.parts for at in range(part.start, part.start + part.count)]
+    return parts + [at for span in leased.spans for at in range(span.start, span.stop)]
+
+
+# --- the same question gets the same answer -------------------------------------------------------
+
+
+def test_an_acknowledgement_asked_twice_is_good_though_something_went_back_before() -> None:
+    bench = bench_with(2)
+    token = bench.answer(TWO).token
+    assert bench.answer(Settle("q", token, back=(Interval(0, 1),))) == Settled(1)
+    bench.held = True
+    done = Settle("q", token, done=(Interval(1, 2),))
+    number = bench.ask(done)
+    bench.ask(done, number)  # half a second later; the flush takes longer
+    assert number not in bench.told
+    bench.release()
+    assert bench.told[number] == Settled(0)
+    bench.ask(done, number)
+    assert bench.told[number] == Settled(0)
+    assert isinstance(bench.answer(done), Declined)  # another question
+
+
+def test_what_a_get_settles_is_settled_once_though_it_is_asked_anew() -> None:
+    bench = bench_with(1)
+    token = bench.answer(ONE).token
+    back = Settle("q", token, back=(Interval(0, 1),), due=10**18 + 10**10)
+    number = bench.ask(Get("q", 1, 1 << 20, seconds(20), back))
+    bench.give(Announced(Gone(NodeId("c-1"))))  # it waits no more: nobody is connected
+    bench.ask(Get("q", 1, 1 << 20, seconds(20), back), number)
+    bench.pass_time(11)
+    assert (where(bench.told[number]), bench.told[number].refused) == ([0], "")
+
+
+def test_a_purge_that_is_asked_twice_takes_nothing_that_came_after_it() -> None:
+    bench = bench_with(3)
+    bench.held = True
+    number = bench.ask(Purge("q"))
+    bench.release()
+    assert bench.told.pop(number) == Changed(3)
+    bench.put(items=2, sequence=2)
+    bench.ask(Purge("q"), number)
+    assert bench.told[number] == Changed(3)
+    assert bench.answer(Describe("q")).ready == 2
+
+
+def test_a_redrive_that_is_asked_twice_tells_what_it_did() -> None:
+    bench = bench_with(1, deliveries_max=1)
+    token = bench.answer(ONE).token
+    bench.answer(Settle("q", token, back=(Interval(0, 1),), reason="no"))
+    number = bench.ask(Redrive("q"))
+    bench.ask(Redrive("q"), number)
+    assert bench.told[number] == Changed(1)
+
+
+# --- a lease is told while it lasts ---------------------------------------------------------------
+
+
+def test_a_flush_longer_than_the_lease_tells_no_two_consumers_that_they_hold_one_item() -> None:
+    bench = bench_with(1, lease=seconds(1))
+    bench.held = True
+    first = bench.ask(ONE)
+    bench.pass_time(3)
+    second = bench.ask(ONE)
+    bench.release()
+    assert where(bench.told[first]) == [0]
+    assert bench.told[first].lease == seconds(1)
+    assert bench.told[second].token == 0
+    bench.pass_time(0.9)
+    assert bench.answer(ONE).token == 0
+    bench.pass_time(0.2)
+    again = bench.answer(ONE)
+    assert (where(again), again.parts[0].failures) == ([0], 1)  # it was told once
+
+
+def test_a_lease_that_is_told_again_is_told_with_the_time_that_is_left() -> None:
+    bench = bench_with(1, lease=seconds(10))
+    number = bench.ask(ONE)
+    assert bench.told.pop(number).lease == seconds(10)
+    bench.pass_time(7)
+    bench.ask(ONE, number)
+    assert (where(bench.told[number]), bench.told[number].lease) == ([0], seconds(3))
+
+
+def test_who_still_asks_when_its_lease_is_over_was_never_told_and_gets_another() -> None:
+    bench = bench_with(1, lease=milliseconds(200))
+    number = bench.ask(ONE)
+    bench.told.clear()  # the answer is lost
+    bench.pass_time(0.5)
+    bench.ask(ONE, number)
+    assert where(bench.told[number]) == [0]
+    assert bench.told[number].lease == milliseconds(200)
+
+
+def test_a_lease_is_not_told_when_reading_its_items_took_longer_than_it_lasts() -> None:
+    bench = bench_with(1, lease=seconds(1))
+    bench.restart()  # so that what was put is read from the disk
+    bench.hold_reads = True
+    number = bench.ask(ONE)
+    bench.pass_time(3)
+    bench.release()
+    assert number not in bench.told
+    bench.ask(ONE, number)
+    assert where(bench.told[number]) == [0]
+
+
+# --- only who is current tells what changes nothing -----------------------------------------------
+
+
+class Told(Observer):
+    def __init__(self) -> None:
+        self.answers: list[Any] = []
+
+    def replied(self, at: Instant, node: NodeId, effect: Reply[Any]) -> None:
+        del at, node
+        self.answers.append(effect.message)
+
+
+def process(node: NodeId, chance: Any) -> Host:
+    identity = Identity(id=node, address=Address("127.0.0.1", 4410))
+    member = MembershipNode(identity, Settings(), chance)
+    return Host(
+        node,
+        [
+            Family("fifo", fifo.FifoNode(node, chance), fifo.MESSAGES),
+            Family("membership", member, membership.MESSAGES),
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    "question", [Describe("q"), ONE, Peek("q", 1, 100), Survey("q", 0, 1), ListGroups("q")]
+)
+def test_who_slept_past_its_currency_tells_nothing(question: Any) -> None:
+    told, node = Told(), NodeId("n1")
+    world = World(1, observer=told)
+    slot = world.add(node, lambda chance: process(node, chance))
+    world.start(node)
+    world.run(later(world.now, seconds(5)))
+    world.request(node, OperationId(node, 1), Open("q", QueueSettings()))
+    world.run(later(world.now, seconds(1)))
+    world.request(node, OperationId(node, 2), question)
+    world.run(later(world.now, seconds(1)))
+    assert not any(isinstance(one, Declined) for one in told.answers)
+    told.answers.clear()
+    slot.paused_until = later(world.now, seconds(17))
+    world.request(node, OperationId(node, 3), question)  # the first thing that it hears again
+    world.run(slot.paused_until)
+    assert told.answers == []  # its masters are no more; another may have had their place
+    world.run(later(world.now, seconds(5)))
+    assert len(told.answers) == 1  # as the coordinator it is soon current again, in a later term

@@ -10,7 +10,7 @@ from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.keeper import Keeper
 from snowmelt.protocols.fifo.limits import LIMITS
 from snowmelt.protocols.fifo.messages import Extent
-from snowmelt.protocols.fifo.reading import Stretch
+from snowmelt.protocols.fifo.reading import Budget, Stretch
 from snowmelt.protocols.fifo.segments import Segment
 
 BODY = b"x" * (LIMITS.recent_bytes // 2)
@@ -39,12 +39,12 @@ def test_what_is_told_but_not_flushed_is_never_out_of_memory() -> None:
         _stored(keeper, first, told)
     assert told == [0, 1, 2, 3]
     read: list[Stretch] = []
-    keeper.read("q", Extent("n1/1/1", 0, 1), 0, 1 << 30, read.append)
+    keeper.read("q", Extent("n1/1/1", 0, 1), 0, Budget(1 << 30, 1 << 30), read.append)
     assert [segment.first for stretch in read for segment in stretch.segments] == [0]
 
     desk.begin_write()
     ticket = next(effect.ticket for effect in desk.taken() if isinstance(effect, Persist))
     desk.written(Persisted(ticket))
     _stored(keeper, 4, told)  # now the oldest may go: the disk has them
-    keeper.read("q", Extent("n1/1/1", 0, 1), 0, 1 << 30, read.append)
+    keeper.read("q", Extent("n1/1/1", 0, 1), 0, Budget(1 << 30, 1 << 30), read.append)
     assert any(isinstance(effect, Scan) for effect in desk.taken())

@@ -6,12 +6,17 @@ from typing import Any, Final
 from snowmelt.core.instant import seconds
 from snowmelt.protocols.fifo import calls
 from snowmelt.protocols.fifo.labels import are_labels
-from snowmelt.protocols.fifo.settings import DELAY_LONGEST, HOLD_LONGEST, queue_name
+from snowmelt.protocols.fifo.settings import (
+    DELAY_LONGEST,
+    HEADER_BYTES_MAX,
+    HOLD_LONGEST,
+    REPLICAS_MAX,
+    queue_name,
+)
 
 INDEX_MAX: Final = 2**62
 ITEMS_MAX: Final = 1_000_000
 BYTES_MAX: Final = 1 << 40
-HEADER_BYTES_MAX: Final = 64 << 10
 LABEL_BYTES_MAX: Final = 16 << 20
 REASON_MAX: Final = 1_000
 PATIENCE_LONGEST: Final = seconds(1_000_000)
@@ -144,5 +149,8 @@ def _of_span(span: calls.Span) -> str:
             ("start", span.start, 0, INDEX_MAX),
             ("stop", span.stop, span.start + 1, span.start + ITEMS_MAX),
             ("first", span.first, 0, INDEX_MAX),
+            ("keepers", len(span.keepers), 0, REPLICAS_MAX),
+            ("failures", span.failures, 0, INDEX_MAX),
+            ("characters of the reason", len(span.reason), 0, REASON_MAX),
         )
     )

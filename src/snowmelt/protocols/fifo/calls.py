@@ -10,6 +10,11 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.fifo.settings import QueueSettings
 
+PART_BYTES: Final = 64
+SPAN_BYTES: Final = 64
+"""What numbers and marks take on the wire, at most."""
+UTF8_MAX: Final = 4
+
 
 class Place(msgspec.Struct, frozen=True, array_like=True):
     """A node and where it listens."""
@@ -47,6 +52,12 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
     keepers: tuple[Place, ...]
     failures: int = 0
     reason: str = ""
+
+    @property
+    def weight(self) -> int:
+        """How many bytes it has on its way, at most."""
+        places = sum(len(one.node) + len(one.address.host) + 16 for one in self.keepers)
+        return SPAN_BYTES + len(self.stream) + places + UTF8_MAX * len(self.reason)
 
 
 # --- opening -------------------------------------------------------------------------------------
@@ -90,6 +101,11 @@ class Put(msgspec.Struct, frozen=True, tag="fifo.put", array_like=True):
     """Who puts, by a name of its own for each that counts `turn`; empty: the client that calls."""
     turn: int = 0
     """Counts the caller's puts. A retry has the turn of what it repeats; a new try a later one."""
+
+    @property
+    def size(self) -> int:
+        """What counts of it: bodies and headers."""
+        return len(self.blob) + len(self.headers)
 
 
 class Receipt(msgspec.Struct, frozen=True, tag="fifo.staged", array_like=True):

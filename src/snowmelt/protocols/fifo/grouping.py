@@ -161,7 +161,7 @@ class Grouping:
     def survey(self, operation: OperationId, ask: Survey) -> None:
         """Where ready items lie."""
         found: list[Interval] = []
-        left = most = min(ask.items_max, self._desk.limits.surveyed)
+        left = min(ask.items_max, self._desk.limits.surveyed)
         tail = max(ask.start, self._queue.tail)
         for piece in self._queue.ready.common(Interval(ask.start, tail)):
             part, _ = piece.split(left)
@@ -169,10 +169,18 @@ class Grouping:
                 break
             found.append(part)
             left -= part.size
-        self._tell(operation, found, most - left)
+        limit = self._desk.limits.spans_bytes
+        spans, size = living_spans(self._queue, self._desk.presence, found, limit)
+        told = Located(tuple(spans), 0, size)
+        self._journal.after(lambda: self._desk.reply(operation, told))
 
     def _tell(self, operation: OperationId, positions: list[Interval], count: int) -> None:
-        spans, size = living_spans(self._queue, self._desk.presence, positions)
+        limit = self._desk.limits.answer_bytes
+        spans, size = living_spans(self._queue, self._desk.presence, positions, limit)
+        if sum(span.weight for span in spans) > limit:
+            text = f"where {count} items lie does not fit one answer; ask for fewer"
+            self._desk.decline(operation, "TooLarge", text)
+            return
         lost = count - sum(span.stop - span.start for span in spans)
         told = Located(tuple(spans), lost, size)
         self._journal.after(lambda: self._desk.reply(operation, told))

@@ -8,7 +8,7 @@ from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.keeper import Keeper
 from snowmelt.protocols.fifo.messages import Extent
 from snowmelt.protocols.fifo.queue import Queue
-from snowmelt.protocols.fifo.reading import Stretch, parts_of
+from snowmelt.protocols.fifo.reading import Budget, Stretch, parts_of
 from snowmelt.protocols.fifo.segments import joined
 from snowmelt.protocols.fifo.spans import spans_of
 
@@ -21,10 +21,12 @@ class Handing:
     def __init__(
         self, desk: Desk, keeper: Keeper, queue: Queue, bytes_max: int, told: Told
     ) -> None:
+        limits = desk.limits
         self._desk = desk
         self._keeper = keeper
         self._queue = queue
-        self._left = min(bytes_max, desk.limits.fetch_bytes)
+        self._budget = Budget(min(bytes_max, limits.fetch_bytes), limits.answer_bytes)
+        self._untold = limits.spans_bytes
         self._told = told
         self._spans: list[Span] = []
         self._own: list[bool] = []
@@ -48,7 +50,7 @@ class Handing:
         while self._at < len(self._spans) and not self._asking:
             span, own = self._spans[self._at], self._own[self._at]
             self._at += 1
-            if own and self._left > 0:
+            if own and self._budget.wanted > 0:
                 self._asking = True
                 self._read(span)
             else:
@@ -63,17 +65,22 @@ class Handing:
         def read(stretch: Stretch) -> None:
             parts = parts_of(stretch, extent, span.start, span.failures, span.reason)
             self._parts += parts
-            self._left -= sum(len(part.blob) for part in parts)
             count = sum(part.count for part in parts)
             if count < span.stop - span.start:
                 self._elsewhere.append(_after(span, count))
             self._asking = False
             self._go_on()
 
-        self._keeper.read(self._queue.name, extent, span.start, self._left, read)
+        self._budget.each = span.weight  # at least what a part has besides items, with its reason
+        self._keeper.read(self._queue.name, extent, span.start, self._budget, read)
 
     def _add_spans(self, positions: Interval) -> None:
+        """For each span there is room in the answer, should none of it be read here."""
         for span, strip in spans_of(self._queue, self._desk.presence, positions):
+            self._untold -= span.weight
+            if self._untold < 0:
+                return
+            self._budget.room -= span.weight
             self._spans.append(span)
             self._own.append(self._desk.keeper in strip.lane.keepers)
 

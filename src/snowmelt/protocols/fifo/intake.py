@@ -36,7 +36,7 @@ from snowmelt.protocols.fifo.messages import (
     Verdict,
 )
 from snowmelt.protocols.fifo.segments import Segment, stored
-from snowmelt.protocols.fifo.settings import BODY_BYTES_MAX
+from snowmelt.protocols.fifo.settings import BODY_BYTES_MAX, PUT_BYTES_MAX
 from snowmelt.protocols.fifo.streams import gone_for_ever, node_of
 
 AGAIN_AFTER: Final = milliseconds(500)
@@ -90,7 +90,7 @@ class Intake:
         if problem:
             self._desk.decline(operation, *problem)
             return
-        if self._bytes + len(put.blob) > self._desk.limits.waiting_bytes and self._puts:
+        if self._bytes + put.size > self._desk.limits.waiting_bytes and self._puts:
             text = f"{self._bytes} bytes of puts are waiting at this node already"
             self._desk.decline(operation, "Unavailable", text)
             return
@@ -119,7 +119,7 @@ class Intake:
             [],
         )
         self._puts[operation] = None
-        self._bytes += len(put.blob)
+        self._bytes += put.size
         self._taken[put.queue, segment.stop] = taken
         self._waiting.setdefault(put.queue, deque()).append(taken)
         if settings.replicas == 1 and home.master == desk.keeper:
@@ -212,7 +212,7 @@ class Intake:
             return
         if taken.put.hold:
             segment = taken.segment
-            size = len(segment.blob)
+            size = taken.put.size
             receipt = Receipt(self._desk.stream, segment.first, segment.stop, size)
             self._desk.reply(taken.operation, receipt)
             return
@@ -230,7 +230,7 @@ class Intake:
         if self._taken.pop((queue, taken.segment.stop), None) is None:
             return
         self._puts.pop(taken.operation, None)
-        self._bytes -= len(taken.put.blob)
+        self._bytes -= taken.put.size
         if taken.offered is None:
             self._waiting[queue].remove(taken)
         else:
@@ -294,7 +294,7 @@ def _entry(taken: Taken, desk: Desk) -> Entry:
     return Entry(
         segment.first,
         segment.stop,
-        len(segment.blob),
+        put.size,
         put.producer,
         put.sequence,
         put.due,
@@ -323,6 +323,7 @@ def _problem(put: Put, items_max: int) -> tuple[str, str] | None:
         return "BadOption", f"a batch of {len(batch)} items in {len(batch.blob)} bytes"
     if len(batch) > items_max:
         return "TooLarge", f"{len(batch)} items in one put; the limit is {items_max}"
-    if len(put.blob) > BODY_BYTES_MAX:
-        return "TooLarge", f"{len(put.blob)} bytes in one put; the limit is {BODY_BYTES_MAX}"
+    if len(put.blob) > BODY_BYTES_MAX or put.size > PUT_BYTES_MAX:
+        limits = f"{BODY_BYTES_MAX} of bodies, {PUT_BYTES_MAX} with headers"
+        return "TooLarge", f"{put.size} bytes in one put; the limits are {limits}"
     return None

@@ -34,7 +34,7 @@ from snowmelt.protocols.fifo.messages import (
     Pull,
     Pulled,
 )
-from snowmelt.protocols.fifo.reading import Reading, Stretch, parts_of
+from snowmelt.protocols.fifo.reading import Budget, Reading, Stretch, parts_of
 from snowmelt.protocols.fifo.segments import (
     INDEX_MAX,
     Recent,
@@ -144,7 +144,7 @@ class Keeper:
         queue: str,
         extent: Extent,
         position: int,
-        bytes_max: int,
+        budget: Budget,
         then: Callable[[Stretch], None],
     ) -> None:
         """Finds the segments that hold what begins at a position; tells the master what is bad."""
@@ -155,12 +155,12 @@ class Keeper:
                 self._broken(queue, stretch.bad, at, missing=stretch.missing)
             then(stretch)
 
-        self._read(queue, extent, bytes_max, found)
+        self._read(queue, extent, budget, found)
 
     def _read(
-        self, queue: str, extent: Extent, bytes_max: int, then: Callable[[Stretch], None]
+        self, queue: str, extent: Extent, budget: Budget, then: Callable[[Stretch], None]
     ) -> None:
-        Reading(self._desk, self._recent, queue, extent, bytes_max, then).go_on()
+        Reading(self._desk, self._recent, queue, extent, budget, then).go_on()
 
     def fetch(self, operation: OperationId, message: Fetch) -> None:
         """A client's share of a lease, straight from here."""
@@ -174,8 +174,9 @@ class Keeper:
             damaged, gone = (0, bad) if stretch.missing else (bad, 0)
             self._desk.reply(operation, Fetched(tuple(parts), damaged, gone))
 
-        bytes_max = min(message.bytes_max, self._desk.limits.fetch_bytes)
-        self.read(message.queue, extent, span.start, bytes_max, found)
+        limits = self._desk.limits
+        budget = Budget(min(message.bytes_max, limits.fetch_bytes), limits.answer_bytes)
+        self.read(message.queue, extent, span.start, budget, found)
 
     def pull(self, source: NodeId, message: Pull) -> None:
         """Another keeper wants an extent."""
@@ -185,7 +186,9 @@ class Keeper:
             bad_until = 0 if stretch.bad is None else stretch.bad.stop
             self._desk.send(source, Pulled(message.queue, message.extent, segments, bad_until))
 
-        self._read(message.queue, message.extent, self._desk.limits.pull_bytes, found)
+        limits = self._desk.limits
+        budget = Budget(limits.pull_bytes, limits.answer_bytes)
+        self._read(message.queue, message.extent, budget, found)
 
     def _broken(self, queue: str, bad: Extent, position: int, *, missing: bool) -> None:
         how = "is not here" if missing else "can't be read here"

@@ -4,10 +4,13 @@ Shared headers are msgpack of a map. Labels are msgpack of an array of three, so
 tells one from the other, and a keeper looks into them only when it hands out a part of a put.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
 import msgspec
+
+from snowmelt.protocols.fifo.settings import HEADER_BYTES_MAX
 
 _ARRAY_OF_THREE: Final = b"\x93"
 
@@ -41,9 +44,24 @@ class Labels(msgspec.Struct, frozen=True, array_like=True):
         return all(rows is None or len(rows) == count for rows in (self.keys, self.headers))
 
 
+class _Packed(msgspec.Struct, frozen=True, array_like=True):
+    """Labels whose rows are not unpacked: many times less memory, and what nodes work with."""
+
+    common: msgspec.Raw
+    keys: msgspec.Raw
+    headers: msgspec.Raw
+
+
+_Rows = list[msgspec.Raw]
+
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _DECODE: Final = msgspec.msgpack.Decoder(Labels).decode
+_DECODE_PACKED: Final = msgspec.msgpack.Decoder(_Packed).decode
+_DECODE_ROWS: Final = msgspec.msgpack.Decoder(_Rows).decode
 _DECODE_SHARED: Final = msgspec.msgpack.Decoder(dict[str, str]).decode
+_DECODE_OWN: Final = msgspec.msgpack.Decoder(dict[str, str] | None).decode
+_DECODE_KEY: Final = msgspec.msgpack.Decoder(bytes | None).decode
+_NONE: Final = msgspec.Raw(b"\xc0")
 
 
 def are_labels(packed: bytes) -> bool:
@@ -78,11 +96,65 @@ def unpack(packed: bytes) -> Labels:
 
 
 def sliced(packed: bytes, first: int, stop: int) -> bytes:
-    """What goes with some of the items. Free for shared headers."""
-    return pack(unpack(packed).slice(first, stop)) if are_labels(packed) else packed
+    """What goes with some of the items. Free for shared headers, O(items) for labels."""
+    if not are_labels(packed):
+        return packed
+    common, keys, headers = _rows(packed) if len(packed) <= _SMALL else _rows_large(packed)
+    parts = [None if rows is None else rows[first:stop] for rows in (keys, headers)]
+    return _ENCODE((common, *parts))
+
+
+def _rows(packed: bytes) -> tuple[msgspec.Raw, _Rows | None, _Rows | None]:
+    whole = _DECODE_PACKED(packed)
+    rows = [None if raw == _NONE else _DECODE_ROWS(raw) for raw in (whole.keys, whole.headers)]
+    return whole.common, rows[0], rows[1]
+
+
+_rows_large: Final = lru_cache(maxsize=1)(_rows)  # a put is handed out part after part
 
 
 def checked(packed: bytes, count: int) -> None:
-    """Raises `ValueError` when these are labels that don't read, or aren't for so many items."""
-    if are_labels(packed) and not _DECODE(packed).fit(count):
+    """Raises `ValueError` when these are labels that don't read, or aren't for so many items.
+
+    It takes time by the byte, and memory by the item: rows are unpacked one at a time.
+    """
+    if not are_labels(packed):
+        return
+    try:
+        whole = _DECODE_PACKED(packed)
+        _check_row(whole.common, _DECODE_SHARED)
+        for raw, decode in ((whole.keys, _DECODE_KEY), (whole.headers, _DECODE_OWN)):
+            if raw != _NONE:
+                _check_rows(raw, count, decode)
+    except RecursionError:
+        raise ValueError("labels that are nested") from None
+
+
+def _check_rows(raw: msgspec.Raw, count: int, decode: Callable[[msgspec.Raw], object]) -> None:
+    if _length(bytes(memoryview(raw)[:5])) != count:
         raise ValueError(f"labels for another number of items than {count}")
+    for row in _DECODE_ROWS(raw):
+        _check_row(row, decode)
+
+
+def _check_row(row: msgspec.Raw, decode: Callable[[msgspec.Raw], object]) -> None:
+    size = memoryview(row).nbytes
+    if size > HEADER_BYTES_MAX + _MARKS:
+        raise ValueError(f"{size} bytes of labels for one item; the limit is {HEADER_BYTES_MAX}")
+    decode(row)
+
+
+_MARKS: Final = 5  # bytes, which say what follows and how long it is
+
+
+def _length(head: bytes) -> int:
+    """How many rows msgpack says there are, before one of them is looked at; -1 for no array."""
+    match head[0]:
+        case 0xDC:
+            return int.from_bytes(head[1:3])
+        case 0xDD:
+            return int.from_bytes(head[1:5])
+        case first if first >> 4 == 0x9:
+            return first & 0xF
+        case _:
+            return -1

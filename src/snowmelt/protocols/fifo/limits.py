@@ -18,7 +18,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     ahead_bytes: int = 256 << 10
     """Read from the disk beyond what was asked for."""
     fetch_bytes: int = 65 << 20
-    """In one answer."""
+    """Of items asked for in one answer; it ends with the put that reaches it."""
+    answer_bytes: int = 70 << 20
+    """In one answer, with all that goes with the items: it must fit a frame, or nobody gets it."""
+    spans_bytes: int = 16 << 20
+    """Of what one answer tells of items that lie elsewhere, and of why they failed."""
     pull_bytes: int = 4 << 20
     """In one piece from keeper to keeper."""
     drop_items: int = 256

@@ -154,26 +154,37 @@ class Queue:
         self, items_max: int, bytes_max: int, below: int = 0, pieces_max: int = 0
     ) -> IntervalSet:
         """Removes the first ready items, for whoever is to have them."""
-        taken, strips = IntervalSet(), self._limits.lease_runs
-        while items_max > 0 and bytes_max > 0 and strips > 0 and self.ready.total:
+        taken, strips, room = IntervalSet(), self._limits.lease_runs, self._limits.spans_bytes
+        while items_max > 0 and bytes_max > 0 and strips > 0 and room > 0 and self.ready.total:
             head = self.ready.first
             if below:
                 head = Interval(head.start, max(head.start, min(head.stop, below)))
             if head.size == 0 or 0 < pieces_max <= taken.pieces:
                 break
-            run = self.runs.holding(head.start)
-            least = 0 if taken.total else 1
-            count, size, used = run.fitting(head, items_max, bytes_max, strips, least)
-            part, rest = head.split(count)
+            run, least = self.runs.holding(head.start), 0 if taken.total else 1
+            head, _ = head.split(min(items_max, run.stop - head.start))
+            part, room = self._tellable(head, room, least)
+            count, size, used = run.fitting(part, items_max, bytes_max, strips, least)
+            if count == 0:
+                break
+            part, _ = part.split(count)
             self.ready.remove(part)
             taken.add(part)
             items_max -= count
             strips -= used
             bytes_max -= size
-            if rest.size and part.stop < run.stop:
-                break
         self.changed[b"s"] = None
         return taken
+
+    def _tellable(self, head: Interval, room: int, least: int) -> tuple[Interval, int]:
+        """Of how many it can be told in so many bytes why they failed; and what is left of them."""
+        for where, failure in self.failures.common(head):
+            each = max(1, len(failure.reason.encode()))
+            if each * where.size > room:
+                count = where.start - head.start + room // each
+                return head.split(max(least, count))[0], 0
+            room -= each * where.size
+        return head, room
 
     def settle(self, lease: Lease, done: list[Interval]) -> list[Lost]:
         """These are acknowledged, and never delivered again."""

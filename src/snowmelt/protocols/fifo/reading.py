@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from snowmelt.core.record import Found, Record
-from snowmelt.protocols.fifo.calls import Part
+from snowmelt.protocols.fifo.calls import PART_BYTES, Part
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.messages import Extent
 from snowmelt.protocols.fifo.segments import (
@@ -37,6 +37,24 @@ class Stretch(msgspec.Struct, frozen=True):
     """Whether that is not here at all: it was dropped, or the disk has lost it."""
 
 
+class Budget(msgspec.Struct):
+    """How much may be read: a put that reaches what is wanted is the last, and room is a limit."""
+
+    wanted: int
+    room: int
+    each: int = PART_BYTES
+    """What goes with every segment besides what is in it."""
+
+    def takes(self, segment: Segment) -> bool:
+        """Whether a segment fits; then it is taken."""
+        size = self.each + len(segment.offsets) + len(segment.blob) + len(segment.headers)
+        if self.wanted <= 0 or size > self.room:
+            return False
+        self.wanted -= size
+        self.room -= size
+        return True
+
+
 class Reading:
     """One stretch being read."""
 
@@ -46,14 +64,16 @@ class Reading:
         recent: Recent,
         queue: str,
         extent: Extent,
-        bytes_max: int,
+        budget: Budget,
         then: Callable[[Stretch], None],
     ) -> None:
         self._desk = desk
         self._recent = recent
         self._queue = queue
         self._extent = extent
-        self._left = bytes_max
+        self._budget = budget
+        self._over = False
+        """Whether the next segment does not fit."""
         self._then = then
         self._at = extent.first
         self._found: list[Segment] = []
@@ -61,7 +81,7 @@ class Reading:
 
     def go_on(self) -> None:
         """Takes what is at hand; ends, or asks the disk for what comes next."""
-        while self._at < self._extent.stop and self._left > 0:
+        while self._at < self._extent.stop and self._budget.wanted > 0 and not self._over:
             segment = self._recent.holding(self._queue, self._extent.stream, self._at)
             if segment is None:
                 self._ask()
@@ -70,9 +90,10 @@ class Reading:
         self._then(Stretch(tuple(self._found)))
 
     def _take(self, segment: Segment) -> None:
-        self._found.append(segment)
-        self._at = segment.stop
-        self._left -= len(segment.blob)
+        self._over = not self._budget.takes(segment)
+        if not self._over:
+            self._found.append(segment)
+            self._at = segment.stop
 
     def _ask(self) -> None:
         stream, at = self._extent.stream, self._at
@@ -80,7 +101,7 @@ class Reading:
         self._strides += 1
         if self._strides == 1:
             stop = key(self._queue, stream, self._extent.stop + 1)
-            self._desk.scan(start, stop, self._left, self._read)
+            self._desk.scan(start, stop, self._budget.wanted, self._read)
         else:
             stop = key(self._queue, stream, INDEX_MAX)
             self._desk.scan(start, stop, self._desk.limits.ahead_bytes, self._read_last)
@@ -92,7 +113,7 @@ class Reading:
             if segment is None or segment.first > self._at:
                 break
             self._recent.add(self._queue, self._extent.stream, segment, pin=False)
-            if self._left > 0 and segment.stop > self._at:
+            if not self._over and segment.stop > self._at:
                 self._take(segment)
         self.go_on()
 

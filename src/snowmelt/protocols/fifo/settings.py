@@ -10,6 +10,10 @@ from snowmelt.core.names import plain_name
 
 BODY_BYTES_MAX: Final = 64 << 20
 REPLICAS_MAX: Final = 7
+HEADER_BYTES_MAX: Final = 64 << 10
+"""Of the headers of a put, or of one item's own."""
+PUT_BYTES_MAX: Final = BODY_BYTES_MAX + HEADER_BYTES_MAX
+"""Of a put's bodies and headers: its copies, and any answer with it, fit a frame."""
 LEASE_SHORTEST: Final = milliseconds(100)
 LEASE_LONGEST: Final = seconds(12 * 3600)
 LINGER_LONGEST: Final = seconds(10)
@@ -35,7 +39,7 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     items_max: int = 0
     """The bound in items; 0 is none."""
     bytes_max: int = 0
-    """The bound in bytes of bodies; 0 is none."""
+    """The bound in bytes of bodies and headers; 0 is none."""
 
     @property
     def copies_needed(self) -> int:

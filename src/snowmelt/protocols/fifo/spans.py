@@ -24,15 +24,21 @@ def spans_of(
 
 
 def living_spans(
-    queue: Queue, presence: Presence | None, positions: list[Interval]
+    queue: Queue, presence: Presence | None, positions: list[Interval], bytes_max: int
 ) -> tuple[list[Span], int]:
-    """The spans of what is alive of some positions, and about how many bytes they are."""
+    """The spans of what is alive of some positions, and about how many bytes the items have.
+
+    It ends with the span that makes them take more than `bytes_max` to tell.
+    """
     spans: list[Span] = []
     size = 0
     for piece in positions:
         for part in queue.alive.common(piece):
             for span, strip in spans_of(queue, presence, part):
                 spans.append(span)
+                bytes_max -= span.weight
+                if bytes_max < 0:
+                    return spans, size
                 size += strip.size(Interval(span.start, span.stop))
     return spans, size
 

@@ -4,6 +4,7 @@ Shared headers are msgpack of a map. Labels are msgpack of an array of three, so
 tells one from the other, and a keeper looks into them only when it hands out a part of a put.
 """
 
+from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
@@ -122,7 +123,8 @@ def checked(packed: bytes, count: int) -> None:
         return
     try:
         whole = _DECODE_PACKED(packed)
-        _check_row(whole.common, _DECODE_SHARED)
+        _check_size(len(memoryview(whole.common)))
+        _DECODE_SHARED(whole.common)
         for raw, decode in ((whole.keys, _DECODE_KEY), (whole.headers, _DECODE_OWN)):
             if raw != _NONE:
                 _check_rows(raw, count, decode)
@@ -133,15 +135,14 @@ def checked(packed: bytes, count: int) -> None:
 def _check_rows(raw: msgspec.Raw, count: int, decode: Callable[[msgspec.Raw], object]) -> None:
     if _length(bytes(memoryview(raw)[:5])) != count:
         raise ValueError(f"labels for another number of items than {count}")
-    for row in _DECODE_ROWS(raw):
-        _check_row(row, decode)
+    rows = _DECODE_ROWS(raw)
+    _check_size(max(map(len, map(memoryview, rows)), default=0))
+    deque(map(decode, rows), maxlen=0)
 
 
-def _check_row(row: msgspec.Raw, decode: Callable[[msgspec.Raw], object]) -> None:
-    size = memoryview(row).nbytes
+def _check_size(size: int) -> None:
     if size > HEADER_BYTES_MAX + _MARKS:
         raise ValueError(f"{size} bytes of labels for one item; the limit is {HEADER_BYTES_MAX}")
-    decode(row)
 
 
 _MARKS: Final = 5  # bytes, which say what follows and how long it is

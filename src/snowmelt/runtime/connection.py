@@ -66,6 +66,9 @@ class Owner(Protocol):
     def inquired(self, connection: "Connection") -> bytes:
         """The other side asks how this process is."""
 
+    def unsendable(self, connection: "Connection", what: str) -> None:
+        """A message to another node was not sent: it is too large, whoever it is sent to."""
+
     def closed(self, connection: "Connection", reason: str) -> None:
         """The connection is gone."""
 
@@ -316,7 +319,11 @@ class Connection(asyncio.Protocol):
     # --- out --------------------------------------------------------------------------------------
 
     def _unsendable(self, message: Any, size: int) -> None:
-        """A call or an answer above the limit is declined; the connection lives on."""
+        """A call or an answer above the limit is declined; the connection lives on in any case.
+
+        Another message is lost, as any may be (`core.node`, rule 3): with the connection all the
+        others would be lost too, each time that it is sent again.
+        """
         limit = self._frame_max
         error = TooLarge(f"a message of {size} bytes; the limit of a frame is {limit}")
         if type(message) is Call:
@@ -325,7 +332,7 @@ class Connection(asyncio.Protocol):
         elif type(message) is Answer and not isinstance(message.body, Declined):
             self.send(Answer(message.number, Declined("TooLarge", str(error))))
         else:
-            self.close(error)
+            self._owner.unsendable(self, f"{type(message).__name__}: {error}")
 
     def _flush_soon(self) -> None:
         self._flush_due = True

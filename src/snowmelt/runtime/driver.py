@@ -13,6 +13,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
+from time import perf_counter
 from typing import Any, Final, Protocol
 
 from snowmelt.core.errors import DiskFull, MachineError, Unavailable
@@ -75,6 +76,8 @@ class Driver:
         store: Store | None = None,
     ) -> None:
         self.events = 0
+        self.longest_turn = 0.0
+        """Seconds of the event, with all that followed from it at once, that took longest."""
         self._loop = asyncio.get_running_loop()
         self._node = node
         self._send = send
@@ -120,6 +123,7 @@ class Driver:
             self._waiting.append(event)
             return
         self._busy = True
+        began = perf_counter()
         try:
             while True:
                 if self._stopped:
@@ -138,6 +142,7 @@ class Driver:
             self._watcher.crashed(error)
         finally:
             self._busy = False
+            self.longest_turn = max(self.longest_turn, perf_counter() - began)
 
     def _carry_out(self, effect: Effect[Any]) -> None:
         match effect:

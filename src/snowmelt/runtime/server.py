@@ -226,6 +226,7 @@ class Server:
             closed=transport.closed_by.read(),
             dropped=transport.dropped.read(),
             store=msgspec.structs.asdict(self._store.statistics()),
+            longest_turn=round(self._driver.longest_turn, 4),
         )
 
 

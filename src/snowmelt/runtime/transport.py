@@ -306,6 +306,11 @@ class Transport:
         del connection
         return self.inform()
 
+    def unsendable(self, connection: Connection, what: str) -> None:
+        """Too large for a frame: it is lost, counted and told."""
+        self.dropped.add("too large for a frame")
+        tell("can't send", node=self.me, target=connection.peer, reason=what)
+
     def closed(self, connection: Connection, reason: str) -> None:
         """A connection is gone, and so are the routes through it."""
         self._connections.pop(connection, None)

@@ -136,7 +136,7 @@ def _check_rows(raw: msgspec.Raw, count: int, decode: Callable[[msgspec.Raw], ob
     if _length(bytes(memoryview(raw)[:5])) != count:
         raise ValueError(f"labels for another number of items than {count}")
     rows = _DECODE_ROWS(raw)
-    _check_size(max(map(len, map(memoryview, rows)), default=0))
+    _check_size(max((len(memoryview(row)) for row in rows), default=0))
     deque(map(decode, rows), maxlen=0)
 
 

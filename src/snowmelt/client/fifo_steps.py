@@ -8,7 +8,6 @@ A put has its number before it is first sent and keeps it through all retries, s
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from time import time_ns
 from typing import Any, Final
 
 import msgspec
@@ -350,10 +349,8 @@ def checked_count(option: str, value: int, highest: int) -> int:
 
 
 def due_of(delay: float) -> int:
-    """The moment that is so many seconds from now, by the wall clock; 0 for now."""
-    if delay == 0:
-        return 0
-    return time_ns() + seconds_of("delay", delay, 0, DELAY_LONGEST / 1e9)
+    """So many seconds, as a call tells them: below 0, for no clock here may say when that is."""
+    return -seconds_of("delay", delay, 0, DELAY_LONGEST / 1e9)
 
 
 def _shown(part: Part) -> list[Seen]:

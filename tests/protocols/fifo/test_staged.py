@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from master_bench import KEEPERS, MEMBERS, OTHER, OWN, WALL, Bench
 
+from snowmelt.client.fifo_steps import due_of
 from snowmelt.core.instant import Instant
 from snowmelt.core.interval import Interval
-from snowmelt.core.names import NodeId
+from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.fifo.calls import Publish, PutDone, Receipt
+from snowmelt.protocols.fifo.calls import Publish, PutDone, Receipt, Settle, Settled
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.messages import Admitted, Keep
 from snowmelt.protocols.fifo.queue import Queue
@@ -265,6 +266,28 @@ def test_a_delayed_batch_waits_for_its_moment_wherever_its_master_is() -> None:
         one.pass_time(3)
         one.flush()
         assert list(one.queue.ready) == [Interval(0, 6)]
+
+
+@pytest.mark.parametrize("hours", [-2, 0, 2])
+def test_a_delay_is_as_long_as_it_was_meant_whatever_the_clock_shows(hours: int) -> None:
+    bench = Bench()
+    bench.desk.set_wall(WALL + hours * 3600 * SECOND, Instant(0))  # the caller's shows WALL
+    bench.stage(0, 3, due=-SECOND)
+    bench.offer(3, 5, due=due_of(1.0))
+    bench.flush()
+    publish(bench, 1, receipt(0, 3))
+    lease = bench.queue.lease(OperationId(NodeId("c-1"), 1), 100, 1 << 20, bench.desk.now)
+    assert lease is None
+    bench.pass_time(1)
+    bench.flush()
+    lease = bench.queue.lease(OperationId(NodeId("c-1"), 2), 100, 1 << 20, bench.desk.now)
+    assert lease is not None
+    back = Settle("q", lease.token, back=(Interval(0, 5),), due=due_of(1.0))
+    assert bench.ask(bench.master.settle, back) == Settled(0)
+    assert bench.queue.ready.total == 0
+    bench.pass_time(1)
+    bench.flush()
+    assert bench.queue.ready.total == 5
 
 
 def test_where_it_went_is_known_of_the_last_publications_and_that_it_went_of_all() -> None:

@@ -94,6 +94,11 @@ def _outside(bounds: Bounds) -> str:
     return ""
 
 
+def _delay(due: int, wall: int) -> int:
+    """How long something is to wait, as `Put.due` tells it."""
+    return due - wall if due > 0 else -due
+
+
 def _of_put(put: calls.Put, wall: int) -> str:
     if not _PRODUCER.fullmatch(put.producer):
         return f"producer is {put.producer!r}; allowed: 1 to 100 of A-Z a-z 0-9 . _ : -"
@@ -101,7 +106,7 @@ def _of_put(put: calls.Put, wall: int) -> str:
     return _outside(
         (
             ("sequence", put.sequence, 0, INDEX_MAX),
-            ("delay", put.due - wall if put.due else 0, -DELAY_LONGEST, DELAY_LONGEST),
+            ("delay", _delay(put.due, wall), -DELAY_LONGEST, DELAY_LONGEST),
             ("timeout", put.patience, 0, PATIENCE_LONGEST),
             ("hold", put.hold, 0, HOLD_LONGEST),
             ("characters of the caller", len(put.caller), 0, 100),
@@ -135,7 +140,7 @@ def _of_settle(settle: calls.Settle, wall: int) -> str:
     return _outside(
         (
             ("token", settle.token, 0, INDEX_MAX),
-            ("delay", settle.due - wall if settle.due else 0, -DELAY_LONGEST, DELAY_LONGEST),
+            ("delay", _delay(settle.due, wall), -DELAY_LONGEST, DELAY_LONGEST),
             ("characters of the reason", len(settle.reason), 0, REASON_MAX),
         )
     )

@@ -92,7 +92,8 @@ class Put(msgspec.Struct, frozen=True, tag="fifo.put", array_like=True):
     blob: bytes
     headers: bytes = b""
     due: int = 0
-    """Not to be delivered before this moment (ns since 1970); 0 for at once."""
+    """Not to be delivered before this moment (ns since 1970); below 0, so long from when the queue
+    has it (ns, by its master's clock); 0 for at once."""
     patience: Duration = Duration(0)
     """How long to wait for room in a full queue."""
     hold: Duration = Duration(0)
@@ -189,7 +190,7 @@ class Settle(msgspec.Struct, frozen=True, tag="fifo.settle", array_like=True):
     done: tuple[Interval, ...] = ()
     back: tuple[Interval, ...] = ()
     due: int = 0
-    """What goes back is not to be delivered before this moment (ns since 1970)."""
+    """What goes back is not to be delivered before this moment; as in `Put`."""
     reason: str = ""
     """Why it goes back; empty when nothing failed, and then it doesn't count as a delivery."""
     extend: bool = False

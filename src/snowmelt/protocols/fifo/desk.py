@@ -101,6 +101,14 @@ class Desk:
         """When the wall clock will show this."""
         return Instant(wall - self._wall_minus_now)
 
+    def moment(self, due: int) -> int:
+        """When that is by the wall clock of this node; below 0 it is told as so long from now.
+
+        So a delay is as long as it was meant, whatever the clock of whoever asked for it shows, or
+        this one.
+        """
+        return self.wall - due if due < 0 else due
+
     def wake(self, at: Instant) -> None:
         """Asks for a tick of the node's own parts at this instant, or before."""
         self.alarms.wake(NODE, at)

@@ -102,7 +102,8 @@ class Grouping:
             return None
         text = (
             f"{self._whose(name)} is done with {group.done} items, and this reader knows of {done} "
-            "only: what it has is older than the queue; go on from the newer one"
+            "only: what it has is older than the queue; go on from what is newer, or begin anew "
+            f"and release the group: snowmelt groups release {self._queue.name} {name}"
         )
         return "GroupHeld", text
 

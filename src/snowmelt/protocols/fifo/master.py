@@ -199,9 +199,10 @@ class Master:
             if strange is not None:
                 return f"position {strange} is not held under lease {lease.token}"
         self.dropped(queue.settle(lease, list(settle.done)))
-        queue.give_back(lease, list(settle.back), settle.due, settle.reason)
-        if settle.due:
-            self._desk.wake(self._desk.instant_of(settle.due))
+        due = self._desk.moment(settle.due)
+        queue.give_back(lease, list(settle.back), due, settle.reason)
+        if due:
+            self._desk.wake(self._desk.instant_of(due))
         if settle.extend and lease.left.total:
             self._extend(lease)
         self.admission.room()

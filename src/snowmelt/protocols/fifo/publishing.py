@@ -42,7 +42,8 @@ class Publishing:
     def stage(self, stream: str, entry: Entry) -> None:
         """A segment was put with a hold; its verdict is `admission`'s matter."""
         until = self._desk.wall + entry.hold
-        batch = StagedBatch(entry.stop, entry.bytes, entry.keepers, entry.due, until)
+        due = self._desk.moment(entry.due)
+        batch = StagedBatch(entry.stop, entry.bytes, entry.keepers, due, until)
         self._queue.staged.keep((stream, entry.first), batch)
         self._desk.wake(soon(self._desk.now))
 

@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from snowmelt.core.errors import Full, NotStaged
+from snowmelt.core.errors import AlreadyPublished, Full, NotStaged
 from snowmelt.spark.datasource import SnowmeltDataSource
 from spark.cluster import Queues, bodies, queues_of
 
@@ -83,8 +83,11 @@ def test_a_batch_that_is_committed_twice_is_published_once(queues: Queues) -> No
     assert queues.fifo("twice").stats().staged == 3
     writer.commit(messages, 7)
     source.streamWriter(schema=VALUES, overwrite=False).commit(messages, 7)
+    anew = [writer.write(rows(b"c", b"a")), writer.write(rows(b"b"))]
+    writer.commit(anew, 7)
     again = [writer.write(rows(b"other"))]
-    writer.commit(again, 7)
+    with pytest.raises(AlreadyPublished, match="with 3 items, and these 1 are not the same"):
+        writer.commit(again, 7)
     assert bodies(queues.fifo("twice")) == [b"a", b"b", b"c"]
     writer.commit(again, 8)
     writer.commit([None], 9)

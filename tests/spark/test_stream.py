@@ -7,7 +7,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
-from snowmelt.core.errors import DataLost, GroupHeld, LeaseLost
+from snowmelt.core.errors import GroupHeld, LeaseLost
 from snowmelt.spark.columns import source_schema
 from snowmelt.spark.lag import Behind, Lag
 from snowmelt.spark.stream_source import StreamReader
@@ -118,17 +118,6 @@ def test_who_does_not_know_the_group_is_told_so(queues: Queues) -> None:
     ):
         with pytest.raises(LeaseLost, match=r"was released.*groups release held g.*new checkpoint"):
             call()
-
-
-def test_what_was_acknowledged_is_not_there_to_be_read_again(queues: Queues) -> None:
-    filled(queues, "past", 5)
-    reader = reader_of(queues, queue="past")
-    start = reader.initialOffset()
-    end = reader.latestOffset(start, ReadMaxRows(2))
-    reader.latestOffset(end, ReadMaxRows(1))
-    with pytest.raises(DataLost, match=r"2 of 2 items .* failOnDataLoss=false"):
-        reader.partitions(start, end)
-    assert reader_of(queues, queue="past", failOnDataLoss="false").partitions(start, end) == []
 
 
 def test_the_report_says_what_waits(queues: Queues) -> None:

@@ -33,7 +33,14 @@ _SOURCE: Final = (
     "failOnDataLoss",
     "includeHeaders",
 )
-_SINK: Final = (*_CONNECTION, "queue", "txnAppId", "txnVersion", "stagedFor")
+_SINK: Final = (
+    *_CONNECTION,
+    "queue",
+    "txnAppId",
+    "txnVersion",
+    "stagedFor",
+    "failOnOtherContent",
+)
 _ALIASES: Final = {
     "subscribe": "queues",
     "subscribePattern": "queuePattern",
@@ -78,6 +85,8 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     version: int | None
     hold: float
     """For how many seconds staged rows wait to be published."""
+    compared: bool
+    """Whether what is published again must be the same as what was published before."""
 
 
 def source_options(given: Mapping[str, str]) -> SourceOptions:
@@ -127,6 +136,7 @@ def sink_options(given: Mapping[str, str], streaming: bool) -> SinkOptions:
         producer=_producer(producer),
         version=None if version is None else _count(said, "txnVersion", 0),
         hold=_seconds(said, "stagedFor", HOLD, HOLD_LONGEST / 1e9),
+        compared=_switch(said, "failOnOtherContent", "true"),
     )
 
 

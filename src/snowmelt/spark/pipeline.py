@@ -79,7 +79,8 @@ class Pipeline:
         what else it does may happen again after a crash. One program at a time runs such a stage.
 
         `rows_per_batch` bounds how many items are taken at a time. `partitions` is the least number
-        of Spark tasks, or the number of threads.
+        of Spark tasks, or the number of threads. An item that is lost with all its copies ends the
+        stage; with `fail_on_loss=False` it goes on without it.
         """
         checked_name("stage", name)
         for other in self._stages:

@@ -94,6 +94,7 @@ class SparkRun:
         stage = self.stage
         options = self._where | {"queue": stage.source, "group": self._group}
         options["maxMessagesPerTrigger"] = str(stage.rows_per_batch)
+        options["failOnDataLoss"] = str(stage.fail_on_loss).lower()
         if stage.partitions is not None:
             options["minPartitions"] = str(stage.partitions)
         rows = self._session.readStream.format("snowmelt").options(**options).load()

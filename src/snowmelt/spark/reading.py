@@ -14,7 +14,7 @@ import pyarrow as pa
 from snowmelt.client.delivered import runs
 from snowmelt.client.fifo import Fifo
 from snowmelt.client.group_steps import Reading
-from snowmelt.core.errors import DataLost, SnowmeltError, StateError
+from snowmelt.core.errors import DataLost, SnowmeltError, StateError, Unavailable
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.fifo.calls import Part, Span
 from snowmelt.spark.connections import cluster_at
@@ -64,7 +64,11 @@ def report_loss(text: str, options: SourceOptions) -> None:
 
 
 class _PortionReader:
-    """Reads pieces whole: what no keeper gives now is sought again until the time is over."""
+    """Reads pieces whole: what no keeper gives now is sought again until the time is over.
+
+    Only what the master says is gone is gone. What nobody gives in the time is with keepers that
+    are away, and is not passed over, whatever the options say of loss.
+    """
 
     def __init__(self, queue: Fifo, portion: Portion, options: SourceOptions) -> None:
         self._queue = queue
@@ -88,8 +92,10 @@ class _PortionReader:
             reading = self._read(found)
             parts += reading.parts
             missing = runs(reading.unread)
-        if gone or missing:
-            self._report(runs((*gone, *missing)))
+        if missing:
+            raise Unavailable(f"{self._named(missing)}: {self._silent()}")
+        if gone:
+            self._report(runs(gone))
         return sorted(parts, key=lambda part: part.start)
 
     def _read(self, spans: tuple[Span, ...]) -> Reading:
@@ -113,15 +119,23 @@ class _PortionReader:
         return within(located.spans, missing)
 
     def _report(self, lost: tuple[Interval, ...]) -> None:
-        count = sum(interval.size for interval in lost)
-        named = ", ".join(f"{one.start} to {one.stop - 1}" for one in lost[:_NAMED_AT_MOST])
-        more = ", ..." if len(lost) > _NAMED_AT_MOST else ""
-        waited = f"{self._options.connection.timeout:g} s (option timeout)"
-        why = "no node gave them within " + waited
+        why = "lost with all copies"
         if self._portion.claim is None:
-            why = "others took them before this snapshot came to read them, or " + why
-        text = f"{count} items of queue {self._queue.name!r}, positions {named}{more}: {why}"
-        report_loss(text, self._options)
+            why += ", or others took them before this snapshot came to read them"
+        report_loss(f"{self._named(lost)}: {why}", self._options)
+
+    def _silent(self) -> str:
+        return (
+            f"no node gave them within {self._options.connection.timeout:g} s (option timeout); "
+            "they are not lost, the nodes that keep them are away: start again when these run "
+            "(`snowmelt status`)"
+        )
+
+    def _named(self, some: tuple[Interval, ...]) -> str:
+        count = sum(interval.size for interval in some)
+        named = ", ".join(f"{one.start} to {one.stop - 1}" for one in some[:_NAMED_AT_MOST])
+        more = ", ..." if len(some) > _NAMED_AT_MOST else ""
+        return f"{count} items of queue {self._queue.name!r}, positions {named}{more}"
 
 
 def _without(missing: Iterable[Interval], found: Iterable[Span]) -> list[Interval]:

@@ -3,14 +3,12 @@
 A batch is published under a name and a number: those of the query and its micro-batch, or the ones
 a person gives a batch job. The queue remembers the numbers, so what is committed twice, because the
 driver died before it could write down that it had committed, is in the queue once. The number is
-the batch's, never a task's: a task that is run again need not have the same rows.
-
-Into several queues (a column `queue`) it is one step for each queue.
+the batch's, never a task's: a task that is run again need not have the same rows. How it is
+published, into one queue or several, stands in `committing.py`.
 """
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -22,10 +20,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from snowmelt.core.errors import BadOption, Full
-from snowmelt.protocols.fifo.calls import Receipt
+from snowmelt.core.errors import BadOption
 from snowmelt.spark.columns import check_writable
-from snowmelt.spark.connections import LOOK_SECONDS, cluster_at, queues_at
+from snowmelt.spark.committing import Name, Staged, commit
+from snowmelt.spark.connections import LOOK_SECONDS, queues_at
 from snowmelt.spark.errors import plainly
 from snowmelt.spark.options import SinkOptions, sink_options
 from snowmelt.spark.staging import stage
@@ -33,17 +31,6 @@ from snowmelt.spark.staging import stage
 _QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
 _LOG: Final = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Staged(WriterCommitMessage):
-    """What one task staged."""
-
-    receipts: dict[str, list[Receipt]]
-    rows: int
-    query: str
-    """The query's id; empty for a batch job. The driver's part of a stream is not told it."""
-    batch: str
 
 
 class BatchSink(DataSourceArrowWriter):
@@ -62,7 +49,8 @@ class BatchSink(DataSourceArrowWriter):
         """Publishes what all tasks staged; once, when the job has a name and a number."""
         options = self._options
         # A job without a name needs none: Spark commits it once, and nobody can run it again.
-        _publish(messages, options, options.producer or None, options.version)
+        named = options.version is not None
+        commit(messages, options, Name(options.producer, options.version or 0) if named else None)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Leaves what was staged to be erased when its time is over."""
@@ -83,9 +71,13 @@ class StreamSink(DataSourceStreamArrowWriter):
     @plainly()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Publishes the micro-batch, unless it was published before."""
-        query = next((one.query for one in messages if isinstance(one, Staged)), "")
-        producer = self._options.producer or f"spark-{query}"
-        _publish(messages, self._options, producer, batchId)
+        staged = [one for one in messages if isinstance(one, Staged)]
+        query = next((one.query for one in staged if one.query), "")
+        if not staged:
+            return
+        if not (query or self._options.producer):
+            raise BadOption("txnAppId", None, "a name: Spark does not say which query this is")
+        commit(staged, self._options, Name(self._options.producer or f"spark-{query}", batchId))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """Leaves what was staged to be erased when its time is over."""
@@ -114,32 +106,7 @@ def _staged(batches: Iterator[pa.RecordBatch], options: SinkOptions) -> Staged:
         query = context.getLocalProperty(_QUERY) or ""
         batch = context.getLocalProperty(_BATCH) or ""
     done = stage(batches, options)
-    return Staged(done.receipts, done.rows, query, batch)
-
-
-def _publish(
-    messages: list[WriterCommitMessage | None],
-    options: SinkOptions,
-    producer: str | None,
-    sequence: int | None,
-) -> None:
-    """Publishes by queue, in the order of the partitions. Nothing staged, nothing published."""
-    receipts: dict[str, list[Receipt]] = {}
-    for message in messages:
-        if isinstance(message, Staged):
-            for name, some in message.receipts.items():
-                receipts.setdefault(name, []).extend(some)
-    timeout = options.connection.timeout
-    for name in sorted(receipts):
-        queue = cluster_at(options.connection).fifo(name, producer=producer)
-        try:
-            queue.publish(receipts[name], sequence=sequence, timeout=timeout)
-        except Full as error:
-            text = (
-                f"{error}; no room was made within {timeout:g} s (option timeout). All rows of a "
-                "write, or of a micro-batch, go in at once: take fewer at a time, or a wider bound"
-            )
-            raise Full(text) from None
+    return Staged(done.queues, done.rows, query, batch)
 
 
 def _abandon(messages: list[WriterCommitMessage | None], options: SinkOptions) -> None:

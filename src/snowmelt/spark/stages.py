@@ -34,6 +34,7 @@ class How(TypedDict, total=False):
     parquet: str
     rows_per_batch: int
     partitions: int
+    fail_on_loss: bool
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class SparkStage:
     write: Write | None
     rows_per_batch: int
     partitions: int | None
+    fail_on_loss: bool = True
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class WorkerStage:
     sink: str | None
     rows_per_batch: int
     partitions: int
+    fail_on_loss: bool = True
 
 
 Stage = SparkStage | WorkerStage
@@ -120,6 +123,7 @@ def _spark_stage(name: str, source: str, sink: str | None, how: How) -> SparkSta
         _function(name, "write", how.get("write")),
         _number(name, "rows_per_batch", how.get("rows_per_batch", ROWS_PER_BATCH), 1_000_000_000),
         _number(name, "partitions", how["partitions"], 10_000) if "partitions" in how else None,
+        _switch(name, "fail_on_loss", how.get("fail_on_loss", True)),
     )
 
 
@@ -134,6 +138,7 @@ def _worker_stage(name: str, source: str, sink: str | None, how: How) -> WorkerS
         sink,
         _number(name, "rows_per_batch", how.get("rows_per_batch", ITEMS_PER_BATCH), 1_000_000),
         _number(name, "partitions", how.get("partitions", 1), 256),
+        _switch(name, "fail_on_loss", how.get("fail_on_loss", True)),
     )
 
 
@@ -141,6 +146,12 @@ def _function(name: str, option: str, value: Any) -> Any:
     if value is not None and not callable(value):
         raise BadOption(f"{option} of stage {name}", value, "a function")
     return value
+
+
+def _switch(name: str, option: str, value: object) -> bool:
+    if type(value) is bool:
+        return value
+    raise BadOption(f"{option} of stage {name}", value, "True or False")
 
 
 def _number(name: str, option: str, value: object, highest: int) -> int:

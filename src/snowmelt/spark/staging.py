@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
+from zlib import crc32
 
 import msgspec
 import numpy as np
@@ -26,6 +27,8 @@ from snowmelt.spark.rows import labels_of
 CALL_BYTES: Final = 4 << 20
 IN_FLIGHT: Final = 3
 """So many calls are under way at once: while one is flushed the next is packed."""
+CONTENTS: Final = 2**64
+_MIXING: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93))
 _TENTHS: Final = 10.0
 """A delay is rounded up to tenths of a second: rows of one batch share few delays, then."""
 
@@ -38,23 +41,34 @@ class Load(msgspec.Struct, frozen=True):
     rows: pa.RecordBatch
 
 
-class StagedRows(msgspec.Struct, frozen=True):
-    """The receipts of one task by queue, in the order of its rows."""
+class Landed(msgspec.Struct):
+    """What of one task waits in one queue."""
 
-    receipts: dict[str, list[Receipt]]
+    receipts: list[Receipt] = []
+    """In the order of its rows."""
+    content: int = 0
+    """See `content_of`."""
+
+
+class StagedRows(msgspec.Struct, frozen=True):
+    """What one task staged, by queue."""
+
+    queues: dict[str, Landed]
     rows: int
 
 
 def stage(batches: Iterable[pa.RecordBatch], options: SinkOptions) -> StagedRows:
     """Stages all rows of a task; all of them are safe when it returns."""
     cluster = cluster_at(options.connection)
-    receipts: dict[str, list[Receipt]] = {}
-    flight: deque[tuple[str, Future[list[Receipt]]]] = deque()
+    queues: dict[str, Landed] = {}
+    flight: deque[tuple[str, Future[Landed]]] = deque()
     count = 0
 
     def land() -> None:
         queue, future = flight.popleft()
-        receipts.setdefault(queue, []).extend(future.result())
+        landed, more = queues.setdefault(queue, Landed()), future.result()
+        landed.receipts += more.receipts
+        landed.content = (landed.content + more.content) % CONTENTS
 
     with ThreadPoolExecutor(IN_FLIGHT) as threads:
         for rows in gathered(batches):
@@ -65,17 +79,43 @@ def stage(batches: Iterable[pa.RecordBatch], options: SinkOptions) -> StagedRows
                 flight.append((load.queue, threads.submit(_stage, cluster, load, options)))
         while flight:
             land()
-    return StagedRows(receipts, count)
+    return StagedRows(queues, count)
 
 
-def _stage(cluster: Cluster, load: Load, options: SinkOptions) -> list[Receipt]:
-    return cluster.fifo(load.queue).stage(
+def _stage(cluster: Cluster, load: Load, options: SinkOptions) -> Landed:
+    receipts = cluster.fifo(load.queue).stage(
         bodies(load.rows),
         headers=labels_of(load.rows),
         delay=load.delay,
         hold=options.hold,
         timeout=options.connection.timeout,
     )
+    return Landed(receipts, content_of(load.rows))
+
+
+def content_of(rows: pa.RecordBatch) -> int:
+    """What rows are, as a number: the sum of one for each row, so their order makes none.
+
+    Of the same rows it is the same, however they are cut and wherever they are computed.
+
+    >>> one = pa.record_batch({"value": [b"a", b"b", b"c"]})
+    >>> content_of(one) == content_of(one.take([2, 0, 1]))
+    True
+    >>> (content_of(one.slice(1)) + content_of(one.slice(0, 1))) % CONTENTS == content_of(one)
+    True
+    """
+    values = rows.column("value").cast(pa.binary()).to_pylist()
+    labels = labels_of(rows)
+    sums: Iterable[int] = map(crc32, values)
+    if labels is not None:
+        told = (msgspec.msgpack.encode(labels.of(row), order="sorted") for row in range(len(rows)))
+        sums = map(crc32, told, sums)
+    mixed = np.fromiter(sums, np.uint64, len(rows))
+    mixed += np.fromiter(map(len, values), np.uint64, len(rows)) << np.uint64(32)
+    for factor in _MIXING:
+        mixed *= factor
+        mixed ^= mixed >> np.uint64(32)
+    return int(mixed.sum(dtype=np.uint64))
 
 
 def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

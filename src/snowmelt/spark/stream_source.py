@@ -8,6 +8,12 @@ When a batch is done with, the group must say so, or the queue keeps it for ever
 `commit(end)` only as it makes the next batch: never for the last one of a run, nor while nothing
 comes. But `latestOffset(start)` is called after the commit log has `start`, also while the stream
 is idle, and once more at the end of a run. So `start` itself is the acknowledgement.
+
+A checkpoint may be older than the queues: a copy was brought back, or a power cut took the end of
+Spark's logs. Then a batch was planned that it does not know, and may be in a sink under the number
+that the next batch gets. If the group is done with it, the queue refuses. Else the queue knows what
+was located, which was in that batch; and the first batch of a reader is made of that and of nothing
+else, whatever has come meanwhile. So it is the same batch again, under the same number.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +33,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from snowmelt.client.fifo import Fifo
-from snowmelt.client.group_steps import BEGINNING, EVERYTHING, Mark
+from snowmelt.client.group_steps import BEGINNING, EVERYTHING, Advance, Mark
 from snowmelt.core.errors import LeaseLost, OutcomeUnknown
 from snowmelt.spark.columns import readable
 from snowmelt.spark.connections import cluster_at
@@ -53,6 +59,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._asked = schema
         self._pinned: dict[str, int] | None = None
         self._acknowledged = Offset("")
+        self._begun = False
+        """Whether it has told how far it is: from then on it knows what it planned."""
 
     @cached_property
     def _options(self) -> SourceOptions:
@@ -94,18 +102,34 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         before = told(start, self._options.group)
         reading = queue_names(self._options) if self._pinned is None else tuple(self._pinned)
         # A queue that is not read any more may still hold a batch that was planned.
-        names = sorted({*reading, *before.marks})
-        rows, size = self._limits(limit, len(names))
-        marks = dict(before.marks)
-        for place, name in enumerate(names):
+        names = in_turn(sorted({*reading, *before.marks}), before)
+        marks = self._planned(names, before)
+        if not marks:
+            rows, size = self._limits(limit, len(names))
+            for place, name in enumerate(names):
+                done = before.mark(name)
+                share = min(rows, -(-rows // (len(names) - place)))
+                end = self._advance(name, done, share if name in reading else 0, size).end
+                rows = max(0, rows - (end.count - done.count))
+                if end != BEGINNING:
+                    marks[name] = end
+        self._acknowledged, self._begun = before, True
+        return Offset(before.group, {**before.marks, **marks}).told()
+
+    def _planned(self, names: list[str], before: Offset) -> dict[str, Mark]:
+        """What of several queues was in a batch that the checkpoint may not know.
+
+        With one queue there is no need to ask: what it gave is told again, with nothing added.
+        """
+        marks: dict[str, Mark] = {}
+        if self._begun or len(names) < 2:
+            return marks
+        for name in names:
             done = before.mark(name)
-            share = min(rows, -(-rows // (len(names) - place)))
-            end = self._advance(name, done, share if name in reading else 0, size)
-            rows = max(0, rows - (end.count - done.count))
-            if end != BEGINNING:
-                marks[name] = end
-        self._acknowledged = before
-        return Offset(before.group, marks).told()
+            told = self._advance(name, done, 0, EVERYTHING)
+            if told.end.count > done.count and told.located > done.count:
+                marks[name] = told.end
+        return marks
 
     @plainly()
     def commit(self, end: dict[str, Any]) -> None:
@@ -140,8 +164,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if lost:
                 text = (
                     f"{lost} of {mark.count - done.count} items of queue {name!r} that group "
-                    f"{options.group!r} was given are gone: lost with all copies, or acknowledged "
-                    "by a later batch that this checkpoint does not know of"
+                    f"{options.group!r} was given are gone: lost with all copies"
                 )
                 report_loss(text, options)
         return [InputPartition(portion) for portion in portions(found, options.partitions_min)]
@@ -172,17 +195,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         size = limit.max_bytes if isinstance(limit, ReadMaxBytes) else self._options.bytes_max
         return rows or EVERYTHING, max(1, size // max(1, queues)) if size else EVERYTHING
 
-    def _advance(self, name: str, done: Mark, rows: int, size: int) -> Mark:
+    def _advance(self, name: str, done: Mark, rows: int, size: int) -> Advance:
         below = _NOWHERE
         if self._pinned is not None:
             below = self._pinned.get(name, _NOWHERE)
             rows = rows if below != _NOWHERE else 0  # below 0 would be anywhere
         group = self._queue(name).group(self._options.group)
         with self._telling(name):
-            told = group.advance(
+            return group.advance(
                 done, items_max=rows, bytes_max=size, below=below, timeout=self._timeout
             )
-        return told.end
 
     def _claimed(self, name: str, done: Mark, end: Mark) -> list[Found]:
         options = self._options
@@ -208,3 +230,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             f"run `snowmelt groups release {name} {group}` or choose another group, and give the "
             "query a new checkpointLocation"
         )
+
+
+def in_turn(names: list[str], before: Offset) -> list[str]:
+    """Queues in the order in which they are asked: where few rows are to be had, each has its turn.
+
+    >>> [in_turn(["a", "b", "c"], Offset("g", {"a": Mark(1, count)}))[0] for count in range(4)]
+    ['a', 'b', 'c', 'a']
+    """
+    first = sum(mark.count for mark in before.marks.values()) % max(1, len(names))
+    return names[first:] + names[:first]

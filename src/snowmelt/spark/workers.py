@@ -11,7 +11,8 @@ told again, the same in the same order, until it is past it. One turn of the loo
 A crash after 1 begins again at 2 with the same items. A crash after 3 does so as well, and its
 publication, whose number was used, puts nothing. What was staged and never published is erased.
 So whatever the function returns is in the sink once, even if it returns something else the second
-time. What it does otherwise may happen twice.
+time: what must be the same is which items it was called with. What it does otherwise may happen
+twice. An item that is lost with all its copies ends the stage, unless it is told to go on.
 """
 
 import threading
@@ -29,6 +30,7 @@ from snowmelt.client.delivered import part_bodies
 from snowmelt.client.embedded import EmbeddedCluster
 from snowmelt.client.group_steps import Mark
 from snowmelt.core.errors import (
+    DataLost,
     GroupHeld,
     LeaseLost,
     OutcomeUnknown,
@@ -148,6 +150,12 @@ class WorkerRun:
         if reading.unread:
             count = sum(interval.size for interval in reading.unread)
             raise Unavailable(f"{count} items of {self.stage.source} can't be read just now")
+        if located.lost and self.stage.fail_on_loss:
+            raise DataLost(
+                f"{located.lost} of {end.count - start.count} items of queue {self.stage.source!r} "
+                f"that group {self._group.name!r} was given are gone: lost with all copies. To go "
+                "on without them: fail_on_loss=False"
+            )
         self.lost += located.lost
         return [body for part in reading.parts for body in enumerate(part_bodies(part), part.start)]
 
@@ -180,7 +188,8 @@ class WorkerRun:
         sink = self._cluster.fifo(self.stage.sink, producer=producer)
         receipts = sink.stage(results, hold=HOLD)
         self._group.locate(done, end)  # whoever lost the group finds out before it publishes
-        sink.publish(receipts, sequence=end.count)
+        # The items it was made of tell one publication from another: 0 would tell nothing.
+        sink.publish(receipts, sequence=end.count, digest=done.count + 1)
 
     def _cause(self, error: Exception) -> str:
         queue, group = self.stage.source, self._group.name

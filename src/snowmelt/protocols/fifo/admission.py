@@ -31,6 +31,7 @@ from snowmelt.protocols.fifo.extents import Run
 from snowmelt.protocols.fifo.journal import Journal
 from snowmelt.protocols.fifo.messages import Admit, Admitted, Entry, Verdict
 from snowmelt.protocols.fifo.producers import NOT_REMEMBERED
+from snowmelt.protocols.fifo.queue import copies_of
 from snowmelt.protocols.fifo.streams import Stream, living, node_of
 from snowmelt.protocols.fifo.waiting import Waiting, WaitingPut
 
@@ -217,7 +218,7 @@ class Admission:
         def safe() -> None:
             presence = self._desk.presence
             if self._earlier(entry) is not None:  # unless that one found no room after all
-                copies = 0 if presence is None else self._queue.copies(where, presence)
+                copies = 0 if presence is None else copies_of(self._queue, where, presence)
                 self._tell(stream, _verdict(entry, where, copies, repeated=True, dropped=True))
 
         self._journal.after(safe)

@@ -263,12 +263,6 @@ class Queue:
         self.runs.rehouse(lane, keepers)
         self._touch_run(run)
 
-    def copies(self, interval: Interval, presence: Presence) -> int:
-        """On how many disks what still lives of this is, of its parts the least; 0 for nothing."""
-        runs = self.runs.over(interval)
-        kept = [run.keepers for run in runs if self.alive.common(interval.common(run.interval))]
-        return min((living(keepers, presence) for keepers in kept), default=0)
-
     def check(self) -> None:
         """Asserts that no item is in two states, and that each lies in a run."""
         states = [self.ready, self.dead, IntervalSet(part for part, _ in self.delays)]
@@ -394,6 +388,17 @@ def living_bytes(queue: Queue) -> int:
         else:
             total += sum(strip.bytes for part in parts for strip in run.strips(part))
     return total
+
+
+def copies_of(queue: Queue, interval: Interval, presence: Presence) -> int:
+    """On how many disks what still lives of this is, of its parts the least; 0 for nothing."""
+    lanes = [
+        strip.lane
+        for run in queue.runs.over(interval)
+        for part in queue.alive.common(interval.common(run.interval))
+        for strip in run.strips(part)
+    ]
+    return min((living(lane.keepers, presence) for lane in lanes), default=0)
 
 
 def _dropped(run: Run, items: int) -> list[Lost]:

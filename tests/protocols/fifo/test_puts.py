@@ -1,5 +1,6 @@
 """One verdict for each put, however many nodes offer it, and whatever becomes of them."""
 
+from random import Random
 from typing import Any
 
 import msgspec
@@ -110,6 +111,9 @@ def test_an_attempt_whose_copies_were_lost_waits_until_they_are_made_again() -> 
     view(bench, MEMBERS[0], REBORN, MEMBERS[2])
     make_room(bench)
     assert verdicts(bench) == [(THIRD, 3, "put")]  # it waits for nobody's copies but its own
+    wait(bench, 4, THIRD, number=9, keepers=(KEEPERS[2], KEEPERS[0]))
+    assert verdicts(bench) == [(THIRD, 4, "put")]  # nor does who comes later
+    make_room(bench)
     wait(bench, 2, THIRD, keepers=(KEEPERS[2],))
     assert verdicts(bench) == []
     wait(bench, 2, THIRD, keepers=(KEEPERS[2], keeper_of(REBORN)))
@@ -190,8 +194,6 @@ def test_an_impatient_try_ends_the_wait_of_the_one_before() -> None:
     bench = full()
     wait(bench, 0, OTHER)
     wait(bench, 2, THIRD, turn=2, patience=0)
-    bench.pass_time(0)
-    bench.flush()
     assert verdicts(bench) == [(OTHER, 0, "Full"), (THIRD, 2, "Full")]
 
 
@@ -218,6 +220,130 @@ def test_an_attempt_is_taken_when_the_one_it_repeats_found_no_room_on_the_disk()
     bench.flush()
     assert verdicts(bench) == [(OTHER, 0, "put")]
     assert [run.keepers for run in bench.queue.runs] == [KEEPERS]
+
+
+class Play:
+    """Clients that ask several nodes, nodes that restart, masters that crash; and what was told."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = Random(seed)
+        self.members = list(MEMBERS)
+        self.bench = Bench(items_max=2)
+        self.tries: list[tuple[str, Entry]] = []
+        """What nodes have stored, and have no verdict about."""
+        self.indexes: dict[str, int] = {}
+        self.turns: dict[int, int] = {}
+        self.refused: dict[int, int] = {}
+        """By number: the last turn that was told that it was refused."""
+        self.put: dict[int, int] = {}
+        """By number: the turn that was told that it was put."""
+        self.repeated: dict[int, None] = {}
+
+    def step(self) -> None:
+        chance = self.chance
+        acts = [self.ask, self.ask, self.ask_elsewhere, self.offer, self.offer, self.room]
+        acts += [self.flush, self.flush, self.time]
+        chance.choice(acts)()
+        if chance.random() < 0.05:
+            chance.choice((self.restart, self.crash))()
+        self.hear()
+
+    def ask(self) -> None:
+        """A client puts, or tries again under the same number."""
+        number = self.chance.randrange(12)
+        self.turns[number] = self.turns.get(number, 0) + 1
+        self._store(number)
+
+    def ask_elsewhere(self) -> None:
+        if self.turns:
+            self._store(self.chance.choice(list(self.turns)))
+
+    def _store(self, number: int) -> None:
+        stream = stream_of(self.chance.choice(self.members))
+        first = self.indexes.get(stream, 0)
+        self.indexes[stream] = first + 1
+        patience = self.chance.choice((0, SECOND, 3 * SECOND))
+        turn = self.turns[number]
+        entry = Entry(first, first + 1, 10, "p", number, 0, patience, KEEPERS, 0, "a", turn)
+        self.tries.append((stream, entry))
+
+    def offer(self) -> None:
+        here = {stream_of(one) for one in self.members}
+        offered = [one for one in self.tries if one[0] in here and self.chance.random() < 0.4]
+        for stream, entry in offered:
+            firsts = [one.first for other, one in self.tries if other == stream]
+            self.bench.master.admission.admit(Admit("q", stream, (entry,), min(firsts)))
+
+    def room(self) -> None:
+        self.bench.begin(self.bench.master.purge, Purge("q"))
+
+    def flush(self) -> None:
+        self.bench.flush()
+
+    def time(self) -> None:
+        self.bench.pass_time(self.chance.random())
+
+    def restart(self) -> None:
+        at = self.chance.randrange(len(self.members))
+        old = self.members[at]
+        self.members[at] = Member(old.id, old.address, birth=1, start=old.start + 1)
+        self._view()
+
+    def crash(self) -> None:
+        self.bench = self.bench.crashed()
+        self._view()
+
+    def _view(self) -> None:
+        members = View(2, 1, NodeId("n1"), tuple(self.members))
+        self.bench.desk.set_presence(Presence(members))
+        self.bench.desk.stream = OWN
+        self.bench.master.repair.viewed()
+
+    def hear(self) -> None:
+        """No number is both refused and put, or put twice; and what is told as put is so."""
+        known = {(stream, entry.first): entry for stream, entry in self.tries}
+        for message in [one for _, one in self.bench.sent if isinstance(one, Admitted)]:
+            for verdict in message.verdicts:
+                entry = known.pop((message.stream, verdict.first), None)
+                if entry is not None:
+                    self._judged(message.stream, entry, verdict)
+        self.bench.sent.clear()
+
+    def _judged(self, stream: str, entry: Entry, verdict: Verdict) -> None:
+        number, turn, word = entry.sequence, entry.turn, _word(verdict)
+        self.tries.remove((stream, entry))
+        if word == "Full":
+            self.refused[number] = max(turn, self.refused.get(number, 0))
+        elif word == "put":
+            assert number not in self.put
+            self.put[number] = turn
+        else:
+            self.repeated[number] = None
+        # What was put, or is so by now, was put by a turn that was never refused.
+        if number in self.put:
+            assert self.put[number] > self.refused.get(number, 0)
+
+    def end(self) -> None:
+        """All who still wait hear what became of theirs."""
+        for _ in range(200):
+            self.offer()
+            self.room()
+            self.time()
+            self.flush()
+            self.hear()
+        here = {stream_of(one) for one in self.members}
+        assert not [one for one in self.tries if one[0] in here]
+        known = self.bench.queue.producers
+        for number in {**self.repeated, **self.put}:
+            assert known.earlier("p", number) is not None
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_put_is_both_refused_and_put_whatever_happens(seed: int) -> None:
+    play = Play(seed)
+    for _ in range(300):
+        play.step()
+    play.end()
 
 
 # --- what is told, and what is remembered ---------------------------------------------------------

@@ -18,8 +18,8 @@ The life of an item (the picture is in docs/fifo.md):
    round trip, and what was never admitted is a segment nobody points to, and is erased.
 2. *Admission* (`admission.py`). The master looks whether this producer put this before (a retry is
    not a second item), whether there is room, and gives the next positions. A client that hears
-   nothing asks another node too, so several nodes may offer one put: it waits for room once, has
-   one verdict, and only a node that is here in the run that stored it can have it taken. What is
+   nothing asks another node too, so several nodes may offer one put: it waits for room once, and
+   has one verdict; it is taken only from a node that is here, in the run that stored it. What is
    remembered of producers (`producers.py`) is exact, and where it ends, puts are refused.
 3. *Lease.* A get takes the first ready positions under a token, for a time. What the master's own
    node keeps goes along with the answer; the rest the client fetches from its keepers.

@@ -124,24 +124,12 @@ class Admission:
     def _offered(self, stream: str, entry: Entry) -> None:
         if self._answered(stream, entry):
             return
-        put = (entry.producer, entry.sequence)
-        waiting = self._waiting.puts.get(put)
         if not self._is_whole(entry):
             return  # its node makes the copies again, and offers it then
         if entry.hold:
             self._hold(stream, entry)
-        elif waiting is not None:
-            if waiting.offered(stream, entry):
-                self._be_patient(waiting, entry)
-            self.room()
         elif self._waiting.puts or not self._fits(entry):
-            waiting = WaitingPut(self._desk.now)
-            waiting.offered(stream, entry)
-            self._waiting.puts[put] = waiting
-            self._be_patient(waiting, entry)
-            if waiting.deadline <= self._desk.now or self._never_fits(entry):
-                del self._waiting.puts[put]
-                self._full(put, waiting)
+            self._wait(stream, entry)
         else:
             self._take(stream, entry)
 
@@ -171,10 +159,18 @@ class Admission:
             return False
         return True
 
-    def _be_patient(self, waiting: WaitingPut, entry: Entry) -> None:
-        patience = Duration(min(entry.patience, AGE_MAX))
-        waiting.deadline = later(self._desk.now, patience)
-        self._desk.wake(waiting.deadline)
+    def _wait(self, stream: str, entry: Entry) -> None:
+        """It waits with the others of its put, or begins to (rule 2)."""
+        put, puts = (entry.producer, entry.sequence), self._waiting.puts
+        waiting = puts.setdefault(put, WaitingPut(self._desk.now))
+        if waiting.offered(stream, entry):
+            patience = Duration(min(entry.patience, AGE_MAX))
+            waiting.deadline = later(self._desk.now, patience)
+            self._desk.wake(waiting.deadline)
+        self.room()
+        if put in puts and (waiting.deadline <= self._desk.now or self._never_fits(entry)):
+            del puts[put]
+            self._full(put, waiting)
 
     def _take(self, stream: str, entry: Entry) -> None:
         queue, count = self._queue, entry.stop - entry.first

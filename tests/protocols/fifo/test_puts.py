@@ -76,7 +76,7 @@ def test_what_a_node_offered_before_it_restarted_is_never_taken() -> None:
     assert (bench.queue.tail, verdicts(bench)) == (2, [])
     wait(bench, 2, THIRD)  # its client asks again, elsewhere
     assert verdicts(bench) == [(THIRD, 2, "put")]
-    assert [run.keepers for run in bench.queue.runs] == [KEEPERS]
+    assert [lane.keepers for run in bench.queue.runs for lane in run.lanes] == [KEEPERS]
     wait(bench, 0, OTHER)  # a late word of that run
     assert verdicts(bench) == []
     wait(bench, 5, stream_of(RESTARTED))
@@ -219,7 +219,7 @@ def test_an_attempt_is_taken_when_the_one_it_repeats_found_no_room_on_the_disk()
     bench.offer(0, 1, OTHER)  # again, since it heard nothing
     bench.flush()
     assert verdicts(bench) == [(OTHER, 0, "put")]
-    assert [run.keepers for run in bench.queue.runs] == [KEEPERS]
+    assert [lane.keepers for run in bench.queue.runs for lane in run.lanes] == [KEEPERS]
 
 
 class Play:

@@ -100,7 +100,9 @@ class Producers:
     def was_refused(self, name: str, number: int, caller: str, turn: int) -> bool:
         """Whether this turn was refused, or a later one of the same caller (rule 2)."""
         known = self._known.get(name)
-        return known is not None and turn <= known.refused.get(number, {}).get(caller, -1)
+        if known is None or number not in known.refused:
+            return False
+        return turn <= known.refused[number].get(caller, -1)
 
     def past(self, name: str, number: int) -> str:
         """Why nothing can be put under a number that is not known to be put (rules 2 and 3)."""

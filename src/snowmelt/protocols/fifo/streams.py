@@ -64,7 +64,8 @@ class Presence:
 
 def living(keepers: tuple[str, ...], presence: Presence) -> int:
     """How many of these disks are not known to be gone."""
-    return sum(not gone_for_ever((keeper,), presence) for keeper in keepers)
+    away = [one for one in keepers if one not in presence.keepers]
+    return len(keepers) - sum(gone_for_ever((one,), presence) for one in away)
 
 
 def gone_for_ever(keepers: tuple[str, ...], presence: Presence) -> bool:

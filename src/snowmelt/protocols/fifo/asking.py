@@ -18,7 +18,8 @@ INDEX_MAX: Final = 2**62
 ITEMS_MAX: Final = 1_000_000
 BYTES_MAX: Final = 1 << 40
 LABEL_BYTES_MAX: Final = 16 << 20
-REASON_MAX: Final = 1_000
+PIECES_MAX: Final = 16_384
+"""In so many intervals one call may settle items."""
 PATIENCE_LONGEST: Final = seconds(1_000_000)
 DIGEST_MAX: Final = 2**64 - 1
 SHARES_MAX: Final = 10_000
@@ -137,11 +138,18 @@ def _of_group(name: str) -> str:
 
 
 def _of_settle(settle: calls.Settle, wall: int) -> str:
+    named = (*settle.done, *settle.back)
+    first = min((one.start for one in named), default=0)
+    last = max((one.stop for one in named), default=0)
+    reason_bytes = len(settle.reason.encode("utf-8", "replace"))
     return _outside(
         (
             ("token", settle.token, 0, INDEX_MAX),
+            ("intervals in one settlement", len(named), 0, PIECES_MAX),
+            ("position", first, 0, INDEX_MAX),
+            ("position", last, 0, INDEX_MAX),
             ("delay", _delay(settle.due, wall), -DELAY_LONGEST, DELAY_LONGEST),
-            ("characters of the reason", len(settle.reason), 0, REASON_MAX),
+            ("bytes of the reason", reason_bytes, 0, calls.REASON_BYTES_MAX),
         )
     )
 
@@ -156,6 +164,6 @@ def _of_span(span: calls.Span) -> str:
             ("first", span.first, 0, INDEX_MAX),
             ("keepers", len(span.keepers), 0, REPLICAS_MAX),
             ("failures", span.failures, 0, INDEX_MAX),
-            ("characters of the reason", len(span.reason), 0, REASON_MAX),
+            ("bytes of the reason", len(span.reason.encode()), 0, calls.REASON_BYTES_MAX),
         )
     )

@@ -14,6 +14,8 @@ PART_BYTES: Final = 64
 SPAN_BYTES: Final = 64
 """What numbers and marks take on the wire, at most."""
 UTF8_MAX: Final = 4
+REASON_BYTES_MAX: Final = 1_000
+"""A reason stays with its items, in the journal and in each answer with one of them."""
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):
@@ -192,7 +194,8 @@ class Settle(msgspec.Struct, frozen=True, tag="fifo.settle", array_like=True):
     due: int = 0
     """What goes back is not to be delivered before this moment; as in `Put`."""
     reason: str = ""
-    """Why it goes back; empty when nothing failed, and then it doesn't count as a delivery."""
+    """Why it goes back, in `REASON_BYTES_MAX` of UTF-8; empty when nothing failed, and then it
+    doesn't count as a delivery."""
     extend: bool = False
     """Give what is left the whole time of a lease anew."""
 

@@ -51,14 +51,25 @@ class KeptStatus(msgspec.Struct, frozen=True, array_like=True):
 
 
 class KeptRun(msgspec.Struct, frozen=True, array_like=True):
-    """The record of a run; the states are of those of its items that are neither ready nor gone."""
+    """The record of a run; of its items that are alive, some may have records of their own."""
 
     columns: Columns
     dropped: int
     alive: tuple[Interval, ...]
-    failures: tuple[tuple[Interval, Failure], ...] = ()
-    delays: tuple[tuple[Interval, int], ...] = ()
-    dead: tuple[Interval, ...] = ()
+
+
+class KeptFailure(msgspec.Struct, frozen=True, array_like=True):
+    """The record of items that were delivered in vain so often; of a run's a thousand may be."""
+
+    stop: int
+    failure: Failure
+
+
+class KeptDelay(msgspec.Struct, frozen=True, array_like=True):
+    """The record of items that wait for a moment."""
+
+    stop: int
+    due: int
 
 
 class KeptLease(msgspec.Struct, frozen=True, array_like=True):
@@ -90,6 +101,9 @@ def record(queue: Queue, key: bytes) -> bytes | None:
         case b"x":
             run = queue.runs.at(int.from_bytes(rest))
             return None if run is None else _encode(_kept_run(queue, run))
+        case b"y" | b"z":
+            piece = _kept_piece(queue, key)
+            return None if piece is None else _encode(piece)
         case b"l":
             lease = queue.leases.held(int.from_bytes(rest))
             if lease is None:
@@ -121,6 +135,8 @@ def records(queue: Queue) -> Pairs:
     """Every record of a queue, in the order in which `restored` can take them."""
     keys = [b"s", b"t"]
     keys += [b"x" + run.start.to_bytes(8) for run in queue.runs]
+    keys += [b"y" + start.to_bytes(8) for start in queue.failures.starts()]
+    keys += [b"z" + start.to_bytes(8) for start in queue.delays.starts()]
     keys += [b"l" + lease.token.to_bytes(8) for lease in queue.leases]
     keys += queue.producers.keys()
     keys += [b"d" + name.encode() for name in queue.streams]
@@ -140,7 +156,7 @@ def restored(
     """A queue from its records; raises `ValueError` when they don't read."""
     queue = Queue(name, settings, limits)
     decode = msgspec.msgpack.decode
-    for key, value in sorted(pairs):  # runs come in the order of their positions
+    for key, value in sorted(pairs):  # runs by their positions, then what is said of their items
         assert value is not None
         rest = key[1:]
         match key[:1]:
@@ -150,6 +166,12 @@ def restored(
                 queue.paused, queue.done, queue.lost = status.paused, status.done, status.lost
             case b"x":
                 _restore_run(queue, int.from_bytes(rest), decode(value, type=KeptRun))
+            case b"y":
+                failed, start = decode(value, type=KeptFailure), int.from_bytes(rest)
+                queue.restore_failure(Interval(start, failed.stop), failed.failure)
+            case b"z":
+                delayed, start = decode(value, type=KeptDelay), int.from_bytes(rest)
+                queue.restore_delay(Interval(start, delayed.stop), delayed.due)
             case b"l":
                 kept = decode(value, type=KeptLease)
                 token = int.from_bytes(rest)
@@ -184,10 +206,17 @@ def _kept_run(queue: Queue, run: Run) -> KeptRun:
         columns=run.columns(),
         dropped=run.dropped,
         alive=tuple(queue.alive.common(where)),
-        failures=tuple(queue.failures.common(where)),
-        delays=tuple(queue.delays.common(where)),
-        dead=tuple(queue.dead.common(where)),
     )
+
+
+def _kept_piece(queue: Queue, key: bytes) -> KeptFailure | KeptDelay | None:
+    """What begins there, of the failures or of the delays."""
+    start = int.from_bytes(key[1:])
+    if key[:1] == b"y":
+        failed = queue.failures.at(start)
+        return None if failed is None else KeptFailure(failed[0].stop, failed[1])
+    delayed = queue.delays.at(start)
+    return None if delayed is None else KeptDelay(delayed[0].stop, delayed[1])
 
 
 def _restore_run(queue: Queue, start: int, kept: KeptRun) -> None:
@@ -196,12 +225,6 @@ def _restore_run(queue: Queue, start: int, kept: KeptRun) -> None:
     queue.runs.restore(run, list(kept.alive))
     for part in kept.alive:
         queue.alive.add(part)
-    for part, failure in kept.failures:
-        queue.failures.put(part, failure)
-    for part, due in kept.delays:
-        queue.delays.put(part, due)
-    for part in kept.dead:
-        queue.dead.add(part)
 
 
 class Copyist(msgspec.Struct):

@@ -16,10 +16,11 @@
    masters end with that; what is read from the disk until then is told by none.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from snowmelt.core.instant import Duration, Instant, later, since
-from snowmelt.core.interval import Interval
+from snowmelt.core.interval import Interval, merged
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo.admission import Admission
@@ -194,13 +195,14 @@ class Master:
                 f"lease {settle.token} of queue {queue.name!r} is not held any more: its time was "
                 "over, or it was given back; its items may be with another consumer"
             )
-        for interval in settle.done:
-            strange = _not_held(queue.alive.common(interval), lease)
+        done, back = merged(settle.done), merged(settle.back)
+        for interval in done:
+            strange = _not_held(queue.alive.within(interval), lease)
             if strange is not None:
                 return f"position {strange} is not held under lease {lease.token}"
-        self.dropped(queue.settle(lease, list(settle.done)))
+        self.dropped(queue.settle(lease, done))
         due = self._desk.moment(settle.due)
-        queue.give_back(lease, list(settle.back), due, settle.reason)
+        queue.give_back(lease, back, due, settle.reason)
         if due:
             self._desk.wake(self._desk.instant_of(due))
         if settle.extend and lease.left.total:
@@ -234,11 +236,12 @@ class Master:
         """Shows items and takes nothing."""
         source = self._queue.dead if peek.dead else self._queue.ready
         wanted, left = [], min(peek.items_max, self._desk.limits.get_items)
-        for interval in source.common(Interval(peek.start, max(peek.start, self._queue.tail))):
+        for interval in source.within(Interval(peek.start, max(peek.start, self._queue.tail))):
             part, _ = interval.split(left)
             left -= part.size
-            if part.size:
-                wanted.append(part)
+            wanted.append(part)
+            if left == 0 or len(wanted) == self._desk.limits.lease_runs:
+                break
 
         def told(parts: tuple[Part, ...], spans: tuple[Span, ...]) -> None:
             if self.serving:  # rule 7
@@ -347,8 +350,8 @@ class Master:
                 self._desk.wake(instant)
 
 
-def _not_held(parts: list[Interval], lease: Lease) -> int | None:
-    """The first of these living positions that is not held under a lease."""
+def _not_held(parts: Iterable[Interval], lease: Lease) -> int | None:
+    """The first of these living positions that is not held under a lease. O(what is held)."""
     for part in parts:
         if not lease.left.covers(part):
             held = lease.left.common(part)

@@ -1,4 +1,4 @@
-"""A map from positions to values, kept by the run."""
+"""A map from positions to values, kept by the piece; it knows which of its records have changed."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
@@ -19,7 +19,10 @@ class Pieces(Generic[V]):
     [('[3, 4)', 'soon'), ('[4, 6)', 'late'), ('[6, 8)', 'soon')]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, changed: dict[bytes, None] | None = None, kind: bytes = b"") -> None:
+        self._changed = changed
+        self._kind = kind
+        """The first byte of a record's key; the start of its piece follows."""
         self._starts: list[int] = []
         self._stops: list[int] = []
         self._values: list[V] = []
@@ -53,10 +56,44 @@ class Pieces(Generic[V]):
             for at in range(first, last)
         ]
 
+    def at(self, start: int) -> tuple[Interval, V] | None:
+        """The piece that begins there. O(log n)."""
+        at = bisect_left(self._starts, start)
+        if at == len(self._starts) or self._starts[at] != start:
+            return None
+        return Interval(start, self._stops[at]), self._values[at]
+
+    def starts(self) -> list[int]:
+        """Where pieces begin. O(n)."""
+        return list(self._starts)
+
     def clear(self, interval: Interval) -> None:
         """These positions have no value any more. O(log n + n moved)."""
         if not self._starts or interval.size == 0:
             return
+        before = self._about(interval)
+        self._clear(interval)
+        self._mark(before, self._about(interval))
+
+    def put(self, interval: Interval, value: V) -> None:
+        """These positions have this value from now on. O(log n + n moved)."""
+        before = self._about(interval)
+        self.restore(interval, value)
+        self._mark(before, self._about(interval))
+
+    def _about(self, interval: Interval) -> dict[int, tuple[int, V]]:
+        """The pieces in an interval or beside it, by their starts."""
+        first = bisect_left(self._stops, interval.start)
+        last = bisect_right(self._starts, interval.stop)
+        return {self._starts[at]: (self._stops[at], self._values[at]) for at in range(first, last)}
+
+    def _mark(self, before: dict[int, tuple[int, V]], after: dict[int, tuple[int, V]]) -> None:
+        """The records of the pieces that are not as they were are to be written."""
+        for start in (*before, *after):
+            if self._changed is not None and before.get(start) != after.get(start):
+                self._changed[self._kind + start.to_bytes(8)] = None
+
+    def _clear(self, interval: Interval) -> None:
         first = bisect_right(self._stops, interval.start)
         last = bisect_left(self._starts, interval.stop)
         if first >= last:
@@ -68,11 +105,11 @@ class Pieces(Generic[V]):
             kept.append((interval.stop, self._stops[last - 1], self._values[last - 1]))
         self._replace(first, last, kept)
 
-    def put(self, interval: Interval, value: V) -> None:
-        """These positions have this value from now on. O(log n + n moved)."""
+    def restore(self, interval: Interval, value: V) -> None:
+        """As `put`, from a record: so none has changed."""
         if interval.size == 0:
             return
-        self.clear(interval)
+        self._clear(interval)
         at = bisect_left(self._starts, interval.start)
         first, last, start, stop = at, at, interval.start, interval.stop
         if at and self._stops[at - 1] == start and self._values[at - 1] == value:

@@ -79,11 +79,11 @@ class Queue:
         self.alive = IntervalSet()
         self.ready = IntervalSet()
         self.dead = IntervalSet()
-        self.delays: Pieces[int] = Pieces()
-        self.failures: Pieces[Failure] = Pieces()
         self.streams: dict[str, Stream] = {}
         self.changed: dict[bytes, None] = {}
         self.producers = Producers(self.changed, limits)
+        self.failures: Pieces[Failure] = Pieces(self.changed, b"y")
+        self.delays: Pieces[int] = Pieces(self.changed, b"z")
         self.leases = Leases(settings.lease, self.changed, limits)
         self.groups = Groups(self.changed)
         self.staged = Staged(self.changed)
@@ -124,7 +124,6 @@ class Queue:
         """These are not to be handed out before a moment of the wall clock."""
         self.delays.put(interval, due)
         heappush(self._dues, (due, interval.start, interval.stop))
-        self._touch_over(interval)
 
     def cancel(self, interval: Interval) -> None:
         """The items were never stored after all: their positions stay empty, and lie nowhere.
@@ -224,7 +223,6 @@ class Queue:
                 if its_due == due:
                     self.delays.clear(part)
                     self.ready.add(part)
-                    self._touch_over(part)  # or the next master would find it delayed, and leased
         return ended
 
     def next_due(self) -> int | None:
@@ -250,7 +248,6 @@ class Queue:
         for part in taken:
             self.failures.clear(part)
             self.ready.add(part)
-            self._touch_over(part)
         return sum(part.size for part in taken)
 
     def pause(self, *, paused: bool) -> None:
@@ -282,6 +279,20 @@ class Queue:
         assert self.alive.total == 0 or next(reversed(list(self.alive))).stop <= self.tail
 
     # --- parts of the above -----------------------------------------------------------------------
+
+    def restore_failure(self, interval: Interval, failure: Failure) -> None:
+        """From its record, after the runs: what of this is alive failed so often."""
+        for part in self.alive.common(interval):
+            self.failures.restore(part, failure)
+            if self._kills(failure):
+                self.dead.add(part)
+                self.ready.remove(part)
+
+    def restore_delay(self, interval: Interval, due: int) -> None:
+        """From its record, after the runs: what of this is alive waits until then."""
+        for part in self.alive.common(interval):
+            self.delays.restore(part, due)
+            self.ready.remove(part)
 
     def restored(self) -> None:
         """After the records were read: what nobody holds waits. Any of them may be missing."""
@@ -332,11 +343,13 @@ class Queue:
         counted += [(part, Failure(failure.times + 1, reason)) for part, failure in known]
         for part, failure in counted:
             self.failures.put(part, failure)
-            if failure.times >= self.settings.deliveries_max:
+            if self._kills(failure):
                 self.dead.add(part)
             else:
                 self._wait(part, due)
-        self._touch_over(interval)
+
+    def _kills(self, failure: Failure) -> bool:
+        return failure.times >= self.settings.deliveries_max
 
     def gone(self, interval: Interval) -> list[Lost]:
         """These positions are settled: forgets them, and finds what their keepers may drop."""
@@ -349,16 +362,16 @@ class Queue:
         living = [self.alive.common(interval.common(run.interval)) for run in over]
         self.alive.remove(interval)
         for run, lived in zip(over, living, strict=True):
-            rest = self.alive.common(run.interval)
-            if not rest:
+            first = next(self.alive.within(run.interval), None)  # the rest may be thousands
+            if first is None:
                 lost += _dropped(run, run.count)
                 self.bytes -= run.held
                 self.runs.remove(run)
             else:
                 self.runs.gone(run, lived)
                 self._free(run, lived)
-                if _worth_dropping(run, rest[0].start - run.start - run.dropped, self._limits):
-                    lost += _dropped(run, rest[0].start - run.start)
+                if _worth_dropping(run, first.start - run.start - run.dropped, self._limits):
+                    lost += _dropped(run, first.start - run.start)
             self._touch_run(run)
         self.changed[b"s"] = None
         return lost
@@ -366,16 +379,12 @@ class Queue:
     def _free(self, run: Run, gone: list[Interval]) -> None:
         """The strips of these that have no living item any more hold no bytes."""
         for strip, size in run.touched(gone):
-            if size and not self.alive.common(strip):
+            if size and next(self.alive.within(strip), None) is None:
                 run.held -= size
                 self.bytes -= size
 
     def _touch_run(self, run: Run) -> None:
         self.changed[_run_key(run.start)] = None
-
-    def _touch_over(self, interval: Interval) -> None:
-        for run in self.runs.over(interval):
-            self._touch_run(run)
 
 
 def living_bytes(queue: Queue) -> int:

@@ -1,0 +1,155 @@
+"""What one call may cost others: settling is bounded, and a failure writes its own record."""
+
+import sys
+from random import Random
+from types import FrameType
+
+import pytest
+from master_bench import KEEPERS, OTHER, Bench
+from node_bench import NodeBench
+
+from snowmelt.core.instant import seconds
+from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.fifo.asking import PIECES_MAX
+from snowmelt.protocols.fifo.calls import Describe, Get, Settle, Settled
+from snowmelt.protocols.fifo.journal import records, restored
+from snowmelt.protocols.fifo.queue import Queue
+
+
+class Steps:
+    """Counts the steps of the interpreter, which no other program's load can change."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __enter__(self) -> "Steps":
+        sys.settrace(self._called)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+    def _called(self, frame: FrameType, event: str, _: object) -> object:
+        del frame, event
+        self.count += 1
+        return self._called
+
+
+def leased(items: int, every: int = 1) -> tuple[NodeBench, int]:
+    """A queue of which all is leased and, if so asked, only the odd ones are not settled yet."""
+    bench = NodeBench()
+    bench.open()
+    bench.put(items=items)
+    token = bench.answer(Get("q", items, 1 << 30, seconds(0))).token
+    if every > 1:
+        gone = tuple(Interval(at, at + 1) for at in range(0, items, every))
+        for at in range(0, len(gone), PIECES_MAX):
+            bench.answer(Settle("q", token, done=gone[at : at + PIECES_MAX]))
+    return bench, token
+
+
+def test_intervals_that_say_the_same_cost_what_one_of_them_costs() -> None:
+    bench, token = leased(1_000, every=2)  # a run in 500 pieces
+    everything = Interval(0, 1 << 62)
+    with Steps() as many:
+        answer = bench.answer(Settle("q", token, done=1_000 * (everything,)))
+    assert answer == Settled(0)
+    bench, token = leased(1_000, every=2)
+    with Steps() as one:
+        bench.answer(Settle("q", token, done=(everything,)))
+    assert many.count < one.count + 1_000 * 20
+
+
+def test_settling_in_twice_as_many_pieces_costs_twice_as_much() -> None:
+    costs = []
+    for items in (2_000, 8_000):
+        bench, token = leased(items)
+        odd = tuple(Interval(at, at + 1) for at in range(0, items, 2))
+        with Steps() as steps:
+            assert bench.answer(Settle("q", token, done=odd)) == Settled(items // 2)
+        costs.append(steps.count)
+    assert costs[1] < 5 * costs[0]
+
+
+@pytest.mark.parametrize(
+    "settle",
+    [
+        Settle("q", 1, done=(PIECES_MAX + 1) * (Interval(0, 1),)),
+        Settle("q", 1, done=PIECES_MAX * (Interval(0, 1),), back=(Interval(1, 2),)),
+        Settle("q", 1, done=(Interval(0, (1 << 62) + 1),)),
+        Settle("q", 1, back=(Interval(-1, 1),)),
+        Settle("q", 1, back=(Interval(0, 1),), reason="ä" * 501),
+        Get("q", 1, 1, seconds(0), Settle("q", 1, done=(Interval(-1, 1),))),
+    ],
+)
+def test_what_is_out_of_bounds_is_refused_before_it_is_worked_on(settle: object) -> None:
+    bench, _ = leased(3)
+    answer = bench.answer(settle)
+    assert isinstance(answer, Declined)
+    assert answer.error == "BadOption"
+
+
+def test_a_position_that_is_not_held_is_found_without_walking_the_queue() -> None:
+    bench = Bench()
+    bench.offer(0, 6_000, keepers=KEEPERS[1:])
+    bench.flush()
+    mine = bench.ask(bench.master.get, Get("q", 1, 1 << 20, seconds(0))).token
+    for at in range(1, 6_000, 2):  # the queue is in thousands of pieces
+        bench.queue.gone(Interval(at, at + 1))
+    settle = Settle("q", mine, done=(Interval(0, 6_000),))
+    with Steps() as steps:
+        bench.begin(bench.master.settle, settle)
+    bench.flush()
+    answer = bench.told[-1]
+    assert isinstance(answer, Declined)
+    assert "position 2 is not held" in answer.text
+    assert steps.count < 2_000
+
+
+def test_a_failure_writes_its_own_record_and_not_those_of_its_neighbours() -> None:
+    bench, token = leased(400)
+    before = bench.written
+    for at in range(400):
+        reason = f"{at}".ljust(1_000, ".")
+        bench.answer(Settle("q", token, back=(Interval(at, at + 1),), reason=reason))
+    assert bench.written - before < 400 * 1_300
+    before = bench.written
+    token = bench.answer(Get("q", 400, 1 << 30, seconds(0))).token
+    due = 10**18 + 10**15
+    for at in range(400):
+        bench.answer(Settle("q", token, back=(Interval(at, at + 1),), due=due + at))
+    assert bench.written - before < 400 * 300
+    bench.restart()
+    assert bench.answer(Describe("q")).delayed == 400
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_failures_and_delays_are_the_same_for_the_next_master(seed: int) -> None:
+    chance = Random(seed)
+    bench = Bench(deliveries_max=3)
+    for first in range(0, 40, 10):
+        bench.offer(first, first + 10, OTHER, keepers=KEEPERS[1:])
+    for _ in range(40):
+        bench.flush()
+        token = bench.ask(bench.master.get, Get("q", 20, 1 << 20, seconds(0))).token
+        start = chance.randrange(40)
+        some = (Interval(start, start + chance.randrange(1, 9)),)
+        due = chance.choice((0, 0, bench.desk.wall + chance.randrange(1, 3) * 10**9))
+        reason = chance.choice(("", "a", "b"))
+        bench.begin(bench.master.settle, Settle("q", token, back=some, due=due, reason=reason))
+        if chance.random() < 0.3:
+            bench.queue.redrive(chance.randrange(4))
+        if chance.random() < 0.3:
+            bench.queue.give_up(Interval(start, start + 1))
+        bench.pass_time(chance.choice((0.1, 1.5)))
+        bench.flush()
+        assert kept(bench.crashed().queue) == kept(bench.queue)
+    assert kept(restored("q", bench.queue.settings, records(bench.queue), bench.desk.now)) == kept(
+        bench.queue
+    )
+
+
+def kept(queue: Queue) -> tuple[object, ...]:
+    due = IntervalSet(part for part, _ in queue.delays)
+    return list(queue.failures), list(queue.delays), list(queue.dead), list(due)

@@ -19,6 +19,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "store_engines": (),
     "fifo_chaos": ("--seconds", "30"),
     "fifo_backlog": ("--quick",),
+    "fifo_idle": ("--quick",),
     "fifo_peers": ("--quick", "--sizes", "100"),
     "pool_peers": ("--quick",),
     "baton_peers": ("--quick",),

@@ -9,6 +9,7 @@ from snowmelt.client.baton_async import Baton, Held, Keeper
 from snowmelt.client.baton_steps import TURN_SECONDS
 from snowmelt.client.counter_async import Counter
 from snowmelt.client.counter_tally import counter_baton
+from snowmelt.client.embedded_async import EmbeddedCluster, open  # noqa: A004
 from snowmelt.client.fifo_async import Fifo
 from snowmelt.client.fifo_steps import FifoSteps, Seen, list_queues
 from snowmelt.client.items_async import Item, Items
@@ -33,6 +34,7 @@ __all__ = [
     "Baton",
     "Cluster",
     "Counter",
+    "EmbeddedCluster",
     "Fifo",
     "Held",
     "Item",
@@ -44,6 +46,7 @@ __all__ = [
     "Seen",
     "Subscription",
     "connect",
+    "open",
 ]
 
 

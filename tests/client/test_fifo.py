@@ -355,7 +355,7 @@ def test_a_loop_that_ends_gives_back_what_it_did_not_acknowledge(fifo: Make) -> 
 def test_an_exception_in_a_loop_gives_back_too(fifo: Make) -> None:
     orders = fifo()
     orders.put_many([b"one", b"two"])
-    loop = orders.consume()
+    loop = orders.consume(prefetch=2)
     with pytest.raises(KeyError), next(loop):
         raise KeyError
     next(loop).ack()

@@ -1,5 +1,6 @@
 """The steps of a fifo, against a script: what is asked, of whom, and what comes of the answers."""
 
+import time
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -11,21 +12,25 @@ from snowmelt.client.delivered import Delivered
 from snowmelt.client.fetching import Fetching
 from snowmelt.client.fifo import Fifo
 from snowmelt.client.fifo_steps import FifoSteps
+from snowmelt.client.looping import Pace, Pursuit
 from snowmelt.client.queue_options import Producer, queue_settings
 from snowmelt.client.steps import run
 from snowmelt.client.tending import Tending
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import (
     BadOption,
+    Closed,
     DiskFull,
     Empty,
     Full,
     LeaseLost,
+    NoSuchQueue,
     OutcomeUnknown,
     TooLarge,
     Unavailable,
+    Unreachable,
 )
-from snowmelt.core.instant import milliseconds, seconds
+from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.fifo.calls import (
@@ -44,6 +49,7 @@ from snowmelt.protocols.fifo.calls import (
     Span,
 )
 from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.runtime.clock import steady_now
 
 MASTER = Place(NodeId("n1"), Address("n1", 1))
 STORE = Place(NodeId("n2"), Address("n2", 2))
@@ -108,25 +114,41 @@ def test_who_is_not_available_is_asked_again_under_the_same_number_with_a_new_gr
     orders, script = fifo(GRANT, Unavailable("draining"), elsewhere, put_done(7))
     assert orders.put(b"one") == 7
     assert [type(one) for one in script.asked] == [Open, Put, Open, Put]
-    assert script.asked[1] == script.asked[3]
+    first, again = script.asked[1], script.asked[3]
+    assert (first.producer, first.sequence) == (again.producer, again.sequence)
+    assert (first.caller, first.turn) == (again.caller, again.turn)
+    assert first.patience > again.patience, "what is left of the same time"
     assert script.targets == [None, "n2:2", None, "n1:1"]
 
 
-@pytest.mark.parametrize("error", [Full("full"), DiskFull("full"), OutcomeUnknown("silence")])
-def test_what_is_definite_or_open_is_raised_at_once(error):
+@pytest.mark.parametrize("error", [Full("full"), DiskFull("full"), Closed("closed")])
+def test_what_is_definite_is_raised_at_once(error):
     orders, script = fifo(GRANT, error)
     with pytest.raises(type(error)):
         orders.put(b"one")
     assert len(script.asked) == 2
 
 
-def test_after_silence_the_grant_is_asked_for_anew():
-    orders, script = fifo(GRANT, OutcomeUnknown("silence"), GRANT, put_done(1))
-    with pytest.raises(OutcomeUnknown):
-        orders.put(b"one")
+@pytest.mark.parametrize("error", [OutcomeUnknown("silence"), Unreachable("nobody")])
+def test_after_silence_the_grant_is_asked_for_anew_and_the_same_put_again(error):
+    orders, script = fifo(GRANT, error, GRANT, put_done(1), put_done(2))
     assert orders.put(b"one") == 1
     assert [type(one) for one in script.asked] == [Open, Put, Open, Put]
-    assert script.asked[3].sequence == 2, "another call, another put"
+    assert script.asked[3].sequence == script.asked[1].sequence
+    assert script.asked[3].turn == script.asked[1].turn
+    orders.put(b"one")
+    assert (script.asked[4].sequence, script.asked[4].turn) == (2, 2), "another call, another put"
+
+
+@pytest.mark.parametrize("later", [Unavailable("draining"), DiskFull("full")])
+def test_no_refusal_is_definite_after_an_attempt_whose_fate_is_open(later):
+    def late(_: Any) -> object:
+        time.sleep(0.2)  # so that the time is over
+        raise later
+
+    orders, _ = fifo(GRANT, OutcomeUnknown("silence"), GRANT, late)
+    with pytest.raises(OutcomeUnknown, match="silence"):
+        orders.put(b"one", timeout=0.2)
 
 
 def test_many_small_bodies_are_one_call():
@@ -280,7 +302,7 @@ def test_a_get_asks_the_master_and_nothing_is_empty():
     assert (item.body, item.position, item.failures, item.reason) == (b"one", 8, 2, "hot")
     assert script.targets == [None, "n1:1", "n1:1"]
     assert script.asked[2].items_max == 1
-    assert seconds(4.9) < script.asked[2].patience <= seconds(5)
+    assert seconds(4.7) < script.asked[2].patience < seconds(5), "so that its word comes in time"
 
 
 def test_items_are_one_batch_whatever_they_came_in():
@@ -442,11 +464,11 @@ def test_a_consumer_that_ends_tells_what_is_done_and_gives_back_the_rest_as_no_f
 
 def test_acknowledgements_that_could_not_be_told_are_told_again():
     books, script = tending(
-        GRANT, leased(3, part(0, b"a", b"b")), OutcomeUnknown("silence"), GRANT, Settled(0)
+        GRANT, leased(3, part(0, b"a", b"b")), DiskFull("full"), GRANT, Settled(0)
     )
     delivered = take(books, script)
     books.ack(delivered, Interval(0, 1))
-    with pytest.raises(OutcomeUnknown):
+    with pytest.raises(DiskFull):
         run(script, books.get(10, 1000, 0))
     run(script, books.close())
     assert script.asked[-1] == Settle("orders", 3, done=(Interval(0, 1),), back=(Interval(1, 2),))
@@ -464,8 +486,121 @@ def test_a_lease_that_was_refused_is_known_to_be_lost():
 
 
 def test_a_lease_that_ran_out_by_the_own_clock_is_lost():
-    short = Leased(3, (part(0, b"a"),), (), milliseconds(-1))
-    books, script = tending(GRANT, short)
+    books, script = tending(GRANT, leased(3, part(0, b"a")))
     delivered = take(books, script)
+    delivered.ends = steady_now()
     with pytest.raises(LeaseLost, match="ran out"):
         books.ack(delivered, Interval(0, 1))
+
+
+def test_a_lease_of_which_little_is_left_is_extended_before_anybody_has_it():
+    late = Leased(3, (part(0, b"a"),), (), milliseconds(10))
+    orders, script = fifo(GRANT, late, Settled(1))
+    asked = steady_now()
+    items = orders.get_many()
+    assert script.asked[2] == Settle("orders", 3, extend=True)
+    assert items.delivered.ends - asked >= LEASE
+
+
+def test_a_lease_that_is_over_when_its_answer_comes_is_nobodys_and_the_next_is_got():
+    late = Leased(3, (part(0, b"a"),), (), milliseconds(10))
+    orders, script = fifo(GRANT, late, LeaseLost("over"), leased(4, part(0, b"a")))
+    assert orders.get_many().token == 4
+    assert [type(one) for one in script.asked] == [Open, Get, Settle, Get]
+
+
+# --- a loop and its end ---------------------------------------------------------------------------
+
+
+def test_an_acknowledgement_after_the_loop_has_ended_is_refused():
+    script = Script(GRANT, leased(3, part(0, b"a", b"b")), Settled(0), Settled(0))
+    loop = Fifo(script, FifoSteps("orders", None, Producer())).consume(prefetch=2)
+    first, second = next(loop), next(loop)
+    first.ack()
+    loop.close()
+    first.ack()  # was told when the loop ended
+    for late in (second.ack, lambda: second.nack(reason="bad")):
+        with pytest.raises(LeaseLost, match="position 1 went back when the loop"):
+            late()
+    second.release()  # it is where that would bring it
+    done, back = (Interval(0, 1),), (Interval(1, 2),)
+    assert script.asked[2:] == [Settle("orders", 3, done=done, back=back)]
+
+
+def test_what_was_in_hand_when_an_exception_ended_the_loop_failed_and_the_rest_did_not():
+    script = Script(GRANT, leased(3, part(0, b"a", b"b", b"c")), Settled(0), Settled(0))
+    orders = Fifo(script, FifoSteps("orders", None, Producer()))
+
+    def work() -> None:
+        for item in orders.consume(prefetch=3):
+            if item.position == 1:
+                raise KeyError("name")
+            item.ack()
+
+    with pytest.raises(KeyError):
+        work()
+    assert script.asked[2:] == [
+        Settle("orders", 3, (Interval(0, 1),), (Interval(1, 2),), reason="KeyError: 'name'"),
+        Settle("orders", 3, back=(Interval(2, 3),)),
+    ]
+
+
+def pace_of(seconds_each: float, turns: int) -> list[int]:
+    """How many a loop takes at once, turn after turn, when each item takes so long."""
+    pace, now, settled, taken = Pace(None), Instant(0), 0, []
+    for _ in range(turns):
+        pace.came(now, now, settled)
+        taken.append(pace.next(now, settled))
+        settled += taken[-1]
+        now = later(now, seconds(seconds_each * taken[-1]))
+    return taken
+
+
+def test_a_loop_takes_what_it_works_off_in_a_moment():
+    assert pace_of(1.0, 5) == [1, 1, 1, 1, 1]
+    assert pace_of(0.05, 5) == [1, 4, 4, 4, 4]
+    assert pace_of(0.00001, 7) == [1, 4, 16, 64, 256, 1000, 1000]
+    quick = Pace(None)
+    quick.came(Instant(0), Instant(0), 0)
+    assert quick.next(milliseconds(1), 1) == 4
+    assert quick.next(milliseconds(2), 5) == 16
+    assert quick.next(milliseconds(1002), 6) == 1, "at once, when the work takes long"
+    assert quick.next(milliseconds(1003), 6) == 1, "nothing was settled, so nothing is learnt"
+
+
+def test_a_loop_for_ever_goes_on_through_failures_and_one_with_a_time_does_until_then():
+    endless = Pursuit("orders", None)
+    endless.begin()
+    endless.answered()
+    for error in (OutcomeUnknown("x"), Unavailable("x"), Unreachable("x")):
+        assert endless.failed(error) > 0
+    with pytest.raises(Closed):
+        endless.failed(Closed("closed"))
+    with pytest.raises(Unreachable):
+        Pursuit("orders", None).failed(Unreachable("nobody was ever there"))
+    timed = Pursuit("orders", 0)
+    timed.begin()
+    with pytest.raises(OutcomeUnknown):
+        timed.failed(OutcomeUnknown("silence"))
+
+
+# --- a queue that is not there --------------------------------------------------------------------
+
+
+def test_reading_makes_no_queue_and_says_that_there_is_none():
+    orders, script = fifo(NoSuchQueue("none"), NoSuchQueue("none"), GRANT, put_done(0))
+    with pytest.raises(Empty, match="there is no such queue yet"):
+        orders.get(timeout=0)
+    assert list(orders.consume(timeout=0)) == []
+    orders.put(b"one")
+    assert script.asked[:3] == [
+        Open("orders", None, make=False),
+        Open("orders", None, make=False),
+        Open("orders", None),
+    ]
+
+
+def test_a_get_waits_for_a_queue_to_be_made():
+    orders, script = fifo(NoSuchQueue("none"), GRANT, leased(3, part(0, b"a")))
+    assert orders.get(timeout=5).body == b"a"
+    assert [type(one) for one in script.asked] == [Open, Open, Get]

@@ -1,18 +1,22 @@
 """The async client: the same machine on an event loop, any number of calls at once."""
 
 import asyncio
+from collections.abc import Coroutine
 from random import SystemRandom
 from typing import Any
 
-from snowmelt.client.session import Session, checked, value
+from snowmelt.client.bound import Bound
+from snowmelt.client.forking import watch
+from snowmelt.client.session import Session, Targets, checked, value
 from snowmelt.client.url import Place
-from snowmelt.core.errors import SnowmeltError, Unreachable
+from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Instant
-from snowmelt.core.names import NodeId, OperationId, contact
+from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Effect, Event, Expired, Received, Reply, Send, SetTimer
 from snowmelt.core.outcome import Outcome, Unknown
 from snowmelt.protocols.calling import Answer, Caller, CallTimer, Declined
 from snowmelt.runtime.clock import seconds_until, steady_now
+from snowmelt.runtime.connection import forsake
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.transport import Transport
 from snowmelt.wire.greeting import Gate, Role
@@ -23,7 +27,8 @@ class AsyncClient:
 
     def __init__(self, place: Place) -> None:
         self._session = Session()
-        self._caller = Caller([contact(one) for one in place.addresses], SystemRandom())
+        self._targets = Targets(place)
+        self._caller = Caller(self._targets.known, SystemRandom())
         self._transport = Transport(
             self._session.name,
             Role.CLIENT,
@@ -35,7 +40,21 @@ class AsyncClient:
         self._transport.refused = self._refused
         self._answers: dict[OperationId, asyncio.Future[Outcome[Any]]] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._closed = False
+        self._bound = Bound()
+        watch(self)
+
+    def forked(self) -> None:
+        """Closes a child's copies of the sockets: its loop shares more than these with the parent.
+
+        A transport that is closed by its loop would take its socket out of what the parent's loop
+        waits for.
+        """
+        for connection in self._transport.connections():
+            forsake(connection)
+
+    def keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Sees something to its end that nobody awaits; `close` waits for it, a little."""
+        self._bound.keep(work)
 
     async def call(
         self,
@@ -45,10 +64,9 @@ class AsyncClient:
         weight: int = 0,
     ) -> Any:
         """Calls, waits, and returns the answer's body; raises what went wrong."""
-        if self._closed:
-            raise Unreachable("this client is closed")
+        loop = self._bound.check()
         request = self._session.request(body, checked(timeout), target, weight)
-        answer: asyncio.Future[Outcome[Any]] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Outcome[Any]] = loop.create_future()
         self._answers[request.operation] = answer
         frames = self._transport.sent
         try:
@@ -57,11 +75,15 @@ class AsyncClient:
         finally:
             self._answers.pop(request.operation, None)
         reached = self._transport.sent > frames
-        return value(outcome, reached, self._transport.last_failure)
+        told = value(outcome, reached, self._transport.last_failure)
+        if target is not None:
+            self._targets.learn(target)
+        return told
 
     async def close(self) -> None:
         """Ends the connections; of calls that still wait the outcome is unknown."""
-        self._closed = True
+        if not await self._bound.close():
+            return
         if self._timer is not None:
             self._timer.cancel()
         for answer in self._answers.values():

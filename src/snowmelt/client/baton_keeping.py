@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.client.baton_steps import KEEP_SECONDS, Hold, Home
+from snowmelt.client.forking import watch
 from snowmelt.client.steps import Port, run
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import Address
@@ -34,6 +35,11 @@ class Keeper:
     def __init__(self) -> None:
         self.home = Home()
         """Where all batons of the cluster are asked for."""
+        self._closed = False
+        self._begin()
+        watch(self)
+
+    def _begin(self) -> None:
         self._kept: dict[int, Kept] = {}
         self._silent: set[Address] = set()
         self._lock = threading.Lock()
@@ -41,7 +47,10 @@ class Keeper:
         self._next = Instant(0)
         self._idle_end = Instant(0)
         self._thread: threading.Thread | None = None
-        self._closed = False
+
+    def forked(self) -> None:
+        """A child has no such thread, and nothing that one would renew."""
+        self._begin()
 
     def add(self, hold: Hold, port: Port) -> None:
         """Renews this from now on."""

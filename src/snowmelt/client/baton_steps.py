@@ -13,11 +13,13 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.client.forking import Origin
 from snowmelt.client.session import TIMEOUT, checked
 from snowmelt.client.steps import Query, Rest, Steps
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import (
     BatonLost,
+    Closed,
     NotGranted,
     OutcomeUnknown,
     SnowmeltError,
@@ -78,6 +80,7 @@ class Hold:
         """Why it is over; nothing while it is held."""
         self.lost = False
         """Whether it ended in another way than by being given up."""
+        self._origin = Origin()
         self._watching: list[Callable[[], None]] = []
         self._safe: bytes | None = None
         self._got = granted.value
@@ -85,7 +88,7 @@ class Hold:
     @property
     def seconds_left(self) -> float:
         """How long it may be believed in, if nothing more is heard."""
-        return 0.0 if self.over else seconds_until(self.until)
+        return 0.0 if self.over or self._origin.left else seconds_until(self.until)
 
     @property
     def renewal(self) -> Instant:
@@ -93,7 +96,11 @@ class Hold:
         return Instant(self.until - self.lease + self.lease // KEEPS_IN_LEASE)
 
     def look(self) -> None:
-        """Finds out whether the lease is over by now."""
+        """Finds out whether the lease is over by now, or this process never had it."""
+        if not self.over and self._origin.left:
+            # Whoever watches waits in the parent, and may hold a lock for ever here.
+            self.lost, self._watching = True, []
+            self.over = f"baton {self.name!r} is held by the process that this one was forked from"
         if not self.over and steady_now() >= self.until:
             self.lose(f"baton {self.name!r} could not be renewed before its lease was over")
 
@@ -123,6 +130,7 @@ class Hold:
 
     def keep(self) -> Steps[bool]:
         """Asks for another lease; whether there was an answer."""
+        self.look()
         if self.over:
             return True
         keep = Keep(self.name, self.ticket, self.fence, self.where)
@@ -242,6 +250,8 @@ class Want:
             except BatonLost:  # it was granted, and nobody here heard of that in time
                 self._ticket = _new_ticket()
                 continue
+            except Closed:
+                raise
             except (OutcomeUnknown, Unavailable, Unreachable) as error:
                 failure = error
             else:

@@ -17,10 +17,12 @@ from random import Random
 from time import monotonic
 from typing import Any, Final
 
-from snowmelt.client.session import Session, checked, value
+from snowmelt.client.forking import watch
+from snowmelt.client.session import Session, Targets, checked, value
 from snowmelt.client.url import Place
 from snowmelt.core.errors import (
     AccessDenied,
+    Closed,
     HandshakeError,
     SnowmeltError,
     TooLarge,
@@ -68,6 +70,7 @@ class Line:
             if beside is None:
                 self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if context is not None:
+                self.socket.settimeout(max(0.001, deadline - monotonic()))
                 self.socket = context.wrap_socket(self.socket)
             hello = Hello(place.cluster, name, Role.CLIENT, place.credentials.token)
             self.socket.sendall(said(Kind.HELLO, hello))
@@ -141,12 +144,18 @@ class Line:
 class BlockingClient:
     """Calls nodes, one call at a time."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, targets: Targets | None = None) -> None:
         self._place = place
-        self._session = Session()
-        self._caller = Caller([contact(one) for one in place.addresses], Random())
+        self._targets = Targets(place) if targets is None else targets
         self._codec = Codec.for_clients()
         self._lines: dict[NodeId, Line] = {}
+        self._closed = False
+        self._begin()
+        watch(self)
+
+    def _begin(self) -> None:
+        self._session = Session()
+        self._caller = Caller(self._targets.known, Random())
         self._due: Instant | None = None
         self._outcomes: dict[OperationId, Outcome[Any]] = {}
         self._events: deque[Event[Any]] = deque()
@@ -154,7 +163,13 @@ class BlockingClient:
         self._deadline = 0.0  # of the call that has its turn
         self._reached = False
         self._failure: Exception | None = None
-        self._closed = False
+
+    def forked(self) -> None:
+        """A child is another client, with connections of its own."""
+        for line in self._lines.values():
+            line.socket.close()  # this copy: nothing is sent, and the parent's stays open
+        self._lines.clear()
+        self._begin()
 
     def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
         """Calls, waits, and returns the answer's body; raises what went wrong."""
@@ -166,9 +181,12 @@ class BlockingClient:
             while request.operation not in self._outcomes:
                 self._step()
             outcome = self._outcomes.pop(request.operation)
-            return value(outcome, self._reached, self._failure)
+            answer = value(outcome, self._reached, self._failure)
         finally:
             self._turn.release()
+        if target is not None:
+            self._targets.learn(target)
+        return answer
 
     def _take_turn(self, timeout: float) -> None:
         """Waits for this thread's turn, out of the call's own time."""
@@ -177,7 +195,7 @@ class BlockingClient:
             raise Unreachable(f"other threads used this client for all of {timeout:g} s")
         if self._closed:
             self._turn.release()
-            raise Unreachable("this client is closed")
+            raise Closed("this client is closed")
         self._deadline = deadline
 
     def _left(self) -> float:

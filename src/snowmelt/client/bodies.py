@@ -17,6 +17,7 @@ CALL_BYTES: Final = 8 << 20
 CALL_ITEMS: Final = 32_768
 HEADERS_BYTES_MAX: Final = 64 << 10
 
+_PLAIN: Final = frozenset({bytes, bytearray})
 _ONE: Final = struct.Struct("<2i")
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _DECODE: Final = msgspec.msgpack.Decoder(dict[str, str]).decode
@@ -37,8 +38,7 @@ def parcel(body: Buffer) -> Parcel:
     Traceback (most recent call last):
     TypeError: a body is bytes, not str; say how it is written, as in body.encode()
     """
-    if type(body) is not bytes:
-        body = _as_bytes(body)
+    body = _as_bytes(body)
     if len(body) > BODY_BYTES_MAX:
         raise TooLarge(f"a body of {len(body)} bytes; at most {BODY_BYTES_MAX} can be put")
     return Parcel(1, _ONE.pack(0, len(body)), body)
@@ -85,24 +85,44 @@ def packed_headers(headers: Mapping[str, str] | Labels | None) -> bytes:
     return packed
 
 
+def as_buffer(body: object) -> Buffer:
+    r"""The bytes of anything that lies in memory in one piece, not copied.
+
+    >>> from array import array
+    >>> bytes(as_buffer(array("h", [1, 2])))
+    b'\x01\x00\x02\x00'
+    >>> as_buffer(memoryview(b"abcd")[::2])
+    Traceback (most recent call last):
+    TypeError: this memoryview does not lie in memory in one piece; copy it first, as bytes(body)...
+    """
+    if isinstance(body, str):
+        raise TypeError("a body is bytes, not str; say how it is written, as in body.encode()")
+    name = type(body).__name__
+    try:
+        view = memoryview(body)  # type: ignore[arg-type]  # that is what is tried
+    except (TypeError, ValueError, BufferError) as error:
+        raise TypeError(f"a body is bytes, not {name}; encode it ({error})") from None
+    if view.format == "O":
+        raise TypeError(f"this {name} holds objects, not their bytes; encode them")
+    if not view.nbytes:
+        return b""  # an array with a side of 0 can't be cast
+    if not view.c_contiguous:
+        raise TypeError(
+            f"this {name} does not lie in memory in one piece; copy it first, as bytes(body) does"
+        )
+    return view.cast("B")
+
+
 def _as_bytes(body: object) -> bytes:
-    if isinstance(body, bytes | bytearray | memoryview):
-        return bytes(body)
-    way = "say how it is written, as in body.encode()" if isinstance(body, str) else "encode it"
-    raise TypeError(f"a body is bytes, not {type(body).__name__}; {way}")
+    return body if type(body) is bytes else bytes(as_buffer(body))
 
 
 def _of_part(bodies: list[Buffer] | tuple[Buffer, ...]) -> Iterator[Parcel]:
     """At most `CALL_ITEMS` bodies, cut where the bytes are too many for one call."""
-    try:
-        blob = b"".join(bodies)
-        edges = list(accumulate(map(len, bodies), initial=0))
-    except TypeError:
-        edges, blob = [-1], b""
-    if edges[-1] != len(blob):  # something is no bytes, or is counted by larger units
+    if not _PLAIN.issuperset(map(type, bodies)):
         bodies = [_as_bytes(body) for body in bodies]
-        blob = b"".join(bodies)
-        edges = list(accumulate(map(len, bodies), initial=0))
+    blob = b"".join(bodies)
+    edges = list(accumulate(map(len, bodies), initial=0))
     if len(blob) <= CALL_BYTES:
         if bodies:
             yield Parcel(len(bodies), struct.pack(f"<{len(edges)}i", *edges), blob)

@@ -3,8 +3,9 @@
 from typing import Any, Final
 
 from snowmelt.client.blocking import BlockingClient
+from snowmelt.client.session import Targets
 from snowmelt.client.url import Place
-from snowmelt.core.errors import SnowmeltError, Unreachable
+from snowmelt.core.errors import Closed, SnowmeltError
 from snowmelt.core.names import NodeId
 
 IDLE_MAX: Final = 8
@@ -15,6 +16,7 @@ class Clients:
 
     def __init__(self, place: Place) -> None:
         self._place = place
+        self._targets = Targets(place)  # what one of them learns, all know
         self._idle: list[BlockingClient] = []  # taken and given back whole, so it needs no lock
         self._closed = False
 
@@ -35,11 +37,11 @@ class Clients:
     def lend(self) -> BlockingClient:
         """A client for one borrower alone, who gives it back, or closes it."""
         if self._closed:
-            raise Unreachable("this client is closed")
+            raise Closed("this client is closed")
         try:
             return self._idle.pop()
         except IndexError:
-            return BlockingClient(self._place)
+            return BlockingClient(self._place, self._targets)
 
     def take_back(self, client: BlockingClient) -> None:
         """The borrower is done with it, and nodes need not remember what it was used for."""

@@ -1,25 +1,29 @@
 """The loop over a queue, with `await`: items one by one, and a task that tends their leases."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+import sys
+from collections.abc import Iterator
 from contextlib import suppress
+from types import TracebackType
+from typing import Self
 
-from snowmelt.client.consuming import POLL_SECONDS
 from snowmelt.client.delivered import Delivered, part_bodies
 from snowmelt.client.fifo_steps import BYTES_MAX, FifoSteps
+from snowmelt.client.forking import Origin
 from snowmelt.client.items_async import Item
 from snowmelt.client.leasing_async import leasing
-from snowmelt.client.steps import AsyncPort, run_async
+from snowmelt.client.leaving import reason_left, reason_of
+from snowmelt.client.looping import PASSING, Pace, Pursuit
+from snowmelt.client.steps import KeepingPort, run_async
 from snowmelt.client.tending import Tending
-from snowmelt.core.instant import later, seconds
 from snowmelt.core.interval import Interval
-from snowmelt.runtime.clock import seconds_until, steady_now
+from snowmelt.runtime.clock import steady_now
 
 
 class Gathering:
     """The desk of a consumer: acknowledgements are gathered, all else is sent at once."""
 
-    def __init__(self, port: AsyncPort, steps: FifoSteps, tending: Tending) -> None:
+    def __init__(self, port: KeepingPort, steps: FifoSteps, tending: Tending) -> None:
         self._port = port
         self._steps = steps
         self._tending = tending
@@ -32,35 +36,38 @@ class Gathering:
         self, delivered: Delivered, where: Interval | None, delay: float, reason: str
     ) -> None:
         """These go back."""
-        await run_async(self._port, self._steps.give_back(delivered, where, delay, reason))
+        await run_async(self._port, self._tending.give_back(delivered, where, delay, reason))
 
     async def extend(self, delivered: Delivered) -> None:
         """The task does that."""
+        delivered.check_process()
         delivered.check_held(steady_now())
 
 
-async def consume(
-    port: AsyncPort, steps: FifoSteps, prefetch: int, timeout: float | None
-) -> AsyncGenerator[Item, None]:
-    """Items, as long as they come within the time."""
-    tending = Tending(steps)
-    counter = Gathering(port, steps, tending)
-    wake = asyncio.Event()
-    tender = asyncio.create_task(_tend(port, tending, wake))
-    try:
-        while (delivered := await _next(port, steps, tending, prefetch, timeout)) is not None:
-            wake.set()
-            for part in delivered.parts:
-                for position, body in enumerate(part_bodies(part), start=part.start):
-                    yield Item(counter, delivered, part, body, position)
-    finally:
-        tender.cancel()
-        with suppress(asyncio.CancelledError):
-            await tender
-        await run_async(port, tending.close())
+class Tender:
+    """The task that renews a consumer's leases and sends what it gathered."""
+
+    def __init__(self, port: KeepingPort, tending: Tending) -> None:
+        self._port = port
+        self._tending = tending
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def see(self) -> None:
+        """There is a lease."""
+        if self._task is None:
+            self._task = asyncio.ensure_future(_tend(self._port, self._tending, self._wake))
+        self._wake.set()
+
+    async def close(self) -> None:
+        """Ends the task."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
 
 
-async def _tend(port: AsyncPort, tending: Tending, wake: asyncio.Event) -> None:
+async def _tend(port: KeepingPort, tending: Tending, wake: asyncio.Event) -> None:
     while True:
         await wake.wait()
         wake.clear()
@@ -69,13 +76,124 @@ async def _tend(port: AsyncPort, tending: Tending, wake: asyncio.Event) -> None:
             await run_async(port, tending.tend())
 
 
-async def _next(
-    port: AsyncPort, steps: FifoSteps, tending: Tending, prefetch: int, timeout: float | None
-) -> Delivered | None:
-    """The next lease; None when the time is over without one."""
-    end = None if timeout is None else later(steady_now(), seconds(timeout))
-    while True:
-        left = POLL_SECONDS if end is None else min(POLL_SECONDS, seconds_until(end))
-        delivered = await leasing(port, steps, tending.get(prefetch, BYTES_MAX, left))
-        if delivered is not None or (end is not None and seconds_until(end) == 0):
-            return delivered
+class Consumption:
+    """Items one by one, for an `async for`; `consuming.Consumption` tells more."""
+
+    def __init__(
+        self, port: KeepingPort, steps: FifoSteps, prefetch: int | None, timeout: float | None
+    ) -> None:
+        self._over = True  # until there is something to end
+        self._port = port
+        self._steps = steps
+        self._tending = Tending(steps)
+        self._tender = Tender(port, self._tending)
+        self._gathering = Gathering(port, steps, self._tending)
+        self._pace = Pace(prefetch)
+        self._pursuit = Pursuit(steps.name, timeout)
+        self._items: Iterator[Item] = iter(())
+        self._hand: Item | None = None
+        self._around: BaseException | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._origin = Origin()
+        self._over = False
+
+    def __aiter__(self) -> Self:
+        self._around = sys.exception()
+        return self
+
+    async def __anext__(self) -> Item:
+        for item in self._items:
+            self._hand = item
+            return item
+        return await self._first()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._end(reason_of(error))
+
+    async def aclose(self) -> None:
+        """Ends it. In the handler of an exception that ended the loop, what was in hand failed."""
+        error = sys.exception()
+        await self._end("" if error is self._around else reason_of(error))
+
+    def __del__(self) -> None:
+        loop = self._loop if not self._over else None
+        if loop is None or sys.is_finalizing() or not loop.is_running() or self._origin.left:
+            return
+        reason = "" if self._hand is None else reason_left(sys._getframe(1))  # noqa: SLF001
+        ending = _ended(self._port, self._tender, self._tending, self._take_hand(), reason)
+        loop.call_soon_threadsafe(self._port.keep, ending)  # the collector may be anywhere
+
+    async def _first(self) -> Item:
+        """The first item of the next lease."""
+        self._hand = None
+        if self._over:
+            raise StopAsyncIteration
+        self._loop = asyncio.get_running_loop()
+        try:
+            delivered = await self._lease()
+        except BaseException:
+            await self._end("")
+            raise
+        if delivered is None:
+            await self._end("")
+            raise StopAsyncIteration
+        self._tender.see()
+        self._items = _items(self._gathering, delivered)
+        self._hand = next(self._items)
+        return self._hand
+
+    async def _lease(self) -> Delivered | None:
+        """The next lease; None when the time is over without one."""
+        pursuit, tending, pace = self._pursuit, self._tending, self._pace
+        pursuit.begin()
+        asked = steady_now()
+        while True:
+            most = pace.next(steady_now(), tending.settled)
+            get = tending.get(most, BYTES_MAX, pursuit.left)
+            try:
+                delivered = await leasing(self._port, self._steps, get)
+            except PASSING as error:
+                await asyncio.sleep(pursuit.failed(error))
+                continue
+            if delivered is not None:
+                pursuit.answered()
+                pace.came(asked, steady_now(), tending.settled)
+                return delivered
+            if pursuit.over():
+                return None
+
+    def _take_hand(self) -> tuple[Delivered, Interval] | None:
+        hand, self._hand, self._items = self._hand, None, iter(())
+        return None if hand is None else hand.held
+
+    async def _end(self, reason: str) -> None:
+        """Once: tells what is done, and gives back the rest. Not in a child: it is not its own."""
+        if self._over or self._origin.left:
+            return
+        self._over = True
+        await _ended(self._port, self._tender, self._tending, self._take_hand(), reason)
+
+
+async def _ended(
+    port: KeepingPort,
+    tender: Tender,
+    tending: Tending,
+    hand: tuple[Delivered, Interval] | None,
+    reason: str,
+) -> None:
+    await tender.close()
+    await run_async(port, tending.close(hand, reason))
+
+
+def _items(gathering: Gathering, delivered: Delivered) -> Iterator[Item]:
+    for part in delivered.parts:
+        for position, body in enumerate(part_bodies(part), start=part.start):
+            yield Item(gathering, delivered, part, body, position)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Final
 
+from snowmelt.client.forking import Origin
 from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.errors import LeaseLost
 from snowmelt.core.instant import Duration, Instant, later
@@ -18,6 +19,7 @@ from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.fifo.calls import Part
 from snowmelt.protocols.fifo.labels import unpack
 
+REASON_BYTES: Final = 1000
 _ONE: Final = struct.Struct("<2i")
 
 
@@ -82,6 +84,12 @@ def runs(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
     return tuple(IntervalSet(intervals))
 
 
+def shortened(reason: str) -> str:
+    """A reason as a node takes it: at most so many bytes, and no half letter at the end."""
+    data = reason.encode(errors="replace")
+    return reason if len(data) <= REASON_BYTES else data[:REASON_BYTES].decode(errors="ignore")
+
+
 def _positions(parts: tuple[Part, ...]) -> tuple[Interval, ...]:
     """Where parts that are in order lie; neighbours become one."""
     found: list[Interval] = []
@@ -97,14 +105,27 @@ def _positions(parts: tuple[Part, ...]) -> tuple[Interval, ...]:
 class Delivered:
     """Items under one lease."""
 
-    __slots__ = ("_lock", "ends", "lease", "left", "lost", "parts", "positions", "token")
+    __slots__ = (
+        "_lock",
+        "_origin",
+        "_returned",
+        "ends",
+        "lease",
+        "left",
+        "lost",
+        "parts",
+        "positions",
+        "token",
+    )
 
-    def __init__(self, token: int, parts: tuple[Part, ...], lease: Duration, came: Instant) -> None:
+    def __init__(self, token: int, parts: tuple[Part, ...], lease: Duration, ends: Instant) -> None:
+        self._origin = Origin()
+        self._returned: tuple[Interval, ...] = ()
         self._lock = threading.Lock()  # a consumer and who renews its leases are two threads
         self.token = token
         self.parts = parts
         self.lease = lease
-        self.ends = later(came, lease)
+        self.ends = ends
         self.lost = ""  # why the lease is not held any more
         self.positions = _positions(parts)
         self.left = IntervalSet(self.positions)
@@ -123,6 +144,33 @@ class Delivered:
         with self._lock:
             for interval in intervals:
                 self.left.remove(interval)
+
+    def returned(self, intervals: tuple[Interval, ...]) -> None:
+        """The loop that these came in has ended, and they go back."""
+        self._returned = intervals
+
+    def check_process(self) -> None:
+        """Raises `LeaseLost` in a child of the process that leased."""
+        if self._origin.left:
+            raise LeaseLost(
+                f"lease {self.token} is held by the process that this one was forked from: "
+                "acknowledge there, or get items in this one"
+            )
+
+    def check_own(self, where: Interval | None = None) -> None:
+        """Raises `LeaseLost` there too, and when these went back with the loop they came in."""
+        self.check_process()
+        for one in self._returned:
+            if where is None or one.common(where).size:
+                raise LeaseLost(
+                    f"position {one.start if where is None else where.start} went back when the "
+                    "loop that it came in ended; acknowledge what was got before the loop is left"
+                )
+
+    @property
+    def renewal(self) -> Instant:
+        """When a third of it is over."""
+        return Instant(self.ends - self.lease + self.lease // 3)
 
     def extended(self, now: Instant) -> None:
         """It lasts a whole lease from now."""

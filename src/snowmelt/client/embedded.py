@@ -12,6 +12,7 @@ process before are over when the next one opens.
 
 import threading
 from collections import deque
+from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
 from random import Random
@@ -19,8 +20,11 @@ from time import monotonic, sleep, time_ns
 from types import TracebackType
 from typing import Any, Final, Self, Unpack, assert_never
 
+import msgspec
+
 from snowmelt.client.fifo import Fifo
 from snowmelt.client.fifo_steps import FifoSteps, list_queues
+from snowmelt.client.forking import Origin, watch
 from snowmelt.client.parts import Parts
 from snowmelt.client.pool import Pool
 from snowmelt.client.pool_options import PoolOptions
@@ -28,6 +32,7 @@ from snowmelt.client.queue_options import Producer, QueueOptions, queue_settings
 from snowmelt.client.session import TIMEOUT, Session, checked
 from snowmelt.client.steps import run
 from snowmelt.core.errors import (
+    Closed,
     DiskFull,
     MachineCrashed,
     MachineError,
@@ -36,7 +41,6 @@ from snowmelt.core.errors import (
     StoreBusy,
     StoreError,
     Unavailable,
-    Unreachable,
 )
 from snowmelt.core.instant import SECOND, Duration, Instant, later, seconds
 from snowmelt.core.names import Address, NodeId, OperationId
@@ -78,6 +82,16 @@ ME: Final = NodeId("embedded")
 HERE: Final = Address("127.0.0.1", 1)  # nobody is ever called there
 OPENINGS: Final = b"embedded/openings"
 _TRY_AGAIN: Final = 0.05
+_FAR: Final = Instant(2**63)
+
+
+class Asked(msgspec.Struct, eq=False):
+    """A call that has no outcome yet."""
+
+    operation: OperationId
+    body: Any
+    end: Instant
+    again: Instant
 
 
 class Machine:
@@ -87,7 +101,8 @@ class Machine:
         self._store = store
         self._session = Session()
         self._host = Host(ME, [Family("fifo", FifoNode(ME, Random(), alone=True), MESSAGES)])
-        self._turn = threading.Condition()
+        self.turn = threading.Condition()
+        """Held by whoever drives it; told when there are answers."""
         self._events: deque[Event[Any]] = deque()
         self._timers: dict[Enum, Instant] = {}
         self._waiting: set[int] = set()
@@ -95,58 +110,71 @@ class Machine:
         self._failure = ""
         self._linger = Duration(0)  # the longest of the queues in use
         self._end = threading.Event()
+        self._origin = Origin()
         self._flusher: threading.Thread | None = None
+        watch(self)
         recovered = store.recover()
         self._step(Started(recovered.records, recovered.damaged, time_ns()))
         self._step(Announced(View(cluster=1, epoch=1, coordinator=ME, members=(member,))))
 
     def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
-        """Calls, waits, and returns the answer's body; raises what went wrong."""
+        """Calls, waits, and returns the answer's body; raises what went wrong.
+
+        The time begins when it is this thread's turn: how long others compute is their affair.
+        """
         del target, weight
+        self._origin.check("this open folder", "one process has it: connect to a node, to share it")
+        with self.turn:
+            asked = self.begin(body, timeout)
+            try:
+                while not self.due(asked):
+                    self.turn.wait(self.pause([asked]))
+                return self.outcome(asked)
+            finally:
+                self.forget(asked)
+
+    # --- one call, step by step -------------------------------------------------------------------
+
+    def begin(self, body: Any, timeout: float) -> Asked:
+        """Asks; whoever does sees to it that it is looked after until it is due, and forgets it."""
         end = later(steady_now(), seconds(max(0.0, checked(timeout))))
-        with self._turn:
-            self._check_working()
-            operation = self._session.request(body, 1.0).operation
-            self._waiting.add(operation.number)
-            try:
-                self._fire()
-                self._step(Requested(operation, body))
-                return self._awaited(operation, body, end)
-            finally:
-                self._waiting.discard(operation.number)
-                self._answers.pop(operation.number, None)
-
-    def close(self) -> None:
-        """Gives the folder back. Calls that still wait end with `OutcomeUnknown`."""
-        self._end.set()
-        if self._flusher is not None:
-            self._flusher.join()
-        with self._turn:
-            try:
-                if not self._failure:
-                    # What lingers is flushed by timers: they are told that their time has come.
-                    self._fire(later(steady_now(), self._linger))
-                    self._failure = "this cluster is closed"
-            finally:
-                self._store.close()
-                self._turn.notify_all()
-
-    # --- waiting ----------------------------------------------------------------------------------
-
-    def _awaited(self, operation: OperationId, body: Any, end: Instant) -> Any:
-        again = later(steady_now(), FIRST_WAIT)
-        while operation.number not in self._answers:
-            if self._failure:
-                raise OutcomeUnknown(f"no answer came: {self._failure}")
-            if seconds_until(end) == 0:
-                raise OutcomeUnknown("no answer came in the time given")
-            self._turn.wait(seconds_until(min(end, again, *self._timers.values())))
+        if self._failure:
+            raise Closed(self._failure)
+        operation = self._session.request(body, 1.0).operation
+        asked = Asked(operation, body, end, later(steady_now(), FIRST_WAIT))
+        self._waiting.add(operation.number)
+        try:
             self._fire()
-            if again <= steady_now() and not self._failure:  # as any client asks again
-                again = later(steady_now(), LONGEST_WAIT)
-                self._step(Requested(operation, body))
-        answer = self._answers[operation.number]
+            self._step(Requested(operation, body))
+        except BaseException:
+            self.forget(asked)
+            raise
+        return asked
+
+    def due(self, asked: Asked) -> bool:
+        """Whether there is an outcome by now, after all timers that are due."""
+        if not self._failure:
+            self._fire()
+        if self._failure or asked.operation.number in self._answers or not seconds_until(asked.end):
+            return True
+        if asked.again <= steady_now():  # as any client asks again
+            asked.again = later(steady_now(), LONGEST_WAIT)
+            self._step(Requested(asked.operation, asked.body))
+        return asked.operation.number in self._answers
+
+    def pause(self, waiting: Iterable[Asked]) -> float:
+        """For how long nothing is due."""
+        instants = [min(one.end, one.again) for one in waiting]
+        return seconds_until(min((*instants, *self._timers.values()), default=_FAR))
+
+    def outcome(self, asked: Asked) -> Any:
+        """What came of it; raises what went wrong."""
+        answer = self._answers.get(asked.operation.number)
         match answer:
+            case None if self._failure:
+                raise OutcomeUnknown(f"no answer came: {self._failure}")
+            case None:
+                raise OutcomeUnknown("no answer came in the time given")
             case Declined(error, text):
                 raise as_error(error, text)
             case Elsewhere():
@@ -154,9 +182,31 @@ class Machine:
             case _:
                 return answer
 
-    def _check_working(self) -> None:
-        if self._failure:
-            raise Unreachable(self._failure)
+    def forget(self, asked: Asked) -> None:
+        """Nobody wants its answer any more."""
+        self._waiting.discard(asked.operation.number)
+        self._answers.pop(asked.operation.number, None)
+
+    def forked(self) -> None:
+        """A child has no part in the folder, which is freed when its parent ends."""
+        self._store.forsake()
+
+    def close(self) -> None:
+        """Gives the folder back. Calls that still wait end with `OutcomeUnknown`."""
+        if self._origin.left:
+            return
+        self._end.set()
+        if self._flusher is not None:
+            self._flusher.join()
+        with self.turn:
+            try:
+                if not self._failure:
+                    # What lingers is flushed by timers: they are told that their time has come.
+                    self._fire(later(steady_now(), self._linger))
+                    self._failure = "this cluster is closed"
+            finally:
+                self._store.close()
+                self.turn.notify_all()
 
     # --- driving the machine ----------------------------------------------------------------------
 
@@ -193,7 +243,7 @@ class Machine:
                     self._flush_every(body.settings.linger)
                 if number in self._waiting:
                     self._answers[number] = body
-                    self._turn.notify_all()
+                    self.turn.notify_all()
             case SetTimer(timer, at):
                 self._timers[timer] = at
             case CancelTimer(timer):
@@ -247,12 +297,12 @@ class Machine:
 
     def _flush(self) -> None:
         while not self._end.wait(self._linger / SECOND / 2):
-            with self._turn:
+            with self.turn:
                 self._fire()
 
     def _turn_all(self) -> None:
-        with self._turn:  # it is re-entrant; the first event comes before anybody holds it
-            self._turn.notify_all()
+        with self.turn:  # it is re-entrant; the first event comes before anybody holds it
+            self.turn.notify_all()
 
 
 class EmbeddedCluster:
@@ -264,9 +314,9 @@ class EmbeddedCluster:
     def __init__(self, folder: Path, timeout: float) -> None:
         self.folder = folder
         self._parts = Parts()
-        store = _opened(folder, timeout)
+        store = open_store(folder, timeout)
         try:
-            self._machine = Machine(store, _member(folder, store))
+            self._machine = Machine(store, member_of(folder, store))
         except BaseException:
             store.close()
             raise
@@ -334,7 +384,8 @@ def open(folder: str | Path, *, timeout: float = TIMEOUT) -> EmbeddedCluster:  #
     return EmbeddedCluster(Path(folder), checked(timeout))
 
 
-def _opened(folder: Path, timeout: float) -> Store:
+def open_store(folder: Path, timeout: float) -> Store:
+    """The store in a folder, waited for while another process has it."""
     end = monotonic() + timeout
     while True:
         try:
@@ -345,7 +396,7 @@ def _opened(folder: Path, timeout: float) -> Store:
             sleep(_TRY_AGAIN)
 
 
-def _member(folder: Path, store: Store) -> Member:
+def member_of(folder: Path, store: Store) -> Member:
     """This node as it begins once more: the folder's own birth, and a start above all before."""
     stamp = read_stamp(folder)
     assert stamp is not None, "an open store is stamped"

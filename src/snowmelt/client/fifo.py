@@ -1,8 +1,8 @@
 """A fifo as a program holds it, blocking."""
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
-from snowmelt.client.consuming import consume
+from snowmelt.client.consuming import Consumption
 from snowmelt.client.fifo_steps import (
     BYTES_HIGHEST,
     BYTES_MAX,
@@ -11,11 +11,13 @@ from snowmelt.client.fifo_steps import (
     Seen,
     checked_count,
 )
+from snowmelt.client.forking import Own
 from snowmelt.client.group_steps import GroupSteps, Reading, group_name, groups, read, survey
 from snowmelt.client.groups import Group
 from snowmelt.client.items import Desk, Item, Items, only
+from snowmelt.client.looping import checked_prefetch
 from snowmelt.client.queue_options import Producer
-from snowmelt.client.session import TIMEOUT, checked
+from snowmelt.client.session import TIMEOUT
 from snowmelt.client.staging_steps import HOLD, plan, publish, stage
 from snowmelt.client.steps import Port, run
 from snowmelt.core.batch import Batch, Buffer
@@ -36,8 +38,9 @@ from snowmelt.protocols.fifo.labels import Labels
 class Fifo:
     """A queue, first in first out, made on first use. `cluster.fifo(name)` gives it.
 
-    `timeout` is how many seconds the queue may wait for room or for an item; an answer that is on
-    its way is given 5 s more. Threads may share a fifo; none waits for another.
+    `timeout` is how many seconds a call may take; 0 means that nothing is waited for but the
+    answer. Threads may share a fifo; none waits for another. Reading makes no queue: a get waits
+    for a queue that is not there as it waits for its items.
 
     >>> import snowmelt, tempfile
     >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
@@ -104,7 +107,7 @@ class Fifo:
         """Leases the first item. Raises `Empty` when none came in the time given."""
         delivered = run(self._port, self._steps.get_after(None, 1, BYTES_HIGHEST, timeout))
         if delivered is None:
-            raise Empty(self._empty(timeout))
+            raise Empty(self._steps.empty(timeout))
         return only(self._desk, delivered)
 
     def get_many(
@@ -127,23 +130,21 @@ class Fifo:
         get = self._steps.get_after(before, items_max, bytes_max, timeout)
         delivered = run(self._port, get)
         if delivered is None:
-            raise Empty(self._empty(timeout))
+            raise Empty(self._steps.empty(timeout))
         return Items(self._desk, delivered)
 
-    def consume(
-        self, prefetch: int = 1000, timeout: float | None = None
-    ) -> Generator[Item, None, None]:
+    def consume(self, prefetch: int | None = None, timeout: float | None = None) -> Consumption:
         """Items one by one, for ever, or until none came for `timeout` seconds.
 
-        Up to `prefetch` are leased at once, and their leases are renewed by a thread for as long as
-        the loop works on them. `item.ack()` gathers: acknowledgements travel with the next get, and
-        after a tenth of a second at the latest. What was not acknowledged when the loop ends, or
-        the iterator is closed, goes back and does not count as failed.
+        As many are leased at once as are worked off in a moment, or up to `prefetch`; a thread
+        renews their leases for as long as the loop works. `item.ack()` gathers: acknowledgements
+        travel with the next get, and after a tenth of a second at the latest.
+
+        When the loop is left by an exception, the item in hand failed, as in a `with`, unless it
+        was acknowledged. What else was not acknowledged when the loop ends goes back and does not
+        count as failed; acknowledging it later is refused as `LeaseLost`.
         """
-        checked_count("prefetch", prefetch, ITEMS_HIGHEST)
-        if timeout is not None:
-            timeout = max(0.0, checked(timeout))
-        return consume(self._port, self._steps, prefetch, timeout)
+        return Consumption(self._port, self._steps, checked_prefetch(prefetch), timeout)
 
     # --- for groups -------------------------------------------------------------------------------
 
@@ -152,7 +153,8 @@ class Fifo:
 
         This is for programs that must do everything exactly once, and for Spark.
         """
-        return Group(self._port, GroupSteps(self._steps, group_name(name)))
+        own = Own(self._port, f"this group of {self.name}", "take a group in this one")
+        return Group(own, GroupSteps(self._steps, group_name(name)))
 
     def groups(self, *, timeout: float = TIMEOUT) -> list[GroupStatus]:
         """All groups of the queue, how far each is, and when it was last heard of."""
@@ -254,6 +256,3 @@ class Fifo:
     def redrive(self, *, per_second: int = 0, timeout: float = TIMEOUT) -> int:
         """Brings dead items back to their positions, all at once or so many a second."""
         return run(self._port, self._steps.redrive(per_second, timeout))
-
-    def _empty(self, timeout: float) -> str:
-        return f"nothing came into {self.name} in {timeout:g} s"

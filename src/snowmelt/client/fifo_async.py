@@ -1,10 +1,11 @@
 """A fifo as a program holds it, with `await`; `fifo.py` tells more of each call."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
+from functools import partial
 from typing import Any
 
-from snowmelt.client.consuming_async import consume
+from snowmelt.client.consuming_async import Consumption
 from snowmelt.client.fifo_steps import (
     BYTES_HIGHEST,
     BYTES_MAX,
@@ -17,10 +18,11 @@ from snowmelt.client.group_steps import GroupSteps, Reading, group_name, groups,
 from snowmelt.client.groups_async import Group
 from snowmelt.client.items_async import Desk, Item, Items, only
 from snowmelt.client.leasing_async import leasing
+from snowmelt.client.looping import checked_prefetch
 from snowmelt.client.queue_options import Producer
-from snowmelt.client.session import TIMEOUT, checked
+from snowmelt.client.session import TIMEOUT
 from snowmelt.client.staging_steps import HOLD, plan, publish, stage
-from snowmelt.client.steps import AsyncPort, run_async
+from snowmelt.client.steps import KeepingPort, run_async
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import Empty, SnowmeltError, Unreachable
 from snowmelt.core.interval import Interval, Position
@@ -41,9 +43,10 @@ from snowmelt.protocols.fifo.labels import Labels
 class OpenOnce:
     """A port through which calls that all find the queue unopened ask for it together."""
 
-    def __init__(self, port: AsyncPort) -> None:
+    def __init__(self, port: KeepingPort) -> None:
         self._port = port
-        self._opening: asyncio.Future[Any] | None = None
+        self._opening: dict[bool, asyncio.Future[Any]] = {}
+        """By whether the queue is made when it isn't there."""
 
     async def call(
         self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0
@@ -51,18 +54,24 @@ class OpenOnce:
         """Calls, waits, and returns the answer's body; raises what went wrong."""
         if type(body) is not Open:
             return await self._port.call(body, timeout, target, weight)
-        if self._opening is None:
-            self._opening = asyncio.ensure_future(self._port.call(body, timeout, target, weight))
-            self._opening.add_done_callback(self._opened)
+        opening = self._opening.get(body.make)
+        if opening is None:
+            opening = asyncio.ensure_future(self._port.call(body, timeout, target, weight))
+            self._opening[body.make] = opening
+            opening.add_done_callback(partial(self._opened, body.make))
         try:
-            return await asyncio.wait_for(asyncio.shield(self._opening), timeout)
+            return await asyncio.wait_for(asyncio.shield(opening), timeout)
         except TimeoutError as error:  # or ours, of the same name
             if isinstance(error, SnowmeltError):
                 raise
             raise Unreachable("the queue could not be opened in the time given") from None
 
-    def _opened(self, opening: asyncio.Future[Any]) -> None:
-        self._opening = None
+    def keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Sees something to its end that nobody awaits."""
+        self._port.keep(work)
+
+    def _opened(self, make: bool, opening: asyncio.Future[Any]) -> None:
+        del self._opening[make]
         if not opening.cancelled():
             opening.exception()  # seen, also when nobody waits any more
 
@@ -70,11 +79,11 @@ class OpenOnce:
 class Fifo:
     """A queue, first in first out, made on first use. `cluster.fifo(name)` gives it.
 
-    `timeout` is how many seconds the queue may wait for room or for an item; an answer that is on
-    its way is given 5 s more. Any number of calls may wait at once.
+    `timeout` is how many seconds a call may take; 0 means that nothing is waited for but the
+    answer. Any number of calls may wait at once.
     """
 
-    def __init__(self, port: AsyncPort, steps: FifoSteps) -> None:
+    def __init__(self, port: KeepingPort, steps: FifoSteps) -> None:
         self._port = OpenOnce(port)
         self._steps = steps
         self._desk = Desk(self._port, steps)
@@ -129,7 +138,7 @@ class Fifo:
         get = self._steps.get_after(None, 1, BYTES_HIGHEST, timeout)
         delivered = await leasing(self._port, self._steps, get)
         if delivered is None:
-            raise Empty(self._empty(timeout))
+            raise Empty(self._steps.empty(timeout))
         return only(self._desk, delivered)
 
     async def get_many(
@@ -152,24 +161,16 @@ class Fifo:
         get = self._steps.get_after(before, items_max, bytes_max, timeout)
         delivered = await leasing(self._port, self._steps, get)
         if delivered is None:
-            raise Empty(self._empty(timeout))
+            raise Empty(self._steps.empty(timeout))
         return Items(self._desk, delivered)
 
-    def consume(
-        self, prefetch: int = 1000, timeout: float | None = None
-    ) -> AsyncGenerator[Item, None]:
+    def consume(self, prefetch: int | None = None, timeout: float | None = None) -> Consumption:
         """Items one by one, for ever, or until none came for `timeout` seconds.
 
-        Up to `prefetch` are leased at once, and their leases are renewed by a task for as long as
-        the loop works on them. `await item.ack()` gathers: acknowledgements travel with the next
-        get, and after a tenth of a second at the latest. What was not acknowledged when the
-        iterator is closed goes back and does not count as failed; a `break` alone closes it some
-        time later, `contextlib.aclosing` at once.
+        As `snowmelt.Fifo.consume`, with a task that renews the leases. A `break` alone ends it some
+        time later; `async with`, or `aclose`, at once.
         """
-        checked_count("prefetch", prefetch, ITEMS_HIGHEST)
-        if timeout is not None:
-            timeout = max(0.0, checked(timeout))
-        return consume(self._port, self._steps, prefetch, timeout)
+        return Consumption(self._port, self._steps, checked_prefetch(prefetch), timeout)
 
     async def peek(
         self, count: int = 10, *, dead: bool = False, timeout: float = TIMEOUT
@@ -248,6 +249,3 @@ class Fifo:
     async def redrive(self, *, per_second: int = 0, timeout: float = TIMEOUT) -> int:
         """Brings dead items back to their positions, all at once or so many a second."""
         return await run_async(self._port, self._steps.redrive(per_second, timeout))
-
-    def _empty(self, timeout: float) -> str:
-        return f"nothing came into {self.name} in {timeout:g} s"

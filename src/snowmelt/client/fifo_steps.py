@@ -13,22 +13,34 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt.client.bodies import Parcel, packed_headers, parcel, parcels
-from snowmelt.client.delivered import Delivered, label_of, part_bodies, part_items, runs
+from snowmelt.client.delivered import (
+    Delivered,
+    label_of,
+    part_bodies,
+    part_items,
+    runs,
+    shortened,
+)
 from snowmelt.client.fetching import Fetching
 from snowmelt.client.queue_options import Producer, seconds_of
 from snowmelt.client.session import checked
 from snowmelt.client.steps import Query, Rest, Steps
+from snowmelt.client.waits import ANSWER_SECONDS as ANSWER_SECONDS  # noqa: PLC0414 - staging takes it
+from snowmelt.client.waits import Wait
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import (
     BadOption,
+    Closed,
+    DiskFull,
     LeaseLost,
+    NoSuchQueue,
     OutcomeUnknown,
     SnowmeltError,
     TooLarge,
     Unavailable,
     Unreachable,
 )
-from snowmelt.core.instant import later, seconds
+from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import Interval, Position
 from snowmelt.core.names import contact
 from snowmelt.protocols.calling import FIRST_WAIT
@@ -53,10 +65,10 @@ from snowmelt.protocols.fifo.calls import (
     Settle,
 )
 from snowmelt.protocols.fifo.settings import DELAY_LONGEST, QueueSettings, queue_name
-from snowmelt.runtime.clock import seconds_until, steady_now
+from snowmelt.runtime.clock import steady_now
 
-ANSWER_SECONDS: Final = 5.0
-"""How long an answer may be on its way, above the time the queue itself is given."""
+PUT_LONGEST: Final = 8 * 3600.0
+"""For so long at most the nodes remember what became of a put's attempts."""
 BYTES_MAX: Final = 16 << 20
 BYTES_HIGHEST: Final = 64 << 20
 ITEMS_HIGHEST: Final = 1_000_000
@@ -64,6 +76,7 @@ PEEK_BYTES: Final = 4 << 20
 _WEIGHT_MAX: Final = 4 << 20
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
+_MISSING_PAUSE: Final = 0.2
 _DAMAGED: Final = "no copy could be read"
 
 
@@ -94,7 +107,10 @@ class FifoSteps:
         self.name = queue_name(name)
         self._settings = settings
         self.producer = producer
+        self.missing = False
+        """Whether there was no such queue when it was last asked for."""
         self._grant: Opened | None = None
+        self._lease = Duration(0)
 
     # --- items in ---------------------------------------------------------------------------------
 
@@ -156,31 +172,67 @@ class FifoSteps:
             items.blob,
             headers,
             due,
-            seconds(max(0.0, checked(timeout))),
+            caller=self.producer.caller,
+            turn=self.producer.turn(),
         )
-        done: PutDone = yield from self._ask(put, timeout, _store, len(items.blob))
+        wait = Wait(min(checked(timeout), PUT_LONGEST))
+        done: PutDone
+        done, _ = yield from self._ask(put, wait, _store, len(items.blob))
         return done
 
     # --- items out --------------------------------------------------------------------------------
 
     def get_many(
-        self, items_max: int, bytes_max: int, timeout: float, settle: Settle | None = None
+        self,
+        items_max: int,
+        bytes_max: int,
+        timeout: float,
+        settle: Settle | None = None,
+        least: float = 0.0,
     ) -> Steps[tuple[Delivered | None, str]]:
-        """Leases items; None when nothing came. And why `settle` was refused, if it was."""
-        end = later(steady_now(), seconds(max(0.0, checked(timeout))))
-        refused = ""
+        """Leases items; None when nothing came. And why `settle` was refused, if it was.
+
+        A queue that is not there yet is waited for, like its items.
+        """
+        wait, refused = Wait(timeout, least), ""
         while True:
-            left = seconds_until(end)
-            get = Get(self.name, items_max, bytes_max, seconds(left), settle)
-            leased: Leased = yield from self._ask(get, left, _master, min(bytes_max, _WEIGHT_MAX))
-            came, refused, settle = steady_now(), refused or leased.refused, None
+            get = Get(self.name, items_max, bytes_max, wait.patience, settle)
+            weight = min(bytes_max, _WEIGHT_MAX)
+            leased: Leased
+            try:
+                leased, asked = yield from self._ask(get, wait, _master, weight, make=False)
+            except NoSuchQueue:
+                if wait.over:
+                    return None, refused
+                yield Rest(min(_MISSING_PAUSE, wait.left))
+                continue
+            refused, settle = refused or leased.refused, None
             if not leased.token:
                 return None, refused
             parts = leased.parts
             if leased.spans:
                 parts = yield from self._complete(leased, bytes_max)
             if parts:
-                return Delivered(leased.token, parts, leased.lease, came), refused
+                ends = later(asked, leased.lease)
+                delivered = Delivered(leased.token, parts, self._lease or leased.lease, ends)
+                if (yield from self._held(delivered)):
+                    return delivered, refused
+
+    def _held(self, delivered: Delivered) -> Steps[bool]:
+        """Whether a lease is held; one that was long on its way is extended, to know it.
+
+        A lease says how much of it was left when it was told. That is counted from when it was
+        asked for, since an answer may have lain anywhere for any time.
+        """
+        if delivered.ends - steady_now() > delivered.lease // 2:
+            return True
+        try:
+            yield from self.extend(delivered)
+        except LeaseLost:
+            return False
+        except SnowmeltError:
+            pass  # it may be held; whoever works on it will see
+        return True
 
     def _complete(self, leased: Leased, bytes_max: int) -> Steps[tuple[Part, ...]]:
         """The parts that came along and those fetched; what nobody can give goes back."""
@@ -189,7 +241,7 @@ class FifoSteps:
         if fetching.unread:
             back = Settle(self.name, leased.token, back=runs(fetching.unread), reason=_DAMAGED)
             try:
-                yield from self._ask(back, ANSWER_SECONDS, _master)
+                yield from self._ask(back, Wait(0), _master, make=False)
             except LeaseLost:
                 return ()  # fetching took so long that all of them are others' by now
             except SnowmeltError:
@@ -198,6 +250,7 @@ class FifoSteps:
 
     def ack(self, delivered: Delivered, where: Interval | None) -> Steps[None]:
         """These are done; nothing is sent when they are settled already."""
+        delivered.check_process()
         done = delivered.open_in(where)
         if done:
             yield from self.settle(delivered, Settle(self.name, delivered.token, done=done))
@@ -206,14 +259,16 @@ class FifoSteps:
         self, delivered: Delivered, where: Interval | None, delay: float, reason: str
     ) -> Steps[None]:
         """These go back; without a reason it doesn't count as a delivery that failed."""
+        delivered.check_process()
         back = delivered.open_in(where)
         if back:
-            due = due_of(delay)
-            settle = Settle(self.name, delivered.token, back=back, due=due, reason=reason)
+            due, why = due_of(delay), shortened(reason)
+            settle = Settle(self.name, delivered.token, back=back, due=due, reason=why)
             yield from self.settle(delivered, settle)
 
     def extend(self, delivered: Delivered) -> Steps[None]:
         """What is left of the lease lasts its whole time again."""
+        delivered.check_process()
         yield from self.settle(delivered, Settle(self.name, delivered.token, extend=True))
 
     def get_after(
@@ -222,6 +277,7 @@ class FifoSteps:
         """Leases items, and with the same call says that an earlier lease's are done."""
         if before is None:
             return (yield from self.get_many(items_max, bytes_max, timeout))[0]
+        before.check_process()
         done = before.open_in(None)
         settle = Settle(self.name, before.token, done=done) if done else None
         delivered, refused = yield from self.get_many(items_max, bytes_max, timeout, settle)
@@ -235,9 +291,8 @@ class FifoSteps:
         """Says something about a lease, and keeps the books of it."""
         if delivered.lost:
             raise LeaseLost(delivered.lost)
-        asked = steady_now()
         try:
-            yield from self._ask(settle, ANSWER_SECONDS, _master)
+            _, asked = yield from self._ask(settle, Wait(0), _master, make=False)
         except LeaseLost as error:
             delivered.lost = str(error)
             raise
@@ -245,6 +300,11 @@ class FifoSteps:
         delivered.settled(settle.back)
         if settle.extend:
             delivered.extended(asked)
+
+    def empty(self, timeout: float) -> str:
+        """What is said when nothing came."""
+        why = "; there is no such queue yet, the first put makes it" if self.missing else ""
+        return f"nothing came into {self.name} in {timeout:g} s{why}"
 
     def peek(self, count: int, dead: bool, timeout: float) -> Steps[list[Seen]]:
         """The first items, taking none of them."""
@@ -288,51 +348,102 @@ class FifoSteps:
     # --- asking -----------------------------------------------------------------------------------
 
     def _ask(
-        self, body: Any, timeout: float, where: Callable[[Opened], Place], weight: int = 0
-    ) -> Steps[Any]:
+        self,
+        body: Any,
+        wait: Wait,
+        where: Callable[[Opened], Place],
+        weight: int = 0,
+        *,
+        make: bool = True,
+    ) -> Steps[tuple[Any, Instant]]:
         """Asks where the grant says, asking for that first if need be, until the time is over.
 
-        What certainly did not happen because nobody was there for it is asked again: that is how a
-        master's death looks until another has its place.
+        Returns the answer, and when that was asked for which it answers. What did not happen since
+        nobody was there for it, and what is open, is asked again: that is how a master's death
+        looks until another has its place. Asking again is harmless, as each call names what it is
+        about: a put its number, a word about items their lease.
         """
-        end = later(steady_now(), seconds(max(0.0, checked(timeout)) + ANSWER_SECONDS))
-        pause = _FIRST_PAUSE
+        going = Going(wait)
         while True:
-            began = steady_now()
             try:
                 if self._grant is None:
-                    self._grant = yield Query(Open(self.name, self._settings), seconds_until(end))
-                    began = steady_now()
+                    yield from self._open(wait, make)
+                assert self._grant is not None
                 target = contact(where(self._grant).address)
-                answer = yield Query(body, seconds_until(end), target, weight)
-            except Unavailable:
+                began = steady_now()
+                answer = yield Query(_in_time(body, wait), wait.left, target, weight)
+            except (DiskFull, OutcomeUnknown, Unavailable, Unreachable) as error:
                 self._grant = None
-                if seconds_until(end) < pause:
-                    raise
-                yield Rest(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
-            except (OutcomeUnknown, Unreachable):  # the time is over
-                self._grant = None
-                raise
+                yield going.after(error)
             else:
                 if steady_now() - began > FIRST_WAIT:  # somebody was silent, perhaps
                     self._grant = None
-                return answer
+                return answer, began
+
+    def _open(self, wait: Wait, make: bool) -> Steps[None]:
+        try:
+            grant: Opened = yield Query(Open(self.name, self._settings, make), wait.left)
+        except NoSuchQueue:
+            self.missing = True
+            raise
+        self._grant, self.missing, self._lease = grant, False, grant.settings.lease
 
     def ask_store(self, body: Any, timeout: float, weight: int) -> Steps[Any]:
         """Asks the node that was granted for putting; the queue is made if it isn't there."""
-        return (yield from self._ask(body, timeout, _store, weight))
+        return (yield from self._ask(body, Wait(timeout), _store, weight))[0]
 
     def ask_about(self, body: Any, timeout: float, weight: int = 0) -> Steps[Any]:
         """Asks the master, through anybody when it isn't known: this makes no queue."""
+        wait = Wait(timeout)
         if self._grant is None:
-            return (yield Query(body, max(0.0, checked(timeout)) + ANSWER_SECONDS, None, weight))
-        return (yield from self._ask(body, timeout, _master, weight))
+            return (yield from ask_anybody(body, wait, weight))
+        return (yield from self._ask(body, wait, _master, weight, make=False))[0]
+
+
+class Going:
+    """Goes on asking after failures that may end, until the time is over."""
+
+    def __init__(self, wait: Wait) -> None:
+        self._wait = wait
+        self._pause = _FIRST_PAUSE
+        self._open: OutcomeUnknown | None = None
+
+    def after(self, error: SnowmeltError) -> Rest:
+        """How long to wait before it is asked again; raises when it is not to be.
+
+        An attempt whose fate is open may yet happen: no refusal of a later one is definite then.
+        """
+        if isinstance(error, Closed | DiskFull) and self._open is None:
+            raise error
+        if isinstance(error, OutcomeUnknown):
+            self._open = error
+        left = self._wait.left
+        if isinstance(error, Closed | DiskFull) or not left:
+            raise self._open or error
+        pause, self._pause = min(self._pause, left), min(2 * self._pause, _LONGEST_PAUSE)
+        return Rest(pause)
+
+
+def ask_anybody(body: Any, wait: Wait, weight: int = 0) -> Steps[Any]:
+    """Asks whoever answers, and goes on until the time is over."""
+    going = Going(wait)
+    while True:
+        try:
+            return (yield Query(body, wait.left, None, weight))
+        except (OutcomeUnknown, Unavailable, Unreachable) as error:
+            yield going.after(error)
+
+
+def _in_time(body: Any, wait: Wait) -> Any:
+    """The same call, with the patience that is left."""
+    if type(body) is Get or (type(body) is Put and not body.hold):
+        return msgspec.structs.replace(body, patience=wait.patience)
+    return body
 
 
 def list_queues(timeout: float) -> Steps[list[str]]:
     """The names of all queues."""
-    told = yield Query(ListQueues(), timeout)
+    told = yield from ask_anybody(ListQueues(), Wait(timeout))
     return list(told.names)
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, Self
 
-from snowmelt.client.delivered import Delivered, joined, label_of, part_bodies
+from snowmelt.client.delivered import Delivered, joined, label_of, part_bodies, shortened
 from snowmelt.client.fifo_steps import FifoSteps
 from snowmelt.client.steps import Port, run
 from snowmelt.core.batch import Batch
@@ -64,7 +64,7 @@ def failure_text(error: BaseException) -> str:
     >>> failure_text(KeyError("name"))
     "KeyError: 'name'"
     """
-    return f"{type(error).__name__}: {error}"[:1000]
+    return shortened(f"{type(error).__name__}: {error}")
 
 
 class Item:
@@ -128,6 +128,11 @@ class Item:
     def extend(self) -> None:
         """Its lease lasts the whole time again, and so does that of what came with it."""
         self._counter.extend(self._delivered)
+
+    @property
+    def held(self) -> tuple[Delivered, Interval]:
+        """Its lease, and what of it this is; for the queue's own use."""
+        return self._delivered, self._where()
 
     def _where(self) -> Interval:
         return Interval(self.position, self.position + 1)

@@ -105,6 +105,11 @@ class Item:
         """Its lease lasts the whole time again, and so does that of what came with it."""
         await self._counter.extend(self._delivered)
 
+    @property
+    def held(self) -> tuple[Delivered, Interval]:
+        """Its lease, and what of it this is; for the queue's own use."""
+        return self._delivered, self._where()
+
     def _where(self) -> Interval:
         return Interval(self.position, self.position + 1)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
+from snowmelt.client.forking import Own
 from snowmelt.client.multicast_steps import TopicSteps
 from snowmelt.client.session import TIMEOUT, checked
 from snowmelt.client.steps import Port, run
@@ -113,4 +114,5 @@ class Multicast:
         """
         if timeout is not None:
             timeout = max(0.0, checked(timeout))
-        return Subscription(self._port, self._steps, timeout)
+        own = Own(self._port, f"this subscription to {self.name}", "subscribe in this one")
+        return Subscription(own, self._steps, timeout)

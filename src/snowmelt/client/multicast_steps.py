@@ -13,7 +13,14 @@ from snowmelt.client.bodies import parcel
 from snowmelt.client.session import checked
 from snowmelt.client.steps import Query, Rest, Steps
 from snowmelt.core.batch import Buffer
-from snowmelt.core.errors import Full, OutcomeUnknown, SnowmeltError, Unavailable, Unreachable
+from snowmelt.core.errors import (
+    Closed,
+    Full,
+    OutcomeUnknown,
+    SnowmeltError,
+    Unavailable,
+    Unreachable,
+)
 from snowmelt.core.instant import SECOND, Duration, Instant, later, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.multicast.calls import (
@@ -91,6 +98,8 @@ class TopicSteps:
                 target = yield from self._home.target()
                 listen = Listen(self.name, following.position, wait)
                 told: Messages = yield self._query(listen, wait, target, UNHURRIED)
+            except Closed:
+                raise
             except _FAILURES as error:
                 if not seconds_until(last):
                     text = f"no node told what is said of topic {self.name!r}: {error}"
@@ -112,6 +121,8 @@ class TopicSteps:
                 answer: Published | Underway
                 answer = yield self._query(publish, wait, target, UNHURRIED + size)
                 asked = True
+            except Closed:
+                raise
             except _FAILURES as error:
                 asked |= type(error) is OutcomeUnknown
                 failure = error

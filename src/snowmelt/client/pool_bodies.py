@@ -4,7 +4,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from snowmelt.client.bodies import CALL_BYTES, CALL_ITEMS, Parcel, parcels
+from snowmelt.client.bodies import CALL_BYTES, CALL_ITEMS, Parcel, as_buffer, parcels
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import TooLarge
 from snowmelt.core.interval import Interval
@@ -24,7 +24,7 @@ def single(body: Buffer) -> Parcel:
     TypeError: a body is bytes, not str; say how it is written, as in body.encode()
     """
     if type(body) is not bytes:
-        body = _as_buffer(body)
+        body = as_buffer(body)
     size = len(body)
     if size > OBJECT_BYTES_MAX:
         raise TooLarge(f"a body of {size} bytes; at most {OBJECT_BYTES_MAX} can be put")
@@ -43,7 +43,7 @@ def several(bodies: Iterable[Buffer] | Batch) -> Iterator[Parcel]:
     small: list[Buffer] = []
     size = 0
     for given in bodies:
-        body = given if type(given) is bytes else _as_buffer(given)
+        body = given if type(given) is bytes else as_buffer(given)
         if len(body) >= LARGE:
             yield from parcels(small)
             small, size = [], 0
@@ -89,18 +89,3 @@ def owned(blob: Buffer) -> bytes | bytearray:
     if isinstance(whole, bytes | bytearray) and len(whole) == len(blob):
         return whole
     return bytes(blob)
-
-
-def _as_buffer(body: object) -> Buffer:
-    if isinstance(body, str):
-        raise TypeError("a body is bytes, not str; say how it is written, as in body.encode()")
-    name = type(body).__name__
-    try:
-        view = memoryview(body)  # type: ignore[arg-type]  # that is what is tried
-    except (TypeError, ValueError, BufferError) as error:
-        raise TypeError(f"a body is bytes, not {name}; encode it ({error})") from None
-    if not view.nbytes:
-        return b""  # an array with a side of 0 can't be cast
-    if not view.c_contiguous:
-        raise TypeError(f"this {name} is not contiguous in memory; copy it first")
-    return view.cast("B")

@@ -5,10 +5,11 @@ import re
 from itertools import count
 from typing import Any, Final, Literal, TypedDict, Unpack
 
+from snowmelt.client.forking import watch
 from snowmelt.client.session import new_name
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Duration, seconds
-from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.fifo.settings import OPTIONS, QueueSettings
 from snowmelt.wire.greeting import CLIENT_PREFIX
 
 _PRODUCER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -27,17 +28,6 @@ class QueueOptions(TypedDict, total=False):
     max_bytes: int
 
 
-_NAMES: Final = {
-    "replicas": "replicas",
-    "durable_copies": "durable_copies",
-    "flush": "linger",
-    "lease": "lease",
-    "max_deliveries": "deliveries_max",
-    "max_items": "items_max",
-    "max_bytes": "bytes_max",
-}
-
-
 def queue_settings(**options: Unpack[QueueOptions]) -> QueueSettings | None:
     """The settings asked for; None when nothing was said, and the queue is taken as it is.
 
@@ -51,9 +41,9 @@ def queue_settings(**options: Unpack[QueueOptions]) -> QueueSettings | None:
     """
     given: dict[str, Any] = {}
     for option, value in options.items():
-        if option not in _NAMES:
-            raise BadOption("option", option, ", ".join(_NAMES))
-        given[_NAMES[option]] = _read(option, value)
+        if option not in OPTIONS:
+            raise BadOption("option", option, ", ".join(OPTIONS))
+        given[OPTIONS[option]] = _read(option, value)
     return QueueSettings(**given).checked() if given else None
 
 
@@ -99,6 +89,26 @@ class Producer:
         self.name: str = name if name is not None else new_name()
         start = 1 if first is None else _checked(first)
         self._numbers = None if self.named and first is None else count(start)
+        self._counts_elsewhere = False
+        self._begin()
+        watch(self)
+
+    def _begin(self) -> None:
+        self.caller: str = new_name() if self.named else self.name
+        """Who calls: the nodes tell by it and by the turn which attempts belong together."""
+        self._turns = count(1)
+
+    def forked(self) -> None:
+        """A child puts under a name of its own; a name that was given has one who counts."""
+        if self.named:
+            self._counts_elsewhere, self._numbers = self._numbers is not None, None
+        else:
+            self.name, self._numbers = new_name(), count(1)
+        self._begin()
+
+    def turn(self) -> int:
+        """The number of the next put that a person asks for, however often it is attempted."""
+        return next(self._turns)
 
     def number(self, given: int | None) -> int:
         """The number of the next put, or the one given."""
@@ -106,6 +116,12 @@ class Producer:
             if not self.named:
                 raise BadOption("sequence", given, "none without producer=NAME")
             return _checked(given)
+        if self._counts_elsewhere:
+            allowed = (
+                "a number with each put, or another producer=NAME: in this process, a fork of the "
+                f"one that made it, two would count for {self.name}"
+            )
+            raise BadOption("sequence", given, allowed)
         if self._numbers is None:
             allowed = (
                 "a number with each put, or the first with the queue: this producer has a name"

@@ -4,9 +4,10 @@ import secrets
 from numbers import Real
 from typing import Any, Final, assert_never
 
+from snowmelt.client.url import Place
 from snowmelt.core.errors import BadOption, OutcomeUnknown, SnowmeltError, Unreachable
 from snowmelt.core.instant import Duration, seconds
-from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.names import NodeId, OperationId, contact
 from snowmelt.core.node import Requested
 from snowmelt.core.outcome import Failed, Outcome, Succeeded, Unknown
 from snowmelt.protocols.calling import Ask
@@ -14,6 +15,7 @@ from snowmelt.wire.greeting import CLIENT_PREFIX, as_error
 
 TIMEOUT: Final = 10.0
 TIMEOUT_MAX: Final = 1_000_000
+LEARNT_MAX: Final = 16
 
 
 def new_name() -> NodeId:
@@ -35,6 +37,23 @@ def checked(timeout: float) -> float:
     if not (usual or isinstance(timeout, Real)) or not timeout <= TIMEOUT_MAX:
         raise BadOption("timeout", timeout, f"seconds, at most {TIMEOUT_MAX}")
     return timeout
+
+
+class Targets:
+    """Whom the clients of one cluster may ask: those of the URL, and who has answered since.
+
+    So a client finds its way though all that its URL names have died. What was learnt is bounded;
+    the list is shared, and only grows.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.known = [contact(one) for one in place.addresses]
+        self._most = len(self.known) + LEARNT_MAX
+
+    def learn(self, target: NodeId) -> None:
+        """It answered."""
+        if target not in self.known and len(self.known) < self._most:
+            self.known.append(target)
 
 
 class Session:

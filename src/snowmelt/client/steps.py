@@ -7,7 +7,7 @@ itself, so the blocking face, the async face and the embedded cluster run the ve
 
 import asyncio
 import time
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Coroutine, Generator
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -50,6 +50,13 @@ class AsyncPort(Protocol):
         self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0
     ) -> Awaitable[Any]:
         """Calls, waits, and returns the answer's body; raises what went wrong."""
+
+
+class KeepingPort(AsyncPort, Protocol):
+    """An async port that also sees to its end what nobody awaits any more."""
+
+    def keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Goes on with this; closing waits for it a little."""
 
 
 def run(port: Port, steps: Steps[T]) -> T:

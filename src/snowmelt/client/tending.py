@@ -8,14 +8,15 @@ lock is held for moments, never while something is sent.
 
 import logging
 import threading
-from typing import Final
+from typing import Final, TypeAlias
 
 from snowmelt.client.delivered import Delivered, runs
 from snowmelt.client.fifo_steps import FifoSteps
 from snowmelt.client.steps import Steps
+from snowmelt.client.waits import LOOP_SECONDS
 from snowmelt.core.errors import LeaseLost, SnowmeltError
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
-from snowmelt.core.interval import Interval
+from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.fifo.calls import Settle
 from snowmelt.runtime.clock import steady_now
 from snowmelt.runtime.logs import tell
@@ -25,13 +26,17 @@ TICK: Final = 0.05
 _AGAIN: Final = seconds(1)
 
 
+Hand: TypeAlias = tuple[Delivered, Interval]
+"""The item that a loop is working on."""
+
+
 class Tended:
     """One lease that is worked on, and what of it was acknowledged and not yet told."""
 
-    def __init__(self, delivered: Delivered, now: Instant) -> None:
+    def __init__(self, delivered: Delivered) -> None:
         self.delivered = delivered
         self.since: Instant | None = None  # when the first of those was acknowledged
-        self.renew = self._next(now)
+        self.renew = delivered.renewal
         self._runs: list[list[int]] = []
 
     def acked(self, position: int) -> None:
@@ -52,17 +57,14 @@ class Tended:
         self._runs += [[one.start, one.stop] for one in intervals]
         self.since = later(now, _AGAIN) if self._runs else None
 
-    def renewed(self, now: Instant) -> None:
+    def renewed(self) -> None:
         """It was extended."""
-        self.renew = self._next(now)
+        self.renew = self.delivered.renewal
 
     @property
     def due(self) -> Instant:
         """When something is to be done about it."""
         return self.renew if self.since is None else min(self.renew, later(self.since, GATHER))
-
-    def _next(self, now: Instant) -> Instant:
-        return later(now, Duration(self.delivered.lease // 3))
 
 
 class Tending:
@@ -74,6 +76,8 @@ class Tending:
         self._lock = threading.Lock()
         self.tick = TICK
         """Seconds between two calls of `tend`."""
+        self.settled = 0
+        """How many items were acknowledged or given back."""
 
     @property
     def idle(self) -> bool:
@@ -84,22 +88,37 @@ class Tending:
         """The consumer works on these now."""
         self.tick = min(TICK, delivered.lease / SECOND / 8)
         with self._lock:
-            self._leases[delivered.token] = Tended(delivered, steady_now())
+            self._leases[delivered.token] = Tended(delivered)
 
     def ack(self, delivered: Delivered, where: Interval | None) -> None:
         """Gathers. Raises `LeaseLost` when it is known to be too late."""
+        delivered.check_own(where)  # before the lock, which is nobody's in a child after a fork
         now = steady_now()
         with self._lock:
             delivered.check_held(now)
             tended = self._leases.get(delivered.token)
-            if tended is None:  # all of it was settled before
+            if tended is None:  # all of it was settled before, or the loop has just ended
+                delivered.check_own(where)
                 return
             if where is None:
-                tended.put_back(delivered.open_in(None), now)
+                rest = delivered.open_in(None)
+                tended.put_back(rest, now)
+                self.settled += _count(rest)
             else:
                 tended.acked(where.start)
+                self.settled += 1
             if tended.since is None:
                 tended.since = now
+
+    def give_back(
+        self, delivered: Delivered, where: Interval | None, delay: float, reason: str
+    ) -> Steps[None]:
+        """These go back, at once."""
+        if reason:
+            delivered.check_own(where)
+        back = delivered.open_in(where)
+        yield from self._steps.give_back(delivered, where, delay, reason)
+        self.settled += _count(back)
 
     def get(self, items_max: int, bytes_max: int, timeout: float) -> Steps[Delivered | None]:
         """Leases more, and takes along the acknowledgements of one lease."""
@@ -111,7 +130,7 @@ class Tending:
             settle = Settle(self._steps.name, told.delivered.token, done=done)
         try:
             delivered, refused = yield from self._steps.get_many(
-                items_max, bytes_max, timeout, settle
+                items_max, bytes_max, timeout, settle, LOOP_SECONDS
             )
         except BaseException:
             if told is not None:
@@ -131,22 +150,43 @@ class Tending:
         for tended, done in due:
             yield from self._tend(tended, done, now)
 
-    def close(self) -> Steps[None]:
-        """Tells what was acknowledged, and gives back the rest; nothing of it counts as failed."""
-        with self._lock:
-            leases = [(one.delivered, one.take()) for one in self._leases.values()]
+    def close(self, hand: Hand | None = None, reason: str = "") -> Steps[None]:
+        """Tells what was acknowledged, and gives back the rest.
+
+        Nothing of it counts as failed but, with a reason, what was in hand.
+        """
+        with self._lock:  # from here on an acknowledgement comes too late, and is told so
+            leases = [self._ended(one) for one in self._leases.values()]
             self._leases.clear()
-        for delivered, done in leases:
-            if delivered.lost:
-                continue
-            delivered.settled(done)
-            back = delivered.open_in(None)
-            settle = Settle(self._steps.name, delivered.token, done=done, back=back)
+        for delivered, done, back in leases:
+            failed = self._failed(delivered, back, hand) if reason else ()
+            rest = _without(back, failed)
             try:
-                if done or back:
+                if failed:
+                    name, token = self._steps.name, delivered.token
+                    settle = Settle(name, token, done=done, back=failed, reason=reason)
+                    yield from self._steps.settle(delivered, settle)
+                if rest or (done and not failed):
+                    told = () if failed else done
+                    settle = Settle(self._steps.name, delivered.token, done=told, back=rest)
                     yield from self._steps.settle(delivered, settle)
             except SnowmeltError as error:
                 _not_told(self._steps.name, done, str(error))
+
+    def _ended(
+        self, tended: Tended
+    ) -> tuple[Delivered, tuple[Interval, ...], tuple[Interval, ...]]:
+        delivered, done = tended.delivered, tended.take()
+        back = _without(delivered.open_in(None), done)
+        delivered.returned(back)
+        return delivered, done, back
+
+    def _failed(
+        self, delivered: Delivered, back: tuple[Interval, ...], hand: Hand | None
+    ) -> tuple[Interval, ...]:
+        if hand is None or hand[0] is not delivered:
+            return ()
+        return tuple(IntervalSet(back).common(hand[1]))
 
     def _tend(self, tended: Tended, done: tuple[Interval, ...], now: Instant) -> Steps[None]:
         delivered = tended.delivered
@@ -165,7 +205,7 @@ class Tending:
             raise
         else:
             if extend:
-                tended.renewed(now)
+                tended.renewed()
             self._told(tended, done, "")
 
     def _told(self, tended: Tended, done: tuple[Interval, ...], refused: str) -> None:
@@ -187,6 +227,15 @@ class Tending:
         with self._lock:
             tended.put_back(done, now)
             tended.renew = max(tended.renew, later(now, Duration(tended.delivered.lease // 10)))
+
+
+def _without(
+    intervals: tuple[Interval, ...], removed: tuple[Interval, ...]
+) -> tuple[Interval, ...]:
+    left = IntervalSet(intervals)
+    for one in removed:
+        left.remove(one)
+    return tuple(left)
 
 
 def _count(intervals: tuple[Interval, ...]) -> int:

@@ -60,6 +60,10 @@ class QueueExists(CallerError):
     """The queue is there, with other settings than those asked for."""
 
 
+class WrongLoop(CallerError, RuntimeError):
+    """What belongs to one event loop was used in another."""
+
+
 class LeaseLost(CallerError):
     """The lease on these items is over: they may be with another by now, and will be done again."""
 
@@ -128,6 +132,10 @@ class NotGranted(StateError, TimeoutError):
 
 class Unreachable(StateError):
     """No connection could be made to any of the addresses in the time given."""
+
+
+class Closed(Unreachable):
+    """Closed here, or another process' since a fork: asking again in the same way will not help."""
 
 
 class OutcomeUnknown(SnowmeltError, TimeoutError):

@@ -15,7 +15,8 @@ ends, and asks elsewhere when one node stays silent. Every family gets the same 
 3. `Elsewhere` says who can answer; the client asks there at once, and counts these steps, so that
    two nodes that point at each other can't keep it busy.
 4. `Declined` is definite: the operation did not happen and will not. The client gives up at once.
-   Only "unavailable" from a second node says nothing of what the first may do: that is silence.
+   Only "unavailable" or "the disk is full" from a second node says nothing of what the first may
+   do: that is silence.
 5. When patience ends first the outcome is `Unknown`: a call that was sent may yet take effect.
 """
 
@@ -47,6 +48,8 @@ LOST_WAIT: Final = milliseconds(100)
 LONGEST_WAIT: Final = seconds(5)
 SLOWEST: Final = 4 << 20  # bytes a second; whoever is slower is asked again while it still works
 STEPS_MAX: Final = 8
+LOCAL: Final = ("Unavailable", "DiskFull")
+"""Refusals that speak for the one node that says them."""
 
 
 class Call(msgspec.Struct, Generic[B_co], frozen=True, tag="call", array_like=True):
@@ -208,7 +211,7 @@ class Caller:
             return []
         if isinstance(body, Elsewhere):
             return self._redirected(operation, pending, body, now)
-        if isinstance(body, Declined) and body.error == "Unavailable" and pending.again:
+        if isinstance(body, Declined) and body.error in LOCAL and pending.again:
             return []  # rule 4: whoever was asked before may yet do it
         del self._pending[operation]
         outcome: Outcome[object]

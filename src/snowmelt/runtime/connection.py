@@ -375,3 +375,12 @@ class Connection(asyncio.Protocol):
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(self._limits.slow_reader_seconds, self._transport.abort)
         self._owner.closed(self, reason)
+
+
+def forsake(connection: Connection) -> None:
+    """For a child after a fork: closes its copy of the socket, and tells nobody."""
+    transport = connection._transport  # noqa: SLF001 - the same file's
+    shown = None if transport is None else transport.get_extra_info("socket")
+    own = getattr(shown, "_sock", None)  # asyncio shows it in a cover that can't close it
+    if own is not None:
+        own.close()

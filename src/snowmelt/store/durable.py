@@ -212,6 +212,11 @@ class Store:
             bytes_max=self._room.size_max,
         )
 
+    def forsake(self) -> None:
+        """For a child after a fork: only the parent has the folder, and only it closes the rest."""
+        self._refusal = _CLOSED
+        self._owner.release()
+
     def close(self) -> None:
         """Gives the folder back. No other thread may be reading; closing twice is once."""
         with self._writing:

@@ -70,6 +70,8 @@ class Open(msgspec.Struct, frozen=True, tag="fifo.open", array_like=True):
 
     queue: str
     settings: QueueSettings | None = None
+    make: bool = True
+    """Whether to make it though no settings are given: who only reads makes no queue."""
 
 
 class Opened(msgspec.Struct, frozen=True, tag="fifo.opened", array_like=True):

@@ -76,8 +76,8 @@ class Door:
         match request:
             case calls.Fetch():
                 self._keeper.fetch(operation, request)
-            case calls.Open(queue, settings):
-                self._open(operation, queue, settings)
+            case calls.Open(queue, settings, make):
+                self._open(operation, queue, settings, make)
             case calls.Put(queue=queue):
                 self._directory.ask(queue, partial(self._put, operation, request))
             case _:
@@ -105,7 +105,9 @@ class Door:
                     again = partial(self._point, operation, request)
                     self._directory.wait_for_news(request.queue, again)
 
-    def _open(self, operation: OperationId, queue: str, settings: QueueSettings | None) -> None:
+    def _open(
+        self, operation: OperationId, queue: str, settings: QueueSettings | None, make: bool
+    ) -> None:
         if settings is not None:
             try:
                 settings.checked()
@@ -117,7 +119,7 @@ class Door:
             match home:
                 case Home():
                     self._opened(operation, home)
-                case Nowhere(error="NoSuchQueue") if settings is None:
+                case Nowhere(error="NoSuchQueue") if settings is None and make:
                     self._directory.ask(queue, told, QueueSettings())
                 case Nowhere(error="QueueExists") if settings is None:
                     self._directory.ask(queue, told)

@@ -31,7 +31,7 @@ from snowmelt.protocols.fifo.messages import (
     Rolled,
     Where,
 )
-from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.fifo.settings import QueueSettings, differences
 from snowmelt.protocols.fifo.streams import Presence, node_of
 
 AGAIN_AFTER: Final[Duration] = milliseconds(500)
@@ -89,7 +89,8 @@ class Registry:
             assert settings is not None
             self._found(source, message.queue, settings, presence)
         elif settings is not None and settings != home.settings:
-            text = f"queue {message.queue!r} is there with other settings: {home.settings}"
+            other = differences(home.settings, settings)
+            text = f"queue {message.queue!r} is there with other settings: {other}"
             self._desk.send(source, Nowhere(message.queue, "QueueExists", text))
         else:
             self._desk.send(source, home)

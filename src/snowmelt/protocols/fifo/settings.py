@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.errors import BadOption
-from snowmelt.core.instant import Duration, milliseconds, seconds
+from snowmelt.core.instant import SECOND, Duration, milliseconds, seconds
 from snowmelt.core.names import plain_name
 
 BODY_BYTES_MAX: Final = 64 << 20
@@ -70,6 +70,42 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
             if not lowest <= value <= highest:
                 raise BadOption(name, value, f"{lowest} to {highest}")
         return self
+
+
+OPTIONS: Final = {
+    "replicas": "replicas",
+    "durable_copies": "durable_copies",
+    "flush": "linger",
+    "lease": "lease",
+    "max_deliveries": "deliveries_max",
+    "max_items": "items_max",
+    "max_bytes": "bytes_max",
+}
+"""What a person calls each setting."""
+
+
+def differences(there: QueueSettings, asked: QueueSettings) -> str:
+    """Which options differ, as a person gave them.
+
+    >>> differences(QueueSettings(), QueueSettings(lease=seconds(60), replicas=3))
+    'replicas=1, asked 3; lease=30, asked 60'
+    """
+    return "; ".join(
+        f"{option}={_shown(option, getattr(there, name))}, "
+        f"asked {_shown(option, getattr(asked, name))}"
+        for option, name in OPTIONS.items()
+        if getattr(there, name) != getattr(asked, name)
+    )
+
+
+def _shown(option: str, value: int) -> str:
+    if option == "flush" and not value:
+        return '"always"'
+    if option in ("flush", "lease"):
+        return f"{value / SECOND:g}"
+    if option == "durable_copies" and not value:
+        return "a majority"
+    return "none" if option in ("max_items", "max_bytes") and not value else str(value)
 
 
 def queue_name(text: str) -> str:

@@ -1,0 +1,52 @@
+"""How long a call may take, and what of that a node may wait.
+
+A `timeout` is kept: an answer that is not there when it is over, or a twentieth of a second later,
+is not waited for. So that a wait in vain ends by the node's word (nothing came, no room was made)
+and not by silence, the node is told to wait a little less than there is left. A `timeout` of 0
+means that nobody waits for items or for room; the way there and back takes what it takes, up to
+`ANSWER_SECONDS`, as it does for calls that have no `timeout`.
+"""
+
+from typing import Final
+
+from snowmelt.client.session import checked
+from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
+from snowmelt.runtime.clock import seconds_until, steady_now
+
+ANSWER_SECONDS: Final = 5.0
+LOOP_SECONDS: Final = 1.0
+"""So long a loop waits for an answer at least: its `timeout` is how long nothing may come."""
+LATE: Final = milliseconds(50)
+"""How much later than its time an answer still counts."""
+EARLY: Final = milliseconds(200)
+"""How much earlier than that a node ends its wait, or a fifth of what is left."""
+
+
+class Wait:
+    """One call's time, from now on."""
+
+    __slots__ = ("_end", "_over")
+
+    def __init__(self, timeout: float, least: float = 0.0) -> None:
+        now = steady_now()
+        span = seconds(max(0.0, checked(timeout)))
+        self._over: Instant = later(now, span)
+        """When the person's time is over."""
+        late = LATE if span else seconds(ANSWER_SECONDS)
+        self._end: Instant = max(later(self._over, late), later(now, seconds(least)))
+
+    @property
+    def left(self) -> float:
+        """Seconds for which an answer is waited for."""
+        return seconds_until(self._end)
+
+    @property
+    def patience(self) -> Duration:
+        """How long a node may wait for items or for room."""
+        left = max(0, self._over - steady_now())
+        return Duration(left - min(EARLY, left // 5))
+
+    @property
+    def over(self) -> bool:
+        """Whether the person's time is over, or so nearly that asking again would not be kept."""
+        return steady_now() + EARLY >= self._over

@@ -13,7 +13,6 @@ from snowmelt.protocols.fifo.settings import QueueSettings
 PART_BYTES: Final = 64
 SPAN_BYTES: Final = 64
 """What numbers and marks take on the wire, at most."""
-UTF8_MAX: Final = 4
 REASON_BYTES_MAX: Final = 1_000
 """A reason stays with its items, in the journal and in each answer with one of them."""
 
@@ -59,7 +58,7 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
     def weight(self) -> int:
         """How many bytes it has on its way, at most."""
         places = sum(len(one.node) + len(one.address.host) + 16 for one in self.keepers)
-        return SPAN_BYTES + len(self.stream) + places + UTF8_MAX * len(self.reason)
+        return SPAN_BYTES + len(self.stream) + places + len(self.reason.encode())
 
 
 # --- opening -------------------------------------------------------------------------------------

@@ -89,6 +89,8 @@ class Queue:
         self.staged = Staged(self.changed)
         self.publications = Publications(self.changed)
         self._dues: list[tuple[int, int, int]] = []
+        # What it takes to tell where something lies, with names of a usual length.
+        self._span_bytes = 160 + 112 * settings.replicas
 
     # --- items in ---------------------------------------------------------------------------------
 
@@ -153,7 +155,8 @@ class Queue:
         self, items_max: int, bytes_max: int, below: int = 0, pieces_max: int = 0
     ) -> IntervalSet:
         """Removes the first ready items, for whoever is to have them."""
-        taken, strips, room = IntervalSet(), self._limits.lease_runs, self._limits.spans_bytes
+        taken, room = IntervalSet(), self._limits.spans_bytes
+        strips = min(self._limits.lease_runs, room // self._span_bytes)
         while items_max > 0 and bytes_max > 0 and strips > 0 and room > 0 and self.ready.total:
             head = self.ready.first
             if below:
@@ -170,7 +173,8 @@ class Queue:
             self.ready.remove(part)
             taken.add(part)
             items_max -= count
-            strips -= used
+            room -= used * self._span_bytes
+            strips = min(strips - used, room // self._span_bytes)
             bytes_max -= size
         self.changed[b"s"] = None
         return taken
@@ -178,7 +182,7 @@ class Queue:
     def _tellable(self, head: Interval, room: int, least: int) -> tuple[Interval, int]:
         """Of how many it can be told in so many bytes why they failed; and what is left of them."""
         for where, failure in self.failures.common(head):
-            each = max(1, len(failure.reason.encode()))
+            each = self._span_bytes + len(failure.reason.encode())
             if each * where.size > room:
                 count = where.start - head.start + room // each
                 return head.split(max(least, count))[0], 0

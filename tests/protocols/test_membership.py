@@ -491,6 +491,22 @@ def test_rule_6_the_coordinator_cannot_leave(keeper):
     assert reply.message.error == "StateError"
 
 
+@pytest.mark.parametrize(
+    "word", [beat(N2, 22, epoch=9), join(N2, 22, number=2, cluster=CLUSTER, epoch=9)]
+)
+def test_rule_6_whoever_knows_more_views_than_the_disk_makes_the_next_go_above_them(keeper, word):
+    keeper.hear(N2, word)
+    told = sends(keeper.flush(), Adopt)
+    assert {one.target: one.message.view.epoch for one in told} == {N1: 10, N2: 10}
+    assert told[0].message.view.members == DECIDED.view.members
+    assert of(keeper.hear(N2, beat(N2, 22, number=3, epoch=10)), Persist) == []
+
+
+def test_rule_6_what_another_cluster_counts_changes_nothing(keeper):
+    assert of(keeper.hear(N2, beat(N2, 22, epoch=9, cluster=5)), Persist) == []
+    assert of(keeper.hear(N2, beat(N2, 22, epoch=3)), Persist) == []
+
+
 def test_rule_6_another_node_says_who_can_forget(follower):
     current(follower)
     assert follower.ask(Forget(N3)) == [Reply(OPERATION, Elsewhere(N1, address(N1)))]

@@ -19,7 +19,7 @@ from snowmelt.protocols.membership.messages import (
     Refused,
 )
 from snowmelt.protocols.membership.settings import Settings
-from snowmelt.protocols.membership.view import Admit, Known, Release, Remove
+from snowmelt.protocols.membership.view import Admit, Known, Release, Remove, Surpass
 
 Effects = list[Effect[object]]
 
@@ -60,6 +60,10 @@ class Keeper:
 
     def join(self, source: NodeId, join: Join, now: Instant) -> Effects:
         """Rule 2."""
+        effects = self._surpassing(join)
+        return [*effects, *self._joined(source, join, now)]
+
+    def _joined(self, source: NodeId, join: Join, now: Instant) -> Effects:
         ledger = self._coordinator.decided
         member = join.member
         if member.id != source:  # the network vouches for the source, nobody for the rest
@@ -82,6 +86,10 @@ class Keeper:
 
     def heartbeat(self, source: NodeId, beat: Heartbeat, now: Instant) -> Effects:
         """Rule 3."""
+        effects = self._surpassing(beat)
+        return [*effects, *self._beaten(source, beat, now)]
+
+    def _beaten(self, source: NodeId, beat: Heartbeat, now: Instant) -> Effects:
         ledger = self._coordinator.decided
         known = ledger.bound(source)
         if beat.cluster != ledger.view.cluster:
@@ -101,6 +109,15 @@ class Keeper:
             Note(f"{reason}, its heartbeat came late -> it must join again"),
             Send(source, Refused(beat.run, reason, final=False, number=beat.number)),
         ]
+
+    def _surpassing(self, word: Join | Heartbeat) -> Effects:
+        """Rule 6: whoever speaks may know more views than this disk."""
+        view = self._coordinator.decided.view
+        if word.cluster != view.cluster or word.epoch <= view.epoch:
+            return []
+        text = f"view {word.epoch} is known, and {view.epoch} is the last here: the disk is a copy"
+        note = Note(f"{text} -> propose a view above it")
+        return [note, *self._coordinator.propose(Surpass(word.epoch))]
 
     def leave(self, source: NodeId, leave: Leave) -> Effects:
         """Rule 6."""

@@ -88,7 +88,13 @@ class Release(msgspec.Struct, frozen=True):
     id: NodeId
 
 
-Proposal = Admit | Remove | Release
+class Surpass(msgspec.Struct, frozen=True):
+    """A decision asked for: a view numbered above this one, which somebody has."""
+
+    epoch: int
+
+
+Proposal = Admit | Remove | Release | Surpass
 
 
 class Ledger(msgspec.Struct, frozen=True):
@@ -119,6 +125,11 @@ class Ledger(msgspec.Struct, frozen=True):
                 if self.view.member(node) is not None or self.bound(node) is None:
                     return self
                 return self._with(node, None, None)
+            case Surpass(epoch):
+                if epoch < self.view.epoch:
+                    return self
+                view = msgspec.structs.replace(self.view, epoch=epoch + 1)
+                return msgspec.structs.replace(self, view=view)
 
     def _fits(self, member: Member, run: int) -> bool:
         """Rule 2 once more: another may have been admitted since this one was proposed."""

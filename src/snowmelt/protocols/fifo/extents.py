@@ -11,7 +11,7 @@ million single puts are some thousand runs.
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final
 
 import msgspec
@@ -297,20 +297,20 @@ class Run:
         counts = array("H", columns.counts)
         small = len(columns.sizes) == len(columns.counts)
         sizes = array("H" if small else "I", columns.sizes)
-        run.lanes = [Lane(stream, first, 0, 0, keepers) for stream, first, keepers in columns.lanes]
+        if not len(columns.whose) == len(counts) == len(sizes):
+            raise ValueError(f"columns of {len(columns.whose)}, {len(counts)}, {len(sizes)} strips")
+        run._whose, run._sizes = bytearray(columns.whose), array("I", sizes)
+        *begins, run.count = accumulate(counts, initial=0)
+        run._begins, run.bytes = array("I", begins), sum(sizes)
+        items, weights = [0] * (NOWHERE + 1), [0] * (NOWHERE + 1)
         for whose, count, size in zip(columns.whose, counts, sizes, strict=True):
-            run._whose.append(whose)
-            run._begins.append(run.count)
-            run._sizes.append(size)
-            run.count += count
-            run.bytes += size
-            if whose == NOWHERE:
-                run._offsets.append(0)
-                continue
-            lane = run.lanes[whose]
-            run._offsets.append(lane.count)
-            lane.count += count
-            lane.bytes += size
+            run._offsets.append(items[whose])
+            items[whose] += count
+            weights[whose] += size
+        run.lanes = [
+            Lane(stream, first, items[at], weights[at], keepers)
+            for at, (stream, first, keepers) in enumerate(columns.lanes)
+        ]
         return run
 
 
@@ -372,10 +372,15 @@ class Runs:
     def restore(self, run: Run, living: list[Interval]) -> None:
         """Takes a run from a record, in which these positions are not settled."""
         self._append(run)
-        run.held = sum(size for _, size in run.touched(living))
-        for part in living:
-            for strip in run.strips(part):
-                strip.lane.living += strip.stop - strip.start
+        if living == [run.interval] and sum(lane.count for lane in run.lanes) == run.count:
+            run.held = run.bytes
+            for lane in run.lanes:
+                lane.living = lane.count
+        else:
+            run.held = sum(size for _, size in run.touched(living))
+            for part in living:
+                for strip in run.strips(part):
+                    strip.lane.living += strip.stop - strip.start
         for lane in run.lanes:
             self._house(lane.keepers, lane.living)
 

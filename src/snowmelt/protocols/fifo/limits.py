@@ -52,7 +52,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     run_bytes: int = 64 << 20
     run_strips: int = 256
     """Its record is written anew at each put that it takes in: it must stay small."""
-    run_lanes: int = 16
+    run_lanes: int = 32
+    walk_runs: int = 512
+    """Looked at in one turn, by whoever must see all of them."""
 
     # what is remembered
     answered: int = 10_000

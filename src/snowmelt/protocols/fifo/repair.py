@@ -35,8 +35,6 @@ GRACE: Final = seconds(1)
 AGAIN_AFTER: Final = seconds(2)
 AGAIN_LATEST: Final = seconds(60)
 FULL_FOR: Final = seconds(10)
-LOOK_AT: Final = 512
-"""So many runs at a time."""
 TOGETHER: Final = 64
 """From so many runs neighbours are copied together."""
 
@@ -152,7 +150,7 @@ class Repair:
         if self._since > desk.now:
             desk.wake(self._since)
             return
-        found = runs.after(self._at, LOOK_AT)
+        found = runs.after(self._at, desk.limits.walk_runs)
         for run in found:
             lost = self._queue.lost
             for at, lane in enumerate(run.lanes):

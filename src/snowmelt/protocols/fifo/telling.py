@@ -26,8 +26,6 @@ from snowmelt.protocols.fifo.messages import Extent, Keep, Kept
 from snowmelt.protocols.fifo.streams import Presence, keeper_of, node_of
 
 AGAIN_AFTER: Final = milliseconds(1000)
-LOOK_AT: Final = 512
-"""So many runs at a time."""
 
 
 class Gathering(msgspec.Struct):
@@ -101,13 +99,14 @@ class Telling:
 
     def _go_on(self, gathering: Gathering, presence: Presence) -> None:
         """Looks at some runs; at the end says what came of it (rules 1 and 2)."""
-        found = self._queue.runs.after(gathering.at, LOOK_AT)
+        most = self._desk.limits.walk_runs
+        found = self._queue.runs.after(gathering.at, most)
         for run in found:
             gathering.at = run.stop
             for lane, extent in zip(run.lanes, run.extents(), strict=True):
                 for keeper in lane.keepers if extent.first < extent.stop else ():
                     gathering.add(keeper, extent)
-        if len(found) == LOOK_AT:
+        if len(found) == most:
             return
         self._gathering = None
         self._add_staged(gathering)

@@ -1,13 +1,16 @@
 """Kills a stream from queue to queue at random moments, and counts what came out of it by item.
 
-    python benchmarks/spark_chaos.py [--rounds 50] [--seed 1] [--items 20000] [--nodes] [--json]
+    python benchmarks/spark_chaos.py [--rounds 50] [--seed 1] [--items 20000] [--nodes] [--older]
 
-Three nodes are processes on the loopback; a feeder puts numbered items all the time. A Spark
+Three nodes are processes on the loopback; a feeder puts numbered items into two queues. A Spark
 program (driver, Java, Python workers) reads them, changes each a little, and writes them into a
-second queue. In each round it is started from its checkpoint and killed with SIGKILL at a random
+third queue. In each round it is started from its checkpoint and killed with SIGKILL at a random
 moment: all of it, the driver alone, or one process of it. With `--nodes` a node is killed in each
 round as well, now any, now the master of one of the queues, and started again on its disk. Now and
-then the last commit is taken out of the checkpoint, so that a finished batch is done again.
+then the last commit is taken out of the checkpoint, so that a finished batch is done again. With
+`--older` the checkpoint is put back by one or more batches, Spark's logs lose their end, and two
+programs run on one group: the stream goes on, or is refused in a sentence, and then goes on from
+what was newer.
 
 After each round the checkpoint, the group and both queues must fit together to the item, and a
 batch that is not acknowledged yet, read once more, must have the rows that came out. In the end

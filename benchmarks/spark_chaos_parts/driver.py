@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 import pyarrow as pa
-from benchmarks.spark_chaos_parts.plan import DONE, GROUP, SINK, SOURCE, Plan
+from benchmarks.spark_chaos_parts.plan import DONE, GROUP, SINK, SOURCES, Plan
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -37,7 +37,7 @@ def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def started(spark: SparkSession, plan: Plan, trigger: str) -> StreamingQuery:
     frame = (
         spark.readStream.format("snowmelt")
-        .options(url=plan.url, queue=SOURCE, group=GROUP)
+        .options(url=plan.url, queues=",".join(SOURCES), group=GROUP)
         .options(maxMessagesPerTrigger=str(plan.rows), minPartitions=str(PARTITIONS))
         .load()
         .select("value")

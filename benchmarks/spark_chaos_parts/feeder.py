@@ -5,12 +5,11 @@ import time
 from types import TracebackType
 from typing import Self
 
-from benchmarks.spark_chaos_parts.plan import FEEDER, SOURCE, Plan, body_of
+from benchmarks.spark_chaos_parts.plan import BATCH, FEEDER, SOURCES, Plan, body_of, source_of
 
 import snowmelt
 from snowmelt.core.errors import SnowmeltError
 
-BATCH = 500
 PAUSE = 0.2
 CALL_SECONDS = 2.0
 END_SECONDS = 10.0
@@ -56,15 +55,17 @@ class Feeder:
         plan = self._plan
         with snowmelt.connect(plan.url) as cluster:
             options = {**plan.kept, "max_items": plan.bound}
-            queue = cluster.fifo(SOURCE, producer=FEEDER, **options)
+            queues = {one: cluster.fifo(one, producer=FEEDER, **options) for one in SOURCES}
             while not self._over():
                 bodies = [body_of(item) for item in range(self.items, self.items + BATCH)]
                 try:  # the number says which batch it is, however often it is put
+                    queue = queues[source_of(plan, self.items)]
                     queue.put_many(bodies, timeout=CALL_SECONDS, sequence=self.items // BATCH)
                 except SnowmeltError:
                     time.sleep(PAUSE)
                     continue
                 self.items += BATCH
+                time.sleep(PAUSE if self._least is None else 0)  # so that the stream waits for it
 
     def _over(self) -> bool:
         enough = self._least is not None and self.items >= self._least

@@ -4,7 +4,7 @@ import time
 from collections import Counter
 
 import msgspec
-from benchmarks.spark_chaos_parts.plan import SINK, SOURCE, Plan, item_of
+from benchmarks.spark_chaos_parts.plan import SINK, SOURCES, Plan, item_of, source_of
 from benchmarks.spark_chaos_parts.program import Program
 
 from snowmelt.client.cluster import Cluster
@@ -29,7 +29,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     foreign: int
     """What nobody put, or what the stream can't have made of anything."""
     out_of_order: int
-    """Items that came after one with a higher number; told, not promised."""
+    """Items that came after one of their queue with a higher number; told, not promised."""
     staged: int
     """Left over by attempts that nobody published; they are erased in time."""
     broken: list[str]
@@ -47,9 +47,9 @@ def drain(plan: Plan) -> list[str]:
     return [f"the drain did not end well in {DRAINS} runs; the last: {said}"]
 
 
-def judge(cluster: Cluster, put: int) -> Judgement:
+def judge(plan: Plan, cluster: Cluster, put: int) -> Judgement:
     """Takes all that came out, and looks at what is left on both sides."""
-    source, sink = cluster.fifo(SOURCE).stats(), cluster.fifo(SINK)
+    sources, sink = [cluster.fifo(name).stats() for name in SOURCES], cluster.fifo(SINK)
     staged = sink.stats().staged
     bodies, broken = taken(sink)
     items = [item_of(body) for body in bodies]
@@ -64,24 +64,27 @@ def judge(cluster: Cluster, put: int) -> Judgement:
         lost=len(lost),
         doubled=len(doubled),
         foreign=foreign,
-        out_of_order=_falls(known),
+        out_of_order=sum(
+            _falls([item for item in known if source_of(plan, item) == name]) for name in SOURCES
+        ),
         staged=staged,
         broken=[
             *broken,
             *([f"{len(lost)} items are lost, such as {lost[:NAMED]}"] if lost else []),
             *([f"{len(doubled)} items are doubled, such as {doubled[:NAMED]}"] if doubled else []),
             *([f"{foreign} items are foreign"] if foreign else []),
-            *_left(source, put),
+            *_left(sources, put),
         ],
     )
 
 
-def _left(source: QueueStatus, put: int) -> list[str]:
-    """What the source must not have any more."""
-    left = (source.ready, source.assigned, source.leased, source.delayed, source.dead, source.lost)
-    return (
-        [] if left == (0,) * 6 and source.done == put else [f"the source has not ended: {source}"]
+def _left(sources: list[QueueStatus], put: int) -> list[str]:
+    """What the sources must not have any more."""
+    left = sum(
+        one.ready + one.assigned + one.leased + one.delayed + one.dead + one.lost for one in sources
     )
+    ended = left == 0 and sum(one.done for one in sources) == put
+    return [] if ended else [f"the sources have not ended: {sources}"]
 
 
 def taken(queue: Fifo) -> tuple[list[bytes], list[str]]:

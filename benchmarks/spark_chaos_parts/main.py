@@ -12,7 +12,7 @@ from benchmarks.spark_chaos_parts import table
 from benchmarks.spark_chaos_parts.feeder import Feeder
 from benchmarks.spark_chaos_parts.judging import Judgement, drain, judge
 from benchmarks.spark_chaos_parts.plan import SINK, Plan
-from benchmarks.spark_chaos_parts.storm import Round, Storm
+from benchmarks.spark_chaos_parts.storm import Round, Storm, Ways
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -42,6 +42,12 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     replayed_rows: int
     forgotten: int
     """Batches taken out of the commit log on purpose, so that they are done again."""
+    put_back: int
+    """Rounds after which the checkpoint was put back by one or more batches."""
+    twins: int
+    """Rounds in which two programs ran on one group."""
+    refused: list[str]
+    """What programs said that were refused, and went on from what was newer."""
     died: list[str]
     """What programs said that ended by themselves, after one of their processes was killed, too."""
     kills: dict[str, int]
@@ -59,6 +65,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=2000, help="in a micro-batch at most")
     parser.add_argument("--after", type=float, default=3.0, help="seconds to a kill at most")
     parser.add_argument("--nodes", action="store_true", help="kill nodes and masters as well")
+    parser.add_argument("--older", action="store_true", help="older checkpoints, and two drivers")
     parser.add_argument("--heartbeat", type=float, default=0.5, help="the nodes', in seconds")
     add_options(parser)
     return parser.parse_args(arguments)
@@ -77,14 +84,15 @@ def run(options: argparse.Namespace, folder: Path) -> Result:
             with suppress(Empty):  # this makes it
                 cluster.fifo(SINK, **plan.kept).get(timeout=0)
             feeder.wait_for_first(FEED_SECONDS)
-            storm = Storm(plan, nodes, cluster, options.after, options.nodes)
+            ways = Ways(options.after, options.nodes, options.older)
+            storm = Storm(plan, nodes, cluster, ways)
             blow(storm, options.rounds)
             broken = list(storm.wrong)
             judgement = None
             if not broken:
                 nodes.wait_for([node.name for node in nodes.nodes], UP_SECONDS)
                 broken += end(plan, feeder, options.items)
-                judgement = judge(cluster, feeder.items)
+                judgement = judge(plan, cluster, feeder.items)
     return summed(options, storm, judgement, broken, time.monotonic() - begin)
 
 
@@ -137,6 +145,9 @@ def summed(
         replays=sum(made.replayed is not None for made in rounds),
         replayed_rows=sum(made.replayed or 0 for made in rounds),
         forgotten=sum(made.forgotten for made in rounds),
+        put_back=sum(made.put_back > 0 for made in rounds),
+        twins=sum(made.twin != "" for made in rounds),
+        refused=[f"round {made.number}: {words}" for made in rounds for words in made.refused],
         died=[f"round {made.number}, {made.kind}: {made.words}" for made in rounds if made.words],
         kills=dict(sorted(storm.kills.items())),
         moments=dict(Counter(made.moment for made in rounds)),

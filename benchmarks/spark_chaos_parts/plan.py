@@ -2,17 +2,23 @@
 
 import re
 from pathlib import Path
+from random import Random
 from typing import Final
 
 import msgspec
 
-SOURCE: Final = "in"
+SOURCES: Final = ("in.a", "in.b")
+"""The feeder fills now the one and now the other, so each is empty at times."""
 SINK: Final = "out"
 GROUP: Final = "chaos"
 FEEDER: Final = "feeder"
 DONE: Final = b"/done"
 """What the stream appends to each body."""
 _DONE_BODY: Final = re.compile(rb"(\d{1,12})" + DONE)
+BATCH: Final = 500
+"""So many items the feeder puts at once."""
+_TURN: Final = 6
+"""So many of those go into the same queue."""
 WAITING_BATCHES: Final = 10
 """So many micro-batches of items wait in the source at most: the stream is never out of work."""
 
@@ -26,6 +32,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     """In one micro-batch at most."""
     seed: int
+    logs: str = "checkpoint"
+    """The name of the checkpoint in this folder."""
 
     @property
     def folder(self) -> Path:
@@ -35,7 +43,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def checkpoint(self) -> Path:
         """What the stream goes on from."""
-        return self.folder / "checkpoint"
+        return self.folder / self.logs
 
     @property
     def kept(self) -> dict[str, float]:
@@ -46,6 +54,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def bound(self) -> int:
         """How many items the source holds; the feeder waits for room then."""
         return WAITING_BATCHES * self.rows
+
+
+def source_of(plan: Plan, item: int) -> str:
+    """Into which queue an item is put."""
+    return Random(f"{plan.seed}/{item // (BATCH * _TURN)}").choice(SOURCES)
 
 
 def body_of(item: int) -> bytes:

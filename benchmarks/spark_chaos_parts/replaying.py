@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-from benchmarks.spark_chaos_parts.plan import DONE, GROUP, SINK, SOURCE, Plan
+from benchmarks.spark_chaos_parts.plan import DONE, GROUP, SINK, SOURCES, Plan
 
 from snowmelt.client.cluster import Cluster
 from snowmelt.client.delivered import part_bodies
@@ -22,11 +22,13 @@ class Replay(msgspec.Struct, frozen=True):
 
 def replay(plan: Plan, cluster: Cluster, batch: int) -> Replay:
     """The rows of a batch that the sink has as its last, read again from the offsets alone."""
-    options = {"url": plan.url, "queue": SOURCE, "group": GROUP, "minPartitions": "3"}
+    several = ",".join(SOURCES)
+    options = {"url": plan.url, "queues": several, "group": GROUP, "minPartitions": "3"}
     reader = StreamReader(options, source_schema(headers=False))
     start = _offset(plan, batch - 1) if batch else reader.initialOffset()
     rows = [value + DONE for value in _values(reader, start, _offset(plan, batch))]
-    return Replay(len(rows), _last(cluster.fifo(SINK), len(rows)) == rows)
+    # Spark promises no order among queues.
+    return Replay(len(rows), sorted(_last(cluster.fifo(SINK), len(rows))) == sorted(rows))
 
 
 def _values(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> Iterator[bytes]:

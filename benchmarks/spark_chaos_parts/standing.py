@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import msgspec
-from benchmarks.spark_chaos_parts.plan import GROUP, SINK, SOURCE, Plan
+from benchmarks.spark_chaos_parts.plan import GROUP, SINK, SOURCES, Plan
 
 from snowmelt.client.cluster import Cluster
 from snowmelt.core.errors import SnowmeltError
@@ -76,24 +76,30 @@ def standing(plan: Plan, cluster: Cluster) -> Standing:
         time.sleep(PAUSE)
 
 
-def forget_commit(plan: Plan, batch: int) -> None:
-    """Takes a batch out of the commit log, as if it had never been written there."""
-    folder = plan.checkpoint / "commits"
+def forget(plan: Plan, log: str, batch: int) -> None:
+    """Takes a batch out of one of Spark's logs, as if it had never been written there."""
     for name in (f"{batch}", f".{batch}.crc", f"{batch}.crc"):
-        (folder / name).unlink(missing_ok=True)
+        (plan.checkpoint / log / name).unlink(missing_ok=True)
+
+
+def planned(plan: Plan) -> tuple[int, int]:
+    """How many items, and which batch, are the last in the offset log."""
+    batch = _last(plan.checkpoint / "offsets")
+    return _count(plan.checkpoint, batch), batch
 
 
 def _look(checkpoint: Path, cluster: Cluster) -> Standing:
-    planned, committed = _last(checkpoint / "offsets"), _last(checkpoint / "commits")
+    planned = _last(checkpoint / "offsets")
+    # The end of one log may be lost without that of the other.
+    committed = min(planned, _last(checkpoint / "commits"))
     sink = cluster.fifo(SINK).stats()
-    groups = {group.name: group for group in cluster.fifo(SOURCE).groups()}
-    group = groups.get(GROUP)
+    groups = [one for name in SOURCES for one in cluster.fifo(name).groups() if one.name == GROUP]
     return Standing(
         planned=_count(checkpoint, planned),
         committed=_count(checkpoint, committed),
         batch=planned,
-        given=group.given if group else 0,
-        done=group.done if group else 0,
+        given=sum(group.given for group in groups),
+        done=sum(group.done for group in groups),
         published=sink.ready,
     )
 
@@ -108,4 +114,4 @@ def _count(checkpoint: Path, batch: int) -> int:
         return 0
     offset = (checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1]
     told = msgspec.json.decode(offset)
-    return int(told["queues"].get(SOURCE, (0, 0))[1])
+    return sum(int(count) for _, count in told["queues"].values())

@@ -4,8 +4,14 @@ Most rounds wait for the first micro-batch, then for up to some seconds; some do
 the program begins. What is killed is mostly all of it at once; or the driver alone, while its
 Python workers live on for a moment; or a single process, which Spark may get over by itself: then
 what is left is killed a little later. After each round the checkpoint and the queues must fit.
+
+With `older`, the program is shown older states of its own: its checkpoint is put back by one or
+more batches, or Spark's logs lose their end, or a second program works on a copy of the checkpoint,
+or on none, at the same time. What was newest is kept aside. The next run goes on, or is refused in
+a sentence; then it is run again from what was kept, as the page on Spark says.
 """
 
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -13,10 +19,10 @@ from random import Random
 from typing import Final
 
 import msgspec
-from benchmarks.spark_chaos_parts.plan import SINK, SOURCE, Plan
+from benchmarks.spark_chaos_parts.plan import SINK, SOURCES, Plan
 from benchmarks.spark_chaos_parts.program import Program
 from benchmarks.spark_chaos_parts.replaying import replay
-from benchmarks.spark_chaos_parts.standing import Standing, forget_commit, standing
+from benchmarks.spark_chaos_parts.standing import Standing, forget, planned, standing
 
 from snowmelt.cli.local import LocalCluster, LocalNode
 from snowmelt.client.cluster import Cluster
@@ -46,6 +52,20 @@ KINDS: Final = {
 }
 """What is killed, and how often beside the others."""
 NODES: Final = ("node", "master of in", "master of out")
+OLDER_SHARE: Final = 0.5
+TWIN_SHARE: Final = 0.3
+BACK: Final = (1, 1, 1, 2, 3)
+SPARE: Final = "checkpoint-spare"
+REFUSALS: Final = ("GroupHeld", "AlreadyPublished", "LeaseLost")
+
+
+class Ways(msgspec.Struct, frozen=True):
+    """What else is done."""
+
+    after: float
+    """Seconds to a kill at most."""
+    kill_nodes: bool
+    older: bool
 
 
 class Round(msgspec.Struct, kw_only=True):
@@ -66,6 +86,14 @@ class Round(msgspec.Struct, kw_only=True):
     """So many rows of its last batch were read again, the same ones that are in the sink."""
     forgotten: bool = False
     """Its last batch was taken out of the commit log."""
+    put_back: int = 0
+    """By so many batches its checkpoint was put back for the next one."""
+    lost_log: str = ""
+    """Which logs lost their end for that; both, or the one of offsets."""
+    twin: str = ""
+    """From what a second program worked at the same time."""
+    refused: list[str] = []
+    """What programs said that were refused."""
     words: str = ""
     """What the program said when it ended by itself."""
     stands: Standing | None = None
@@ -74,17 +102,17 @@ class Round(msgspec.Struct, kw_only=True):
 class Storm:
     """The rounds, and what they came to."""
 
-    def __init__(
-        self, plan: Plan, nodes: LocalCluster, cluster: Cluster, after: float, kill_nodes: bool
-    ) -> None:
+    def __init__(self, plan: Plan, nodes: LocalCluster, cluster: Cluster, ways: Ways) -> None:
         self.rounds: list[Round] = []
         self.kills: Counter[str] = Counter()
         self.wrong: list[str] = []
         self._plan = plan
         self._nodes = nodes
         self._cluster = cluster
-        self._after = after
-        self._kill_nodes = kill_nodes
+        self._after = ways.after
+        self._kill_nodes = ways.kill_nodes
+        self._older = ways.older
+        self._spare = msgspec.structs.replace(plan, logs=SPARE)
         self._chance = Random()
         self._ready = START_GUESS
         self._file = (plan.folder / "rounds.jsonl").open("wb")
@@ -110,7 +138,20 @@ class Storm:
             early=number > 1 and chance.random() < EARLY_SHARE,  # the first is to get somewhere
             trigger=chance.choice(TRIGGERS),
         )
-        log = self._plan.folder / f"driver-{number}.log"
+        if self._spare.checkpoint.exists():
+            made.early = False  # first it is to be seen which of the two goes on
+            self._go_on(made)
+        elif self._older and number > 1 and chance.random() < TWIN_SHARE:
+            self._run_two(made)
+            return made
+        if not self.wrong:
+            self._run(made)
+        if self._older and not self.wrong and chance.random() < OLDER_SHARE:
+            self._put_back(made)
+        return made
+
+    def _run(self, made: Round) -> None:
+        log = self._plan.folder / f"driver-{made.number}.log"
         with Program(self._plan, made.trigger, log) as program:
             self._wait(made, program)
             self._kill(made, program)
@@ -118,7 +159,77 @@ class Storm:
             if made.kind != "driver with Java":  # whose workers may still be at work meanwhile
                 program.kill_all()
             self._look(made)
-        return made
+
+    # --- older states of its own ------------------------------------------------------------------
+
+    def _go_on(self, made: Round) -> None:
+        """Finds out from which of the two checkpoints the stream goes on; the other is gone."""
+        for turn in (1, 2):
+            log = self._plan.folder / f"driver-{made.number}-{turn}.log"
+            with Program(self._plan, made.trigger, log) as program:
+                ready = program.wait_ready(READY_SECONDS)
+                words = program.ended() if ready is None else ""
+            if ready is not None:
+                shutil.rmtree(self._spare.checkpoint)
+                return
+            if not any(f"{name}:" in words for name in REFUSALS):
+                break
+            made.refused.append(words)
+            self._swap()
+        told = made.refused or [words or f"no micro-batch within {READY_SECONDS:g} s"]
+        self.wrong.append(f"round {made.number}: it goes on from neither checkpoint: {told}")
+
+    def _swap(self) -> None:
+        aside = self._plan.folder / "checkpoint-aside"
+        self._plan.checkpoint.rename(aside)
+        self._spare.checkpoint.rename(self._plan.checkpoint)
+        aside.rename(self._spare.checkpoint)
+
+    def _put_back(self, made: Round) -> None:
+        """Takes the last batches out of the logs; what was newest is kept aside."""
+        _, last = planned(self._plan)
+        back = min(self._chance.choice(BACK), last)  # the first batch of all stays
+        if back < 1:
+            return
+        shutil.copytree(self._plan.checkpoint, self._spare.checkpoint)
+        logs = self._chance.choice((("offsets", "commits"), ("offsets", "commits"), ("offsets",)))
+        for batch in range(last, last - back, -1):
+            for log in logs:
+                forget(self._plan, log, batch)
+        made.put_back, made.lost_log = back, " and ".join(logs)
+
+    def _run_two(self, made: Round) -> None:
+        """Two programs at once, for some seconds; which goes on is seen in the next round."""
+        made.early = False
+        made.twin = self._chance.choice(("a copy", "a copy", "nothing"))
+        if made.twin == "a copy":
+            shutil.copytree(self._plan.checkpoint, self._spare.checkpoint)
+        logs = [self._plan.folder / f"driver-{made.number}{one}.log" for one in ("", "-twin")]
+        with (
+            Program(self._plan, made.trigger, logs[0]) as program,
+            Program(self._spare, made.trigger, logs[1]) as twin,
+        ):
+            made.ready = program.wait_ready(READY_SECONDS)
+            twin.wait_ready(READY_SECONDS)
+            time.sleep(self._chance.uniform(0, 2 * self._after))
+            words = [program.ended(), twin.ended()]
+            made.batches = program.batches + twin.batches
+            program.kill_all()
+            twin.kill_all()
+        made.refused = [one for one in words if any(f"{name}:" in one for name in REFUSALS)]
+        self.kills["two at once"] += 1
+        made.moment = "two at once"
+        for one in words:
+            if one and one not in made.refused:
+                self.wrong.append(f"round {made.number}: of two, one ended otherwise: {one}")
+        if made.twin == "nothing" and not words[1]:
+            self.wrong.append(f"round {made.number}: a second reader of the group was not refused")
+        if made.twin == "nothing" or (words[1] and not words[0]):
+            shutil.rmtree(self._spare.checkpoint, ignore_errors=True)
+        elif words[0] or planned(self._spare) > planned(self._plan):
+            self._swap()
+
+    # --- a kill -----------------------------------------------------------------------------------
 
     def _wait(self, made: Round, program: Program) -> None:
         """Until the moment of the kill; in the middle of it a node is killed, if any is."""
@@ -181,7 +292,7 @@ class Storm:
         node.start()
 
     def _chosen(self, kind: str) -> LocalNode:
-        queue = {"master of in": SOURCE, "master of out": SINK}.get(kind)
+        queue = {"master of in": self._chance.choice(SOURCES), "master of out": SINK}.get(kind)
         if queue is not None:
             try:
                 master = self._cluster.fifo(queue).stats(timeout=5.0).master
@@ -204,7 +315,7 @@ class Storm:
         if stands.may_replay and not self.wrong:
             self._replay(made, stands)
         if stands.may_forget and self._chance.random() < FORGET_SHARE:
-            forget_commit(self._plan, stands.batch)
+            forget(self._plan, "commits", stands.batch)
             made.forgotten = True
 
     def _replay(self, made: Round, stands: Standing) -> None:

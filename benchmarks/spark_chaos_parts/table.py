@@ -19,6 +19,9 @@ def line(made: Round) -> str:
         f"found {made.moment}",
         *([f"{made.replayed} rows read again"] if made.replayed is not None else []),
         *(["its commit is forgotten"] if made.forgotten else []),
+        *([f"beside another from {made.twin}"] if made.twin else []),
+        *(f"refused: {words[:160]}" for words in made.refused),
+        *([f"{made.lost_log} put back by {made.put_back}"] if made.put_back else []),
         *([f"it ended with {made.words[:200]}"] if made.words else []),
     ]
     return "; ".join(parts)
@@ -36,6 +39,9 @@ def show(result: "Result") -> None:
         "from a start to the first of them (s)": result.ready_seconds,
         "read again, with the same rows": f"{result.replays}, {result.replayed_rows} rows",
         "done again on purpose": result.forgotten,
+        "checkpoint put back": result.put_back,
+        "two programs at once": result.twins,
+        "refused, and gone on from what was newer": len(result.refused),
         "ended by themselves": len(result.died),
     }
     rows |= {f"killed: {name}": count for name, count in result.kills.items()}

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, concat
@@ -12,7 +13,8 @@ import snowmelt
 from snowmelt.cli.local import LocalCluster
 from snowmelt.client.embedded import EmbeddedCluster
 from snowmelt.client.group_steps import Mark
-from snowmelt.core.errors import BadOption, NoSuchQueue, StoreBusy
+from snowmelt.core.errors import BadOption, DataLost, NoSuchQueue, StoreBusy
+from snowmelt.protocols.fifo.calls import Located
 from snowmelt.spark.failing import StageFailed, cause_of
 from snowmelt.spark.graph import in_order
 from snowmelt.spark.pipeline import Pipeline
@@ -187,6 +189,30 @@ def test_a_lost_place_is_told_and_a_released_group_begins_anew(
     turned_out(third)
     third.stop()
     assert taken(queues, "out") == [b"one", b"two", b"three", b"three", b"four"]
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_a_lost_item_ends_a_stage_unless_it_is_told_to_go_on(
+    queues: EmbeddedCluster, tmp_path: Path, fail: bool
+) -> None:
+    queues.fifo("in").put_many([b"one", b"two"])
+    stage = WorkerStage("copy", "in", same, "out", 2, 1, fail_on_loss=fail)
+    run = WorkerRun(stage, "p.copy", queues, tmp_path / "place", tmp_path / "copy.log")
+    locate = run._group.locate
+
+    def losing(start: Mark, end: Mark) -> Located:
+        (span,) = locate(start, end).spans
+        return Located((msgspec.structs.replace(span, stop=span.stop - 1),), 1, 3)
+
+    run._group.locate = losing
+    if fail:
+        with pytest.raises(DataLost, match=r"1 of 2 items of queue 'in' .* fail_on_loss=False"):
+            turned_out(run)
+        assert queues.fifo("in").stats().assigned == 2
+    else:
+        turned_out(run)
+        assert (taken(queues, "out"), run.lost) == ([b"one"], 1)
+    run.stop()
 
 
 def test_a_stage_has_one_process_and_its_own_place(queues: EmbeddedCluster, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ million single puts are some thousand runs.
 """
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import accumulate, pairwise
 from typing import Final
@@ -336,6 +336,11 @@ class Runs:
         if index >= 0 and self._starts[index] == start:
             return self._runs[index]
         return None
+
+    def following(self, start: int) -> int | None:
+        """Where the first run begins that begins there or behind. O(log n)."""
+        at = bisect_left(self._starts, start)
+        return self._starts[at] if at < len(self._starts) else None
 
     def holding(self, position: int) -> Run:
         """The run that a position lies in. O(log n)."""

@@ -4,11 +4,20 @@ The journal of a queue is a small map of keys to values, and a *step* is what on
 it. Rules:
 
 1. A step is written on the master's disk and sent to the mirrors at the same time; steps have
-   numbers without gaps within a term.
+   numbers without gaps. What is sent names the step that it goes on from, and a mirror takes it
+   only if it has that one, of this very journal: a journal is named by its term and by a number
+   that its master drew when it began it.
 2. A step is *safe* when the master and so many mirrors as make `copies_needed` have it, flushed.
-   What depends on a step is told only then, in the order of steps.
-3. A mirror that misses a step, or is new, gets the whole map as a snapshot.
-4. A mirror takes nothing of a term earlier than one it has been fenced by (`mirrors.py`).
+   What depends on a step is told only then, in the order of steps. Only the word of a mirror counts
+   that names this journal.
+3. A mirror that misses some of the last steps gets what they changed, in one message. One that
+   keeps the step with which this journal began goes on from there. Any other gets the whole map, in
+   pieces (`transfer.py`); it counts when it has the last of them.
+4. A mirror takes nothing of a term earlier than one it has been fenced by, nor of another journal
+   of that term (`mirrors.py`).
+5. Where flushes may linger, positions are told that are not on any disk. So that none of them is
+   given again, a bound above them is: the step that raises it, and all until it is safe, wait for
+   their flush. A master whose journal may have lost steps begins above the bound.
 """
 
 from collections import deque
@@ -25,7 +34,16 @@ from snowmelt.protocols.fifo.extents import Columns, Run
 from snowmelt.protocols.fifo.groups import Group
 from snowmelt.protocols.fifo.leases import Lease
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
-from snowmelt.protocols.fifo.messages import Mirror, Pairs, Snapshot
+from snowmelt.protocols.fifo.messages import (
+    Behind,
+    Follow,
+    Home,
+    Mirror,
+    Mirrored,
+    Pairs,
+    Pieced,
+    Snapshot,
+)
 from snowmelt.protocols.fifo.publications import Publication
 from snowmelt.protocols.fifo.publications import key as publication_key
 from snowmelt.protocols.fifo.publications import name_of as publication_name
@@ -35,9 +53,13 @@ from snowmelt.protocols.fifo.staged import StagedBatch
 from snowmelt.protocols.fifo.staged import key as staged_key
 from snowmelt.protocols.fifo.staged import name_of as staged_name
 from snowmelt.protocols.fifo.streams import Stream, node_of
+from snowmelt.protocols.fifo.transfer import Transfer
 
 Then = Callable[[], None]
+ToMirror = Mirror | Follow | Snapshot
 RESEND_AFTER: Final[Duration] = milliseconds(500)
+BOUND_AHEAD: Final = 1 << 16
+"""So far above the last position the bound is set."""
 
 
 class KeptStatus(msgspec.Struct, frozen=True, array_like=True):
@@ -48,6 +70,7 @@ class KeptStatus(msgspec.Struct, frozen=True, array_like=True):
     paused: bool
     done: int
     lost: int
+    bound: int = 0
 
 
 class KeptRun(msgspec.Struct, frozen=True, array_like=True):
@@ -96,8 +119,9 @@ def record(queue: Queue, key: bytes) -> bytes | None:
     match key[:1]:
         case b"s":
             token = queue.leases.next_token
-            status = KeptStatus(queue.tail, token, queue.paused, queue.done, queue.lost)
-            return _encode(status)
+            return _encode(
+                KeptStatus(queue.tail, token, queue.paused, queue.done, queue.lost, queue.bound)
+            )
         case b"x":
             run = queue.runs.at(int.from_bytes(rest))
             return None if run is None else _encode(_kept_run(queue, run))
@@ -133,17 +157,23 @@ def record(queue: Queue, key: bytes) -> bytes | None:
 
 def records(queue: Queue) -> Pairs:
     """Every record of a queue, in the order in which `restored` can take them."""
-    keys = [b"s", b"t"]
+    keys = other_keys(queue)
     keys += [b"x" + run.start.to_bytes(8) for run in queue.runs]
     keys += [b"y" + start.to_bytes(8) for start in queue.failures.starts()]
     keys += [b"z" + start.to_bytes(8) for start in queue.delays.starts()]
+    return tuple((key, record(queue, key)) for key in sorted(keys))
+
+
+def other_keys(queue: Queue) -> list[bytes]:
+    """The keys of all records but those of runs and of what is said of their items."""
+    keys = [b"s", b"t"]
     keys += [b"l" + lease.token.to_bytes(8) for lease in queue.leases]
     keys += queue.producers.keys()
     keys += [b"d" + name.encode() for name in queue.streams]
     keys += [b"g" + name.encode() for name, _ in queue.groups]
     keys += [staged_key(name) for name, _ in queue.staged]
     keys += [publication_key(name) for name, _ in queue.publications]
-    return tuple((key, record(queue, key)) for key in sorted(keys))
+    return keys
 
 
 def restored(
@@ -155,8 +185,15 @@ def restored(
 ) -> Queue:
     """A queue from its records; raises `ValueError` when they don't read."""
     queue = Queue(name, settings, limits)
+    restore(queue, tuple(sorted(pairs)), now)
+    queue.restored()
+    return queue
+
+
+def restore(queue: Queue, pairs: Pairs, now: Instant) -> None:
+    """Takes some records in; runs must come in the order of their positions."""
     decode = msgspec.msgpack.decode
-    for key, value in sorted(pairs):  # runs by their positions, then what is said of their items
+    for key, value in pairs:  # runs by their positions, then what is said of their items
         assert value is not None
         rest = key[1:]
         match key[:1]:
@@ -164,6 +201,7 @@ def restored(
                 status = decode(value, type=KeptStatus)
                 queue.tail, queue.leases.next_token = status.tail, status.next_token
                 queue.paused, queue.done, queue.lost = status.paused, status.done, status.lost
+                queue.bound = status.bound
             case b"x":
                 _restore_run(queue, int.from_bytes(rest), decode(value, type=KeptRun))
             case b"y":
@@ -196,8 +234,6 @@ def restored(
                 queue.publications.keep(publication_name(rest), publication)
             case _:
                 raise ValueError(f"no record of a queue has the key {key!r}")
-    queue.restored()
-    return queue
 
 
 def _kept_run(queue: Queue, run: Run) -> KeptRun:
@@ -223,30 +259,58 @@ def _restore_run(queue: Queue, start: int, kept: KeptRun) -> None:
     run = Run.of(start, kept.columns)
     run.dropped = kept.dropped
     queue.runs.restore(run, list(kept.alive))
+    queue.tail = max(queue.tail, run.stop)  # the record that has it may be missing
+    queue.bytes += run.held
     for part in kept.alive:
         queue.alive.add(part)
+        queue.ready.add(part)
 
 
 class Copyist(msgspec.Struct):
     """A mirror as the master sees it."""
 
     step: int = -1
-    """The last step it said it has; -1: nothing of this term yet."""
+    """The last step it said it has; -1: nothing of this journal yet."""
     asked: Instant = Instant(0)
     """When it was last sent something that it has not confirmed."""
+    heard: Instant = Instant(0)
+    """When it last said something; or, after it had all, was first sent something more."""
+    number: int = 0
+    """Of the last snapshot it was sent; what it has from before that counts no more."""
+    transfer: Transfer | None = None
+    """The whole journal, on its way there."""
 
 
 class Journal:
     """The steps of one queue in one term, as its master writes them."""
 
-    def __init__(self, queue: Queue, term: int, step: int, mirrors: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        queue: Queue,
+        term: int,
+        step: int,
+        mirrors: tuple[str, ...],
+        *,
+        name: int = 0,
+        base: tuple[int, int] = (0, 0),
+        home: Home | None = None,
+    ) -> None:
         self.queue = queue
         self.term = term
+        self.name = name
         self.step = step
         self.here = step
         self.mirrors = {name: Copyist() for name in mirrors}
+        self._base = (*base, step)
+        self.limits = LIMITS
+        self._home = home
         self._next: list[Then] = []
         self._waiting: deque[tuple[int, Then]] = deque()
+        self._bound_step = -1
+        self._transfers = 0
+        self._lately: deque[tuple[int, tuple[bytes, ...]]] = deque()
+        """The last steps, and what each changed (rule 3)."""
+        self._lately_keys = 0
 
     @property
     def safe(self) -> int:
@@ -264,56 +328,157 @@ class Journal:
     @property
     def lax(self) -> bool:
         """Whether nothing waits for a step: there is no mirror, and flushes may be late."""
-        return bool(self.queue.settings.linger) and not self.mirrors
+        return bool(self.linger) and not self.mirrors and self.queue.tail <= self.queue.bound
+
+    @property
+    def linger(self) -> Duration:
+        """How late the flush of the last step may be (rule 5)."""
+        return self.queue.settings.linger if self._bound_step <= self.safe else Duration(0)
 
     def write(self) -> Pairs:
         """Makes the next step of what has changed; nothing when nothing has."""
-        keys = list(self.queue.changed)
-        self.queue.changed.clear()
+        queue = self.queue
+        bounded = bool(queue.settings.linger and queue.changed)
+        if bounded and queue.tail + BOUND_AHEAD // 2 > queue.bound:
+            queue.bound = queue.tail + BOUND_AHEAD
+            queue.changed[b"s"] = None
+            self._bound_step = self.step + 1
+        keys = tuple(queue.changed)
+        queue.changed.clear()
         if keys:
             self.step += 1
+            self._note(keys)
         self._waiting.extend((self.step, then) for then in self._next)
         self._next.clear()
-        return tuple((key, record(self.queue, key)) for key in keys)
+        return tuple((key, record(queue, key)) for key in keys)
 
-    def to_mirrors(self, pairs: Pairs, now: Instant) -> Iterator[tuple[str, Mirror]]:
-        """The step just written, for those mirrors that follow."""
-        step = Mirror(self.queue.name, self.term, self.step, self.queue.settings.linger, pairs)
-        for name, mirror in self.mirrors.items():
-            if mirror.step >= 0:
+    def _note(self, keys: tuple[bytes, ...]) -> None:
+        for mirror in self.mirrors.values():
+            if mirror.transfer is not None:
+                mirror.transfer.changed(keys)
+        if self.mirrors:
+            self._lately.append((self.step, keys))
+            self._lately_keys += len(keys)
+            while self._lately and self._lately_keys > self.limits.journal_lately:
+                self._lately_keys -= len(self._lately.popleft()[1])
+
+    # --- to the mirrors ---------------------------------------------------------------------------
+
+    def to_mirrors(self, pairs: Pairs, now: Instant) -> Iterator[tuple[str, ToMirror]]:
+        """The step just written, for those that follow; and pieces that waited for a whole step."""
+        name, linger = self.queue.name, self.linger
+        step = Mirror(name, self.term, self.name, self.step - 1, self.step, linger, pairs)
+        for keeper, mirror in self.mirrors.items():
+            if mirror.transfer is not None:
+                if mirror.transfer.message is None:
+                    yield from self._sent(keeper, self._piece(mirror.transfer), now)
+            elif mirror.step >= 0:
+                if mirror.step == self.step - 1:
+                    mirror.heard = now
                 mirror.asked = now
-                yield name, step
+                yield keeper, step
 
     def to_laggards(
         self, here: Container[str], now: Instant, *, anew: bool = False
-    ) -> Iterator[tuple[str, Snapshot]]:
-        """A snapshot for each mirror here that has been silent for too long (rule 3)."""
-        behind = [
-            (name, mirror)
-            for name, mirror in self.mirrors.items()
-            if name in here
-            and mirror.step < self.step
-            and (anew or later(mirror.asked, RESEND_AFTER) <= now)
-        ]
-        if not behind:
+    ) -> Iterator[tuple[str, ToMirror]]:
+        """What each mirror here lacks that has been silent for too long (rule 3)."""
+        for keeper, mirror in self.mirrors.items():
+            due = anew or later(mirror.asked, RESEND_AFTER) <= now
+            if keeper in here and mirror.step < self.step and due:
+                if not mirror.heard:
+                    mirror.heard = now
+                yield from self._sent(keeper, self._lacks(mirror), now)
+
+    def _lacks(self, mirror: Copyist) -> ToMirror | None:
+        if mirror.transfer is not None:
+            return mirror.transfer.message or self._piece(mirror.transfer)
+        if mirror.step >= 0:
+            return self._caught_up(mirror)
+        assert self._home is not None, "who has mirrors was told so by the registry"
+        return Follow(self.queue.name, self.term, self.name, *self._base, self._home)
+
+    def _caught_up(self, mirror: Copyist) -> ToMirror | None:
+        """What the steps changed that it lacks, as it stands behind the last of them."""
+        if self.queue.changed:
+            return None  # what stands now is of no step yet; it comes with the next
+        if not self._lately or self._lately[0][0] > mirror.step + 1:
+            return self._begin_transfer(mirror)
+        missed = (keys for step, keys in self._lately if step > mirror.step)
+        keys = dict.fromkeys(key for some in missed for key in some)
+        pairs = tuple((key, record(self.queue, key)) for key in keys)
+        name, now = self.queue.name, Duration(0)
+        return Mirror(name, self.term, self.name, mirror.step, self.step, now, pairs)
+
+    def _begin_transfer(self, mirror: Copyist) -> ToMirror | None:
+        self._transfers += 1
+        keys = other_keys(self.queue)
+        mirror.transfer = Transfer(self._transfers, keys, self.limits)
+        mirror.number, mirror.step = self._transfers, -1
+        return self._piece(mirror.transfer)
+
+    def _piece(self, transfer: Transfer) -> ToMirror | None:
+        """The next piece; the last one only when no change waits for its step."""
+        assert self._home is not None, "who has mirrors was told so by the registry"
+        pairs, last = transfer.next(self.queue, record, whole=not self.queue.changed)
+        if not pairs and not last:
+            return None
+        transfer.piece += 1
+        transfer.message = Snapshot(
+            self.queue.name,
+            self.term,
+            self.name,
+            transfer.number,
+            transfer.piece,
+            self.step if last else -1,
+            self._home,
+            pairs,
+        )
+        return transfer.message
+
+    def _sent(
+        self, keeper: str, message: ToMirror | None, now: Instant
+    ) -> Iterator[tuple[str, ToMirror]]:
+        self.mirrors[keeper].asked = now  # it was looked at, though it may have to wait for a step
+        if message is not None:
+            yield keeper, message
+
+    # --- from the mirrors -------------------------------------------------------------------------
+
+    def mirrored(self, message: Mirrored, now: Instant) -> Iterator[tuple[str, ToMirror]]:
+        """A mirror has all steps up to this one; if it begins with it, it gets those since."""
+        mirror = self.mirrors.get(message.keeper)
+        if mirror is None or message.number != mirror.number:
             return
-        snapshot = Snapshot(self.queue.name, self.term, self.step, records(self.queue))
-        for name, mirror in behind:
-            mirror.asked = now
-            yield name, snapshot
+        begins = mirror.step < 0
+        mirror.heard = now
+        mirror.step = max(mirror.step, message.step)
+        mirror.transfer = None
+        if begins and mirror.step < self.step:
+            yield from self._sent(message.keeper, self._caught_up(mirror), now)
 
-    def mirrored(self, name: str, step: int) -> None:
-        """A mirror has all steps up to this one."""
-        mirror = self.mirrors.get(name)
-        if mirror is not None:
-            mirror.step = max(mirror.step, step)
+    def pieced(self, message: Pieced, now: Instant) -> Iterator[tuple[str, ToMirror]]:
+        """A mirror has a piece: the next one, if it can be made now."""
+        mirror = self.mirrors.get(message.keeper)
+        if mirror is None or mirror.transfer is None:
+            return
+        transfer = mirror.transfer
+        if (message.number, message.piece) == (transfer.number, transfer.piece):
+            mirror.heard = now
+            transfer.message = None
+            yield from self._sent(message.keeper, self._piece(transfer), now)
 
-    def lagging(self, name: str) -> None:
-        """A mirror needs a snapshot, now."""
-        mirror = self.mirrors.get(name)
-        if mirror is not None:
-            mirror.step = -1
-            mirror.asked = Instant(0)
+    def behind(self, message: Behind, now: Instant) -> Iterator[tuple[str, ToMirror]]:
+        """A mirror lacks what came before what it was sent."""
+        mirror = self.mirrors.get(message.keeper)
+        if mirror is None:
+            return
+        mirror.heard = now
+        number = 0 if mirror.transfer is None else mirror.transfer.number
+        if message.number != number:
+            return  # it speaks of an attempt that is over
+        mirror.transfer, mirror.step = None, message.step
+        lacks = self._caught_up(mirror) if message.step >= 0 else self._begin_transfer(mirror)
+        yield from self._sent(message.keeper, lacks, now)
 
     def again(self, here: Container[str]) -> Instant | None:
         """When a silent mirror here is to be written to again; None when none is behind."""
@@ -321,20 +486,33 @@ class Journal:
         behind = [one.asked for name, one in mirrors if name in here and one.step < self.step]
         return later(min(behind), RESEND_AFTER) if behind else None
 
+    def silent(self, here: Container[str], since: Instant) -> str | None:
+        """A mirror here that lacks something, and has said nothing since then."""
+        for name, mirror in self.mirrors.items():
+            if name in here and mirror.step < self.step and 0 < mirror.heard <= since:
+                return name
+        return None
+
     def due(self) -> list[Then]:
         """What may be done now, since its step is safe; in order."""
-        if self.lax:
-            ready, self._next = self._next, []
-            return ready
-        safe = self.safe
+        safe = self.step if self.lax else self.safe
         ready = []
         while self._waiting and self._waiting[0][0] <= safe:
             ready.append(self._waiting.popleft()[1])
+        if self.lax:
+            ready += self._next
+            self._next = []
         return ready
 
 
 def remind_mirrors(desk: Desk, journal: Journal, *, anew: bool = False) -> None:
-    """Sends a snapshot to each mirror that is here and lacks something."""
+    """Sends each mirror that is here and silent what it lacks."""
     if desk.presence is not None:
-        for name, snapshot in journal.to_laggards(desk.presence.keepers, desk.now, anew=anew):
-            desk.send(node_of(name), snapshot)
+        tell(desk, journal.to_laggards(desk.presence.keepers, desk.now, anew=anew))
+
+
+def tell(desk: Desk, words: Iterator[tuple[str, ToMirror]]) -> None:
+    """Sends what is for mirrors, and looks later whether it came."""
+    for name, message in words:
+        desk.send(node_of(name), message)
+        desk.alarms.wake(message.queue, later(desk.now, RESEND_AFTER))

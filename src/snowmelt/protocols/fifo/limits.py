@@ -56,6 +56,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     walk_runs: int = 512
     """Looked at in one turn, by whoever must see all of them."""
 
+    # journals
+    journal_piece_records: int = 500
+    """In one piece of a journal, on its way to a mirror or to a new master."""
+    journal_piece_bytes: int = 64 << 10
+    """The same, in bytes."""
+    journal_lately: int = 2_500
+    """Of keys that the last steps changed: a mirror that missed them needs no more than these."""
+
     # what is remembered
     answered: int = 10_000
     """Of gets, by a master."""

@@ -38,6 +38,8 @@ class Home(msgspec.Struct, frozen=True, tag="fifo.home", array_like=True):
     """Whether the master has brought the journal over; only then it serves."""
     before: tuple[str, ...] = ()
     """While it isn't active: the keepers of the journal in the last term that was."""
+    before_term: int = 0
+    """Which term that was; 0 in the homes of before this was written down."""
 
 
 class Where(msgspec.Struct, frozen=True, tag="fifo.where", array_like=True):
@@ -56,7 +58,7 @@ class Nowhere(msgspec.Struct, frozen=True, tag="fifo.nowhere", array_like=True):
 
 
 class Claim(msgspec.Struct, frozen=True, tag="fifo.claim", array_like=True):
-    """I am this queue's master, but don't serve that term: a new one, please, for this run."""
+    """A term as late as this is not mine to serve; I'd be master in a later one, in this run."""
 
     queue: str
     term: int
@@ -64,10 +66,45 @@ class Claim(msgspec.Struct, frozen=True, tag="fifo.claim", array_like=True):
 
 
 class Activate(msgspec.Struct, frozen=True, tag="fifo.activate", array_like=True):
-    """The journal of this term is safe with its new keepers."""
+    """The journal of this term, which this run began, is safe with its new keepers."""
 
     queue: str
     term: int
+    run: str
+
+
+class Unreached(msgspec.Struct, frozen=True, tag="fifo.unreached", array_like=True):
+    """I am the master in this term, and that mirror does not answer me: another, please."""
+
+    queue: str
+    term: int
+    run: str
+    keeper: str
+
+
+class Seek(msgspec.Struct, frozen=True, tag="fifo.seek", array_like=True):
+    """A coordinator that began asks whose journals you keep, of the queues behind `after`."""
+
+    after: str
+
+
+class Held(msgspec.Struct, frozen=True, array_like=True):
+    """That a node keeps a copy of a queue's journal."""
+
+    queue: str
+    fence: int
+    """The latest term that was announced to the copy."""
+    home: Home | None
+    """Of the term whose journal it is; None when the copy has none, or it can't be read."""
+
+
+class Sought(msgspec.Struct, frozen=True, tag="fifo.sought", array_like=True):
+    """Of these, in the order of their names; perhaps there are more behind them."""
+
+    run: str
+    after: str
+    held: tuple[Held, ...]
+    more: bool
 
 
 class Roll(msgspec.Struct, frozen=True, tag="fifo.roll", array_like=True):
@@ -84,71 +121,144 @@ class Rolled(msgspec.Struct, frozen=True, tag="fifo.rolled", array_like=True):
 
 
 # --- the journal ----------------------------------------------------------------------------------
+#
+# A journal is named by its term and by the number that its master drew when it began it: a term
+# that was given twice, by a coordinator whose disk is older than it should be, has two.
 
 
 class Mirror(msgspec.Struct, frozen=True, tag="fifo.mirror", array_like=True):
-    """The next step of a queue's journal. With a linger the answer need not wait for the flush."""
+    """What has changed in a queue's journal from step `since` to `step`, for who has `since`.
+
+    With a linger the answer need not wait for the flush.
+    """
 
     queue: str
     term: int
+    journal: int
+    since: int
     step: int
     linger: Duration
     pairs: Pairs
 
 
-class Snapshot(msgspec.Struct, frozen=True, tag="fifo.snapshot", array_like=True):
-    """A queue's whole journal as of a step; it replaces what was kept."""
+class Follow(msgspec.Struct, frozen=True, tag="fifo.follow", array_like=True):
+    """This journal begins with that step of that earlier one; whoever keeps just that, goes on."""
 
     queue: str
     term: int
+    journal: int
+    base_term: int
+    base_journal: int
     step: int
+    home: Home
+
+
+class Snapshot(msgspec.Struct, frozen=True, tag="fifo.snapshot", array_like=True):
+    """A piece of a queue's whole journal. With the last piece it replaces what was kept."""
+
+    queue: str
+    term: int
+    journal: int
+    number: int
+    """Of this attempt to send it."""
+    piece: int
+    """From 1 on. A later piece may write over what came with an earlier one."""
+    step: int
+    """With the last piece: the step that the whole is of. Otherwise -1."""
+    home: Home
     pairs: Pairs
 
 
-class Mirrored(msgspec.Struct, frozen=True, tag="fifo.mirrored", array_like=True):
-    """I keep the journal up to this step, flushed."""
+class Pieced(msgspec.Struct, frozen=True, tag="fifo.pieced", array_like=True):
+    """I have this piece, flushed."""
 
     queue: str
     term: int
+    journal: int
+    number: int
+    piece: int
+    keeper: str
+
+
+class Mirrored(msgspec.Struct, frozen=True, tag="fifo.mirrored", array_like=True):
+    """I keep this journal up to this step, flushed."""
+
+    queue: str
+    term: int
+    journal: int
+    number: int
+    """Of the snapshot that it came with; 0 when it came with none."""
     step: int
     keeper: str
 
 
 class Behind(msgspec.Struct, frozen=True, tag="fifo.behind", array_like=True):
-    """I lack what comes before that step: send me a snapshot."""
+    """I can't take that; of this journal I have `step` (-1: nothing)."""
 
     queue: str
     term: int
+    journal: int
+    number: int
+    """Of the snapshot that I could not take a piece of; 0 when it was something else."""
+    step: int
     keeper: str
 
 
 class Fence(msgspec.Struct, frozen=True, tag="fifo.fence", array_like=True):
-    """From now on take no step of an earlier term; tell what you keep."""
+    """From now on take nothing of an earlier term, nor of another journal of this one."""
 
     queue: str
     term: int
+    journal: int
 
 
 class Fenced(msgspec.Struct, frozen=True, tag="fifo.fenced", array_like=True):
-    """What I keep: a journal as of a step of a term (term 0: none)."""
+    """Done; what I keep is a journal as of a step of a term (term 0: none)."""
 
     queue: str
     term: int
+    journal: int
     keeper: str
     kept_term: int
+    kept_journal: int
     kept_step: int
     sound: bool
-    """Whether every record of it can be read."""
-    pairs: Pairs
+    """Whether every record of it can be read, as far as is known."""
     unbroken: bool = False
     """Whether it was in memory all the time, so that nothing of it was lost that lingered."""
 
 
-class Superseded(msgspec.Struct, frozen=True, tag="fifo.superseded", array_like=True):
-    """There is a later term than yours; stop."""
+class ReadJournal(msgspec.Struct, frozen=True, tag="fifo.read_journal", array_like=True):
+    """Whom you are fenced for asks for what you keep, behind this key."""
 
     queue: str
     term: int
+    journal: int
+    after: bytes
+
+
+class JournalRead(msgspec.Struct, frozen=True, tag="fifo.journal_read", array_like=True):
+    """The next records in the order of keys; perhaps there are more behind them."""
+
+    queue: str
+    term: int
+    journal: int
+    keeper: str
+    after: bytes
+    pairs: Pairs
+    last: bytes
+    """The last key that was looked at."""
+    more: bool
+    sound: bool
+    """Whether all of these could be read."""
+
+
+class Superseded(msgspec.Struct, frozen=True, tag="fifo.superseded", array_like=True):
+    """This journal of yours must stop: a term as late as that was announced to me by another."""
+
+    queue: str
+    term: int
+    journal: int
 
 
 # --- bodies ---------------------------------------------------------------------------------------
@@ -317,14 +427,21 @@ Message = (
     | Nowhere
     | Claim
     | Activate
+    | Unreached
+    | Seek
+    | Sought
     | Roll
     | Rolled
     | Mirror
+    | Follow
     | Snapshot
+    | Pieced
     | Mirrored
     | Behind
     | Fence
     | Fenced
+    | ReadJournal
+    | JournalRead
     | Superseded
     | Copy
     | Copied
@@ -346,14 +463,21 @@ MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = (
     Nowhere,
     Claim,
     Activate,
+    Unreached,
+    Seek,
+    Sought,
     Roll,
     Rolled,
     Mirror,
+    Follow,
     Snapshot,
+    Pieced,
     Mirrored,
     Behind,
     Fence,
     Fenced,
+    ReadJournal,
+    JournalRead,
     Superseded,
     Copy,
     Copied,

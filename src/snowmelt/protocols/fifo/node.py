@@ -69,7 +69,7 @@ class FifoNode:
         self._keeper = Keeper(desk, self._directory.master_of)
         self._copying = Copying(desk, self._keeper)
         self._intake = Intake(desk, self._keeper, self._directory)
-        self._scribe = Scribe(desk)
+        self._scribe = Scribe(desk, self._mirrors)
         self._reign = Reign(
             desk, self._directory, self._mirrors, self._keeper, self._scribe, alone=alone
         )
@@ -129,10 +129,17 @@ class FifoNode:
             messages.Roll: registry.roll,
             messages.Claim: lambda _, message: registry.claim(message),
             messages.Activate: registry.activate,
+            messages.Unreached: lambda _, message: registry.unreached(message),
+            messages.Seek: self._mirrors.seek,
+            messages.Sought: lambda _, message: registry.sought(message),
             messages.Fence: reign.fence,
             messages.Fenced: lambda _, message: reign.fenced(message),
             messages.Mirror: reign.mirror,
+            messages.Follow: reign.follow,
             messages.Snapshot: reign.snapshot,
+            messages.Pieced: lambda _, message: reign.pieced(message),
+            messages.ReadJournal: self._mirrors.read,
+            messages.JournalRead: lambda _, message: reign.read(message),
             messages.Mirrored: lambda _, message: reign.mirrored(message),
             messages.Behind: lambda _, message: reign.behind(message),
             messages.Superseded: lambda _, message: reign.superseded(message),

@@ -63,6 +63,11 @@ class Pieces(Generic[V]):
             return None
         return Interval(start, self._stops[at]), self._values[at]
 
+    def following(self, start: int) -> int | None:
+        """Where the first piece begins that begins there or behind. O(log n)."""
+        at = bisect_left(self._starts, start)
+        return self._starts[at] if at < len(self._starts) else None
+
     def starts(self) -> list[int]:
         """Where pieces begin. O(n)."""
         return list(self._starts)

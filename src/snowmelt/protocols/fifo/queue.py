@@ -71,6 +71,8 @@ class Queue:
         self.settings = settings
         self._limits = limits
         self.tail = 0
+        self.bound = 0
+        """Positions below this may have been told; only where flushes linger (`journal.py`, 5)."""
         self.paused = False
         self.done = 0
         self.lost = 0
@@ -300,26 +302,21 @@ class Queue:
 
     def restored(self) -> None:
         """After the records were read: what nobody holds waits. Any of them may be missing."""
-        for run in self.runs:
-            self.tail = max(self.tail, run.stop)
-            self.bytes += run.held
-            for part in self.alive.common(run.interval):
-                self.ready.add(part)
-        for taken in (*self.dead, *(part for part, _ in self.delays)):
-            self.ready.remove(taken)
         self._dues = [(due, part.start, part.stop) for part, due in self.delays]
         heapify(self._dues)
         for _, group in self.groups:
             for part in group.held:
                 self.ready.remove(part)
         for lease in self.leases:
-            lease.left = IntervalSet(
-                part for held in lease.left for part in self.ready.common(held)
+            held, lease.left = (
+                lease.left,
+                IntervalSet(part for held in lease.left for part in self.ready.common(held)),
             )
             for part in lease.left:
                 self.ready.remove(part)
             self.leases.next_token = max(self.leases.next_token, lease.token + 1)
-            self.leases.shrunk(lease)
+            if lease.left != held or held.total == 0:
+                self.leases.shrunk(lease)
 
     def _wait(self, part: Interval, due: int) -> None:
         if due:

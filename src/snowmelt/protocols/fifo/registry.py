@@ -4,12 +4,19 @@ A *home* is a term, a master, and the mirrors that keep the journal with it. Rul
 
 1. Homes of a queue have growing terms; each is on the disk before anybody hears of it. So a term
    has one master, whatever crashes.
-2. A new term is made when the master begins anew (it asks, by `Claim`), and when a view has no
-   place for one of the home's keepers and another can take its place.
+2. A new term is made when the master begins anew (it asks, by `Claim`), when a view has no place
+   for one of the home's keepers and another can take its place, and when a mirror does not answer
+   its master although both are here (`Unreached`): then another takes its place, if there is one.
 3. A new home is not *active*: it names the keepers of the last active one, from whom the master
    must bring the journal over. When it has, it says `Activate`, and serves when it has heard that
    this too is on the disk.
 4. A queue whose journal keepers are all away has nobody to bring it over; it waits for them.
+5. This disk may be an older copy of itself. So a coordinator that begins decides on nothing before
+   all who are here have told what they keep (`census.py`), and makes no queue before all have. A
+   queue that others keep under a later term than is known here is theirs: its next home is above
+   that term, and its journal comes from those who keep it. Who is heard of only later, when the
+   queue has gone on without it, changes nothing; that is noted.
+6. A term that anybody has met is never given again: the next is above it.
 """
 
 from typing import Final
@@ -17,24 +24,32 @@ from zlib import crc32
 
 import msgspec
 
-from snowmelt.core.instant import Duration, later, milliseconds
+from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Halt, Started
 from snowmelt.core.record import Write
+from snowmelt.protocols.fifo.census import Census
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.messages import (
     Activate,
     Claim,
+    Held,
     Home,
     Nowhere,
     Roll,
     Rolled,
+    Sought,
+    Unreached,
     Where,
 )
 from snowmelt.protocols.fifo.settings import QueueSettings, differences
 from snowmelt.protocols.fifo.streams import Presence, node_of
 
 AGAIN_AFTER: Final[Duration] = milliseconds(500)
+SHUNNED_FOR: Final[Duration] = seconds(120)
+"""So long a keeper that did not answer a queue's master is not made its mirror again."""
+TERM_MAX: Final = 1 << 22
+"""Above the bits of a lease's token that count within a term, there is room for so many."""
 
 
 class Registry:
@@ -46,6 +61,14 @@ class Registry:
         self._asleep: dict[str, None] = {}
         """Whose home is not active: they are told again, and no other costs a tick anything."""
         self._writing: dict[str, int] = {}
+        self._census = Census(desk)
+        self._decides = False
+        """Whether all who were here when this coordinator began have told what they keep."""
+        self._floors: dict[str, int] = {}
+        """The latest terms that others have met and that are not known here."""
+        self._later: dict[str, Home | None] = {}
+        """Of queues that others keep under later terms: the home of the latest copy."""
+        self._shunned: dict[tuple[str, str], Instant] = {}
 
     def begin(self, started: Started) -> None:
         """From the disk, where each home stands twice: losing one would lose a queue."""
@@ -79,10 +102,18 @@ class Registry:
         presence = self._presence
         if presence is None:
             return
-        if message.queue in self._writing:
-            return  # it is asked again
         home, settings = self._homes.get(message.queue), message.settings
-        if home is None and settings is None:
+        if message.queue in self._writing or (home is None and not self._census.complete):
+            return  # it is asked again
+        if home is None and message.queue in self._floors:
+            term = self._floors[message.queue]
+            text = (
+                f"queue {message.queue!r} is kept under term {term}, but the coordinator's disk "
+                "does not know it, and no copy here says where it was at home: start the nodes "
+                "that keep it, or put the coordinator's latest disk back"
+            )
+            self._desk.send(source, Nowhere(message.queue, "Unavailable", text))
+        elif home is None and settings is None:
             text = f"there is no queue {message.queue!r}"
             self._desk.send(source, Nowhere(message.queue, "NoSuchQueue", text))
         elif home is None:
@@ -121,36 +152,68 @@ class Registry:
     # --- terms ------------------------------------------------------------------------------------
 
     def claim(self, message: Claim) -> None:
-        """A master began anew (rule 2)."""
-        home = self._homes.get(message.queue)
-        if self._presence is None or home is None:
+        """A master began anew (rule 2), or somebody met a later term (rule 6)."""
+        home, presence = self._homes.get(message.queue), self._presence
+        if presence is None or home is None or not self._decides or home.queue in self._writing:
             return
-        if not message.run.startswith(home.master + "/") or message.queue in self._writing:
-            return
-        if message.term < home.term:  # it was given one already
-            self._tell(home)
-        else:
+        own = message.run.startswith(home.master + "/")
+        if home.term < message.term < TERM_MAX:
+            self._floors[home.queue] = max(message.term, self._floors.get(home.queue, 0))
+            if home.master in presence.keepers:
+                self._renew(home, home.master, home.mirrors, presence.run_of(home.master))
+        elif own and message.term == home.term:
             self._renew(home, home.master, home.mirrors, message.run)
+        else:  # it was given one already, or is not the master any more
+            self._tell(home, node_of(message.run))
+
+    def unreached(self, message: Unreached) -> None:
+        """A mirror does not answer its master (rule 2)."""
+        home, presence, now = self._homes.get(message.queue), self._presence, self._desk.now
+        if presence is None or home is None or not self._decides or home.queue in self._writing:
+            return
+        if (home.term, home.run) != (message.term, message.run):
+            return
+        if message.keeper not in home.mirrors:
+            return
+        self._shunned = {one: end for one, end in self._shunned.items() if end > now}
+        self._shunned[home.queue, message.keeper] = later(now, SHUNNED_FOR)
+        old = (home.master, *home.mirrors)
+        ring = presence.after(home.master, len(presence.keepers))
+        others = [one for one in ring if one not in old]
+        well = [one for one in others if (home.queue, one) not in self._shunned]
+        if well:
+            mirrors = tuple(well[0] if one == message.keeper else one for one in home.mirrors)
+            self._renew(home, home.master, mirrors, message.run)
 
     def activate(self, source: NodeId, message: Activate) -> None:
         """A master has the journal (rule 3)."""
         home = self._homes.get(message.queue)
-        if self._presence is None or home is None or home.term != message.term:
+        if self._presence is None or home is None:
+            return
+        if (home.term, home.run) != (message.term, message.run):
             return
         if home.active:
             self._desk.send(source, home)
         elif message.queue not in self._writing:
-            self._decide(msgspec.structs.replace(home, active=True, before=()))
+            self._decide(msgspec.structs.replace(home, active=True, before=(), before_term=0))
 
     def viewed(self) -> None:
         """A new view: homes whose keepers are away get others (rule 2)."""
         presence = self._presence
         if presence is None:
             return
-        for home in list(self._homes.values()):
-            if home.queue not in self._writing:
-                self._rehouse(home, presence)
+        self._census.viewed(presence)
+        self._look_round()
         self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+
+    def _look_round(self) -> None:
+        if self._census.complete:
+            self._take_up_later()
+            self._decides = True
+        if self._decides and self._presence is not None:
+            for home in list(self._homes.values()):
+                if home.queue not in self._writing:
+                    self._rehouse(home, self._presence)
 
     def _rehouse(self, home: Home, presence: Presence) -> None:
         old = (home.master, *home.mirrors)
@@ -161,18 +224,73 @@ class Registry:
         if not candidates:
             return  # rule 4
         master = stay[0] if stay else candidates[0]
-        ring = presence.after(master, len(presence.keepers))
-        away = [keeper for keeper in old if keeper not in presence.keepers]
-        others = [*stay, *ring, *away]
-        mirrors = list(dict.fromkeys(one for one in others if one != master))[: len(old) - 1]
+        mirrors = _mirrors(master, old, presence)
         if (master, *mirrors) != old:
-            self._renew(home, master, tuple(mirrors), presence.run_of(master))
+            self._renew(home, master, mirrors, presence.run_of(master))
 
     def _renew(self, home: Home, master: str, mirrors: tuple[str, ...], run: str) -> None:
         before = (home.master, *home.mirrors) if home.active else home.before
+        term = max(home.term, self._floors.pop(home.queue, 0)) + 1
         self._decide(
-            Home(home.queue, home.term + 1, master, mirrors, home.settings, run, before=before)
+            Home(
+                home.queue,
+                term,
+                master,
+                mirrors,
+                home.settings,
+                run,
+                before=before,
+                before_term=home.term if home.active else home.before_term,
+            )
         )
+
+    # --- an older disk (rule 5) -------------------------------------------------------------------
+
+    def sought(self, message: Sought) -> None:
+        """A node tells what it keeps."""
+        if self._presence is None or not self._census.sought(message):
+            return
+        for held in message.held:
+            self._learn(held)
+        if self._census.complete:
+            self._look_round()
+
+    def _learn(self, held: Held) -> None:
+        queue, home = held.queue, self._homes.get(held.queue)
+        known = 0 if home is None else home.term
+        met = max(held.fence, 0 if held.home is None else held.home.term)
+        if not known < met < TERM_MAX or queue in self._writing:
+            return
+        self._floors[queue] = max(met, self._floors.get(queue, 0))
+        best = self._later.get(queue)
+        if held.home is None or (best is not None and best.term >= held.home.term):
+            self._later.setdefault(queue, None)
+        else:
+            self._later[queue] = held.home
+
+    def _take_up_later(self) -> None:
+        """What others keep under later terms goes on from there."""
+        found, self._later = self._later, {}
+        presence = self._presence
+        assert presence is not None, "it was looked for"
+        for queue, best in found.items():
+            home = self._homes.get(queue)
+            if best is None or queue in self._writing:
+                continue
+            if home is not None and (home.term >= best.term or self._decides):
+                if home.term < best.term:
+                    text = f"a journal of term {best.term} is left out: {queue} went on without it"
+                    self._desk.note(text)
+                continue
+            self._desk.note(f"{queue}: term {best.term} is known to others, and not to this disk")
+            last = msgspec.structs.replace(best, active=True)
+            old = (last.master, *last.mirrors)
+            master = next((one for one in old if one in presence.keepers), "")
+            if master:
+                run = presence.run_of(master)
+                self._renew(last, master, _mirrors(master, old, presence), run)
+
+    # --- deciding ---------------------------------------------------------------------------------
 
     def _decide(self, home: Home, also: NodeId | None = None) -> None:
         """Rule 1: onto the disk, then told."""
@@ -183,7 +301,7 @@ class Registry:
             self._keep(home)
             self._desk.note(f"{home.queue}: term {home.term} with {home.master}")
             self._tell(home, also)
-            if self._presence is not None:  # a view may have come meanwhile
+            if self._presence is not None and self._decides:  # a view may have come meanwhile
                 self._rehouse(home, self._presence)
 
         name, value = home.queue.encode(), msgspec.msgpack.encode(home)
@@ -201,8 +319,17 @@ class Registry:
         """Tells masters again of homes that they have not brought to life."""
         if self._presence is None:
             return
+        self._census.tick()
         for queue in self._asleep:
             home = self._homes[queue]
             if queue not in self._writing:
                 self._desk.send(node_of(home.master), home)
                 self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+
+
+def _mirrors(master: str, old: tuple[str, ...], presence: Presence) -> tuple[str, ...]:
+    """Who mirrors from now on: who did and is here, then others of the ring, then who is away."""
+    stay = [keeper for keeper in old if keeper in presence.keepers]
+    away = [keeper for keeper in old if keeper not in presence.keepers]
+    others = [*stay, *presence.after(master, len(presence.keepers)), *away]
+    return tuple(dict.fromkeys(one for one in others if one != master))[: len(old) - 1]

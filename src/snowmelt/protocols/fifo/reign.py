@@ -1,17 +1,43 @@
-"""Whose masters this node is: how terms begin here, and how they end."""
+"""Whose masters this node is: how terms begin here, and how they end.
 
+1. A run begins a term once at most. One that it has begun and left (it was cut off, say) it claims
+   anew: the registry gives it a later one.
+2. A home is served by the succession of its own term, and by no other.
+3. Whoever is refused by a copy because of a term that is not earlier tells the registry that term:
+   it gives a later one, whatever stands on its disk.
+4. A mirror that is here for the registry, but has not answered its master for a while, is replaced:
+   the master asks for another, at growing intervals while that helps nothing.
+"""
+
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo import messages
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.directory import Directory
-from snowmelt.protocols.fifo.journal import Journal, records, remind_mirrors
+from snowmelt.protocols.fifo.journal import Journal, remind_mirrors, tell
 from snowmelt.protocols.fifo.keeper import Keeper
 from snowmelt.protocols.fifo.leases import LEASE_ENDED
 from snowmelt.protocols.fifo.master import Master
 from snowmelt.protocols.fifo.messages import Home
-from snowmelt.protocols.fifo.mirrors import Mirrors, copy_change, whole_changes
+from snowmelt.protocols.fifo.mirrors import Mirrors
 from snowmelt.protocols.fifo.scribe import Scribe
 from snowmelt.protocols.fifo.succession import Succession
+
+SILENT_MAX: Final = seconds(5)
+"""So long a mirror may say nothing while it lacks something."""
+COMPLAIN_LONGEST: Final = seconds(80)
+
+
+class Complaint(msgspec.Struct):
+    """That a mirror of a queue did not answer (rule 4)."""
+
+    after: Instant
+    """Not before this it is said again."""
+    wait: Duration
 
 
 class Reign:
@@ -35,6 +61,9 @@ class Reign:
         self._alone = alone
         self._masters: dict[str, Master] = scribe.masters
         self._successions: dict[str, Succession] = {}
+        self._begun: dict[str, int] = {}
+        """The last term of each queue that this run began."""
+        self._complaints: dict[str, Complaint] = {}
 
     def viewed(self) -> None:
         """Another view: masters look after their keepers; of other queues here, news is sought."""
@@ -64,23 +93,25 @@ class Reign:
             return
         if home.master != self._desk.keeper:
             self._resign(queue)
-        elif home.run != self._desk.stream or (home.active and succession is None):
+        elif succession is not None and succession.home.term == home.term:
+            if home.active and succession.ready:  # rule 2
+                self._serve(home, succession)
+        elif home.run != self._desk.stream or home.active or home.term <= self._begun.get(queue, 0):
             self._resign(queue)
-            self._claim(home)
-        elif not home.active and home.term > newest:
+            self._claim(queue, home.term)
+        else:
             self._resign(queue)
             self._succeed(home)
-        elif home.active and succession is not None and succession.ready:
-            self._serve(home, succession)
 
-    def _claim(self, home: Home) -> None:
+    def _claim(self, queue: str, term: int) -> None:
         presence = self._desk.presence
         if presence is not None:
-            claim = messages.Claim(home.queue, home.term, self._desk.stream)
+            claim = messages.Claim(queue, term, self._desk.stream)
             self._desk.send(presence.view.coordinator, claim)
 
     def _succeed(self, home: Home) -> None:
-        succession = Succession(self._desk, home, self._mirrors.take_over)
+        self._begun[home.queue] = home.term
+        succession = Succession(self._desk, home, self._mirrors)
         self._successions[home.queue] = succession
         succession.begin()
 
@@ -91,7 +122,6 @@ class Reign:
         if self._alone:
             for lease in journal.queue.leases:
                 journal.queue.give_back(lease, list(lease.left), 0, LEASE_ENDED)
-        self._mirrors.take_over(home.queue, home.term, journal.step, ())  # it is the queue now
         master = Master(self._desk, self._keeper, home, journal)
         self._masters[home.queue] = master
         self._scribe.touch(home.queue)
@@ -109,11 +139,10 @@ class Reign:
             self._desk.decline(operation, "Unavailable", f"queue {queue!r} changes its master")
         master.serving = False
         master.admission.withdraw()
-        journal, term = master.journal, master.home.term
-        pairs = records(journal.queue)
-        self._mirrors.take_over(queue, term, journal.step, pairs)
-        changes = (*whole_changes(queue, pairs), copy_change(queue, term, journal.step, term))
-        self._desk.write(changes, lambda: None)
+        pairs = master.journal.write()  # what was not written yet; nobody was told of it
+        if pairs:
+            changes = self._mirrors.stepped(queue, master.journal.step, pairs)
+            self._desk.write(changes, lambda: None)
 
     def fence(self, source: NodeId, message: messages.Fence) -> None:
         """Another node is to be the master, in a later term."""
@@ -124,6 +153,11 @@ class Reign:
         """A step of another master; should it be of a later term, this node's term is over."""
         self._overtaken(message.queue, message.term)
         self._mirrors.mirror(source, message)
+
+    def follow(self, source: NodeId, message: messages.Follow) -> None:
+        """Another master's journal begins; see above."""
+        self._overtaken(message.queue, message.term)
+        self._mirrors.follow(source, message)
 
     def snapshot(self, source: NodeId, message: messages.Snapshot) -> None:
         """A journal of another master; see above."""
@@ -136,34 +170,59 @@ class Reign:
         if succession is not None:
             succession.fenced(message)
 
-    def _journal(self, queue: str, term: int) -> Journal | None:
-        """The journal that this node writes for a queue in this term."""
+    def read(self, message: messages.JournalRead) -> None:
+        """Records of the journal that is to go on here."""
+        succession = self._successions.get(message.queue)
+        if succession is not None:
+            succession.read(message)
+
+    def _journal(
+        self, message: messages.Mirrored | messages.Pieced | messages.Behind
+    ) -> Journal | None:
+        """The journal that this node writes, if it is the one that a mirror speaks of."""
+        queue = message.queue
         master, succession = self._masters.get(queue), self._successions.get(queue)
-        if master is not None and master.home.term == term:
-            return master.journal
-        if succession is not None and succession.home.term == term:
-            return succession.journal
+        for one in (master, succession):
+            journal = None if one is None else one.journal
+            if journal is not None and (journal.term, journal.name) == (
+                message.term,
+                message.journal,
+            ):
+                return journal
         return None
 
     def mirrored(self, message: messages.Mirrored) -> None:
         """A mirror has written a step."""
-        journal = self._journal(message.queue, message.term)
+        journal = self._journal(message)
         if journal is not None:
-            journal.mirrored(message.keeper, message.step)
+            tell(self._desk, journal.mirrored(message, self._desk.now))
             self._scribe.touch(message.queue)
             if message.queue in self._successions:
                 self._successions[message.queue].progress()
 
+    def pieced(self, message: messages.Pieced) -> None:
+        """A mirror has a piece of a journal."""
+        journal = self._journal(message)
+        if journal is not None:
+            tell(self._desk, journal.pieced(message, self._desk.now))
+
     def behind(self, message: messages.Behind) -> None:
         """A mirror lacks steps."""
-        journal = self._journal(message.queue, message.term)
+        journal = self._journal(message)
         if journal is not None:
-            journal.lagging(message.keeper)
-            remind_mirrors(self._desk, journal)
+            tell(self._desk, journal.behind(message, self._desk.now))
 
     def superseded(self, message: messages.Superseded) -> None:
-        """There is a later term than one of ours."""
-        self._overtaken(message.queue, message.term)
+        """There is another journal of a term as late as ours, or a later one (rule 3)."""
+        queue = message.queue
+        master, succession = self._masters.get(queue), self._successions.get(queue)
+        refused = (master is not None and master.journal.name == message.journal) or (
+            succession is not None and succession.name == message.journal
+        )
+        if refused:
+            self._resign(queue)
+            self._directory.forget(queue)
+            self._claim(queue, message.term)
 
     def _overtaken(self, queue: str, term: int) -> None:
         """There is a later term of this queue than any of this node's."""
@@ -177,13 +236,40 @@ class Reign:
     def tick(self) -> None:
         """Time has passed, for those who are on their way."""
         for succession in list(self._successions.values()):
-            if succession.journal is not None:
-                remind_mirrors(self._desk, succession.journal)
-            succession.tick()
+            self._tick_succession(succession)
 
     def tick_queue(self, queue: str) -> None:
         """The moment has come that a queue's master asked for, if it is still here."""
-        master = self._masters.get(queue)
+        master, succession = self._masters.get(queue), self._successions.get(queue)
         if master is not None:
             self._scribe.touch(queue)
             master.tick()
+            self._complain(queue, master.home, master.journal)
+        if succession is not None:
+            self._tick_succession(succession)
+
+    def _tick_succession(self, succession: Succession) -> None:
+        if succession.journal is not None:
+            remind_mirrors(self._desk, succession.journal)
+            self._complain(succession.home.queue, succession.home, succession.journal)
+        succession.tick()
+
+    def _complain(self, queue: str, home: Home, journal: Journal) -> None:
+        """Rule 4."""
+        presence, now = self._desk.presence, self._desk.now
+        if presence is None or not journal.mirrors:
+            return
+        silent = journal.silent(presence.keepers, Instant(now - SILENT_MAX))
+        said = self._complaints.get(queue)
+        if silent is None:
+            if said is not None and later(said.after, said.wait) <= now:
+                del self._complaints[queue]  # it has been well for long enough
+            return
+        if said is not None and said.after > now:
+            self._desk.alarms.wake(queue, said.after)
+            return
+        wait = SILENT_MAX if said is None else Duration(min(2 * said.wait, COMPLAIN_LONGEST))
+        self._complaints[queue] = Complaint(later(now, wait), wait)
+        self._desk.note(f"{queue}: mirror {silent} does not answer; asks for another")
+        word = messages.Unreached(queue, home.term, self._desk.stream, silent)
+        self._desk.send(presence.view.coordinator, word)

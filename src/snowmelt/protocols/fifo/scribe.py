@@ -6,18 +6,18 @@ that changed until then is in it. A queue whose flushes may be late gathers for 
 
 from snowmelt.core.instant import Instant, later
 from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.journal import RESEND_AFTER, Journal
+from snowmelt.protocols.fifo.journal import Journal, tell
 from snowmelt.protocols.fifo.master import Master
-from snowmelt.protocols.fifo.mirrors import copy_change, record_changes
-from snowmelt.protocols.fifo.streams import node_of
+from snowmelt.protocols.fifo.mirrors import Mirrors
 
 
 class Scribe:
     """Writes the journals of this node's masters."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, mirrors: Mirrors) -> None:
         self.masters: dict[str, Master] = {}
         self._desk = desk
+        self._mirrors = mirrors
         self._touched: dict[str, None] = {}
         self._gathering: dict[str, Instant] = {}
 
@@ -43,7 +43,7 @@ class Scribe:
 
     def _write_journal(self, queue: str, journal: Journal) -> None:
         """Makes a step of what has changed; while the disk is busy that gathers."""
-        desk, linger = self._desk, journal.queue.settings.linger
+        desk, linger = self._desk, journal.linger
         if journal.lax:
             if journal.queue.changed:
                 self._gathering.setdefault(queue, later(desk.now, linger))
@@ -57,18 +57,15 @@ class Scribe:
         pairs = journal.write()
         if not pairs:
             return
-        step, term = journal.step, journal.term
-        changes = (*record_changes(queue, pairs), copy_change(queue, term, step, term))
+        step = journal.step
 
         def written() -> None:
             journal.here = max(journal.here, step)
             self._touched[queue] = None
 
-        self._desk.write(changes, written, linger=journal.queue.settings.linger)
-        for name, mirror in journal.to_mirrors(pairs, self._desk.now):
-            self._desk.send(node_of(name), mirror)
-        if journal.mirrors:  # its master looks whether all have answered
-            self._desk.alarms.wake(queue, later(self._desk.now, RESEND_AFTER))
+        changes = self._mirrors.stepped(queue, step, pairs)
+        self._desk.write(changes, written, linger=journal.linger)
+        tell(self._desk, journal.to_mirrors(pairs, self._desk.now))
 
     def write(self) -> None:
         """Begins to write when the disk is free and something must not wait any longer."""

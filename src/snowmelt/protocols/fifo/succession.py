@@ -1,54 +1,90 @@
 """How a queue's journal comes to the master of a new term.
 
-1. The master asks all keepers of the last active term what they have, and fences them: from now
-   on they take nothing of an earlier term.
+1. The master asks all keepers of the last active term how far they are, and fences them: from now
+   on they take nothing of an earlier term, nor of another journal than this master's.
 2. When so many sound copies have answered that every safe step must be among them
    (`answers_needed`), the newest of them, by term and step, is the journal. The last master's own
    is enough: no step was safe without it. Where flushes may linger, only copies count that were in
-   memory all the time, as those on a disk may lack what was told. When all have answered and there
-   are not so many, the newest there is must do, and the loss is noted. A keeper whose node answers
-   with another disk is gone for ever, and not waited for.
-3. It is written here, in the new term, and sent to the new mirrors as a snapshot. When it is safe
-   with them, the master asks that the home be made active, and serves when it is.
+   memory all the time, as those on a disk may lack what was told. And the newest must be of the
+   last active term at least. When all have answered and it is not so, the newest there is must do,
+   and the loss is noted. A keeper whose node answers with another disk is gone for ever, and not
+   waited for.
+3. The newest copy is read a piece at a time, from this disk or from its keeper's, and written here
+   as it comes. If some of it can't be read, another is taken; when there is none, it must do.
+4. Where steps may have been lost, the positions go on above the journal's bound (`journal.py`,
+   rule 5). Tokens of leases have the term in their upper bits, so none is ever given twice.
+5. The new mirrors are brought to follow (`journal.py`, rule 3). When the journal is safe with them,
+   the master asks that the home be made active, and serves when it is.
 """
 
-from collections.abc import Callable
+import msgspec
 
-from snowmelt.core.instant import Instant, later, milliseconds
+from snowmelt.core.instant import Instant, later, milliseconds, seconds
+from snowmelt.core.record import Change
 from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.journal import Journal, records, remind_mirrors, restored
-from snowmelt.protocols.fifo.messages import Activate, Fence, Fenced, Home, Pairs
-from snowmelt.protocols.fifo.mirrors import copy_change, whole_changes
+from snowmelt.protocols.fifo.journal import Journal, remind_mirrors
+from snowmelt.protocols.fifo.messages import (
+    Activate,
+    Fence,
+    Fenced,
+    Home,
+    JournalRead,
+    ReadJournal,
+)
+from snowmelt.protocols.fifo.mirrors import Mirrors
 from snowmelt.protocols.fifo.queue import Queue
+from snowmelt.protocols.fifo.restoring import Restoring
 from snowmelt.protocols.fifo.streams import node_of
 
 AGAIN_AFTER = milliseconds(500)
+READ_PATIENCE = seconds(5)
+TOKEN_BITS = 40
+"""So many leases a master gives in one term; above them stands the term."""
+JOURNAL_MAX = 1 << 62
+
+
+class Reading(msgspec.Struct):
+    """The newest copy, on its way here."""
+
+    source: Fenced
+    queue: Restoring
+    asked: Instant
+    heard: Instant
+    copied: bool
+    """Whether it is written here as it comes: it lies elsewhere, or it has gaps."""
+    after: bytes = b""
+    due: bool = False
+    """Whether the next piece is to be asked for at the next tick."""
 
 
 class Succession:
     """One master on its way to serving one term."""
 
-    def __init__(
-        self, desk: Desk, home: Home, take_over: Callable[[str, int, int, Pairs], None]
-    ) -> None:
+    def __init__(self, desk: Desk, home: Home, mirrors: Mirrors) -> None:
         self.home = home
+        self.name = desk.chance.randrange(1, JOURNAL_MAX)
         self.journal: Journal | None = None
         self._desk = desk
-        self._take_over = take_over
+        self._mirrors = mirrors
         self._answers: dict[str, Fenced] = {}
         self._gone: dict[str, None] = {}
+        self._reading: Reading | None = None
         self._asked = Instant(0)
 
     def begin(self) -> None:
         """The first word."""
-        if self.home.before:
+        home = self.home
+        if home.before:
             self._ask()
-        else:
-            self._adopt(Queue(self.home.queue, self.home.settings, self._desk.limits), 0)
+            return
+        changes = self._mirrors.arrive(home.queue, home.term, self.name, 0)
+        changes += self._mirrors.arrived(home, 0)
+        queue = Queue(home.queue, home.settings, self._desk.limits)
+        self._adopt(queue, 0, (0, 0), changes)
 
     def fenced(self, message: Fenced) -> None:
         """A keeper of the last term answers."""
-        if message.term != self.home.term:
+        if (message.term, message.journal) != (self.home.term, self.name):
             return
         if message.keeper in self.home.before:
             self._answers[message.keeper] = message
@@ -59,80 +95,173 @@ class Succession:
 
     def tick(self) -> None:
         """Asks again whoever is silent."""
-        if later(self._asked, AGAIN_AFTER) > self._desk.now:
-            self._desk.wake(later(self._asked, AGAIN_AFTER))
+        now, reading = self._desk.now, self._reading
+        if reading is not None:
+            self._read_on(reading)
+            return
+        if later(self._asked, AGAIN_AFTER) > now:
+            self._wake(later(self._asked, AGAIN_AFTER))
             return
         if self.journal is None:
             self._ask()
         elif self.ready:
             self.activate()
+        else:
+            self._wake(later(now, AGAIN_AFTER))
 
     def activate(self) -> None:
-        """The journal is safe: let the registry say so (rule 3)."""
-        presence = self._desk.presence
+        """The journal is safe: let the registry say so (rule 5)."""
+        presence, home = self._desk.presence, self.home
         if presence is not None:
             self._asked = self._desk.now
-            message = Activate(self.home.queue, self.home.term)
+            message = Activate(home.queue, home.term, home.run)
             self._desk.send(presence.view.coordinator, message)
-            self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+            self._wake(later(self._desk.now, AGAIN_AFTER))
 
     def _ask(self) -> None:
         self._asked = self._desk.now
         for keeper in self.home.before:
             if keeper not in self._answers:
-                fence = Fence(self.home.queue, self.home.term)
+                fence = Fence(self.home.queue, self.home.term, self.name)
                 self._desk.send(node_of(keeper), fence)
-        self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+        self._wake(later(self._desk.now, AGAIN_AFTER))
+
+    def _wake(self, at: Instant) -> None:
+        self._desk.alarms.wake(self.home.queue, at)
+
+    # --- which copy, and its records --------------------------------------------------------------
 
     def _look(self) -> None:
         """Rule 2."""
-        if self.journal is not None:
+        if self.journal is not None or self._reading is not None:
             return
         answers = list(self._answers.values())
         sound = [one for one in answers if one.sound]
         settings, before = self.home.settings, self.home.before
         everybody = all(one in self._answers or one in self._gone for one in before)
-        # Where flushes linger, a copy that was read from the disk may lack what was told.
         trusted = [one for one in sound if one.unbroken or not settings.linger]
         enough = len(trusted) >= settings.answers_needed
         masters_own = any(one.keeper == before[0] for one in trusted)
-        if not answers or not (enough or masters_own or everybody):
+        if not answers:
             return
-        best = max(sound or answers, key=lambda one: (one.kept_term, one.kept_step))
-        if not best.sound:
-            self._desk.note(f"{self.home.queue}: records of the only journal can't be read")
-        try:
-            queue = restored(
-                self.home.queue,
-                self.home.settings,
-                best.pairs,
-                self._desk.now,
-                self._desk.limits,
+        # Of copies of the same step, this node's own is the nearest.
+        best = max(sound or answers, key=self._worth)
+        as_late = best.kept_term >= self.home.before_term
+        if not everybody and not (as_late and (enough or masters_own)):
+            return
+        if not as_late:
+            self._desk.note(
+                f"{self.home.queue}: no journal of term {self.home.before_term} is left"
             )
-        except ValueError as error:
-            self._desk.note(f"{self.home.queue}: a journal that does not read: {error}")
-            return
-        self._adopt(queue, best.kept_step)
+        self._begin_reading(best)
 
-    def _adopt(self, queue: Queue, step: int) -> None:
-        home = self.home
-        journal = self.journal = Journal(queue, home.term, step, home.mirrors)
-        journal.here = -1
-        pairs = records(queue)
-        self._take_over(home.queue, home.term, step, pairs)
-        changes = (
-            *whole_changes(home.queue, pairs),
-            copy_change(home.queue, home.term, step, home.term),
+    def _worth(self, answer: Fenced) -> tuple[int, int, bool]:
+        return answer.kept_term, answer.kept_step, answer.keeper == self._desk.keeper
+
+    def _begin_reading(self, best: Fenced) -> None:
+        """Rule 3."""
+        home, now = self.home, self._desk.now
+        queue = Restoring(home.queue, home.settings, self._desk.limits)
+        copied = best.keeper != self._desk.keeper or not best.sound
+        reading = self._reading = Reading(best, queue, now, now, copied)
+        if copied:
+            changes = self._mirrors.arrive(home.queue, home.term, self.name, 0)
+            self._desk.write(tuple(changes), lambda: None)
+        self._read(reading)
+
+    def _read(self, reading: Reading) -> None:
+        reading.asked, reading.due = self._desk.now, False
+        message = ReadJournal(self.home.queue, self.home.term, self.name, reading.after)
+        self._desk.send(node_of(reading.source.keeper), message)
+        self._wake(later(self._desk.now, AGAIN_AFTER))
+
+    def _read_on(self, reading: Reading) -> None:
+        now = self._desk.now
+        if later(reading.heard, READ_PATIENCE) <= now:  # it is asked anew whether it is there
+            self._reading = None
+            self._answers.pop(reading.source.keeper, None)
+            self._ask()
+        elif reading.due or later(reading.asked, AGAIN_AFTER) <= now:
+            self._read(reading)
+        else:
+            self._wake(later(reading.asked, AGAIN_AFTER))
+
+    def read(self, message: JournalRead) -> None:
+        """The next records have come."""
+        reading, home = self._reading, self.home
+        if reading is None or (message.term, message.journal) != (home.term, self.name):
+            return
+        if (message.keeper, message.after) != (reading.source.keeper, reading.after):
+            return
+        reading.queue.take(message.pairs, self._desk.now)
+        reading.queue.sound = reading.queue.sound and message.sound
+        reading.heard = reading.asked = self._desk.now
+        reading.after = message.last
+        if reading.copied:
+            self._mirrors.take_in(home.queue, message.pairs, lambda: self._read_next(reading))
+        elif message.more:  # from disk to memory: others have their turn in between
+            reading.due = True
+            self._wake(self._desk.now)
+        if not message.more:
+            self._end_reading(reading)
+
+    def _read_next(self, reading: Reading) -> None:
+        if self._reading is reading:
+            self._read(reading)
+
+    def _end_reading(self, reading: Reading) -> None:
+        """All of it has come: it is the journal, unless there may be a better one."""
+        home, source, mirrors = self.home, reading.source, self._mirrors
+        self._reading = None
+        if not reading.queue.sound:
+            why = reading.queue.problem or "a record is damaged"
+            self._desk.note(f"{home.queue}: the journal of {source.keeper} has gaps: {why}")
+            if source.sound:
+                damaged = msgspec.structs.replace(source, sound=False)
+                self._answers[source.keeper] = damaged
+                self._look()
+                return
+        queue = reading.queue.done(self._desk.now)
+        if home.settings.linger and not source.unbroken and queue.tail < queue.bound:  # rule 4
+            queue.tail = queue.bound
+            queue.changed[b"s"] = None
+        if reading.copied:
+            changes = mirrors.arrived(home, source.kept_step)
+        else:
+            changes = mirrors.renamed(home, self.name)
+        # What has gaps is not what its name says: nobody can go on from that.
+        base = (source.kept_term, source.kept_journal) if source.sound else (0, 0)
+        self._adopt(queue, source.kept_step, base, changes)
+
+    # --- the journal of this term -----------------------------------------------------------------
+
+    def _adopt(self, queue: Queue, step: int, base: tuple[int, int], changes: list[Change]) -> None:
+        home, desk = self.home, self._desk
+        queue.leases.next_token = max(queue.leases.next_token, home.term << TOKEN_BITS)
+        journal = self.journal = Journal(
+            queue,
+            home.term,
+            step,
+            home.mirrors,
+            name=self.name,
+            base=base,
+            home=home,
         )
+        journal.limits = desk.limits
+        journal.here = -1
+        pairs = journal.write()  # what is not as it was read, is so from the first step on
+        if pairs:
+            changes += self._mirrors.stepped(home.queue, journal.step, pairs)
+        step = journal.step
 
         def flushed() -> None:
             journal.here = max(journal.here, step)
             self.progress()
 
-        self._desk.write(changes, flushed)
-        remind_mirrors(self._desk, journal, anew=True)
-        self._asked = self._desk.now
-        self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+        desk.write(tuple(changes), flushed)
+        remind_mirrors(desk, journal, anew=True)
+        self._asked = desk.now
+        self._wake(later(desk.now, AGAIN_AFTER))
 
     @property
     def ready(self) -> bool:

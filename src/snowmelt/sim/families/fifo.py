@@ -203,7 +203,7 @@ class FifoLife(FamilyLife):
         del at
         for ledger in self._ledgers:
             name = ledger.queue.encode()
-            if key.startswith((b"fifo/j" + name, b"fifo/m" + name)):
+            if key.startswith((b"fifo/m" + name, b"fifo/k" + name, b"~fifo/\0j" + name)):
                 ledger.excuses.hurt(node)
             elif key.startswith(b"~fifo/" + name):
                 ledger.excuses.hurt_body(node)

@@ -71,8 +71,7 @@ class Queue:
         self.settings = settings
         self._limits = limits
         self.tail = 0
-        self.bound = 0
-        """Positions below this may have been told; only where flushes linger (`journal.py`, 5)."""
+        self.bound = 0  # positions below this may have been told (`journal.py`, rule 5)
         self.paused = False
         self.done = 0
         self.lost = 0
@@ -308,14 +307,12 @@ class Queue:
             for part in group.held:
                 self.ready.remove(part)
         for lease in self.leases:
-            held, lease.left = (
-                lease.left,
-                IntervalSet(part for held in lease.left for part in self.ready.common(held)),
-            )
-            for part in lease.left:
+            left = IntervalSet(part for held in lease.left for part in self.ready.common(held))
+            for part in left:
                 self.ready.remove(part)
             self.leases.next_token = max(self.leases.next_token, lease.token + 1)
-            if lease.left != held or held.total == 0:
+            if left != lease.left or left.total == 0:
+                lease.left = left
                 self.leases.shrunk(lease)
 
     def _wait(self, part: Interval, due: int) -> None:

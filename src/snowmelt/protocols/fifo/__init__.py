@@ -39,25 +39,32 @@ Two ways round that, for programs that must do everything exactly once:
 
 What makes it safe:
 
-8. The *journal* (`journal.py`). A queue's state is a small map of records, some hundred bytes for
+8. The *journal* (`journal.py`). A queue's state is a map of small records, some hundred bytes for
    thousands of items. Each change is a step, on the master's disk and at its mirrors; nothing is
-   told before its step is safe with `copies_needed` of them. The paper's log is on one disk.
+   told before its step is safe with `copies_needed` of them. A step names the journal it is of and
+   the step it goes on from, and so does the word of a mirror; nothing else counts. However long a
+   journal is, it travels and is read in pieces (`transfer.py`, `mirrors.py`). The paper's log is
+   on one disk.
 9. *Terms* (`registry.py`, `succession.py`). Which node is master is written down by the
-   cluster's coordinator, under a growing term. A new master fences the mirrors of the last term
-   and takes the newest journal from so many that no safe step can be missing. So an old master
-   that wakes up can make no step safe, and so can promise nothing.
+   cluster's coordinator, under a growing term, which one run begins once. A new master fences the
+   mirrors of the last term and takes the newest journal from so many that no safe step can be
+   missing. So an old master that wakes up can make no step safe, and so can promise nothing. A
+   mirror that its master can't reach is replaced. A coordinator whose disk is an older copy of
+   itself asks those who keep journals before it decides on anything (`census.py`).
 10. *Repair* (`repair.py`). What lies on fewer keepers than wanted is copied, keeper to keeper, a
    little at a time. Who returns is told what to keep, and erases the rest: deletions that it
    missed included.
 
 Names that make it work: a keeper's name has the birth of its disk in it, so a node with an empty
 disk is not taken for the one it was; a stream's name has the run in it, so no number is ever used
-twice; a lease's token and a term only grow.
+twice; a term only grows, and stands in the tokens of its leases; positions go on above a bound
+that was flushed before any of them was told.
 
 What a failure costs. A keeper that is away: nothing, while `copies_needed` are here. A master that
 restarts: some round trips. A master that stays away: what membership takes to miss it, and as much
 again; its leases go on with the new one, their time begun anew. The coordinator away: no new
-terms, so a master that fails at the same time waits for it. A queue with one replica waits for its
+terms, so a master that fails at the same time waits for it. A link between a master and a mirror,
+while both reach the coordinator: some seconds, if another node can mirror. A queue with one replica waits for its
 node. What is damaged on one keeper is served from another and copied anew; what is damaged on the
 last one is lost, counted, and its neighbours are not.
 """

@@ -15,7 +15,7 @@ import msgspec
 Position = NewType("Position", int)
 
 
-class Interval(msgspec.Struct, frozen=True, order=True, array_like=True):
+class Interval(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
     """The positions from `start` up to, not including, `stop`, as `range` has it.
 
     It has no truth value: whether an empty interval counts as false is a question that code

@@ -64,9 +64,9 @@ What a failure costs. A keeper that is away: nothing, while `copies_needed` are 
 restarts: some round trips. A master that stays away: what membership takes to miss it, and as much
 again; its leases go on with the new one, their time begun anew. The coordinator away: no new
 terms, so a master that fails at the same time waits for it. A link between a master and a mirror,
-while both reach the coordinator: some seconds, if another node can mirror. A queue with one replica waits for its
-node. What is damaged on one keeper is served from another and copied anew; what is damaged on the
-last one is lost, counted, and its neighbours are not.
+while both reach the coordinator: some seconds, if another node can mirror. A queue with one
+replica waits for its node. What is damaged on one keeper is served from another and copied anew;
+what is damaged on the last one is lost, counted, and its neighbours are not.
 """
 
 from snowmelt.protocols.fifo.messages import MESSAGES

@@ -24,7 +24,7 @@ NOWHERE: Final = 255
 """The lane of positions that lie in no stream: their items were never stored after all."""
 
 
-class Lane(msgspec.Struct):
+class Lane(msgspec.Struct, gc=False):
     """Items of one stream, from index `first` on, which are on the same keepers."""
 
     stream: str

@@ -22,7 +22,7 @@ it. Rules:
 
 from collections import deque
 from collections.abc import Callable, Container, Iterator
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -73,7 +73,7 @@ class KeptStatus(msgspec.Struct, frozen=True, array_like=True):
     bound: int = 0
 
 
-class KeptRun(msgspec.Struct, frozen=True, array_like=True):
+class KeptRun(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The record of a run; of its items that are alive, some may have records of their own."""
 
     columns: Columns
@@ -185,12 +185,16 @@ def restored(
 ) -> Queue:
     """A queue from its records; raises `ValueError` when they don't read."""
     queue = Queue(name, settings, limits)
-    restore(queue, tuple(sorted(pairs)), now)
+    restore(queue, tuple(sorted(pairs)), now, {})
     queue.restored()
     return queue
 
 
-def restore(queue: Queue, pairs: Pairs, now: Instant) -> None:
+Shared = dict[Any, Any]
+"""Values that many records have in common: in memory each stands once."""
+
+
+def restore(queue: Queue, pairs: Pairs, now: Instant, shared: Shared) -> None:
     """Takes some records in; runs must come in the order of their positions."""
     decode = msgspec.msgpack.decode
     for key, value in pairs:  # runs by their positions, then what is said of their items
@@ -203,7 +207,7 @@ def restore(queue: Queue, pairs: Pairs, now: Instant) -> None:
                 queue.paused, queue.done, queue.lost = status.paused, status.done, status.lost
                 queue.bound = status.bound
             case b"x":
-                _restore_run(queue, int.from_bytes(rest), decode(value, type=KeptRun))
+                _restore_run(queue, int.from_bytes(rest), decode(value, type=KeptRun), shared)
             case b"y":
                 failed, start = decode(value, type=KeptFailure), int.from_bytes(rest)
                 queue.restore_failure(Interval(start, failed.stop), failed.failure)
@@ -255,9 +259,12 @@ def _kept_piece(queue: Queue, key: bytes) -> KeptFailure | KeptDelay | None:
     return None if delayed is None else KeptDelay(delayed[0].stop, delayed[1])
 
 
-def _restore_run(queue: Queue, start: int, kept: KeptRun) -> None:
+def _restore_run(queue: Queue, start: int, kept: KeptRun, shared: Shared) -> None:
     run = Run.of(start, kept.columns)
     run.dropped = kept.dropped
+    for lane in run.lanes:
+        lane.stream = shared.setdefault(lane.stream, lane.stream)
+        lane.keepers = shared.setdefault(lane.keepers, lane.keepers)
     queue.runs.restore(run, list(kept.alive))
     queue.tail = max(queue.tail, run.stop)  # the record that has it may be missing
     queue.bytes += run.held

@@ -57,9 +57,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Looked at in one turn, by whoever must see all of them."""
 
     # journals
-    journal_piece_records: int = 500
+    journal_piece_records: int = 250
     """In one piece of a journal, on its way to a mirror or to a new master."""
-    journal_piece_bytes: int = 64 << 10
+    journal_piece_bytes: int = 32 << 10
     """The same, in bytes."""
     journal_lately: int = 2_500
     """Of keys that the last steps changed: a mirror that missed them needs no more than these."""

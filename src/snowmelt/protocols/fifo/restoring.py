@@ -5,7 +5,7 @@ their time when all is read.
 """
 
 from snowmelt.core.instant import Instant
-from snowmelt.protocols.fifo.journal import restore
+from snowmelt.protocols.fifo.journal import Shared, restore
 from snowmelt.protocols.fifo.limits import Limits
 from snowmelt.protocols.fifo.messages import Pairs
 from snowmelt.protocols.fifo.queue import Queue
@@ -21,12 +21,13 @@ class Restoring:
         self.problem = ""
         """Why not, of the last that could not."""
         self._queue = Queue(name, settings, limits)
+        self._shared: Shared = {}
 
     def take(self, pairs: Pairs, now: Instant) -> None:
         """The next records in the order of keys."""
         for pair in pairs:
             try:
-                restore(self._queue, (pair,), now)
+                restore(self._queue, (pair,), now, self._shared)
             except ValueError as error:
                 self.sound, self.problem = False, str(error)
 

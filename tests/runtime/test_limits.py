@@ -7,12 +7,16 @@ from pathlib import Path
 import msgspec
 
 from runtime.network import Serving, Stranger, serving, until
+from snowmelt.core.instant import Duration
+from snowmelt.core.names import NodeId
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.echo import Echo, Echoed, Recall, Recalled, Remember, Remembered
+from snowmelt.protocols.fifo.messages import Copy
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.statistics import NodeStatistics
 from snowmelt.wire.codec import encode
 from snowmelt.wire.framing import HEADER, MAGIC, VERSION, Kind, framed
+from snowmelt.wire.greeting import Role
 
 MEGABYTE = 1 << 20
 
@@ -305,3 +309,19 @@ async def test_an_answer_above_the_limit_is_declined_and_the_connection_lives_on
         assert isinstance(answer.body, Declined), answer
         assert answer.body.error == "TooLarge"
         await stranger.is_served()
+
+
+async def test_what_is_too_large_for_another_node_is_lost_alone(tmp_path: Path) -> None:
+    async with (
+        serving(tmp_path, limits=Limits(frame_bytes=10_000)) as node,
+        await Stranger.dial(node.address) as stranger,
+    ):
+        await stranger.greet("n7", role=Role.NODE)
+        await until(lambda: node.server._transport._routes.get(NodeId("n7")))
+        body = bytes(10_001)
+        node.server._transport.send(NodeId("n7"), Copy("q", "n1/1/1", 1, Duration(0), body))
+        assert node.server.statistics().dropped == {"too large for a frame": 1}
+        assert node.closed == {}
+        node.server._transport.send(NodeId("n7"), Copy("q", "n1/1/1", 1, Duration(0), b"small"))
+        kind, _ = await stranger.frame()
+        assert kind is Kind.MESSAGE

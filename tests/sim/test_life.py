@@ -19,7 +19,7 @@ from snowmelt.core.node import Expired, SetTimer
 from snowmelt.protocols.membership.member import MemberTimer
 from snowmelt.sim.families import FAMILIES, family
 from snowmelt.sim.faults import KINDS
-from snowmelt.sim.life import Ending, FamilyLife, live
+from snowmelt.sim.life import Ending, FamilyLife, Tally, live
 from snowmelt.sim.planted import Bug, planted
 from snowmelt.sim.scenario import drawn
 from snowmelt.sim.sweep import again, one, sweep
@@ -98,6 +98,10 @@ class RestlessLife(AlarmLife):
     reason = "n1 is not at rest"
 
 
+class ExcusedLife(AlarmLife):
+    tally = Tally(40, {"a disk was lost": 1, "it lingered": 3})
+
+
 def lived(life, *, keep=True):
     return live(drawn("echo", 1, ()), life, keep=keep)
 
@@ -133,6 +137,22 @@ def test_the_command_ends_with_the_code_of_the_ending(life, code, monkeypatch):
     )
     assert result.exit_code == code
     assert ("the story of n1" in result.stdout) == bool(code)
+
+
+def test_a_sweep_says_what_share_of_its_calls_was_excused_and_why(monkeypatch):
+    monkeypatch.setitem(FAMILIES, "alarm", ExcusedLife)
+    command = ["sim", "--protocol", "alarm", "--seeds", "0:3", "--faults", "none"]
+    shown = CliRunner().invoke(program(), command).stdout.splitlines()[-1]
+    assert shown == ("120 calls, 10.00% of them excused: a disk was lost 2.50%; it lingered 7.50%")
+    summary = json.loads(CliRunner().invoke(program(), [*command, "--json"]).stdout)
+    assert summary["calls"] == 120
+    assert summary["excused"] == {"a disk was lost": 3, "it lingered": 9}
+    assert summary["excused_share"] == 0.1
+
+
+def test_a_family_that_excuses_nothing_says_nothing_of_it():
+    summary = json.loads(sim("--protocol", "echo", "--seed", "1", "--json").stdout)
+    assert "excused" not in summary
 
 
 # --- planted bugs ---------------------------------------------------------------------------------

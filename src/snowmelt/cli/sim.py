@@ -18,7 +18,7 @@ from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import spelled
 from snowmelt.sim import faults as faults_
 from snowmelt.sim.families import family
-from snowmelt.sim.life import Ending, Report
+from snowmelt.sim.life import Ending, Report, Tally
 from snowmelt.sim.planted import Bug
 from snowmelt.sim.scenario import drawn
 from snowmelt.sim.sweep import sweep
@@ -150,6 +150,7 @@ def _summary(
         "seconds": round(took, 3),
         "settled_after_max_s": max(settled, default=0) / 1e9,
         "digest": joined(reports),
+        **_excused(reports),
         "bad": [
             {
                 "seed": report.seed,
@@ -162,6 +163,29 @@ def _summary(
             for report in bad[:SHOWN]
         ],
     }
+
+
+def together(reports: list[Report]) -> Tally | None:
+    """What was judged and excused in all these lives; None when no family says."""
+    tallies = [report.tally for report in reports if report.tally is not None]
+    if not tallies:
+        return None
+    excused: Counter[str] = Counter()
+    for tally in tallies:
+        excused.update(tally.excused)
+    return Tally(sum(tally.calls for tally in tallies), dict(sorted(excused.items())))
+
+
+def _share(tally: Tally, excused: int) -> float:
+    return excused / tally.calls if tally.calls else 0.0
+
+
+def _excused(reports: list[Report]) -> dict[str, object]:
+    tally = together(reports)
+    if tally is None:
+        return {}
+    share = round(_share(tally, sum(tally.excused.values())), 5)
+    return {"calls": tally.calls, "excused": tally.excused, "excused_share": share}
 
 
 def joined(reports: list[Report]) -> str:
@@ -186,3 +210,16 @@ def _tell(reports: list[Report], bad: list[Report], took: float, again: str) -> 
         f"{lives}, {len(bad)} ended badly; {steps} events in {took:.1f} s; "
         f"longest to come to rest {spelled(longest)}; digest {digest}"
     )
+    tally = together(reports)
+    if tally is not None:
+        print(_excuse(tally))
+
+
+def _excuse(tally: Tally) -> str:
+    """In a line: how much of what was called was not judged, and why."""
+    excused = sum(tally.excused.values())
+    reasons = "; ".join(
+        f"{reason} {_share(tally, count):.2%}" for reason, count in tally.excused.items()
+    )
+    line = f"{tally.calls} calls, {_share(tally, excused):.2%} of them excused"
+    return f"{line}: {reasons}" if reasons else line

@@ -30,6 +30,13 @@ class Ending(IntEnum):
     MACHINE_CRASHED = 12
 
 
+class Tally(msgspec.Struct, frozen=True):
+    """Of how many calls a life was judged, and how many the promise does not cover, by reason."""
+
+    calls: int = 0
+    excused: dict[str, int] = {}
+
+
 class FamilyLife(Observer, ABC):
     """What a family brings to a life. `sim/families` has one file for each."""
 
@@ -54,6 +61,11 @@ class FamilyLife(Observer, ABC):
     def bound(self) -> Duration:
         """How long after the last fault it may take to come to rest."""
 
+    @property
+    def tally(self) -> Tally | None:
+        """What was judged, and what was excused; None when the family excuses nothing."""
+        return None
+
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """What came of a life."""
@@ -67,6 +79,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     settled_after: Duration | None = None
     sentence: str = ""
     subject: str = ""
+    tally: Tally | None = None
     story: tuple[str, ...] = ()
 
 
@@ -98,6 +111,7 @@ def live(scenario: Scenario, family: type[FamilyLife], *, keep: bool = False) ->
         settled_after=settled_after,
         sentence=sentence,
         subject=subject,
+        tally=life.tally,
         story=tuple(world.trace.story(subject)) if keep and subject else (),
     )
 

@@ -115,6 +115,16 @@ class Observer:
     def damaged(self, at: Instant, node: NodeId, key: bytes) -> None:
         """A fault hurt a record on a node's disk."""
 
+    def set_back(self, at: Instant, node: NodeId, taken: Instant) -> None:
+        """A node's disk, which runs no process now, is what it was when this copy was taken."""
+
+    def disk_lost(self, at: Instant, node: NodeId) -> None:
+        """A node's disk, which runs no process now, is empty.
+
+        It starts again as after a crash, unless this sets `wanted` of its slot to False: then
+        whoever did starts it, as an operator would who has first to tell the others.
+        """
+
 
 class World:
     """Runs nodes against one seed.

@@ -7,9 +7,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from snowmelt.core.node import Persist, Started
+from snowmelt.core.node import Persist, Persisted, PersistFailed, Started
 from snowmelt.core.record import BULK, Damaged, Erase, Missing, Record, Write, erase, scanned
-from snowmelt.sim.disk import Disk, Ending
+from snowmelt.sim.disk import NOTHING, Disk, Ending
 
 KEYS = st.sampled_from([b"a", b"b", b"c", b"~a", b"~b"])
 CHANGES = st.one_of(
@@ -63,7 +63,7 @@ class DiskModel(RuleBasedStateMachine):
 
     @rule()
     def flush(self):
-        assert self.disk.flush() == [ticket for ticket, _ in self.asked]
+        assert self.disk.flush() == [Persisted(ticket) for ticket, _ in self.asked]
         self.safe, self.asked = self.states()[-1], []
 
     @rule()
@@ -196,3 +196,62 @@ def test_a_load_sees_what_was_asked_and_not_flushed():
     disk.flush()
     disk.ask(Persist(2, (erase(b"a"), Write(b"b", b"two"))))
     assert disk.load([b"b", b"a"]) == (Record(b"b", b"two"), Missing(b"a"))
+
+
+# --- disks that fail, fill up, and are put back ---------------------------------------------------
+
+
+def test_a_disk_that_fails_keeps_any_prefix_and_takes_nothing_more_until_its_process_ends():
+    kept = set()
+    for seed in range(60):
+        disk = Disk(Random(seed))
+        disk.failing = True
+        write(disk, 1, (b"a", b"1"))
+        write(disk, 2, (b"b", b"2"))
+        assert disk.flush() == [
+            PersistFailed(ticket, "the disk failed", fatal=True) for ticket in (1, 2)
+        ]
+        kept.add(tuple(sorted(contents(disk))))
+        assert disk.refusal(3).fatal
+        disk.failing = False
+        assert disk.refusal(4).fatal
+        disk.end(Ending.CRASH)
+        assert not disk.failed
+        write(disk, 5, (b"c", b"3"))
+        assert disk.flush() == [Persisted(5)]
+    assert kept == {(), (b"a",), (b"a", b"b")}
+
+
+def test_a_disk_that_fills_up_within_a_flush_keeps_the_first_steps_and_no_trace_of_the_rest():
+    disk = Disk(Random(0))
+    disk.room = 1
+    write(disk, 1, (b"a", b"1"))
+    write(disk, 2, (b"b", b"2"))
+    assert disk.flush() == [Persisted(1), PersistFailed(2, "no space left on the disk")]
+    assert disk.full
+    assert contents(disk) == {b"a": b"1"}
+
+
+def test_a_disk_with_room_for_what_comes_is_not_full_yet():
+    disk = Disk(Random(0))
+    disk.room = 2
+    write(disk, 1, (b"a", b"1"))
+    assert disk.flush() == [Persisted(1)]
+    assert (disk.full, disk.room) == (False, 1)
+
+
+def test_a_copy_put_back_holds_what_was_flushed_when_it_was_taken():
+    disk = Disk(Random(0))
+    write(disk, 1, (b"a", b"1"))
+    disk.flush()
+    write(disk, 2, (b"b", b"2"))
+    copy = disk.copy()
+    disk.flush()
+    write(disk, 3, (b"a", b"4"))
+    disk.flush()
+    disk.put_back(copy)
+    assert contents(disk) == {b"a": b"1"}
+    disk.put_back(NOTHING)
+    assert contents(disk) == {}
+    disk.put_back(copy)
+    assert contents(disk) == {b"a": b"1"}

@@ -1,14 +1,30 @@
 from random import Random
-from typing import get_args
 
 import pytest
 
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import SECOND, Instant
 from snowmelt.core.names import NodeId
-from snowmelt.sim.faults import KINDS, ClockJump, ClockSkew, Fault, FlippedBit, draw, kinds
+from snowmelt.sim.draws import draw
+from snowmelt.sim.faults import (
+    HARDER,
+    KINDS,
+    ClockJump,
+    ClockSkew,
+    CutLinks,
+    FlippedBit,
+    LostDisk,
+    LostFounder,
+    OlderDisk,
+    QuickRestarts,
+    RollingRestart,
+    WallClock,
+    kinds,
+)
+from snowmelt.sim.scenario import drawn, kinds_of
 
 NODES = tuple(NodeId(f"n{number}") for number in range(1, 5))
+CLIENTS = (NodeId("c1"), NodeId("c2"))
 END = Instant(60 * SECOND)
 
 
@@ -16,14 +32,66 @@ def tag(fault):
     return fault.__struct_config__.tag
 
 
-def life(seed, allowed=KINDS, nodes=NODES):
-    return draw(Random(seed), allowed, nodes, END)
+def life(seed, allowed=KINDS, nodes=NODES, calm=0.0):
+    return draw(Random(seed), allowed, nodes, END, CLIENTS, calm)
 
 
-def test_there_is_a_word_for_every_kind_and_every_kind_can_be_drawn():
-    assert sorted(KINDS) == sorted(tag(kind) for kind in get_args(Fault))
-    drawn = {tag(fault) for seed in range(60) for fault in life(seed)}
-    assert drawn == set(KINDS)
+def lives(kind, count=300):
+    return [fault for seed in range(count) for fault in life(seed) if isinstance(fault, kind)]
+
+
+def test_every_kind_can_be_drawn():
+    seen = {tag(fault) for seed in range(150) for fault in life(seed)}
+    assert seen == set(KINDS)
+
+
+def test_who_is_not_judged_harder_draws_what_it_always_drew():
+    easier = [kind for kind in KINDS if kind not in HARDER]
+    assert kinds_of("echo") == tuple(easier)
+    for seed in range(20):
+        assert drawn("echo", seed, KINDS) == drawn("echo", seed, tuple(easier))
+
+
+def test_a_calm_life_holds_up_to_four_kinds_whatever_is_allowed():
+    for seed in range(60):
+        calm = life(seed, calm=1.0)
+        assert 0 <= len({tag(fault) for fault in calm}) <= 4
+        fewer = tuple(fault for fault in calm if tag(fault) != "crash")
+        assert life(seed, [kind for kind in KINDS if kind != "crash"], calm=1.0) == fewer
+
+
+def test_a_link_that_stays_cut_is_one_between_two_who_do_not_decide():
+    cuts = lives(CutLinks)
+    staying = [cut for cut in cuts if cut.stays]
+    assert staying
+    assert len(staying) < len(cuts) / 2
+    for cut in staying:
+        assert len(cut.links) == 1
+        assert NODES[0] not in cut.links[0]
+    for cut in cuts:
+        assert all(one != other for one, other in cut.links)
+    few = [fault for seed in range(60) for fault in life(seed, nodes=NODES[:3])]
+    assert not any(isinstance(fault, CutLinks) and fault.stays for fault in few)
+
+
+def test_a_copy_is_older_than_when_it_is_put_back_and_the_founders_disk_has_a_kind_of_its_own():
+    older = lives(OlderDisk)
+    assert all(one.taken < one.at for one in older)
+    assert {one.node for one in older} > {NODES[0]}
+    assert NODES[0] not in {one.node for one in lives(LostDisk)}
+    assert {one.node for one in lives(LostFounder, 500)} == {NODES[0]}
+
+
+def test_quick_restarts_are_over_before_anybody_is_missed():
+    for fault in lives(QuickRestarts):
+        assert all(fault.at <= at < fault.until for at in fault.times)
+        assert fault.down <= SECOND // 2
+        assert not fault.cut or (fault.node in fault.cut and set(fault.cut) != set(NODES))
+
+
+def test_a_rolling_restart_takes_every_node_once():
+    for fault in lives(RollingRestart):
+        assert sorted(fault.nodes) == list(NODES)
 
 
 @pytest.mark.parametrize("left_out", KINDS)
@@ -40,13 +108,13 @@ def test_injuries_come_in_order_and_are_over_in_time():
         assert [fault.at for fault in faults] == sorted(fault.at for fault in faults)
         for fault in faults:
             assert 0 <= fault.at < END
-            if not isinstance(fault, ClockSkew | ClockJump | FlippedBit):
+            if not isinstance(fault, ClockSkew | ClockJump | FlippedBit | WallClock):
                 assert fault.at < fault.until <= END
 
 
 def test_many_lives_hold_a_few_kinds_and_none_is_the_same_as_another():
     counts = [len({tag(fault) for fault in life(seed)}) for seed in range(200)]
-    assert min(counts) <= 3
+    assert min(counts) <= 5
     assert max(counts) >= 11
     assert len({life(seed) for seed in range(200)}) == 200
 

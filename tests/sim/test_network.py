@@ -6,7 +6,17 @@ from hypothesis import strategies as st
 
 from snowmelt.core.instant import MILLISECOND, Duration, Instant, milliseconds
 from snowmelt.core.names import NodeId
-from snowmelt.sim.faults import Delay, Duplication, Loss, Partition, Reordering
+from snowmelt.sim.faults import (
+    CutLinks,
+    Delay,
+    Duplication,
+    Loss,
+    OneDoor,
+    Partition,
+    QuickRestarts,
+    Reordering,
+    Split,
+)
 from snowmelt.sim.network import LinkStyle, Network
 
 A, B, C = NodeId("a"), NodeId("b"), NodeId("c")
@@ -84,6 +94,60 @@ def test_a_one_way_partition_lets_words_out_and_none_in():
     net.begin(Partition(NOW, END, "one-way", (A,), one_way=True))
     assert passes(net, A, B)
     assert not passes(net, B, A)
+    assert passes(net, B, C)
+
+
+def test_a_cut_link_parts_two_who_both_hear_everybody_else():
+    net = network()
+    net.begin(CutLinks(NOW, END, ((A, B),)))
+    assert not passes(net, A, B)
+    assert not passes(net, B, A)
+    assert all(passes(net, *link) for link in ((A, C), (C, A), (B, C), (C, B)))
+
+
+def test_a_link_cut_one_way_carries_the_other():
+    net = network()
+    net.begin(CutLinks(NOW, END, ((A, B),), one_way=True))
+    assert not passes(net, A, B)
+    assert passes(net, B, A)
+
+
+def test_a_link_that_stays_cut_outlives_the_healing_and_no_other_does():
+    net = network()
+    net.begin(CutLinks(NOW, END, ((A, B),), stays=True))
+    net.begin(CutLinks(NOW, END, ((A, C),)))
+    net.heal()
+    assert not passes(net, A, B)
+    assert passes(net, A, C)
+
+
+def test_a_split_takes_clients_to_either_side():
+    client, other = NodeId("k1"), NodeId("k2")
+    net = network()
+    net.begin(Split(NOW, END, (A, client)))
+    assert passes(net, client, A)
+    assert passes(net, other, B)
+    assert not passes(net, client, B)
+    assert not passes(net, other, A)
+
+
+def test_a_client_with_one_door_reaches_one_node_and_others_reach_all():
+    client, other = NodeId("k1"), NodeId("k2")
+    net = network()
+    net.begin(OneDoor(NOW, END, client, A))
+    assert passes(net, client, A)
+    assert passes(net, A, client)
+    assert not passes(net, client, B)
+    assert not passes(net, B, client)
+    assert passes(net, other, B)
+    assert passes(net, A, B)
+
+
+def test_quick_restarts_may_happen_inside_a_cut():
+    net = network()
+    net.begin(QuickRestarts(NOW, END, A, (), milliseconds(50), (A,)))
+    net.begin(QuickRestarts(NOW, END, B, (), milliseconds(50)))
+    assert not passes(net, A, C)
     assert passes(net, B, C)
 
 

@@ -27,12 +27,26 @@ from snowmelt.core.node import (
     Started,
 )
 from snowmelt.core.outcome import Failed
-from snowmelt.core.record import Record, Write
+from snowmelt.core.record import Missing, Record, Write
 from snowmelt.sim.clock import DAWN, Clock, wall
 from snowmelt.sim.disk import Ending
-from snowmelt.sim.faults import LostWrites
-from snowmelt.sim.injuries import schedule
+from snowmelt.sim.faults import (
+    ClientPause,
+    CutLinks,
+    FailingDisk,
+    FillingDisk,
+    LongPause,
+    LostDisk,
+    LostWrites,
+    OlderDisk,
+    QuickRestarts,
+    RollingRestart,
+    SlowDisk,
+    WallClock,
+)
+from snowmelt.sim.injuries import heal, schedule
 from snowmelt.sim.network import LinkStyle
+from snowmelt.sim.trace import line
 from snowmelt.sim.world import SUPERVISOR_WAIT, Broken, MachineCrashed, Observer, World
 
 N1, N2 = NodeId("n1"), NodeId("n2")
@@ -110,6 +124,12 @@ class Seen(Observer):
 
     def damaged(self, at, node, key):
         self.all.append((at, node, key))
+
+    def set_back(self, at, node, taken):
+        self.all.append((at, node, taken))
+
+    def disk_lost(self, at, node):
+        self.all.append((at, node, "lost"))
 
 
 def at(count):
@@ -397,3 +417,141 @@ def test_the_same_seed_is_the_same_life_and_another_seed_another():
     assert talkative(1).digest == talkative(1).digest
     assert talkative(1).steps > 60
     assert talkative(1).digest != talkative(2).digest
+
+
+# --- disks that fail, fill up, are slow, are lost, and are put back -------------------------------
+
+
+def keeping(ticket=1, key=b"k"):
+    return Persist(ticket, (Write(key, b"v"),))
+
+
+def starts(stage, name=N1):
+    return [event.records for event in stage.events(name) if isinstance(event, Started)]
+
+
+def test_a_failed_disk_refuses_each_step_until_the_process_ends_whatever_is_healed_meanwhile():
+    stage = Stage(n1={"go": [keeping(1)], "again": [keeping(2)]})
+    schedule(stage.world, (FailingDisk(at(0), at(100), N1),))
+    stage.say("go", at(10))
+    stage.say("again", at(50))
+    stage.world.at(at(200), heal, stage.world)
+    stage.say("again", at(300))
+    stage.world.at(at(400), stage.world.stop, N1)
+    stage.world.at(at(500), stage.world.start, N1)
+    stage.say("again", at(600))
+    stage.run()
+    answers = [one for one in stage.events() if isinstance(one, Persisted | PersistFailed)]
+    refused = [PersistFailed(number, "the disk failed", fatal=True) for number in (1, 2, 2)]
+    assert answers == [*refused, Persisted(2)]
+
+
+def test_reading_a_failed_disk_ends_the_process_and_its_supervisor_starts_it_again():
+    stage = Stage(n1={"go": [keeping(), Load(2, (b"k",))]})
+    schedule(stage.world, (FailingDisk(at(0), at(100), N1),))
+    stage.say("go", at(10))
+    stage.run()
+    assert [event for event in stage.events() if isinstance(event, Loaded)] == []
+    assert stage.times(N1, Started)[1] >= at(10) + SUPERVISOR_WAIT
+
+
+def test_a_disk_that_fills_up_takes_the_first_steps_of_a_flush_and_what_is_read_shows_no_more():
+    book = {"go": [keeping(1, b"a"), keeping(2, b"b"), Load(3, (b"a", b"b"))]}
+    stage = Stage(n1=book)
+    schedule(stage.world, (FillingDisk(at(0), at(100), N1, room=1),))
+    stage.say("go", at(10))
+    stage.run(seconds(1))
+    answers = [one for one in stage.events() if isinstance(one, Persisted | PersistFailed | Loaded)]
+    assert answers == [
+        Persisted(1),
+        PersistFailed(2, "no space left on the disk"),
+        Loaded(3, (Record(b"a", b"v"), Missing(b"b"))),
+    ]
+
+
+def test_a_slow_disk_flushes_late_and_reads_as_ever():
+    stage = Stage(n1={"go": [keeping(), Load(2, (b"k",))]})
+    schedule(stage.world, (SlowDisk(at(0), at(100), N1, seconds(3)),))
+    stage.say("go", at(10))
+    stage.run()
+    assert stage.times(N1, Loaded)[0] < at(20)
+    assert stage.times(N1, Persisted)[0] > at(3_010)
+
+
+def test_a_disk_is_put_back_as_it_was_when_it_was_copied_and_the_observer_is_told():
+    stage = Stage(n1={"go": [keeping(1, b"a")], "again": [keeping(2, b"b")]})
+    schedule(stage.world, (OlderDisk(at(300), at(400), N1, taken=at(100)),))
+    stage.say("go", at(10))
+    stage.say("again", at(200))
+    stage.run()
+    assert starts(stage) == [(), (Record(b"a", b"v"),)]
+    assert stage.times(N1, Started)[1] == at(400)
+    assert (at(300), N1, at(100)) in stage.seen.all
+
+
+def test_a_node_whose_disk_is_lost_starts_on_an_empty_one_unless_somebody_must_do_something_first():
+    book = {"go": [keeping()]}
+    stage = Stage(n1=book, n2=book)
+    fault = (LostDisk(at(100), at(200), N1), LostDisk(at(100), at(200), N2))
+    schedule(stage.world, fault)
+    for name in (N1, N2):
+        stage.say("go", at(10), node=name)
+    stage.world.slots[N2].wanted = False
+    stage.run()
+    assert starts(stage) == [(), ()]
+    assert starts(stage, N2) == [()]
+    assert (at(100), N2, "lost") in stage.seen.all
+
+
+# --- wall clocks, restarts, pauses, and links that stay cut ---------------------------------------
+
+
+def test_a_wall_clock_is_wrong_from_the_beginning_or_from_when_it_is_set():
+    world = World(seed=1, keep=True)
+    for name in (N1, N2):
+        world.add(name, lambda chance: Puppet({}, [], chance))
+        world.at(at(0), world.start, name)
+    hour = seconds(3_600)
+    schedule(world, (WallClock(at(0), N1, Duration(hour)), WallClock(at(50), N2, Duration(-hour))))
+    for moment in (100, 200):
+        world.at(at(moment - 1), world.stop, N2)
+        world.at(at(moment), world.start, N2)
+    world.run(END)
+    shown = [step.event.wall - wall(step.at) for step in world.trace.kept()]
+    assert shown == [hour, 0, -hour, -hour]
+    assert "(its wall clock: 3600s)" in line(world.trace.kept()[0])
+
+
+def test_quick_restarts_kill_at_their_times_and_a_rolling_restart_takes_one_after_the_other():
+    stage = Stage()
+    quick = QuickRestarts(at(100), at(900), N1, (at(200), at(600)), milliseconds(50))
+    down, up = milliseconds(100), milliseconds(300)
+    rolling = RollingRestart(at(2_000), at(2_800), (N2, N1), down, up)
+    schedule(stage.world, (quick, rolling))
+    stage.run()
+    assert stage.times(N1, Started) == [at(0), at(250), at(650), at(2_500)]
+    assert stage.times(N2, Started) == [at(0), at(2_100)]
+
+
+def test_clients_and_nodes_are_paused_alike_and_who_is_not_there_is_not():
+    stage = Stage()
+    pauses = (
+        ClientPause(at(0), at(500), N1),
+        LongPause(at(0), at(700), N2),
+        ClientPause(at(0), at(500), NodeId("nobody")),
+    )
+    schedule(stage.world, pauses)
+    for name in (N1, N2):
+        stage.say("go", at(10), node=name)
+    stage.run()
+    assert stage.times(N1, Requested) == [at(500)]
+    assert stage.times(N2, Requested) == [at(700)]
+
+
+def test_a_link_that_stays_cut_is_cut_after_the_last_fault():
+    stage = Stage(n1={"go": [Send(N2, "a")]}, n2={})
+    schedule(stage.world, (CutLinks(at(0), at(100), ((N1, N2),), stays=True),))
+    stage.world.at(at(200), heal, stage.world)
+    stage.say("go", at(300))
+    stage.run()
+    assert stage.events(N2) == [Started(wall=DAWN)]

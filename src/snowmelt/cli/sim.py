@@ -20,10 +20,11 @@ from snowmelt.sim import faults as faults_
 from snowmelt.sim.families import family
 from snowmelt.sim.life import Ending, Report, Tally
 from snowmelt.sim.planted import Bug
-from snowmelt.sim.scenario import drawn
+from snowmelt.sim.scenario import drawn, kinds_of
 from snowmelt.sim.sweep import sweep
 
 SHOWN = 3
+_SPANS = ("extra", "by", "period", "down", "up", "taken")
 _SEEDS = re.compile(r"(\d{1,18}):(\d{1,18})")
 
 
@@ -53,7 +54,7 @@ def sim(
     """
     family(protocol)
     range_ = _range(seed, seeds)
-    kinds = faults_.kinds(faults.split(","))
+    kinds = faults_.kinds(faults.split(","), kinds_of(protocol))
     bug = _bug(plant)
     if jobs < 0:
         raise BadOption("--jobs", jobs, "0 or more")
@@ -129,11 +130,18 @@ def _print_scenario(protocol: str, seed: int, kinds: tuple[str, ...], bug: Bug |
 
 def _field(name: str, value: object) -> str:
     """One field of a fault; its durations as a person reads them."""
-    if name in ("extra", "by", "period") and isinstance(value, int):
+    if name in _SPANS and isinstance(value, int):
         return f"{name}={spelled(value)}"
     if isinstance(value, tuple):
-        return f"{name}={','.join(map(str, value))}"
+        return f"{name}={','.join(_one(name, part) for part in value)}"
     return name.replace("_", "-") if value is True else f"{name}={value}"
+
+
+def _one(name: str, part: object) -> str:
+    """One of several: a moment, a link, or a name."""
+    if isinstance(part, tuple):
+        return "-".join(map(str, part))
+    return spelled(part) if name == "times" and isinstance(part, int) else str(part)
 
 
 def _summary(

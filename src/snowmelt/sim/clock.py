@@ -13,10 +13,10 @@ _PARTS: Final = 1_000_000
 
 
 def wall(world: Instant) -> int:
-    """What every wall clock shows at a moment of the world: the truth.
+    """What a wall clock shows at a moment of the world when it shows the truth.
 
-    The faults of clocks are those of the steady one: it drifts, and leaps in a sleep. A wall clock
-    is put right from outside, by the same hand on every machine.
+    Most do: they are put right from outside, by the same hand on every machine. A fault sets that
+    of one node to something else. The steady one drifts, and leaps in a sleep.
 
     >>> wall(Instant(5)) - DAWN
     5

@@ -5,6 +5,10 @@ a power failure keeps none; a torn write keeps a prefix and the first part of th
 last record cut short. A flipped bit stays where it is until something is written over it. Checksums
 cover the key and the value, as the real store's do, so damage is found on reading.
 
+A disk that fails does so at a flush: a prefix of what hung in the air is on it, and it takes
+nothing more until the process has ended, as a store does that no longer knows what is there. One
+that becomes full in the middle of a flush has what there was room for, and no trace of the rest.
+
 A disk never holds two hurt records at once. What a family must survive is one: it keeps a second
 copy of what it can't be without, here or on another node, and no number of copies survives every
 number of hurts.
@@ -14,9 +18,12 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 from enum import Enum
 from random import Random
+from typing import Final
 from zlib import crc32
 
-from snowmelt.core.node import Load, Loaded, Persist, Scan, Started
+import msgspec
+
+from snowmelt.core.node import Load, Loaded, Persist, Persisted, PersistFailed, Scan, Started
 from snowmelt.core.record import BULK, Change, Damaged, Found, Missing, Record, Write, scanned
 
 
@@ -26,6 +33,17 @@ class Ending(Enum):
     CRASH = "crash"
     POWER = "power"
     TORN = "torn"
+
+
+class Copy(msgspec.Struct, frozen=True):
+    """What was on a disk at a moment."""
+
+    keys: tuple[bytes, ...]
+    values: dict[bytes, tuple[bytes, int]]
+
+
+NOTHING: Final = Copy((), {})
+"""What is on a new disk."""
 
 
 class Disk:
@@ -39,6 +57,9 @@ class Disk:
 
     def __init__(self, chance: Random) -> None:
         self.full = False
+        self.room: int | None = None  # for so many steps more; None while there is enough
+        self.failing = False  # at its next flush
+        self.failed = False
         self._chance = chance
         self._keys: list[bytes] = []
         self._values: dict[bytes, tuple[bytes, int]] = {}
@@ -48,16 +69,49 @@ class Disk:
         """A step is wanted; it is not safe yet."""
         self._asked.append(persist)
 
-    def flush(self) -> list[int]:
-        """Everything asked so far is safe; returns the tickets."""
+    @property
+    def uncertain(self) -> bool:
+        """Whether what hangs in the air may find no room, or meet the disk's failure."""
+        return self.failing or self.room is not None
+
+    def flush(self) -> list[Persisted | PersistFailed]:
+        """Everything asked so far is safe, or isn't: the answers, in the order asked."""
         asked, self._asked = self._asked, []
-        for persist in asked:
+        if self.failing:
+            return self._fail(asked)
+        fits = asked if self.room is None else asked[: self.room]
+        for persist in fits:
             self._apply(persist.changes)
-        return [persist.ticket for persist in asked]
+        if self.room is not None:
+            self.room -= len(fits)
+            self.full = self.full or len(fits) < len(asked)
+        answers: list[Persisted | PersistFailed] = [Persisted(one.ticket) for one in fits]
+        return answers + [self.refusal(one.ticket) for one in asked[len(fits) :]]
+
+    def refusal(self, ticket: int) -> PersistFailed:
+        """What a step is answered that this disk does not take."""
+        if self.failed:
+            return PersistFailed(ticket, "the disk failed", fatal=True)
+        return PersistFailed(ticket, "no space left on the disk")
+
+    def _fail(self, asked: list[Persist]) -> list[Persisted | PersistFailed]:
+        self.failed = True
+        for persist in asked[: self._chance.randrange(len(asked) + 1)]:
+            self._apply(persist.changes)
+        return [self.refusal(persist.ticket) for persist in asked]
+
+    def copy(self) -> Copy:
+        """What is flushed now."""
+        return Copy(tuple(self._keys), dict(self._values))
+
+    def put_back(self, copy: Copy) -> None:
+        """It is what it was when this copy was taken. No process runs on it."""
+        self._keys, self._values = list(copy.keys), dict(copy.values)
 
     def end(self, ending: Ending) -> None:
         """The process is gone; decides what remains of what hung in the air."""
         asked, self._asked = self._asked, []
+        self.failed = False
         if ending is Ending.POWER or not asked:
             return
         kept = self._chance.randrange(len(asked) + 1)

@@ -1,17 +1,12 @@
-"""The closed union of injuries the world knows, and how a life's injuries are drawn from its seed.
+"""The closed union of injuries the world knows. `draws.py` draws them, `injuries.py` does them."""
 
-Kinds are switched on by a coin each before any injury is drawn, so that many lives hold a few kinds
-in a strange mixture and few hold all of them: more corners are seen than with everything always on.
-"""
-
-from collections.abc import Callable, Sequence
-from random import Random
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, get_args
 
 import msgspec
 
 from snowmelt.core.errors import BadOption
-from snowmelt.core.instant import MILLISECOND, SECOND, Duration, Instant, later, milliseconds
+from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.names import NodeId
 
 
@@ -135,6 +130,136 @@ class FullDisk(msgspec.Struct, frozen=True, tag="full-disk"):
     node: NodeId
 
 
+class CutLinks(msgspec.Struct, frozen=True, tag="cut-links"):
+    """Nothing passes on these links alone: both ends hear everybody else. One way, or both.
+
+    One that `stays` is there after the last fault too, and all has to come to rest with it.
+    """
+
+    at: Instant
+    until: Instant
+    links: tuple[tuple[NodeId, NodeId], ...]
+    one_way: bool = False
+    stays: bool = False
+
+
+class Split(msgspec.Struct, frozen=True, tag="split"):
+    """Nothing passes between `side`, nodes and clients, and the rest; only inwards if `one_way`."""
+
+    at: Instant
+    until: Instant
+    side: tuple[NodeId, ...]
+    one_way: bool = False
+
+
+class OneDoor(msgspec.Struct, frozen=True, tag="one-door"):
+    """A client reaches this node, and no other."""
+
+    at: Instant
+    until: Instant
+    client: NodeId
+    node: NodeId
+
+
+class ClientPause(msgspec.Struct, frozen=True, tag="client-pause"):
+    """A client stands still, perhaps for longer than its lease, and goes on."""
+
+    at: Instant
+    until: Instant
+    client: NodeId
+
+
+class LongPause(msgspec.Struct, frozen=True, tag="long-pause"):
+    """A process stands still for so long that it is missed, and goes on as if nothing had been."""
+
+    at: Instant
+    until: Instant
+    node: NodeId
+
+
+class FailingDisk(msgspec.Struct, frozen=True, tag="failing-disk"):
+    """A disk fails at its next write, and takes nothing more until the process has ended."""
+
+    at: Instant
+    until: Instant
+    node: NodeId
+
+
+class FillingDisk(msgspec.Struct, frozen=True, tag="filling-disk"):
+    """A disk has room for so many steps more, and is full in the middle of a flush."""
+
+    at: Instant
+    until: Instant
+    node: NodeId
+    room: int
+
+
+class SlowDisk(msgspec.Struct, frozen=True, tag="slow-disk"):
+    """Every flush of a node takes so much longer."""
+
+    at: Instant
+    until: Instant
+    node: NodeId
+    extra: Duration
+
+
+class OlderDisk(msgspec.Struct, frozen=True, tag="older-disk"):
+    """A node is stopped, and starts again on a copy of its disk that was taken before."""
+
+    at: Instant
+    until: Instant
+    node: NodeId
+    taken: Instant
+
+
+class LostDisk(msgspec.Struct, frozen=True, tag="lost-disk"):
+    """A node is stopped, and its disk is empty when it starts again. Never that of the first."""
+
+    at: Instant
+    until: Instant
+    node: NodeId
+
+
+class LostFounder(msgspec.Struct, frozen=True, tag="lost-founder"):
+    """The same of the node that founded the cluster and decides on its members."""
+
+    at: Instant
+    until: Instant
+    node: NodeId
+
+
+class WallClock(msgspec.Struct, frozen=True, tag="wall-clock"):
+    """A node's wall clock shows the truth and so much more (or less) from then on."""
+
+    at: Instant
+    node: NodeId
+    by: Duration
+
+
+class QuickRestarts(msgspec.Struct, frozen=True, tag="quick-restarts"):
+    """A process is killed at each of these times and back after `down`, sooner than it is missed.
+
+    Meanwhile nothing passes between `cut` and the rest.
+    """
+
+    at: Instant
+    until: Instant
+    node: NodeId
+    times: tuple[Instant, ...]
+    down: Duration
+    cut: tuple[NodeId, ...] = ()
+
+
+class RollingRestart(msgspec.Struct, frozen=True, tag="rolling-restart"):
+    """All nodes are restarted, one by one: each is away for `down`, and then all are for `up`."""
+
+    at: Instant
+    until: Instant
+    nodes: tuple[NodeId, ...]
+    down: Duration
+    up: Duration
+
+
 Fault = (
     Loss
     | Duplication
@@ -150,118 +275,38 @@ Fault = (
     | ClockJump
     | FlippedBit
     | FullDisk
+    | CutLinks
+    | Split
+    | OneDoor
+    | ClientPause
+    | LongPause
+    | FailingDisk
+    | FillingDisk
+    | SlowDisk
+    | OlderDisk
+    | LostDisk
+    | LostFounder
+    | WallClock
+    | QuickRestarts
+    | RollingRestart
 )
 
-Draw = Callable[[Random, Instant, Instant, Sequence[NodeId]], Fault]
+KINDS: Final = tuple(str(kind.__struct_config__.tag) for kind in get_args(Fault))
+HARDER: Final = KINDS[KINDS.index("cut-links") :]
+"""Those that only some families are judged with, by `scenario.kinds_of`."""
 
 
-def _loss(chance: Random, at: Instant, until: Instant, _: Sequence[NodeId]) -> Fault:
-    return Loss(at, until, round(chance.uniform(0.01, 0.3), 3))
-
-
-def _duplication(chance: Random, at: Instant, until: Instant, _: Sequence[NodeId]) -> Fault:
-    return Duplication(at, until, round(chance.uniform(0.01, 0.5), 3))
-
-
-def _reordering(_: Random, at: Instant, until: Instant, __: Sequence[NodeId]) -> Fault:
-    return Reordering(at, until)
-
-
-def _delay(chance: Random, at: Instant, until: Instant, _: Sequence[NodeId]) -> Fault:
-    return Delay(at, until, milliseconds(chance.randrange(10, 5_000)))
-
-
-def _partition(chance: Random, at: Instant, until: Instant, nodes: Sequence[NodeId]) -> Fault:
-    shape = chance.choice(["halves", "isolate-one", "one-way", "flapping"])
-    size = 1 if shape == "isolate-one" else chance.randrange(1, max(2, len(nodes)))
-    side = tuple(sorted(chance.sample(list(nodes), min(size, len(nodes)))))
-    period = milliseconds(chance.randrange(50, 4_000)) if shape == "flapping" else Duration(0)
-    return Partition(at, until, shape, side, shape == "one-way", period)
-
-
-def _crash(chance: Random, at: Instant, until: Instant, nodes: Sequence[NodeId]) -> Fault:
-    return Crash(at, until, chance.choice(nodes), chance.random() < 0.5)
-
-
-def _lost_writes(chance: Random, at: Instant, until: Instant, nodes: Sequence[NodeId]) -> Fault:
-    return LostWrites(at, until, chance.choice(nodes), chance.random() < 0.5)
-
-
-def _torn_record(chance: Random, at: Instant, until: Instant, nodes: Sequence[NodeId]) -> Fault:
-    return TornRecord(at, until, chance.choice(nodes), chance.random() < 0.5)
-
-
-def _pause(chance: Random, at: Instant, until: Instant, nodes: Sequence[NodeId]) -> Fault:
-    return Pause(at, until, chance.choice(nodes))
-
-
-def _slow_node(chance: Random, at: Instant, until: Instant, nodes: Sequence[NodeId]) -> Fault:
-    return SlowNode(at, until, chance.choice(nodes), milliseconds(chance.randrange(5, 500)))
-
-
-def _clock_skew(chance: Random, at: Instant, _: Instant, nodes: Sequence[NodeId]) -> Fault:
-    return ClockSkew(at, chance.choice(nodes), chance.randrange(-40_000, 40_000))
-
-
-def _clock_jump(chance: Random, at: Instant, _: Instant, nodes: Sequence[NodeId]) -> Fault:
-    return ClockJump(at, chance.choice(nodes), Duration(chance.randrange(MILLISECOND, 60 * SECOND)))
-
-
-def _flipped_bit(chance: Random, at: Instant, _: Instant, nodes: Sequence[NodeId]) -> Fault:
-    return FlippedBit(at, chance.choice(nodes))
-
-
-def _full_disk(chance: Random, at: Instant, until: Instant, nodes: Sequence[NodeId]) -> Fault:
-    return FullDisk(at, until, chance.choice(nodes))
-
-
-_DRAWS: Final[dict[str, Draw]] = {
-    "loss": _loss,
-    "duplication": _duplication,
-    "reordering": _reordering,
-    "delay": _delay,
-    "partition": _partition,
-    "crash": _crash,
-    "lost-writes": _lost_writes,
-    "torn-record": _torn_record,
-    "pause": _pause,
-    "slow-node": _slow_node,
-    "clock-skew": _clock_skew,
-    "clock-jump": _clock_jump,
-    "flipped-bit": _flipped_bit,
-    "full-disk": _full_disk,
-}
-
-KINDS: Final = tuple(_DRAWS)
-
-
-def kinds(words: Sequence[str]) -> tuple[str, ...]:
+def kinds(words: Sequence[str], known: Sequence[str] = KINDS) -> tuple[str, ...]:
     """Checks the kinds a person asked for; `all` and `none` are words too.
 
     >>> kinds(["crash", "loss"])
     ('loss', 'crash')
     """
     if list(words) in (["all"], []):
-        return KINDS
+        return tuple(known)
     if list(words) == ["none"]:
         return ()
     for word in words:
-        if word not in _DRAWS:
-            raise BadOption("--faults", word, "all, none, or some of " + ", ".join(KINDS))
-    return tuple(kind for kind in KINDS if kind in words)
-
-
-def draw(
-    chance: Random, allowed: Sequence[str], nodes: Sequence[NodeId], end: Instant
-) -> tuple[Fault, ...]:
-    """The injuries of one life, in the order they begin; all are over at `end`."""
-    drawn: list[Fault] = []
-    for kind in KINDS:  # every kind draws its coin, so that leaving one out moves no other
-        own = Random(chance.getrandbits(64))
-        if kind not in allowed or own.random() < 0.5:
-            continue
-        for _ in range(own.randrange(1, 4)):
-            at = Instant(own.randrange(end))
-            until = min(later(at, Duration(own.randrange(MILLISECOND, 20 * SECOND))), end)
-            drawn.append(_DRAWS[kind](own, at, Instant(until), nodes))
-    return tuple(sorted(drawn, key=lambda fault: fault.at))
+        if word not in known:
+            raise BadOption("--faults", word, "all, none, or some of " + ", ".join(known))
+    return tuple(kind for kind in known if kind in words)

@@ -2,60 +2,140 @@
 
 from typing import assert_never
 
-from snowmelt.core.instant import Duration
-from snowmelt.sim.disk import Ending
+from snowmelt.core.instant import START, Duration, Instant, later
+from snowmelt.core.names import NodeId
+from snowmelt.sim.disk import Disk, Ending
 from snowmelt.sim.faults import (
+    ClientPause,
     ClockJump,
     ClockSkew,
     Crash,
-    Delay,
-    Duplication,
+    CutLinks,
+    FailingDisk,
     Fault,
+    FillingDisk,
     FlippedBit,
     FullDisk,
-    Loss,
+    LongPause,
+    LostDisk,
+    LostFounder,
     LostWrites,
-    Partition,
+    OlderDisk,
     Pause,
-    Reordering,
+    QuickRestarts,
+    RollingRestart,
+    SlowDisk,
     SlowNode,
     TornRecord,
+    WallClock,
 )
+from snowmelt.sim.network import NetworkFault
 from snowmelt.sim.world import World
 
 _ENDINGS = {Crash: Ending.CRASH, LostWrites: Ending.POWER, TornRecord: Ending.TORN}
+_MOMENTS = ClockSkew | ClockJump | FlippedBit | WallClock
+"""Those that have no end."""
 
 
 def schedule(world: World, faults: tuple[Fault, ...]) -> None:
     """Puts every injury's beginning and end into the world's future."""
     for fault in faults:
+        if isinstance(fault, WallClock) and fault.at == START:
+            begin(world, fault)  # before any process begins
+            continue
+        if isinstance(fault, OlderDisk):
+            world.at(fault.taken, world.keep_copy, fault.node)
         world.at(fault.at, begin, world, fault)
-        if not isinstance(fault, ClockSkew | ClockJump | FlippedBit):
+        if isinstance(fault, QuickRestarts | RollingRestart):
+            _schedule_restarts(world, fault)
+        if not isinstance(fault, _MOMENTS):
             world.at(fault.until, end, world, fault)
+
+
+def _schedule_restarts(world: World, fault: QuickRestarts | RollingRestart) -> None:
+    for node, at in _restarts(fault):
+        if at < fault.until:
+            world.at(at, world.stop, node)
+            world.at(min(later(at, fault.down), fault.until), _back, world, node)
+
+
+def _restarts(fault: QuickRestarts | RollingRestart) -> list[tuple[NodeId, Instant]]:
+    match fault:
+        case QuickRestarts(node=node, times=times):
+            return [(node, at) for at in times]
+        case RollingRestart(at=at, nodes=nodes, down=down, up=up):
+            turn = Duration(down + up)
+            return [(node, later(at, Duration(n * turn))) for n, node in enumerate(nodes)]
+
+
+def _back(world: World, node: NodeId) -> None:
+    """A process begins again, unless somebody has to do something first."""
+    if world.slots[node].wanted:
+        world.start(node)
 
 
 def begin(world: World, fault: Fault) -> None:
     """It happens."""
     match fault:
-        case Loss() | Duplication() | Reordering() | Delay() | Partition():
-            world.network.begin(fault)
         case Crash(mid_write=True) | LostWrites(mid_write=True) | TornRecord(mid_write=True):
             world.slots[fault.node].doom = _ENDINGS[type(fault)]
         case Crash(node=node) | LostWrites(node=node) | TornRecord(node=node):
             world.stop(node, _ENDINGS[type(fault)])
-        case Pause(until=until, node=node):
-            slot = world.slots[node]
-            slot.paused_until = max(slot.paused_until, until)
+        case (
+            Pause(until=until, node=node)
+            | LongPause(until=until, node=node)
+            | ClientPause(until=until, client=node)
+        ):
+            _pause(world, node, until)
         case SlowNode(node=node, extra=extra):
             world.slots[node].slowness = extra
         case ClockSkew(node=node, ppm=ppm):
             world.turn_clock(node, ppm=ppm)
         case ClockJump(node=node, by=by):
             world.turn_clock(node, by=by)
+        case WallClock(node=node, by=by):
+            world.slots[node].wall_by = by
+        case RollingRestart():
+            pass  # each of its restarts is in the world's future
+        case FlippedBit() | FullDisk() | FillingDisk() | FailingDisk() | SlowDisk():
+            _hurt(world, fault)
+        case OlderDisk() | LostDisk() | LostFounder():
+            _replace(world, fault)
+        case _:
+            world.network.begin(fault)
+
+
+def _pause(world: World, name: NodeId, until: Instant) -> None:
+    slot = world.slots.get(name)
+    if slot is not None:  # a client may not be part of this life
+        slot.paused_until = max(slot.paused_until, until)
+
+
+def _hurt(
+    world: World, fault: FlippedBit | FullDisk | FillingDisk | FailingDisk | SlowDisk
+) -> None:
+    slot = world.slots[fault.node]
+    match fault:
         case FlippedBit(node=node):
             world.flip(node)
-        case FullDisk(node=node):
-            world.slots[node].disk.full = True
+        case FullDisk():
+            slot.disk.full = True
+        case FillingDisk(room=room):
+            slot.disk.room = room
+        case FailingDisk():
+            slot.disk.failing = True
+        case SlowDisk(extra=extra):
+            slot.disk_slowness = extra
+        case _:
+            assert_never(fault)
+
+
+def _replace(world: World, fault: OlderDisk | LostDisk | LostFounder) -> None:
+    match fault:
+        case OlderDisk(node=node, taken=taken):
+            world.set_back(node, taken)
+        case LostDisk(node=node) | LostFounder(node=node):
+            world.lose_disk(node)
         case _:
             assert_never(fault)
 
@@ -63,27 +143,42 @@ def begin(world: World, fault: Fault) -> None:
 def end(world: World, fault: Fault) -> None:
     """It is over."""
     match fault:
-        case Loss() | Duplication() | Reordering() | Delay() | Partition():
-            world.network.end(fault)
         case Crash(node=node) | LostWrites(node=node) | TornRecord(node=node):
             world.slots[node].doom = None
-            if world.slots[node].wanted:
-                world.start(node)
+            _back(world, node)
+        case OlderDisk(node=node) | LostDisk(node=node) | LostFounder(node=node):
+            _back(world, node)
         case SlowNode(node=node):
             world.slots[node].slowness = Duration(0)
-        case FullDisk(node=node):
-            world.slots[node].disk.full = False
+        case SlowDisk(node=node):
+            world.slots[node].disk_slowness = Duration(0)
+        case FullDisk(node=node) | FillingDisk(node=node):
+            _make_room(world.slots[node].disk)
+        case FailingDisk(node=node):
+            world.slots[node].disk.failing = False
+        case CutLinks(stays=True):
+            pass
+        case _ if isinstance(fault, NetworkFault):
+            world.network.end(fault)
         case _:
             pass  # a pause ends by itself; a clock stays turned, a bit flipped
 
 
+def _make_room(disk: Disk) -> None:
+    disk.full, disk.room = False, None
+
+
 def heal(world: World) -> None:
-    """Everything is over at once: the network whole, disks with room, every process running."""
+    """Everything is over at once: the network whole, disks sound, every process running.
+
+    But a disk that failed takes nothing until its process has ended: only a restart ends that.
+    """
     world.network.heal()
-    for node, slot in world.slots.items():
+    for slot in world.slots.values():
         slot.paused_until = min(slot.paused_until, world.now)
-        slot.slowness = Duration(0)
+        slot.slowness = slot.disk_slowness = Duration(0)
         slot.doom = None
-        slot.disk.full = False
-        if slot.wanted:
-            world.start(node)
+        slot.disk.failing = False
+        _make_room(slot.disk)
+    for node in world.slots:
+        _back(world, node)

@@ -6,7 +6,17 @@ import msgspec
 
 from snowmelt.core.instant import MICROSECOND, Duration, Instant
 from snowmelt.core.names import NodeId
-from snowmelt.sim.faults import Delay, Duplication, Loss, Partition, Reordering
+from snowmelt.sim.faults import (
+    CutLinks,
+    Delay,
+    Duplication,
+    Loss,
+    OneDoor,
+    Partition,
+    QuickRestarts,
+    Reordering,
+    Split,
+)
 
 
 class LinkStyle(msgspec.Struct, frozen=True):
@@ -17,7 +27,8 @@ class LinkStyle(msgspec.Struct, frozen=True):
     in_order: bool = True
 
 
-NetworkFault = Loss | Duplication | Reordering | Delay | Partition
+Cut = Partition | CutLinks | Split | OneDoor | QuickRestarts
+NetworkFault = Loss | Duplication | Reordering | Delay | Cut
 
 
 class Network:
@@ -44,8 +55,8 @@ class Network:
             self._faults.remove(fault)
 
     def heal(self) -> None:
-        """All injuries are over."""
-        self._faults.clear()
+        """All injuries are over but the links that stay cut."""
+        self._faults = [one for one in self._faults if isinstance(one, CutLinks) and one.stays]
 
     def fate(self, source: NodeId, target: NodeId, now: Instant) -> list[Instant]:
         """When a message sent now arrives: never, once, or more often."""
@@ -63,7 +74,11 @@ class Network:
                     extra += self._chance.randrange(most)
                 case Reordering():
                     in_order = False
-                case Partition() if _cut(fault, source, target, now):
+                case Partition() if _parted(fault, source, target, now):
+                    copies = 0
+                case CutLinks() | Split() | OneDoor() | QuickRestarts() if _cut(
+                    fault, source, target
+                ):
                     copies = 0
                 case _:
                     pass
@@ -83,9 +98,25 @@ class Network:
         return at
 
 
-def _cut(fault: Partition, source: NodeId, target: NodeId, now: Instant) -> bool:
-    inwards = target in fault.side and source not in fault.side
-    outwards = source in fault.side and target not in fault.side
-    if not (inwards or (outwards and not fault.one_way)):
+def _parted(fault: Partition, source: NodeId, target: NodeId, now: Instant) -> bool:
+    if not _between(fault.side, source, target, one_way=fault.one_way):
         return False
     return not fault.period or (now - fault.at) // fault.period % 2 == 0
+
+
+def _cut(fault: CutLinks | Split | OneDoor | QuickRestarts, source: NodeId, target: NodeId) -> bool:
+    match fault:
+        case CutLinks(links=links, one_way=one_way):
+            return (source, target) in links or ((target, source) in links and not one_way)
+        case Split(side=side, one_way=one_way):
+            return _between(side, source, target, one_way=one_way)
+        case OneDoor(client=client, node=node):
+            return (source == client and target != node) or (target == client and source != node)
+        case QuickRestarts(cut=cut):
+            return _between(cut, source, target, one_way=False)
+
+
+def _between(side: tuple[NodeId, ...], source: NodeId, target: NodeId, *, one_way: bool) -> bool:
+    inwards = target in side and source not in side
+    outwards = source in side and target not in side
+    return inwards or (outwards and not one_way)

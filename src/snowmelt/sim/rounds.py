@@ -24,7 +24,6 @@ from snowmelt.core.node import (
     Load,
     Node,
     Persist,
-    Persisted,
     Received,
     Scan,
     Send,
@@ -149,7 +148,7 @@ class Rounds:
                 place.timers.pop(timer, None)
             case Persist():
                 place.disk.ask(effect)
-                waiting += [Persisted(ticket) for ticket in place.disk.flush()]
+                waiting += place.disk.flush()
             case Load() | Scan():
                 waiting.append(place.disk.answer(effect))
             case _:

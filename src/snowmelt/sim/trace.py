@@ -8,9 +8,9 @@ import msgspec
 
 from snowmelt.core.instant import Instant, spelled
 from snowmelt.core.names import NodeId
-from snowmelt.core.node import Effect, Event, Received, SetTimer, Started
+from snowmelt.core.node import Effect, Event, PersistFailed, Received, SetTimer, Started
 from snowmelt.core.record import Write
-from snowmelt.sim.clock import DAY
+from snowmelt.sim.clock import DAY, wall
 
 STEPS_KEPT: Final = 50_000
 STORY_LINES: Final = 60
@@ -66,7 +66,13 @@ class Trace:
 def line(step: Step) -> str:
     """One step as a person reads it."""
     effects = ", ".join(map(brief, step.effects)) or "nothing"
-    return f"{spelled(step.at):>10}  {step.node:<4} {brief(step.event)} -> {effects}"
+    return f"{spelled(step.at):>10}  {step.node:<4} {brief(step.event)}{_date(step)} -> {effects}"
+
+
+def _date(step: Step) -> str:
+    """How much more than the truth a wall clock shows, when it does."""
+    wrong = step.event.wall - wall(step.at) if isinstance(step.event, Started) else 0
+    return f" (its wall clock: {spelled(wrong)})" if wrong else ""
 
 
 def brief(word: object) -> str:
@@ -80,8 +86,10 @@ def brief(word: object) -> str:
         return f"{word[:BYTES_SHOWN]!r}…({len(word)} bytes)"
     if isinstance(word, SetTimer):  # without the whole days that its clock shows above the world's
         return f"SetTimer {word.timer.value} {spelled(word.at % DAY)}"
-    if isinstance(word, Started):  # its wall clock shows what the step's own time says
+    if isinstance(word, Started):  # `line` says when its wall clock is wrong
         return f"Started {brief(word.records)} {brief(word.damaged)}"
+    if isinstance(word, PersistFailed):
+        return f"PersistFailed {word.ticket} {word.reason}" + (" (fatal)" if word.fatal else "")
     if isinstance(word, Write):
         return f"{word.key.decode(errors='replace')} ({len(word.value)} bytes)"
     if isinstance(word, tuple | list):

@@ -28,8 +28,6 @@ from snowmelt.core.node import (
     Node,
     Note,
     Persist,
-    Persisted,
-    PersistFailed,
     Received,
     Reply,
     Requested,
@@ -38,7 +36,7 @@ from snowmelt.core.node import (
     SetTimer,
 )
 from snowmelt.sim.clock import Clock, running_since, wall
-from snowmelt.sim.disk import Disk, Ending
+from snowmelt.sim.disk import NOTHING, Copy, Disk, Ending
 from snowmelt.sim.network import LinkStyle, Network
 from snowmelt.sim.trace import Trace
 
@@ -70,8 +68,11 @@ class Slot:
     __slots__ = (
         "build",
         "clock",
+        "copies",
         "disk",
+        "disk_slowness",
         "doom",
+        "fenced",
         "flushing",
         "halted",
         "life",
@@ -79,6 +80,7 @@ class Slot:
         "paused_until",
         "slowness",
         "timers",
+        "wall_by",
         "wanted",
     )
 
@@ -94,6 +96,10 @@ class Slot:
         self.doom: Ending | None = None  # how it ends as soon as it asks its disk for something
         self.paused_until = START
         self.slowness = Duration(0)
+        self.disk_slowness = Duration(0)  # of every flush
+        self.wall_by = Duration(0)  # how much more than the truth its wall clock shows
+        self.fenced: list[Load | Scan] = []  # what is read once it is known what the disk took
+        self.copies: dict[Instant, Copy] = {}  # of its disk, by when each was taken
         self.timers: dict[Enum, tuple[Instant, int]] = {}
 
 
@@ -179,9 +185,10 @@ class World:
         slot.halted = ""
         slot.timers.clear()
         slot.flushing = False
+        slot.fenced.clear()
         slot.node = slot.build(self._dice(f"{self._seed}/{node}/{slot.life}"))
         self._observer.started(self.now, node)
-        self._handle(node, slot, slot.disk.start(wall(self.now)))
+        self._handle(node, slot, slot.disk.start(wall(self.now) + slot.wall_by))
 
     def stop(self, node: NodeId, ending: Ending = Ending.CRASH) -> None:
         """A process is gone, without a word."""
@@ -261,9 +268,7 @@ class World:
             case CancelTimer(timer):
                 slot.timers.pop(timer, None)
             case Load() | Scan():
-                loaded = slot.disk.answer(effect)
-                wait = self._disk_wait(slot)
-                self.at(later(self.now, wait), self._deliver, name, slot.life, loaded)
+                self._load(name, slot, effect)
             case Reply():
                 self._observer.replied(self.now, name, effect)
             case Announce():
@@ -322,8 +327,8 @@ class World:
     # --- the disk ---------------------------------------------------------------------------------
 
     def _persist(self, name: NodeId, slot: Slot, persist: Persist) -> None:
-        if slot.disk.full:
-            failed = PersistFailed(persist.ticket, "no space left on the disk")
+        if slot.disk.full or slot.disk.failed:
+            failed = slot.disk.refusal(persist.ticket)
             wait = self._disk_wait(slot)
             self.at(later(self.now, wait), self._deliver, name, slot.life, failed)
             return
@@ -333,14 +338,28 @@ class World:
             slot.doom = None
         if not slot.flushing:
             slot.flushing = True
-            self.at(later(self.now, self._disk_wait(slot)), self._flush, name, slot, slot.life)
+            wait = Duration(self._disk_wait(slot) + slot.disk_slowness)
+            self.at(later(self.now, wait), self._flush, name, slot, slot.life)
 
     def _flush(self, name: NodeId, slot: Slot, life: int) -> None:
         if slot.node is None or slot.life != life:
             return
         slot.flushing = False
-        for ticket in slot.disk.flush():  # one flush serves all that waited
-            self.at(self.now, self._deliver, name, life, Persisted(ticket))
+        for answer in slot.disk.flush():  # one flush serves all that waited
+            self.at(self.now, self._deliver, name, life, answer)
+        fenced, slot.fenced = slot.fenced, []
+        for effect in fenced:
+            self._load(name, slot, effect)
+
+    def _load(self, name: NodeId, slot: Slot, effect: Load | Scan) -> None:
+        if slot.disk.failed:  # as the driver does: a read that raises ends the process
+            self._halted(name, slot, "the disk failed")
+        elif slot.flushing and slot.disk.uncertain:
+            slot.fenced.append(effect)
+        else:
+            loaded = slot.disk.answer(effect)
+            wait = self._disk_wait(slot)
+            self.at(later(self.now, wait), self._deliver, name, slot.life, loaded)
 
     def _disk_wait(self, slot: Slot) -> Duration:
         spread = int(self._chance.expovariate(1.0 / DISK_WAIT))
@@ -351,6 +370,24 @@ class World:
         key = self.slots[node].disk.flip()
         if key is not None:
             self._observer.damaged(self.now, node, key)
+
+    def keep_copy(self, node: NodeId) -> None:
+        """Somebody copies a node's disk."""
+        slot = self.slots[node]
+        slot.copies[self.now] = slot.disk.copy()
+
+    def set_back(self, node: NodeId, taken: Instant) -> None:
+        """A node is stopped, and its disk is what it was when that copy was taken."""
+        self.stop(node)
+        slot = self.slots[node]
+        slot.disk.put_back(slot.copies[taken])
+        self._observer.set_back(self.now, node, taken)
+
+    def lose_disk(self, node: NodeId) -> None:
+        """A node is stopped, and its disk is empty."""
+        self.stop(node)
+        self.slots[node].disk.put_back(NOTHING)
+        self._observer.disk_lost(self.now, node)
 
     # --- endings ----------------------------------------------------------------------------------
 

@@ -1,0 +1,325 @@
+"""How a life's injuries are drawn from its seed.
+
+Kinds are switched on by a coin each before any injury is drawn, so that many lives hold a few kinds
+in a strange mixture and few hold all of them: more corners are seen than with everything always on.
+What costs most of a life (a disk that is lost, a copy put back) comes up less often. A calm life
+holds up to four kinds, each for certain: what goes wrong there has nothing else to hide behind.
+"""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.instant import MILLISECOND, SECOND, Duration, Instant, later, milliseconds
+from snowmelt.core.names import NodeId
+from snowmelt.sim.faults import (
+    HARDER,
+    KINDS,
+    ClientPause,
+    ClockJump,
+    ClockSkew,
+    Crash,
+    CutLinks,
+    Delay,
+    Duplication,
+    FailingDisk,
+    Fault,
+    FillingDisk,
+    FlippedBit,
+    FullDisk,
+    LongPause,
+    Loss,
+    LostDisk,
+    LostFounder,
+    LostWrites,
+    OlderDisk,
+    OneDoor,
+    Partition,
+    Pause,
+    QuickRestarts,
+    Reordering,
+    RollingRestart,
+    SlowDisk,
+    SlowNode,
+    Split,
+    TornRecord,
+    WallClock,
+)
+
+CALM_MOST: Final = 4
+BEGUN: Final = Instant(5 * SECOND)
+"""By then every process has begun, and has something on its disk."""
+HOUR: Final = 3_600 * SECOND
+
+
+class Cast(msgspec.Struct, frozen=True):
+    """Who can be hurt, the founder first, and until when."""
+
+    nodes: tuple[NodeId, ...]
+    clients: tuple[NodeId, ...]
+    """Names that there may be; a fault of one that there is not in this life hurts nobody."""
+    end: Instant
+
+
+Draw = Callable[[Random, Instant, Instant, Cast], Fault]
+
+
+def _loss(chance: Random, at: Instant, until: Instant, _: Cast) -> Fault:
+    return Loss(at, until, round(chance.uniform(0.01, 0.3), 3))
+
+
+def _duplication(chance: Random, at: Instant, until: Instant, _: Cast) -> Fault:
+    return Duplication(at, until, round(chance.uniform(0.01, 0.5), 3))
+
+
+def _reordering(_: Random, at: Instant, until: Instant, __: Cast) -> Fault:
+    return Reordering(at, until)
+
+
+def _delay(chance: Random, at: Instant, until: Instant, _: Cast) -> Fault:
+    return Delay(at, until, milliseconds(chance.randrange(10, 5_000)))
+
+
+def _partition(chance: Random, at: Instant, until: Instant, cast: Cast) -> Fault:
+    shape = chance.choice(["halves", "isolate-one", "one-way", "flapping"])
+    size = 1 if shape == "isolate-one" else chance.randrange(1, max(2, len(cast.nodes)))
+    side = tuple(sorted(chance.sample(list(cast.nodes), min(size, len(cast.nodes)))))
+    period = milliseconds(chance.randrange(50, 4_000)) if shape == "flapping" else Duration(0)
+    return Partition(at, until, shape, side, shape == "one-way", period)
+
+
+def _crash(chance: Random, at: Instant, until: Instant, cast: Cast) -> Fault:
+    return Crash(at, until, chance.choice(cast.nodes), chance.random() < 0.5)
+
+
+def _lost_writes(chance: Random, at: Instant, until: Instant, cast: Cast) -> Fault:
+    return LostWrites(at, until, chance.choice(cast.nodes), chance.random() < 0.5)
+
+
+def _torn_record(chance: Random, at: Instant, until: Instant, cast: Cast) -> Fault:
+    return TornRecord(at, until, chance.choice(cast.nodes), chance.random() < 0.5)
+
+
+def _pause(chance: Random, at: Instant, until: Instant, cast: Cast) -> Fault:
+    return Pause(at, until, chance.choice(cast.nodes))
+
+
+def _slow_node(chance: Random, at: Instant, until: Instant, cast: Cast) -> Fault:
+    return SlowNode(at, until, chance.choice(cast.nodes), milliseconds(chance.randrange(5, 500)))
+
+
+def _clock_skew(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+    return ClockSkew(at, chance.choice(cast.nodes), chance.randrange(-40_000, 40_000))
+
+
+def _clock_jump(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+    return ClockJump(
+        at, chance.choice(cast.nodes), Duration(chance.randrange(MILLISECOND, 60 * SECOND))
+    )
+
+
+def _flipped_bit(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+    return FlippedBit(at, chance.choice(cast.nodes))
+
+
+def _full_disk(chance: Random, at: Instant, until: Instant, cast: Cast) -> Fault:
+    return FullDisk(at, until, chance.choice(cast.nodes))
+
+
+# --- the harder ones --------------------------------------------------------------------------
+
+
+def _spread(chance: Random, least: Duration, most: Duration) -> Duration:
+    """Short ones as likely as long ones: each doubling has the same share."""
+    return Duration(int(least * (most / least) ** chance.random()))
+
+
+def _until(chance: Random, at: Instant, least: Duration, most: Duration, cast: Cast) -> Instant:
+    return min(later(at, _spread(chance, least, most)), cast.end)
+
+
+def _cut_links(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+    """Up to three links, for up to a minute: more than three times as long as it takes to miss."""
+    until = _until(chance, at, Duration(SECOND // 5), Duration(60 * SECOND), cast)
+    nodes = cast.nodes
+    one_way = chance.random() < 0.3
+    if len(nodes) >= 4 and chance.random() < 0.25:  # without the founder, who must hear all
+        first, second = chance.sample(nodes[1:], 2)
+        return CutLinks(at, cast.end, ((first, second),), one_way, stays=True)
+    pairs = [(one, other) for one in nodes for other in nodes if one != other]
+    drawn = chance.sample(pairs, min(len(pairs), chance.choice((1, 1, 2, 3))))
+    return CutLinks(at, until, tuple(drawn), one_way)
+
+
+def _split(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+    until = _until(chance, at, Duration(SECOND // 5), Duration(40 * SECOND), cast)
+    nodes = chance.sample(cast.nodes, chance.randrange(len(cast.nodes)))
+    clients = [client for client in cast.clients if chance.random() < 0.5]
+    return Split(at, until, tuple(sorted([*nodes, *clients])), chance.random() < 0.3)
+
+
+def _one_door(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+    until = _until(chance, at, Duration(SECOND), Duration(40 * SECOND), cast)
+    return OneDoor(at, until, _client(chance, cast), chance.choice(cast.nodes))
+
+
+def _client_pause(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+    until = _until(chance, at, Duration(SECOND // 2), Duration(40 * SECOND), cast)
+    return ClientPause(at, until, _client(chance, cast))
+
+
+def _client(chance: Random, cast: Cast) -> NodeId:
+    return chance.choice(cast.clients or cast.nodes)
+
+
+def _long_pause(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+    until = _until(chance, at, Duration(12 * SECOND), Duration(40 * SECOND), cast)
+    return LongPause(at, until, chance.choice(cast.nodes))
+
+
+def _failing_disk(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+    until = _until(chance, at, Duration(SECOND // 2), Duration(10 * SECOND), cast)
+    return FailingDisk(at, until, chance.choice(cast.nodes))
+
+
+def _filling_disk(chance: Random, at: Instant, until: Instant, cast: Cast) -> Fault:
+    return FillingDisk(at, until, chance.choice(cast.nodes), chance.randrange(4))
+
+
+def _slow_disk(chance: Random, at: Instant, until: Instant, cast: Cast) -> Fault:
+    extra = _spread(chance, Duration(SECOND // 5), Duration(8 * SECOND))
+    return SlowDisk(at, until, chance.choice(cast.nodes), extra)
+
+
+def _older_disk(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+    """The founder's in half of them."""
+    at, until = _away(chance, at, cast)
+    node = cast.nodes[0] if chance.random() < 0.5 else chance.choice(cast.nodes)
+    age = _spread(chance, Duration(SECOND // 10), Duration(40 * SECOND))
+    return OlderDisk(at, until, node, Instant(max(at - age, SECOND)))
+
+
+def _lost_disk(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+    at, until = _away(chance, at, cast)
+    return LostDisk(at, until, chance.choice(cast.nodes[1:] or cast.nodes))
+
+
+def _lost_founder(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+    at, until = _away(chance, at, cast)
+    return LostFounder(at, until, cast.nodes[0])
+
+
+def _away(chance: Random, at: Instant, cast: Cast) -> tuple[Instant, Instant]:
+    begun = min(max(at, BEGUN), Instant(cast.end - MILLISECOND))
+    return begun, _until(chance, begun, Duration(SECOND // 2), Duration(5 * SECOND), cast)
+
+
+def _wall_clock(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+    """Half of them are wrong from the beginning on: by a millisecond, or by twelve hours."""
+    by = _spread(chance, MILLISECOND, Duration(12 * HOUR)) * chance.choice((-1, 1))
+    begin = Instant(0) if chance.random() < 0.5 else at
+    return WallClock(begin, chance.choice(cast.nodes), Duration(by))
+
+
+def _quick_restarts(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+    until = _until(chance, at, Duration(SECOND), Duration(15 * SECOND), cast)
+    node, down = chance.choice(cast.nodes), milliseconds(chance.randint(20, 400))
+    last = max(at + 1, until - down)
+    times = sorted(chance.randrange(at, last) for _ in range(chance.randint(1, 4)))
+    cut: tuple[NodeId, ...] = ()
+    if chance.random() < 0.6:
+        others = [one for one in cast.nodes if one != node]
+        with_it = chance.sample(others, chance.randrange(len(others)) if others else 0)
+        cut = tuple(sorted([node, *with_it]))
+    return QuickRestarts(at, until, node, tuple(map(Instant, times)), down, cut)
+
+
+def _rolling_restart(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+    down = _spread(chance, milliseconds(20), Duration(3 * SECOND))
+    up = _spread(chance, milliseconds(200), Duration(8 * SECOND))
+    nodes = tuple(chance.sample(cast.nodes, len(cast.nodes)))
+    whole = len(nodes) * (down + up)
+    begin = Instant(max(0, min(at, cast.end - whole)))
+    return RollingRestart(begin, min(later(begin, Duration(whole)), cast.end), nodes, down, up)
+
+
+_DRAWS: Final[dict[str, Draw]] = {
+    "loss": _loss,
+    "duplication": _duplication,
+    "reordering": _reordering,
+    "delay": _delay,
+    "partition": _partition,
+    "crash": _crash,
+    "lost-writes": _lost_writes,
+    "torn-record": _torn_record,
+    "pause": _pause,
+    "slow-node": _slow_node,
+    "clock-skew": _clock_skew,
+    "clock-jump": _clock_jump,
+    "flipped-bit": _flipped_bit,
+    "full-disk": _full_disk,
+    "cut-links": _cut_links,
+    "split": _split,
+    "one-door": _one_door,
+    "client-pause": _client_pause,
+    "long-pause": _long_pause,
+    "failing-disk": _failing_disk,
+    "filling-disk": _filling_disk,
+    "slow-disk": _slow_disk,
+    "older-disk": _older_disk,
+    "lost-disk": _lost_disk,
+    "lost-founder": _lost_founder,
+    "wall-clock": _wall_clock,
+    "quick-restarts": _quick_restarts,
+    "rolling-restart": _rolling_restart,
+}
+_SHARES: Final = {
+    **dict.fromkeys(HARDER, 0.3),
+    "long-pause": 0.2,
+    "older-disk": 0.15,
+    "lost-disk": 0.2,
+    "lost-founder": 0.02,
+}
+"""Of how many lives a kind is part; half, where nothing is said."""
+_ONCE: Final = ("older-disk", "lost-founder", "rolling-restart")
+_OF_SEVERAL: Final = ("cut-links", "lost-disk")
+
+
+def draw(
+    chance: Random,
+    allowed: Sequence[str],
+    nodes: Sequence[NodeId],
+    end: Instant,
+    clients: Sequence[NodeId] = (),
+    calm: float = 0.0,
+) -> tuple[Fault, ...]:
+    """The injuries of one life, in the order they begin; all are over at `end`.
+
+    This share of lives is calm.
+    """
+    cast = Cast(tuple(nodes), tuple(clients), end)
+    # Every kind has dice of its own, so that leaving one out moves no other.
+    dice = {kind: Random(chance.getrandbits(64)) for kind in KINDS}
+    few = _few(Random(chance.getrandbits(64)), calm)
+    drawn: list[Fault] = []
+    for kind, own in dice.items():
+        on = own.random() >= 1.0 - _SHARES.get(kind, 0.5)
+        if kind not in allowed or not (on if few is None else kind in few):
+            continue
+        if len(nodes) == 1 and kind in _OF_SEVERAL:
+            continue
+        for _ in range(own.randrange(1, 2 if kind in _ONCE else 4)):
+            at = Instant(own.randrange(end))
+            until = min(later(at, Duration(own.randrange(MILLISECOND, 20 * SECOND))), end)
+            drawn.append(_DRAWS[kind](own, at, Instant(until), cast))
+    return tuple(sorted(drawn, key=lambda fault: fault.at))
+
+
+def _few(chance: Random, share: float) -> list[str] | None:
+    """The kinds of a calm life, whatever is allowed; None for a life that is not."""
+    if chance.random() >= share:
+        return None
+    known = [kind for kind in KINDS if kind != "lost-founder"]
+    return chance.sample(known, chance.randint(1, CALM_MOST))

@@ -60,14 +60,16 @@ def test_a_calm_life_holds_up_to_four_kinds_whatever_is_allowed():
         assert life(seed, [kind for kind in KINDS if kind != "crash"], calm=1.0) == fewer
 
 
-def test_a_link_that_stays_cut_is_one_between_two_who_do_not_decide():
+def test_links_that_stay_cut_leave_the_founder_and_three_who_hear_each_other():
     cuts = lives(CutLinks)
     staying = [cut for cut in cuts if cut.stays]
     assert staying
     assert len(staying) < len(cuts) / 2
     for cut in staying:
-        assert len(cut.links) == 1
-        assert NODES[0] not in cut.links[0]
+        ends = [end for link in cut.links for end in link]
+        assert NODES[0] not in ends
+        assert len(ends) == len(set(ends))
+        assert len(NODES) - len(cut.links) >= 3
     for cut in cuts:
         assert all(one != other for one, other in cut.links)
     few = [fault for seed in range(60) for fault in life(seed, nodes=NODES[:3])]

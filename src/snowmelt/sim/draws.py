@@ -145,11 +145,14 @@ def _cut_links(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
     until = _until(chance, at, Duration(SECOND // 5), Duration(60 * SECOND), cast)
     nodes = cast.nodes
     one_way = chance.random() < 0.3
-    if len(nodes) >= 4 and chance.random() < 0.25:  # without the founder, who must hear all
-        first, second = chance.sample(nodes[1:], 2)
-        return CutLinks(at, cast.end, ((first, second),), one_way, stays=True)
-    pairs = [(one, other) for one in nodes for other in nodes if one != other]
-    drawn = chance.sample(pairs, min(len(pairs), chance.choice((1, 1, 2, 3))))
+    if len(nodes) >= 4 and chance.random() < 0.4:
+        # Of any two links at most one end is needed: three who hear each other are left, and the
+        # founder, who must hear all.
+        ends = chance.sample(nodes[1:], 2 * chance.randint(1, (len(nodes) - 1) // 2))
+        pairs = tuple(zip(ends[::2], ends[1::2], strict=True))
+        return CutLinks(at, cast.end, pairs, one_way, stays=True)
+    known = [(one, other) for one in nodes for other in nodes if one != other]
+    drawn = chance.sample(known, min(len(known), chance.choice((1, 1, 2, 3))))
     return CutLinks(at, until, tuple(drawn), one_way)
 
 
@@ -195,10 +198,10 @@ def _slow_disk(chance: Random, at: Instant, until: Instant, cast: Cast) -> Fault
 
 def _older_disk(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
     """The founder's in half of them."""
-    at, until = _away(chance, at, cast)
+    at, until = _away(chance, max(at, later(BEGUN, SECOND)), cast)
     node = cast.nodes[0] if chance.random() < 0.5 else chance.choice(cast.nodes)
     age = _spread(chance, Duration(SECOND // 10), Duration(40 * SECOND))
-    return OlderDisk(at, until, node, Instant(max(at - age, SECOND)))
+    return OlderDisk(at, until, node, max(Instant(at - age), BEGUN))
 
 
 def _lost_disk(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:

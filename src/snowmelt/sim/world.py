@@ -378,9 +378,13 @@ class World:
 
     def set_back(self, node: NodeId, taken: Instant) -> None:
         """A node is stopped, and its disk is what it was when that copy was taken."""
-        self.stop(node)
         slot = self.slots[node]
-        slot.disk.put_back(slot.copies[taken])
+        copy = slot.copies[taken]
+        if copy == NOTHING:  # it had not begun yet: to put that back is to lose the disk
+            self.lose_disk(node)
+            return
+        self.stop(node)
+        slot.disk.put_back(copy)
         self._observer.set_back(self.now, node, taken)
 
     def lose_disk(self, node: NodeId) -> None:

@@ -27,6 +27,9 @@ class Bug(Enum):
     REPLY_BEFORE_PERSISTED = "reply-before-persisted"
     FORGOTTEN_TIMER = "forgotten-timer"
     UNSORTED_BROADCAST = "unsorted-broadcast"
+    IGNORED_FAILURE = "ignored-failure"
+    FORGOTTEN_WRITE = "forgotten-write"
+    LATE_CLOCK = "late-clock"
 
 
 def planted(bug: Bug | None, node: Node[Any]) -> Node[Any]:
@@ -40,6 +43,12 @@ def planted(bug: Bug | None, node: Node[Any]) -> Node[Any]:
             return ForgottenTimer(node)
         case Bug.UNSORTED_BROADCAST:
             return UnsortedBroadcast(node)
+        case Bug.IGNORED_FAILURE:
+            return IgnoredFailure(node)
+        case Bug.FORGOTTEN_WRITE:
+            return ForgottenWrite(node)
+        case Bug.LATE_CLOCK:
+            return LateClock(node)
 
 
 class _Spoiled:
@@ -101,3 +110,44 @@ class UnsortedBroadcast(_Spoiled):
         )
         others = [effect for effect in effects if not isinstance(effect, Send)]
         return others + sends
+
+
+class IgnoredFailure(_Spoiled):
+    """Takes a disk that failed for one that has no room, and goes on."""
+
+    def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
+        """As the node does, which is not told that it must halt."""
+        if isinstance(event, PersistFailed):
+            event = PersistFailed(event.ticket, event.reason)
+        return self._node.handle(event, now)
+
+
+class ForgottenWrite(_Spoiled):
+    """Leaves the last change out of each tenth step that has several."""
+
+    def __init__(self, node: Node[Any]) -> None:
+        super().__init__(node)
+        self._steps = 0
+
+    def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
+        """As the node does, with changes missing that it believes to be safe."""
+        return [self._forgotten(effect) for effect in self._node.handle(event, now)]
+
+    def _forgotten(self, effect: Effect[Any]) -> Effect[Any]:
+        if not isinstance(effect, Persist) or len(effect.changes) < 2:
+            return effect
+        self._steps += 1
+        return effect if self._steps % 10 else Persist(effect.ticket, effect.changes[:-1])
+
+
+class LateClock(_Spoiled):
+    """Reads the clock after each event instead of before it: who slept does not know it yet."""
+
+    def __init__(self, node: Node[Any]) -> None:
+        super().__init__(node)
+        self._read: Instant | None = None
+
+    def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
+        """As the node does, at the time of the event before."""
+        late, self._read = self._read, now
+        return self._node.handle(event, now if late is None else late)

@@ -1,0 +1,58 @@
+"""What each planted bug does to a node, told by a node that repeats what it hears."""
+
+from snowmelt.core.instant import Instant
+from snowmelt.core.node import Expired, Persist, Persisted, PersistFailed, Started
+from snowmelt.core.record import Write
+from snowmelt.protocols.membership.member import MemberTimer
+from snowmelt.sim.planted import Bug, planted
+
+TICK = Expired(MemberTimer.SPEAK)
+
+
+class Parrot:
+    """Writes down what it hears and when, and asks its disk for what a test wants."""
+
+    def __init__(self, *changes):
+        self.heard, self.changes, self.ticket = [], changes, 0
+
+    def handle(self, event, now):
+        self.heard.append((event, now))
+        self.ticket += 1
+        return [Persist(self.ticket, self.changes)] if self.changes else []
+
+    def check(self):
+        pass
+
+
+def writes(count):
+    return tuple(Write(b"%d" % number, b"v") for number in range(count))
+
+
+def test_a_failed_disk_is_taken_for_a_full_one():
+    parrot = Parrot()
+    bug = planted(Bug.IGNORED_FAILURE, parrot)
+    for event in (PersistFailed(1, "the disk failed", fatal=True), Persisted(2), Started()):
+        bug.handle(event, Instant(0))
+    heard = [event for event, _ in parrot.heard]
+    assert heard == [PersistFailed(1, "the disk failed"), Persisted(2), Started()]
+
+
+def test_of_each_tenth_step_with_several_changes_the_last_is_forgotten():
+    bug = planted(Bug.FORGOTTEN_WRITE, Parrot(*writes(3)))
+    steps = [bug.handle(TICK, Instant(0))[0] for _ in range(20)]
+    kept = [len(step.changes) for step in steps]
+    assert kept == ([3] * 9 + [2]) * 2
+    assert [step.ticket for step in steps] == list(range(1, 21))
+
+
+def test_a_step_with_one_change_is_never_forgotten():
+    bug = planted(Bug.FORGOTTEN_WRITE, Parrot(*writes(1)))
+    assert all(len(bug.handle(TICK, Instant(0))[0].changes) == 1 for _ in range(30))
+
+
+def test_a_late_clock_shows_when_the_event_before_came():
+    parrot = Parrot()
+    bug = planted(Bug.LATE_CLOCK, parrot)
+    for now in (5, 7, 90):
+        bug.handle(TICK, Instant(now))
+    assert [now for _, now in parrot.heard] == [5, 5, 7]

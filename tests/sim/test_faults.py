@@ -76,6 +76,12 @@ def test_links_that_stay_cut_leave_the_founder_and_three_who_hear_each_other():
     assert not any(isinstance(fault, CutLinks) and fault.stays for fault in few)
 
 
+def test_the_links_of_one_cut_stay_in_a_life_at_most():
+    for seed in range(400):
+        staying = [fault for fault in life(seed) if isinstance(fault, CutLinks) and fault.stays]
+        assert len(staying) <= 1
+
+
 def test_a_copy_is_older_than_when_it_is_put_back_and_the_founders_disk_has_a_kind_of_its_own():
     older = lives(OlderDisk)
     assert all(one.taken < one.at for one in older)

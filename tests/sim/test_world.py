@@ -131,6 +131,9 @@ class Seen(Observer):
     def disk_lost(self, at, node):
         self.all.append((at, node, "lost"))
 
+    def halted(self, at, node, reason):
+        self.all.append((at, node, f"halted: {reason}"))
+
 
 def at(count):
     return Instant(milliseconds(count))
@@ -338,6 +341,7 @@ def test_a_node_that_halts_is_started_again_when_its_supervisor_wants_it(wanted)
     stage.say("go", at(10))
     stage.run(at(11))
     assert stage.world.slots[N1].halted == "enough"
+    assert (at(10), N1, "halted: enough") in stage.seen.all
     stage.run()
     assert stage.times(N1, Started) == [0, at(10) + SUPERVISOR_WAIT][: 1 + wanted]
 

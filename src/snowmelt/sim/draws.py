@@ -11,6 +11,7 @@ from random import Random
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from snowmelt.core.instant import MILLISECOND, SECOND, Duration, Instant, later, milliseconds
 from snowmelt.core.names import NodeId
@@ -317,7 +318,23 @@ def draw(
             at = Instant(own.randrange(end))
             until = min(later(at, Duration(own.randrange(MILLISECOND, 20 * SECOND))), end)
             drawn.append(_DRAWS[kind](own, at, Instant(until), cast))
-    return tuple(sorted(drawn, key=lambda fault: fault.at))
+    return _staying_once(sorted(drawn, key=lambda fault: fault.at))
+
+
+def _staying_once(faults: list[Fault]) -> tuple[Fault, ...]:
+    """Only the links of the first cut that stays do: else nobody might be left who hear each other.
+
+    >>> cut = CutLinks(Instant(0), Instant(9), (), stays=True)
+    >>> [one.stays for one in _staying_once([cut, cut])]
+    [True, False]
+    """
+    kept: list[Fault] = []
+    staying = False
+    for fault in faults:
+        stays = isinstance(fault, CutLinks) and fault.stays
+        kept.append(replace(fault, stays=False) if stays and staying else fault)
+        staying = staying or stays
+    return tuple(kept)
 
 
 def _few(chance: Random, share: float) -> list[str] | None:

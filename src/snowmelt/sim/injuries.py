@@ -44,7 +44,7 @@ def schedule(world: World, faults: tuple[Fault, ...]) -> None:
             begin(world, fault)  # before any process begins
             continue
         if isinstance(fault, OlderDisk):
-            world.at(fault.taken, world.keep_copy, fault.node)
+            world.at(fault.taken, _keep_copy, world, fault.node)
         world.at(fault.at, begin, world, fault)
         if isinstance(fault, QuickRestarts | RollingRestart):
             _schedule_restarts(world, fault)
@@ -56,7 +56,7 @@ def _schedule_restarts(world: World, fault: QuickRestarts | RollingRestart) -> N
     for node, at in _restarts(fault):
         if at < fault.until:
             world.at(at, world.stop, node)
-            world.at(min(later(at, fault.down), fault.until), _back, world, node)
+            world.at(min(later(at, fault.down), fault.until), world.wake, node)
 
 
 def _restarts(fault: QuickRestarts | RollingRestart) -> list[tuple[NodeId, Instant]]:
@@ -66,12 +66,6 @@ def _restarts(fault: QuickRestarts | RollingRestart) -> list[tuple[NodeId, Insta
         case RollingRestart(at=at, nodes=nodes, down=down, up=up):
             turn = Duration(down + up)
             return [(node, later(at, Duration(n * turn))) for n, node in enumerate(nodes)]
-
-
-def _back(world: World, node: NodeId) -> None:
-    """A process begins again, unless somebody has to do something first."""
-    if world.slots[node].wanted:
-        world.start(node)
 
 
 def begin(world: World, fault: Fault) -> None:
@@ -99,8 +93,10 @@ def begin(world: World, fault: Fault) -> None:
             pass  # each of its restarts is in the world's future
         case FlippedBit() | FullDisk() | FillingDisk() | FailingDisk() | SlowDisk():
             _hurt(world, fault)
-        case OlderDisk() | LostDisk() | LostFounder():
-            _replace(world, fault)
+        case OlderDisk(node=node, taken=taken):
+            world.replace_disk(node, taken)
+        case LostDisk(node=node) | LostFounder(node=node):
+            world.replace_disk(node)
         case _:
             world.network.begin(fault)
 
@@ -130,14 +126,9 @@ def _hurt(
             assert_never(fault)
 
 
-def _replace(world: World, fault: OlderDisk | LostDisk | LostFounder) -> None:
-    match fault:
-        case OlderDisk(node=node, taken=taken):
-            world.set_back(node, taken)
-        case LostDisk(node=node) | LostFounder(node=node):
-            world.lose_disk(node)
-        case _:
-            assert_never(fault)
+def _keep_copy(world: World, node: NodeId) -> None:
+    slot = world.slots[node]
+    slot.copies[world.now] = slot.disk.copy()
 
 
 def end(world: World, fault: Fault) -> None:
@@ -145,9 +136,9 @@ def end(world: World, fault: Fault) -> None:
     match fault:
         case Crash(node=node) | LostWrites(node=node) | TornRecord(node=node):
             world.slots[node].doom = None
-            _back(world, node)
+            world.wake(node)
         case OlderDisk(node=node) | LostDisk(node=node) | LostFounder(node=node):
-            _back(world, node)
+            world.wake(node)
         case SlowNode(node=node):
             world.slots[node].slowness = Duration(0)
         case SlowDisk(node=node):
@@ -181,4 +172,4 @@ def heal(world: World) -> None:
         slot.disk.failing = False
         _make_room(slot.disk)
     for node in world.slots:
-        _back(world, node)
+        world.wake(node)

@@ -118,6 +118,9 @@ class Observer:
     def ended(self, at: Instant, node: NodeId) -> None:
         """A process is gone."""
 
+    def halted(self, at: Instant, node: NodeId, reason: str) -> None:
+        """A process said that it must not go on; if it is wanted, it is started again soon."""
+
     def damaged(self, at: Instant, node: NodeId, key: bytes) -> None:
         """A fault hurt a record on a node's disk."""
 
@@ -189,6 +192,11 @@ class World:
         slot.node = slot.build(self._dice(f"{self._seed}/{node}/{slot.life}"))
         self._observer.started(self.now, node)
         self._handle(node, slot, slot.disk.start(wall(self.now) + slot.wall_by))
+
+    def wake(self, node: NodeId) -> None:
+        """Its supervisor starts a process, unless somebody has to do something first."""
+        if self.slots[node].wanted:
+            self.start(node)
 
     def stop(self, node: NodeId, ending: Ending = Ending.CRASH) -> None:
         """A process is gone, without a word."""
@@ -371,36 +379,28 @@ class World:
         if key is not None:
             self._observer.damaged(self.now, node, key)
 
-    def keep_copy(self, node: NodeId) -> None:
-        """Somebody copies a node's disk."""
-        slot = self.slots[node]
-        slot.copies[self.now] = slot.disk.copy()
+    def replace_disk(self, node: NodeId, taken: Instant | None = None) -> None:
+        """A node is stopped, and its disk is a copy that was taken then, or a new one.
 
-    def set_back(self, node: NodeId, taken: Instant) -> None:
-        """A node is stopped, and its disk is what it was when that copy was taken."""
-        slot = self.slots[node]
-        copy = slot.copies[taken]
-        if copy == NOTHING:  # it had not begun yet: to put that back is to lose the disk
-            self.lose_disk(node)
-            return
+        A copy from before it first wrote anything is as good as a new disk.
+        """
         self.stop(node)
+        slot = self.slots[node]
+        copy = NOTHING if taken is None else slot.copies[taken]
         slot.disk.put_back(copy)
-        self._observer.set_back(self.now, node, taken)
-
-    def lose_disk(self, node: NodeId) -> None:
-        """A node is stopped, and its disk is empty."""
-        self.stop(node)
-        self.slots[node].disk.put_back(NOTHING)
-        self._observer.disk_lost(self.now, node)
+        if taken is None or copy == NOTHING:
+            self._observer.disk_lost(self.now, node)
+        else:
+            self._observer.set_back(self.now, node, taken)
 
     # --- endings ----------------------------------------------------------------------------------
 
     def _halted(self, name: NodeId, slot: Slot, reason: str) -> None:
         slot.halted = reason
+        self._observer.halted(self.now, name, reason)
         self.at(self.now, self._supervise, name, slot, slot.life)
 
     def _supervise(self, name: NodeId, slot: Slot, life: int) -> None:
         if slot.life == life:
             self.stop(name)
-            if slot.wanted:
-                self.at(later(self.now, SUPERVISOR_WAIT), self.start, name)
+            self.at(later(self.now, SUPERVISOR_WAIT), self.wake, name)

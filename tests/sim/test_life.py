@@ -261,6 +261,11 @@ def test_two_processes_that_hash_otherwise_live_the_same_lives(alone):
     assert there == joined(alone[:20])
 
 
+def test_lives_with_the_harder_faults_are_the_same_in_two_processes_too():
+    first, second = digests("--protocol", "fifo", "--seeds", "0:12")
+    assert first == second
+
+
 def test_a_broadcast_in_the_order_of_a_set_is_found_by_two_processes():
     arguments = ("--protocol", "membership", "--seeds", "0:5")
     first, second = digests(*arguments, "--plant", "unsorted-broadcast")

@@ -31,7 +31,7 @@ from snowmelt.protocols.fifo.extents import Run
 from snowmelt.protocols.fifo.journal import Journal
 from snowmelt.protocols.fifo.messages import Admit, Admitted, Entry, Verdict
 from snowmelt.protocols.fifo.producers import NOT_REMEMBERED
-from snowmelt.protocols.fifo.queue import copies_of
+from snowmelt.protocols.fifo.queue import Queue, copies
 from snowmelt.protocols.fifo.streams import Stream, living, node_of
 from snowmelt.protocols.fifo.waiting import Waiting, WaitingPut
 
@@ -148,7 +148,7 @@ class Admission:
         elif text := producers.past(producer, number):
             self._refuse(stream, entry, "SequenceTooOld", text)
         elif producers.was_refused(producer, number, entry.caller, entry.turn):
-            self._refuse(stream, entry, "Full", self._no_room())
+            self._refuse(stream, entry, "Full", _no_room(self._queue))
         elif entry.age > AGE_MAX:
             text = f"this node could not reach the queue for {entry.age // 10**9} seconds"
             self._refuse(stream, entry, "OutcomeUnknown", text)
@@ -168,7 +168,7 @@ class Admission:
             waiting.deadline = later(self._desk.now, patience)
             self._desk.wake(waiting.deadline)
         self.room()
-        if put in puts and (waiting.deadline <= self._desk.now or self._never_fits(entry)):
+        if put in puts and (waiting.deadline <= self._desk.now or _never_fits(self._queue, entry)):
             del puts[put]
             self._full(put, waiting)
 
@@ -214,8 +214,8 @@ class Admission:
         def safe() -> None:
             presence = self._desk.presence
             if self._earlier(entry) is not None:  # unless that one found no room after all
-                copies = 0 if presence is None else copies_of(self._queue, where, presence)
-                self._tell(stream, _verdict(entry, where, copies, repeated=True, dropped=True))
+                count = 0 if presence is None else copies(self._queue, where, presence)
+                self._tell(stream, _verdict(entry, where, count, repeated=True, dropped=True))
 
         self._journal.after(safe)
 
@@ -225,7 +225,7 @@ class Admission:
         if here:  # or there is nobody to be told, and whoever waits asks again
             self._queue.producers.refuse(*put, waiting.turns, wall)
         for stream, entry in here:
-            self._refuse(stream, entry, "Full", self._no_room())
+            self._refuse(stream, entry, "Full", _no_room(self._queue))
 
     def _refuse(self, stream: str, entry: Entry, error: str, text: str) -> None:
         self._decide(stream, entry, refused=True)
@@ -261,17 +261,6 @@ class Admission:
     def _fits(self, entry: Entry) -> bool:
         return self._queue.fits(entry.stop - entry.first, entry.bytes)
 
-    def _never_fits(self, entry: Entry) -> bool:
-        settings, items = self._queue.settings, entry.stop - entry.first
-        return (0 < settings.items_max < items) or (0 < settings.bytes_max < entry.bytes)
-
-    def _no_room(self) -> str:
-        settings, queue = self._queue.settings, self._queue
-        return (
-            f"queue {queue.name!r} holds {queue.alive.total} items in {queue.bytes} bytes; its "
-            f"bounds are {settings.items_max or 'no'} items and {settings.bytes_max or 'no'} bytes"
-        )
-
     def _earlier(self, entry: Entry) -> Interval | None:
         return self._queue.producers.earlier(entry.producer, entry.sequence)
 
@@ -295,3 +284,16 @@ def _verdict(
     entry: Entry, where: Interval, copies: int, *, repeated: bool = False, dropped: bool = False
 ) -> Verdict:
     return Verdict(entry.first, where.start, where.stop, repeated, dropped, copies=copies)
+
+
+def _never_fits(queue: Queue, entry: Entry) -> bool:
+    settings, items = queue.settings, entry.stop - entry.first
+    return (0 < settings.items_max < items) or (0 < settings.bytes_max < entry.bytes)
+
+
+def _no_room(queue: Queue) -> str:
+    settings = queue.settings
+    return (
+        f"queue {queue.name!r} holds {queue.alive.total} items in {queue.bytes} bytes; its "
+        f"bounds are {settings.items_max or 'no'} items and {settings.bytes_max or 'no'} bytes"
+    )

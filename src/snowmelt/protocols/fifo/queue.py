@@ -397,7 +397,7 @@ def living_bytes(queue: Queue) -> int:
     return total
 
 
-def copies_of(queue: Queue, interval: Interval, presence: Presence) -> int:
+def copies(queue: Queue, interval: Interval, presence: Presence) -> int:
     """On how many disks what still lives of this is, of its parts the least; 0 for nothing."""
     lanes = [
         strip.lane

@@ -204,8 +204,8 @@ class ClusterBench:
         done = False
         for slot in self.slots.values():
             if slot.node is not None and not slot.held:
-                for ticket in slot.disk.flush():
-                    self._give(slot, Persisted(ticket))
+                for told in slot.disk.flush():
+                    self._give(slot, Persisted(told) if isinstance(told, int) else told)
                     done = True
         return done
 

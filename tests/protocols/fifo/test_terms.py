@@ -177,7 +177,8 @@ def test_a_coordinator_with_an_older_disk_learns_from_those_who_keep(lost: str) 
 
 JOURNAL = ("Mirror", "Snapshot", "Fenced", "Follow", "JournalRead", "Pieced")
 SIZE_MAX = 6_000
-SMALL = Limits(journal_piece_records=40, journal_piece_bytes=2_000, journal_lately=30)
+SMALL = Limits(run_items=1, journal_piece_records=40, journal_piece_bytes=2_000, journal_lately=30)
+"""Each item is a run, and a piece has some of them."""
 
 
 def put_of(queue: str, number: int) -> Put:
@@ -186,7 +187,7 @@ def put_of(queue: str, number: int) -> Put:
 
 
 def many_runs(bench: ClusterBench, node: str, queue: str, numbers: range) -> None:
-    for number in numbers:  # with a bound in bytes each put is a run
+    for number in numbers:
         bench.call(node, put_of(queue, number))
         if number % 4 == 0:
             bench.run(0.01)
@@ -206,7 +207,7 @@ def living(bench: ClusterBench, queue: str) -> list[Interval]:
 
 def test_a_mirror_of_a_long_journal_catches_up_in_pieces_while_it_changes() -> None:
     bench = ClusterBench(4, SMALL)
-    queue, master, mirror, third = bench.beside(replicas=3, bytes_max=1 << 40)
+    queue, master, mirror, third = bench.beside(replicas=3)
     many_runs(bench, master, queue, range(300))
     bench.kill(mirror)
     many_runs(bench, master, queue, range(300, 350))  # more than can be told in one message
@@ -230,7 +231,7 @@ def test_a_mirror_of_a_long_journal_catches_up_in_pieces_while_it_changes() -> N
 
 def test_a_new_master_reads_the_journal_of_another_in_pieces() -> None:
     bench = ClusterBench(4, SMALL)
-    queue, master, mirror, _ = bench.beside(replicas=3, bytes_max=1 << 40)
+    queue, master, mirror, _ = bench.beside(replicas=3)
     many_runs(bench, master, queue, range(100))
     bench.kill(mirror)
     many_runs(bench, master, queue, range(100, 300))
@@ -260,7 +261,7 @@ def test_a_mirror_that_missed_a_word_gets_that_and_no_more() -> None:
 
 def test_what_was_replaced_is_erased_a_piece_at_a_time() -> None:
     bench = ClusterBench(3, SMALL)
-    queue, master, mirror, *_ = bench.beside(replicas=2, durable_copies=1, bytes_max=1 << 40)
+    queue, master, mirror, *_ = bench.beside(replicas=2, durable_copies=1)
     many_runs(bench, master, queue, range(200))
     bench.kill(mirror)
     many_runs(bench, master, queue, range(200, 250))

@@ -209,11 +209,9 @@ def restore(queue: Queue, pairs: Pairs, now: Instant, shared: Shared) -> None:
             case b"x":
                 _restore_run(queue, int.from_bytes(rest), decode(value, type=KeptRun), shared)
             case b"y":
-                failed, start = decode(value, type=KeptFailure), int.from_bytes(rest)
-                queue.restore_failure(Interval(start, failed.stop), failed.failure)
+                _restore_failure(queue, int.from_bytes(rest), decode(value, type=KeptFailure))
             case b"z":
-                delayed, start = decode(value, type=KeptDelay), int.from_bytes(rest)
-                queue.restore_delay(Interval(start, delayed.stop), delayed.due)
+                _restore_delay(queue, int.from_bytes(rest), decode(value, type=KeptDelay))
             case b"l":
                 kept = decode(value, type=KeptLease)
                 token = int.from_bytes(rest)
@@ -271,6 +269,22 @@ def _restore_run(queue: Queue, start: int, kept: KeptRun, shared: Shared) -> Non
     for part in kept.alive:
         queue.alive.add(part)
         queue.ready.add(part)
+
+
+def _restore_failure(queue: Queue, start: int, kept: KeptFailure) -> None:
+    """What of these is alive failed so often; the runs were read before."""
+    for part in queue.alive.common(Interval(start, kept.stop)):
+        queue.failures.restore(part, kept.failure)
+        if kept.failure.times >= queue.settings.deliveries_max:
+            queue.dead.add(part)
+            queue.ready.remove(part)
+
+
+def _restore_delay(queue: Queue, start: int, kept: KeptDelay) -> None:
+    """What of these is alive waits until then."""
+    for part in queue.alive.common(Interval(start, kept.stop)):
+        queue.delays.restore(part, kept.due)
+        queue.ready.remove(part)
 
 
 class Copyist(msgspec.Struct):

@@ -285,20 +285,6 @@ class Queue:
 
     # --- parts of the above -----------------------------------------------------------------------
 
-    def restore_failure(self, interval: Interval, failure: Failure) -> None:
-        """From its record, after the runs: what of this is alive failed so often."""
-        for part in self.alive.common(interval):
-            self.failures.restore(part, failure)
-            if self._kills(failure):
-                self.dead.add(part)
-                self.ready.remove(part)
-
-    def restore_delay(self, interval: Interval, due: int) -> None:
-        """From its record, after the runs: what of this is alive waits until then."""
-        for part in self.alive.common(interval):
-            self.delays.restore(part, due)
-            self.ready.remove(part)
-
     def restored(self) -> None:
         """After the records were read: what nobody holds waits. Any of them may be missing."""
         self._dues = [(due, part.start, part.stop) for part, due in self.delays]
@@ -341,13 +327,10 @@ class Queue:
         counted += [(part, Failure(failure.times + 1, reason)) for part, failure in known]
         for part, failure in counted:
             self.failures.put(part, failure)
-            if self._kills(failure):
+            if failure.times >= self.settings.deliveries_max:
                 self.dead.add(part)
             else:
                 self._wait(part, due)
-
-    def _kills(self, failure: Failure) -> bool:
-        return failure.times >= self.settings.deliveries_max
 
     def gone(self, interval: Interval) -> list[Lost]:
         """These positions are settled: forgets them, and finds what their keepers may drop."""

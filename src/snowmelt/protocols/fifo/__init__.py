@@ -52,8 +52,8 @@ What makes it safe:
    mirror that its master can't reach is replaced. A coordinator whose disk is an older copy of
    itself asks those who keep journals before it decides on anything (`census.py`).
 10. *Repair* (`repair.py`, `telling.py`). What lies on fewer keepers than wanted is copied, keeper
-   to keeper, a little at a time; nothing that is read takes a keeper off what lives before there is
-   another copy. Who returns is told what to keep, and erases the rest: deletions that it missed
+   to keeper, a little at a time; nothing that is read takes a keeper off what lives before there
+   is another copy. Who returns is told what to keep, and erases the rest: deletions that it missed
    included.
 
 Names that make it work: a keeper's name has the birth of its disk in it, so a node with an empty

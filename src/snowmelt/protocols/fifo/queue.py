@@ -166,7 +166,7 @@ class Queue:
                 break
             run, least = self.runs.holding(head.start), 0 if taken.total else 1
             head, _ = head.split(min(items_max, run.stop - head.start))
-            part, room = self._tellable(head, room, least)
+            part, room = _tellable(self.failures, head, room, least, self._span_bytes)
             count, size, used = run.fitting(part, items_max, bytes_max, strips, least)
             if count == 0:
                 break
@@ -179,16 +179,6 @@ class Queue:
             bytes_max -= size
         self.changed[b"s"] = None
         return taken
-
-    def _tellable(self, head: Interval, room: int, least: int) -> tuple[Interval, int]:
-        """Of how many it can be told in so many bytes why they failed; and what is left of them."""
-        for where, failure in self.failures.common(head):
-            each = self._span_bytes + len(failure.reason.encode())
-            if each * where.size > room:
-                count = where.start - head.start + room // each
-                return head.split(max(least, count))[0], 0
-            room -= each * where.size
-        return head, room
 
     def settle(self, lease: Lease, done: list[Interval]) -> list[Lost]:
         """These are acknowledged, and never delivered again."""
@@ -350,19 +340,12 @@ class Queue:
                 self.runs.remove(run)
             else:
                 self.runs.gone(run, lived)
-                self._free(run, lived)
+                self.bytes -= _freed(run, lived, self.alive)
                 if _worth_dropping(run, first.start - run.start - run.dropped, self._limits):
                     lost += _dropped(run, first.start - run.start)
             self._touch_run(run)
         self.changed[b"s"] = None
         return lost
-
-    def _free(self, run: Run, gone: list[Interval]) -> None:
-        """The strips of these that have no living item any more hold no bytes."""
-        for strip, size in run.touched(gone):
-            if size and next(self.alive.within(strip), None) is None:
-                run.held -= size
-                self.bytes -= size
 
     def _touch_run(self, run: Run) -> None:
         self.changed[_run_key(run.start)] = None
@@ -399,6 +382,26 @@ def _dropped(run: Run, items: int) -> list[Lost]:
         for lane, begin, stop in zip(run.lanes, before, run.reach(items), strict=True)
         if begin < stop
     ]
+
+
+def _freed(run: Run, gone: list[Interval], alive: IntervalSet) -> int:
+    """The bytes of the strips of these that have no living item any more; they hold none now."""
+    freed = sum(size for strip, size in run.touched(gone) if size and next(alive.within(strip), None) is None)
+    run.held -= freed
+    return freed
+
+
+def _tellable(
+    failures: Pieces[Failure], head: Interval, room: int, least: int, span_bytes: int
+) -> tuple[Interval, int]:
+    """Of how many it can be told in so many bytes why they failed; and what is left of them."""
+    for where, failure in failures.common(head):
+        each = span_bytes + len(failure.reason.encode())
+        if each * where.size > room:
+            count = where.start - head.start + room // each
+            return head.split(max(least, count))[0], 0
+        room -= each * where.size
+    return head, room
 
 
 def _worth_dropping(run: Run, items: int, limits: Limits) -> bool:

@@ -22,6 +22,7 @@ from snowmelt.client.pool_options import PoolOptions
 from snowmelt.client.pool_status import pools
 from snowmelt.client.queue_options import Producer, QueueOptions, queue_settings
 from snowmelt.client.session import TIMEOUT
+from snowmelt.client.staying import stays
 from snowmelt.client.steps import run_async
 from snowmelt.client.url import read
 from snowmelt.core.errors import SnowmeltError
@@ -55,6 +56,8 @@ class Cluster:
 
     Any number of calls may wait at once.
     """
+
+    __reduce__ = stays("send the URL, and connect there")
 
     def __init__(self, url: str, token: str | None = None) -> None:
         self._place = read(url, token)

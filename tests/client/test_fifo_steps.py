@@ -446,7 +446,7 @@ def test_acknowledgements_travel_in_intervals_with_the_next_get():
     books, script = tending(GRANT, leased(3, part(0, b"a", b"b", b"c", b"d")), leased(0))
     delivered = take(books, script)
     for position in (0, 1, 3, 2):
-        books.ack(delivered, Interval(position, position + 1))
+        books.done(delivered, position)
     assert run(script, books.get(10, 1000, 0)) is None
     assert script.asked[-1].settle == Settle("orders", 3, done=(Interval(0, 4),))
     assert books.idle

@@ -10,6 +10,7 @@ from snowmelt.client.blocking import BlockingClient
 from snowmelt.client.clients import Clients
 from snowmelt.client.holding import Holding
 from snowmelt.client.session import TIMEOUT, checked
+from snowmelt.client.staying import stays
 from snowmelt.client.steps import run
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import SnowmeltError
@@ -101,6 +102,8 @@ class Baton:
     first, as the nodes see it. Threads may share one `Baton`, each for turns of its own; a thread
     that holds it and asks again waits for itself, in vain.
     """
+
+    __reduce__ = stays("send its name and the URL, and connect there")
 
     def __init__(
         self, clients: Clients, keeper: Keeper, name: str, timeout: float = TURN_SECONDS

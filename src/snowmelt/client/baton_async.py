@@ -10,6 +10,7 @@ from snowmelt.client.baton_keeping import AGAIN
 from snowmelt.client.baton_steps import TURN_SECONDS, Hold, Home, Want, statuses
 from snowmelt.client.holding import Holding
 from snowmelt.client.session import TIMEOUT, checked
+from snowmelt.client.staying import stays
 from snowmelt.client.steps import AsyncPort, run_async
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import SnowmeltError
@@ -121,6 +122,8 @@ class Baton:
     `Baton`, each for turns of its own; a task that holds it and asks again waits for itself, in
     vain.
     """
+
+    __reduce__ = stays("send its name and the URL, and connect there")
 
     def __init__(
         self, port: AsyncPort, keeper: Keeper, name: str, timeout: float = TURN_SECONDS

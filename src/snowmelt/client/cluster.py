@@ -22,6 +22,7 @@ from snowmelt.client.pool_options import PoolOptions
 from snowmelt.client.pool_status import pools
 from snowmelt.client.queue_options import Producer, QueueOptions, queue_settings
 from snowmelt.client.session import TIMEOUT
+from snowmelt.client.staying import stays
 from snowmelt.client.steps import run
 from snowmelt.client.url import read
 from snowmelt.core.errors import SnowmeltError
@@ -38,6 +39,8 @@ class Cluster:
     Every call takes a `timeout` in seconds and never waits longer. Threads may share a cluster;
     they take turns, but at its queues each has a connection of its own.
     """
+
+    __reduce__ = stays("send the URL, and connect there")
 
     def __init__(self, url: str, token: str | None = None) -> None:
         place = read(url, token)

@@ -13,6 +13,7 @@ from snowmelt.client.forking import Origin, watch
 from snowmelt.client.items import Item
 from snowmelt.client.leaving import reason_left, reason_of
 from snowmelt.client.looping import PASSING, Pace, Pursuit
+from snowmelt.client.staying import stays
 from snowmelt.client.steps import Port, run
 from snowmelt.client.tending import Tending
 from snowmelt.client.waits import ANSWER_SECONDS
@@ -60,6 +61,10 @@ class Gathering:
         self._steps = steps
         self._tending = tending
 
+    def done(self, delivered: Delivered, position: int) -> None:
+        """Done with this one."""
+        self._tending.done(delivered, position)
+
     def ack(self, delivered: Delivered, where: Interval | None) -> None:
         """Done with these."""
         self._tending.ack(delivered, where)
@@ -82,6 +87,8 @@ class Consumption:
     The item that is in hand when the loop is left by an exception failed; `leaving.py` tells how
     that is known. All else goes back as if it had not been taken.
     """
+
+    __reduce__ = stays("send its items' bodies")
 
     def __init__(
         self, port: Port, steps: FifoSteps, prefetch: int | None, timeout: float | None

@@ -14,6 +14,7 @@ from snowmelt.client.items_async import Item
 from snowmelt.client.leasing_async import leasing
 from snowmelt.client.leaving import reason_left, reason_of
 from snowmelt.client.looping import PASSING, Pace, Pursuit
+from snowmelt.client.staying import stays
 from snowmelt.client.steps import KeepingPort, run_async
 from snowmelt.client.tending import Tending
 from snowmelt.core.interval import Interval
@@ -27,6 +28,10 @@ class Gathering:
         self._port = port
         self._steps = steps
         self._tending = tending
+
+    async def done(self, delivered: Delivered, position: int) -> None:
+        """Done with this one."""
+        self._tending.done(delivered, position)
 
     async def ack(self, delivered: Delivered, where: Interval | None) -> None:
         """Done with these."""
@@ -78,6 +83,8 @@ async def _tend(port: KeepingPort, tending: Tending, wake: asyncio.Event) -> Non
 
 class Consumption:
     """Items one by one, for an `async for`; `consuming.Consumption` tells more."""
+
+    __reduce__ = stays("send its items' bodies")
 
     def __init__(
         self, port: KeepingPort, steps: FifoSteps, prefetch: int | None, timeout: float | None

@@ -30,6 +30,7 @@ from snowmelt.client.pool import Pool
 from snowmelt.client.pool_options import PoolOptions
 from snowmelt.client.queue_options import Producer, QueueOptions, queue_settings
 from snowmelt.client.session import TIMEOUT, Session, checked
+from snowmelt.client.staying import stays
 from snowmelt.client.steps import run
 from snowmelt.core.errors import (
     Closed,
@@ -310,6 +311,8 @@ class EmbeddedCluster:
 
     Threads may share it; one step of one of them runs at a time.
     """
+
+    __reduce__ = stays("one process has a folder open; others connect to a node")
 
     def __init__(self, folder: Path, timeout: float) -> None:
         self.folder = folder

@@ -26,6 +26,7 @@ from snowmelt.client.pool_async import Pool
 from snowmelt.client.pool_options import PoolOptions
 from snowmelt.client.queue_options import Producer, QueueOptions, queue_settings
 from snowmelt.client.session import TIMEOUT, checked
+from snowmelt.client.staying import stays
 from snowmelt.client.steps import run_async
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.names import NodeId
@@ -165,6 +166,8 @@ class EmbeddedCluster:
 
     For one event loop; any number of calls may wait at once.
     """
+
+    __reduce__ = stays("one process has a folder open; others connect to a node")
 
     def __init__(self, folder: Path, timeout: float) -> None:
         self.folder = folder

@@ -19,6 +19,7 @@ from snowmelt.client.looping import checked_prefetch
 from snowmelt.client.queue_options import Producer
 from snowmelt.client.session import TIMEOUT
 from snowmelt.client.staging_steps import HOLD, plan, publish, stage
+from snowmelt.client.staying import stays
 from snowmelt.client.steps import Port, run
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import Empty
@@ -54,6 +55,8 @@ class Fifo:
     b'two'
     b'three'
     """
+
+    __reduce__ = stays("send the queue's name and the URL, and connect there")
 
     def __init__(self, port: Port, steps: FifoSteps) -> None:
         self._port = port

@@ -22,6 +22,7 @@ from snowmelt.client.looping import checked_prefetch
 from snowmelt.client.queue_options import Producer
 from snowmelt.client.session import TIMEOUT
 from snowmelt.client.staging_steps import HOLD, plan, publish, stage
+from snowmelt.client.staying import stays
 from snowmelt.client.steps import KeepingPort, run_async
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import Empty, SnowmeltError, Unreachable
@@ -82,6 +83,8 @@ class Fifo:
     `timeout` is how many seconds a call may take; 0 means that nothing is waited for but the
     answer. Any number of calls may wait at once.
     """
+
+    __reduce__ = stays("send the queue's name and the URL, and connect there")
 
     def __init__(self, port: KeepingPort, steps: FifoSteps) -> None:
         self._port = OpenOnce(port)

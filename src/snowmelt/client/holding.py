@@ -1,11 +1,14 @@
 """What a holder of a baton can know and set without asking a node: the same for both faces."""
 
 from snowmelt.client.baton_steps import Hold
+from snowmelt.client.staying import stays
 from snowmelt.core.batch import Buffer
 
 
 class Holding:
     """A hold as its holder sees it."""
+
+    __reduce__ = stays("send its fence, by which others know who is the newest")
 
     def __init__(self, hold: Hold) -> None:
         self._hold = hold

@@ -11,6 +11,7 @@ from typing import Protocol, Self
 
 from snowmelt.client.delivered import Delivered, joined, label_of, part_bodies, shortened
 from snowmelt.client.fifo_steps import FifoSteps
+from snowmelt.client.staying import stays
 from snowmelt.client.steps import Port, run
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError
@@ -23,6 +24,9 @@ UNTOLD = "given back without a reason"
 
 class Counter(Protocol):
     """Where words about a lease are handed in."""
+
+    def done(self, delivered: Delivered, position: int) -> None:
+        """Done with this one."""
 
     def ack(self, delivered: Delivered, where: Interval | None) -> None:
         """Done with these, or with all."""
@@ -42,6 +46,10 @@ class Desk:
     def __init__(self, port: Port, steps: FifoSteps) -> None:
         self._port = port
         self._steps = steps
+
+    def done(self, delivered: Delivered, position: int) -> None:
+        """Done with this one."""
+        self.ack(delivered, Interval(position, position + 1))
 
     def ack(self, delivered: Delivered, where: Interval | None) -> None:
         """Done with these, or with all."""
@@ -81,6 +89,8 @@ class Item:
 
     __slots__ = ("_counter", "_delivered", "_part", "body", "position")
 
+    __reduce__ = stays("send item.body, and acknowledge here when the answer is back")
+
     def __init__(
         self, counter: Counter, delivered: Delivered, part: Part, body: bytes, position: int
     ) -> None:
@@ -115,7 +125,7 @@ class Item:
 
     def ack(self) -> None:
         """It is done and never comes again. Raises `LeaseLost` when it is another's by now."""
-        self._counter.ack(self._delivered, self._where())
+        self._counter.done(self._delivered, self.position)
 
     def nack(self, delay: float = 0.0, reason: str = "") -> None:
         """It failed and is to be delivered again, not before `delay` seconds have passed."""
@@ -162,6 +172,8 @@ class Items:
     """
 
     __slots__ = ("_batch", "_counter", "_delivered")
+
+    __reduce__ = stays("send its bodies as bytes, and acknowledge here when the answer is back")
 
     def __init__(self, counter: Counter, delivered: Delivered) -> None:
         self._counter = counter

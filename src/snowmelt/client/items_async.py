@@ -8,6 +8,7 @@ from typing import Protocol, Self
 from snowmelt.client.delivered import Delivered, joined, label_of, part_bodies
 from snowmelt.client.fifo_steps import FifoSteps
 from snowmelt.client.items import UNTOLD, failure_text
+from snowmelt.client.staying import stays
 from snowmelt.client.steps import AsyncPort, run_async
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError
@@ -17,6 +18,9 @@ from snowmelt.protocols.fifo.calls import Part
 
 class Counter(Protocol):
     """Where words about a lease are handed in."""
+
+    async def done(self, delivered: Delivered, position: int) -> None:
+        """Done with this one."""
 
     async def ack(self, delivered: Delivered, where: Interval | None) -> None:
         """Done with these, or with all."""
@@ -37,6 +41,10 @@ class Desk:
         self._port = port
         self._steps = steps
 
+    async def done(self, delivered: Delivered, position: int) -> None:
+        """Done with this one."""
+        await self.ack(delivered, Interval(position, position + 1))
+
     async def ack(self, delivered: Delivered, where: Interval | None) -> None:
         """Done with these, or with all."""
         await run_async(self._port, self._steps.ack(delivered, where))
@@ -56,6 +64,8 @@ class Item:
     """One item, leased. In an `async with`: acknowledged on leaving, given back on an exception."""
 
     __slots__ = ("_counter", "_delivered", "_part", "body", "position")
+
+    __reduce__ = stays("send item.body, and acknowledge here when the answer is back")
 
     def __init__(
         self, counter: Counter, delivered: Delivered, part: Part, body: bytes, position: int
@@ -91,7 +101,7 @@ class Item:
 
     async def ack(self) -> None:
         """It is done and never comes again. Raises `LeaseLost` when it is another's by now."""
-        await self._counter.ack(self._delivered, self._where())
+        await self._counter.done(self._delivered, self.position)
 
     async def nack(self, delay: float = 0.0, reason: str = "") -> None:
         """It failed and is to be delivered again, not before `delay` seconds have passed."""
@@ -129,6 +139,8 @@ class Items:
     """Items under one lease, made into objects only when iterated. `async with` as for an item."""
 
     __slots__ = ("_batch", "_counter", "_delivered")
+
+    __reduce__ = stays("send its bodies as bytes, and acknowledge here when the answer is back")
 
     def __init__(self, counter: Counter, delivered: Delivered) -> None:
         self._counter = counter

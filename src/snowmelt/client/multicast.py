@@ -8,6 +8,7 @@ from typing import Self
 from snowmelt.client.forking import Own
 from snowmelt.client.multicast_steps import TopicSteps
 from snowmelt.client.session import TIMEOUT, checked
+from snowmelt.client.staying import stays
 from snowmelt.client.steps import Port, run
 from snowmelt.core.batch import Buffer
 from snowmelt.core.instant import later, seconds
@@ -78,6 +79,8 @@ class Multicast:
 
     Threads may share it; each that listens needs a subscription of its own.
     """
+
+    __reduce__ = stays("send its name and the URL, and connect there")
 
     def __init__(self, port: Port, steps: TopicSteps) -> None:
         self._port = port

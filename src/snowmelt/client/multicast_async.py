@@ -7,6 +7,7 @@ from typing import Self
 
 from snowmelt.client.multicast_steps import TopicSteps
 from snowmelt.client.session import TIMEOUT, checked
+from snowmelt.client.staying import stays
 from snowmelt.client.steps import AsyncPort, run_async
 from snowmelt.core.batch import Buffer
 from snowmelt.core.instant import later, seconds
@@ -71,6 +72,8 @@ class Multicast:
 
     Tasks may share it; each that listens needs a subscription of its own.
     """
+
+    __reduce__ = stays("send its name and the URL, and connect there")
 
     def __init__(self, port: AsyncPort, steps: TopicSteps) -> None:
         self._port = port

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 
 from snowmelt.client.delivered import Delivered, runs
 from snowmelt.client.fifo_steps import FifoSteps
+from snowmelt.client.forking import watch
 from snowmelt.client.steps import Steps
 from snowmelt.client.waits import LOOP_SECONDS
 from snowmelt.core.errors import LeaseLost, SnowmeltError
@@ -78,6 +79,7 @@ class Tending:
         """Seconds between two calls of `tend`."""
         self.settled = 0
         """How many items were acknowledged or given back."""
+        watch(self)
 
     @property
     def idle(self) -> bool:
@@ -90,25 +92,32 @@ class Tending:
         with self._lock:
             self._leases[delivered.token] = Tended(delivered)
 
-    def ack(self, delivered: Delivered, where: Interval | None) -> None:
-        """Gathers. Raises `LeaseLost` when it is known to be too late."""
-        delivered.check_own(where)  # before the lock, which is nobody's in a child after a fork
+    def forked(self) -> None:
+        """In a child nothing is tended, and whoever held the lock is not here."""
+        self._lock = threading.Lock()
+        self._leases = {}
+
+    def done(self, delivered: Delivered, position: int) -> None:
+        """Gathers one. Raises `LeaseLost` when it is known to be too late."""
         now = steady_now()
         with self._lock:
-            delivered.check_held(now)
+            if delivered.lost or now >= delivered.ends:
+                delivered.check_held(now)
             tended = self._leases.get(delivered.token)
-            if tended is None:  # all of it was settled before, or the loop has just ended
-                delivered.check_own(where)
+            if tended is None:  # it was settled before, or is not to be settled here any more
+                delivered.check_own(Interval(position, position + 1))
                 return
-            if where is None:
-                rest = delivered.open_in(None)
-                tended.put_back(rest, now)
-                self.settled += _count(rest)
-            else:
-                tended.acked(where.start)
-                self.settled += 1
+            tended.acked(position)
             if tended.since is None:
                 tended.since = now
+            self.settled += 1
+
+    def ack(self, delivered: Delivered, where: Interval | None) -> None:
+        """Gathers all of some positions that is still open, or of all."""
+        delivered.check_own(where)
+        for one in delivered.open_in(where):
+            for position in one:
+                self.done(delivered, position)
 
     def give_back(
         self, delivered: Delivered, where: Interval | None, delay: float, reason: str

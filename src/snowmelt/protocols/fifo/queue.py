@@ -386,7 +386,8 @@ def _dropped(run: Run, items: int) -> list[Lost]:
 
 def _freed(run: Run, gone: list[Interval], alive: IntervalSet) -> int:
     """The bytes of the strips of these that have no living item any more; they hold none now."""
-    freed = sum(size for strip, size in run.touched(gone) if size and next(alive.within(strip), None) is None)
+    touched = run.touched(gone)
+    freed = sum(size for strip, size in touched if next(alive.within(strip), None) is None)
     run.held -= freed
     return freed
 

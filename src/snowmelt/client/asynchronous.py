@@ -76,8 +76,7 @@ class AsyncClient:
             self._answers.pop(request.operation, None)
         reached = self._transport.sent > frames
         told = value(outcome, reached, self._transport.last_failure)
-        if target is not None:
-            self._targets.learn(target)
+        self._targets.heard(target, told)
         return told
 
     async def close(self) -> None:

@@ -184,8 +184,7 @@ class BlockingClient:
             answer = value(outcome, self._reached, self._failure)
         finally:
             self._turn.release()
-        if target is not None:
-            self._targets.learn(target)
+        self._targets.heard(target, answer)
         return answer
 
     def _take_turn(self, timeout: float) -> None:

@@ -175,7 +175,11 @@ class EmbeddedCluster:
         self._driver = Driver(folder, timeout)
 
     async def __aenter__(self) -> Self:
-        await self.queues()  # so that a folder that can't be had is told here
+        try:
+            await self.queues()  # so that a folder that can't be had is told here
+        except BaseException:
+            await self.close()
+            raise
         return self
 
     async def __aexit__(

@@ -11,6 +11,7 @@ from snowmelt.core.names import NodeId, OperationId, contact
 from snowmelt.core.node import Requested
 from snowmelt.core.outcome import Failed, Outcome, Succeeded, Unknown
 from snowmelt.protocols.calling import Ask
+from snowmelt.protocols.fifo.calls import Opened
 from snowmelt.wire.greeting import CLIENT_PREFIX, as_error
 
 TIMEOUT: Final = 10.0
@@ -40,7 +41,7 @@ def checked(timeout: float) -> float:
 
 
 class Targets:
-    """Whom the clients of one cluster may ask: those of the URL, and who has answered since.
+    """Whom the clients of one cluster may ask: those of the URL, and who was named since.
 
     So a client finds its way though all that its URL names have died. What was learnt is bounded;
     the list is shared, and only grows.
@@ -50,8 +51,15 @@ class Targets:
         self.known = [contact(one) for one in place.addresses]
         self._most = len(self.known) + LEARNT_MAX
 
-    def learn(self, target: NodeId) -> None:
-        """It answered."""
+    def heard(self, target: NodeId | None, answer: object) -> None:
+        """A call was answered: by whom, if that is known, and perhaps naming others."""
+        if isinstance(answer, Opened):
+            for place in (answer.master, answer.store):
+                self._learn(contact(place.address))
+        elif target is not None:
+            self._learn(target)
+
+    def _learn(self, target: NodeId) -> None:
         if target not in self.known and len(self.known) < self._most:
             self.known.append(target)
 

@@ -53,6 +53,7 @@ KINDS: Final = {
 """What is killed, and how often beside the others."""
 NODES: Final = ("node", "master of in", "master of out")
 OLDER_SHARE: Final = 0.5
+AT_STAKE: Final = ("published", "unacknowledged")
 TWIN_SHARE: Final = 0.3
 BACK: Final = (1, 1, 1, 2, 3)
 SPARE: Final = "checkpoint-spare"
@@ -146,7 +147,9 @@ class Storm:
             return made
         if not self.wrong:
             self._run(made)
-        if self._older and not self.wrong and chance.random() < OLDER_SHARE:
+        # Most is at stake when the last batch came out and the source has not heard of it.
+        share = 1.0 if made.moment in AT_STAKE else OLDER_SHARE
+        if self._older and not self.wrong and chance.random() < share:
             self._put_back(made)
         return made
 

@@ -114,12 +114,14 @@ class Storm:
         self._kill_nodes = ways.kill_nodes
         self._older = ways.older
         self._spare = msgspec.structs.replace(plan, logs=SPARE)
+        self._last = 0
         self._chance = Random()
         self._ready = START_GUESS
         self._file = (plan.folder / "rounds.jsonl").open("wb")
 
     def blow(self, rounds: int, told: Callable[[Round], None]) -> None:
         """All rounds; stops early when a promise is broken."""
+        self._last = rounds  # after which nothing is left open
         with self._file:
             for number in range(1, rounds + 1):
                 made = self._round(number)
@@ -142,14 +144,14 @@ class Storm:
         if self._spare.checkpoint.exists():
             made.early = False  # first it is to be seen which of the two goes on
             self._go_on(made)
-        elif self._older and number > 1 and chance.random() < TWIN_SHARE:
+        elif self._older and 1 < number < self._last and chance.random() < TWIN_SHARE:
             self._run_two(made)
             return made
         if not self.wrong:
             self._run(made)
         # Most is at stake when the last batch came out and the source has not heard of it.
         share = 1.0 if made.moment in AT_STAKE else OLDER_SHARE
-        if self._older and not self.wrong and chance.random() < share:
+        if number < self._last and self._older and not self.wrong and chance.random() < share:
             self._put_back(made)
         return made
 

@@ -19,7 +19,15 @@ import msgspec
 from pyspark.sql.datasource import WriterCommitMessage
 
 from snowmelt.client.cluster import Cluster
-from snowmelt.core.errors import AlreadyPublished, BadOption, Empty, Full, NoSuchQueue, QueueExists
+from snowmelt.core.errors import (
+    AlreadyPublished,
+    BadOption,
+    Empty,
+    Full,
+    NoSuchQueue,
+    QueueExists,
+    SequenceTooOld,
+)
 from snowmelt.protocols.fifo.calls import Planned, Receipt, Share
 from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.options import SinkOptions
@@ -135,6 +143,9 @@ def _telling(options: SinkOptions) -> Iterator[None]:
             "wider bound"
         )
         raise Full(text) from None
+    except SequenceTooOld as error:
+        number = "txnVersion" if options.version is not None else "batch number"
+        raise SequenceTooOld(f"{error} (of txnAppId, the {number})") from None
     except AlreadyPublished as error:
         older = (
             "another txnVersion for another write"

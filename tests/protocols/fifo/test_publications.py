@@ -1,5 +1,6 @@
 """A number is used once: for the same again it does nothing, for anything else it is refused."""
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from master_bench import OTHER, Bench
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo import publications
 from snowmelt.protocols.fifo.calls import Plan, Planned, Publish, PutDone, Receipt, Share
+from snowmelt.protocols.fifo.limits import Limits
 from snowmelt.protocols.fifo.publications import PLANS_MAX
 
 
@@ -90,6 +92,31 @@ def test_a_producer_without_a_name_leaves_no_trace() -> None:
     ask = Publish("q", "c-1", 1, (receipt(0, 3),), 7)
     assert bench.ask(bench.master.publishing.publish, ask) == PutDone(0, 3, 1, True)
     assert list(bench.queue.publications) == []
+
+
+@pytest.mark.parametrize(("planned", "count"), [(False, 3_000), (True, 600)])
+def test_a_number_that_was_never_used_is_put_or_refused_and_never_taken_for_used(
+    planned: bool, count: int
+) -> None:
+    bench, tail, refused = Bench(limits=Limits(producer_gaps=count // 3)), 0, 0
+    for first, number in enumerate(Random(1).sample(range(1, 10**6, 7), count)):
+        bench.stage(first, first + 1)
+        if planned:
+            told = plan(bench, number, Share("a", (receipt(first, first + 1),), 5))
+            if isinstance(told, Declined):
+                assert told.error == "SequenceTooOld"
+            else:
+                assert told.shares
+        told = publish(bench, number, receipt(first, first + 1), digest=first + 1)
+        if isinstance(told, Declined):
+            refused += 1
+            assert (told.error, f"sequence is {number};" in told.text) == ("SequenceTooOld", True)
+        else:
+            tail += 1
+            assert (told.repeated, bench.queue.tail) == (False, tail)
+    assert tail > count // 3
+    assert refused > 0
+    assert tail + refused == count
 
 
 # --- plans ----------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class Publishing:
             else:
                 self._answer(operation, earlier, (), repeated=True)
             return
-        past = queue.producers.past(ask.producer, ask.sequence)
+        past = queue.producers.past(*number)
         if past:
             self._desk.decline(operation, "SequenceTooOld", past)
             return
@@ -89,6 +89,10 @@ class Publishing:
             return
         shares = known.shares if known is not None else ()
         if earlier is None and not begun:
+            past = queue.producers.past(*number)
+            if past:
+                self._desk.decline(operation, "SequenceTooOld", past)
+                return
             if queue.publications.plans >= PLANS_MAX:
                 text = (
                     f"queue {queue.name!r} has {PLANS_MAX} publications that were begun and have "

@@ -155,7 +155,7 @@ def a_keeper(first):
 
 
 def test_one_node_crashes_at_each_of_its_writes():
-    strike(1, 12, NodeId("n1"), least=50)
+    strike(1, 14, NodeId("n1"), least=50)
 
 
 @pytest.mark.parametrize("role", ["master", "keeper"])
@@ -187,7 +187,7 @@ def test_of_three_nodes_with_groups_and_publications_one_crashes_at_each_write(r
 @pytest.mark.parametrize("away", [seconds(1), seconds(14)])
 @pytest.mark.parametrize("node", ["n1", "n2", "n3"])
 def test_of_three_nodes_each_crashes_at_each_of_its_writes_and_may_stay_away(node, away):
-    strike(3, 12, NodeId(node), least=60, away=away)
+    strike(3, 14, NodeId(node), least=60, away=away)
 
 
 @pytest.mark.soak

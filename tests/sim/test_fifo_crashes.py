@@ -19,9 +19,12 @@ from snowmelt.core.node import Persist
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.sim.disk import Ending
 from snowmelt.sim.families.fifo import process
-from snowmelt.sim.families.fifo_clients import Consumer, Producer, Stage, Steward
+from snowmelt.sim.families.fifo_actors import Listened, Stage
+from snowmelt.sim.families.fifo_clients import Consumer, Producer
 from snowmelt.sim.families.fifo_groups import Reader, Stager
 from snowmelt.sim.families.fifo_ledger import Ledger
+from snowmelt.sim.families.fifo_load import Load
+from snowmelt.sim.families.fifo_steward import Steward
 from snowmelt.sim.families.membership import address
 from snowmelt.sim.world import Observer, World
 
@@ -67,12 +70,12 @@ class Smithy(Observer):
     def __init__(self, count, batches, blow=None, **settings):
         self.nodes = [NodeId(f"n{number}") for number in range(1, count + 1)]
         self.world = world = Anvil(self, blow)
-        for node in self.nodes:
-            self._add_node(node)
         targets = [contact(address(node)) for node in self.nodes]
         self.stage = Stage(world, targets, duplicates=False, actors={})
-        settings = QueueSettings(replicas=count, lease=seconds(2), **settings)
-        self.ledger = Ledger("q1", settings, clocks_leap=False)
+        for node in self.nodes:
+            self._add_node(node)
+        settings = QueueSettings(**{"replicas": count, "lease": seconds(2), **settings})
+        self.ledger = Ledger("q1", settings)
         times = [Instant(seconds(1) + LOAD * number // batches) for number in range(batches)]
         putters = self._cast(times)
         self.steward = Steward(self.stage, Random("steward"), [self.ledger], putters)
@@ -88,7 +91,11 @@ class Smithy(Observer):
         return [self.producer]
 
     def _add_node(self, node):
-        self.world.add(node, lambda chance: process(node, self.nodes[0], chance), address(node))
+        def build(chance):
+            machine = process(node, self.nodes[0], chance)
+            return Listened(machine, self.stage.said, lambda: self.world.now)
+
+        self.world.add(node, build, address(node))
         begin = 0 if node == self.nodes[0] else seconds(0.1)
         self.world.at(Instant(begin), self.world.start, node)
 
@@ -121,6 +128,22 @@ class GroupSmithy(Smithy):
         self.world.at(Instant(seconds(0.7)), self.producer.begin)
         self.world.at(Instant(seconds(0.8)), self.reader.begin)
         return [self.stager, self.producer]
+
+
+class CrowdSmithy(Smithy):
+    """A queue of two items, and a crowd that waits for room for longer than a restart takes."""
+
+    def _cast(self, times):
+        load = Load(theme="bounded", patience=seconds(15), waits=1.0, items=1, work=seconds(0.6))
+        self.consumer = Consumer(self.stage, "k1", Random("k1"), self.ledger, load)
+        self.world.at(Instant(seconds(0.8)), self.consumer.begin)
+        crowd = []
+        for number in range(6):
+            name = f"p{number}"
+            one = Producer(self.stage, name, Random(name), self.ledger, times[:2], load)
+            self.world.at(Instant(seconds(0.7)), one.begin)
+            crowd.append(one)
+        return crowd
 
 
 def blows(node, writes, **away):

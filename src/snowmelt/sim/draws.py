@@ -298,15 +298,16 @@ def draw(
     end: Instant,
     clients: Sequence[NodeId] = (),
     calm: float = 0.0,
+    only: Sequence[str] | None = None,
 ) -> tuple[Fault, ...]:
     """The injuries of one life, in the order they begin; all are over at `end`.
 
-    This share of lives is calm.
+    This share of lives is calm. With `only` it is these kinds, each for certain.
     """
     cast = Cast(tuple(nodes), tuple(clients), end)
     # Every kind has dice of its own, so that leaving one out moves no other.
     dice = {kind: Random(chance.getrandbits(64)) for kind in KINDS}
-    few = _few(Random(chance.getrandbits(64)), calm)
+    few = _few(Random(chance.getrandbits(64)), calm) if only is None else list(only)
     drawn: list[Fault] = []
     for kind, own in dice.items():
         on = own.random() >= 1.0 - _SHARES.get(kind, 0.5)

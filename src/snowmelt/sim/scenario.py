@@ -11,6 +11,7 @@ from snowmelt.sim.draws import draw
 from snowmelt.sim.faults import HARDER, KINDS, Fault
 from snowmelt.sim.network import LinkStyle
 from snowmelt.sim.planted import Bug
+from snowmelt.sim.themes import ANY, theme_of
 
 NODES: Final = {"fifo": (1, 7), "pool": (4, 9)}
 """How many nodes a family's lives have, at least and at most; where nothing is said, 3 to 7."""
@@ -42,13 +43,15 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     style: LinkStyle
     faults: tuple[Fault, ...]
     bug: Bug | None = None
+    theme: str = ANY
 
 
 def drawn(protocol: str, seed: int, kinds: tuple[str, ...], bug: Bug | None = None) -> Scenario:
     """Draws a life's options from its seed."""
     chance = Random(f"{seed}/{protocol}/scenario")
     fewest, most = NODES.get(protocol, (3, 7))
-    count = chance.randrange(fewest, most + 1)
+    theme, only, least = theme_of(protocol, seed)
+    count = max(least, chance.randrange(fewest, most + 1))
     nodes = tuple(NodeId(f"n{number}") for number in range(1, count + 1))
     end = Instant(chance.randrange(seconds(20), seconds(90)))
     harder = protocol in JUDGED_HARDER
@@ -61,7 +64,7 @@ def drawn(protocol: str, seed: int, kinds: tuple[str, ...], bug: Bug | None = No
     )
     allowed = [kind for kind in kinds if kind in kinds_of(protocol)]
     clients = tuple(NodeId(name) for name in CLIENTS.get(protocol, ()))
-    faults = draw(chance, allowed, nodes, end, clients, CALM if harder else 0.0)
+    faults = draw(chance, allowed, nodes, end, clients, CALM if harder else 0.0, only)
     return Scenario(
         protocol=protocol,
         seed=seed,
@@ -70,6 +73,7 @@ def drawn(protocol: str, seed: int, kinds: tuple[str, ...], bug: Bug | None = No
         style=style,
         faults=faults,
         bug=bug,
+        theme=theme,
     )
 
 

@@ -1,49 +1,57 @@
 """The fifo family's life: queues of all kinds under load, every fault there is, and lost disks.
 
-Each node is a whole process, as `runtime/server.py` makes it: membership and fifo in one host. What
-producers, consumers and the steward do stands in `fifo_clients.py`, what may never be seen in
-`fifo_ledger.py`.
+Each node is a whole process, as `runtime/server.py` makes it: membership and fifo in one host. How
+much is asked is in `fifo_load.py`; what those do who put and get, in `fifo_clients.py` and
+`fifo_groups.py`; who looks, and who ends it all, in `fifo_steward.py`; what may never be seen, in
+`fifo_ledger.py` and `fifo_looks.py`, and what is excused, in `fifo_excuses.py`.
 """
 
+from functools import partial
 from random import Random
 from typing import Any, Final
 
-from snowmelt.core.instant import Duration, Instant, milliseconds, seconds
+from snowmelt.core.instant import Duration, Instant, seconds
 from snowmelt.core.names import NodeId, contact
 from snowmelt.core.node import Node, Reply
 from snowmelt.core.outcome import Outcome, Succeeded
 from snowmelt.core.record import Damaged
 from snowmelt.protocols import fifo
 from snowmelt.protocols import membership as membership_
-from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import Forget, Identity, MembershipNode
-from snowmelt.sim.disk import Disk
-from snowmelt.sim.families.fifo_clients import (
-    DELAY,
-    PATIENCE,
-    Actor,
-    Consumer,
-    Producer,
-    Putter,
-    Stage,
-    Steward,
-)
+from snowmelt.sim.families.fifo_actors import PATIENCE, Actor, Listened, Stage
+from snowmelt.sim.families.fifo_clients import Consumer, Producer, Putter
+from snowmelt.sim.families.fifo_excuses import NEWS
 from snowmelt.sim.families.fifo_groups import Reader, Stager
 from snowmelt.sim.families.fifo_ledger import Ledger
+from snowmelt.sim.families.fifo_load import load_of, settings_of
+from snowmelt.sim.families.fifo_steward import Looker, Steward
 from snowmelt.sim.families.membership import SETTINGS, address
-from snowmelt.sim.faults import ClockJump, Duplication, FullDisk, TornRecord
-from snowmelt.sim.life import FamilyLife
+from snowmelt.sim.faults import (
+    ClockJump,
+    CutLinks,
+    Duplication,
+    FillingDisk,
+    FlippedBit,
+    FullDisk,
+    LostDisk,
+    OlderDisk,
+    SlowDisk,
+    SlowNode,
+    TornRecord,
+    WallClock,
+)
+from snowmelt.sim.life import FamilyLife, Tally
 from snowmelt.sim.planted import planted
 from snowmelt.sim.scenario import Scenario
 from snowmelt.sim.world import World
 
-BATCHES_MAX: Final = 16
 BYTES_MAX: Final = 1 << 40
 GROUPS_SHARE: Final = 0.4
 
 
-def process(node: NodeId, founder: NodeId, chance: Random) -> Node[Any]:
+def process(node: NodeId, founder: NodeId, chance: Random, limits: Limits = LIMITS) -> Node[Any]:
     """One process of a simulated cluster with queues."""
     contacts = () if node == founder else (contact(address(founder)),)
     identity = Identity(id=node, address=address(node), contacts=contacts)
@@ -52,47 +60,57 @@ def process(node: NodeId, founder: NodeId, chance: Random) -> Node[Any]:
         node,
         [
             Family("membership", member, membership_.MESSAGES),
-            Family("fifo", fifo.FifoNode(node, chance), fifo.MESSAGES),
+            Family("fifo", fifo.FifoNode(node, chance, limits=limits), fifo.MESSAGES),
         ],
     )
 
 
 class FifoLife(FamilyLife):
-    """One to five nodes, one to three queues, and six to ten clients."""
+    """One to seven nodes, one to ten queues, and those who use them."""
 
     def __init__(self, scenario: Scenario, chance: Random) -> None:
         self._scenario = scenario
         self._chance = chance
         faults = scenario.faults
-        leap = any(isinstance(one, ClockJump) for one in faults)
-        self._torn = [one for one in faults if isinstance(one, TornRecord)]
-        self._full = [one.node for one in faults if isinstance(one, FullDisk)]
-        self._loses_disk = len(scenario.nodes) > 1 and chance.random() < 0.25
-        self._ledgers = [
-            Ledger(f"q{number}", self._settings(), clocks_leap=leap)
-            for number in range(1, chance.randint(1, 3) + 1)
-        ]
-
-    def _settings(self) -> QueueSettings:
-        chance = self._chance
-        # Whose only keeper's disk is lost for ever is lost for ever, and that is no fault to find.
-        least = 2 if self._loses_disk else 1
-        replicas = chance.randint(least, min(3, len(self._scenario.nodes)))
-        return QueueSettings(
-            replicas=replicas,
-            durable_copies=chance.choice((0, 0, chance.randint(1, replicas))),
-            linger=chance.choice((Duration(0), Duration(0), milliseconds(50))),
-            lease=Duration(chance.randrange(seconds(2), seconds(6))),
-            deliveries_max=chance.choice((1_000, 1_000, 1_000, chance.randint(2, 3))),
-            items_max=chance.choice((0, 0, 0, chance.randint(20, 60))),
-            bytes_max=chance.choice((0, 0, 0, chance.randint(400, 2_000))),
+        self._load = load_of(chance, scenario.theme)
+        self._torn = {one.node for one in faults if isinstance(one, TornRecord)}
+        self._lost: dict[NodeId, Instant] = {}
+        self._over = False
+        """Whether the cluster can't go on: then there is nothing more to be seen."""
+        leaps = [one for one in faults if isinstance(one, ClockJump)]
+        early = sum(one.by for one in leaps) + sum(
+            abs(one.by) for one in faults if isinstance(one, WallClock)
         )
+        hurt = {one.node for one in faults if isinstance(one, OlderDisk | LostDisk)}
+        hurt |= {one.node for one in faults if isinstance(one, FlippedBit | TornRecord)}
+        cut = [one for one in faults if isinstance(one, CutLinks) and one.stays]
+        # So many hear each other, whatever stays cut.
+        together = len(scenario.nodes) - sum(len(one.links) for one in cut)
+        self._wrong_dates = any(isinstance(one, WallClock) for one in faults)
+        self._ledgers = [
+            Ledger(
+                f"q{number}",
+                settings_of(chance, self._load, together, len(hurt)),
+                leaps=[one.at for one in leaps],
+                early=early,
+            )
+            for number in range(1, self._load.queues + 1)
+        ]
+        for ledger in self._ledgers:
+            ledger.looks.quiet = self._quiet(bool(hurt))
+
+    def _quiet(self, hurt: bool) -> Instant | None:
+        """From when on no fault can take a copy away."""
+        faults = self._scenario.faults
+        if hurt or any(isinstance(one, CutLinks) and one.stays for one in faults):
+            return None
+        return Instant(self._scenario.faults_end + NEWS) if faults else Instant(seconds(10))
 
     @property
     def bound(self) -> Duration:
         """How long after the last fault it may take; docs/simulation.md says what adds up to it."""
         members = SETTINGS.patience + SETTINGS.lease
-        clients = PATIENCE + DELAY
+        clients = PATIENCE + self._load.patience
         return Duration(members + 2 * clients + seconds(16))
 
     # --- who is there -----------------------------------------------------------------------------
@@ -101,42 +119,53 @@ class FifoLife(FamilyLife):
         """The founder first, the others soon after; then who uses the queues."""
         self._world = world
         scenario, chance, nodes = self._scenario, self._chance, self._scenario.nodes
+        duplicates = any(isinstance(one, Duplication) for one in scenario.faults)
+        targets = [contact(address(node)) for node in nodes]
+        self._stage = Stage(world, targets, duplicates, actors={})
         for node in nodes:
             self._add_node(world, node)
             begin = 0 if node == nodes[0] else chance.randrange(seconds(2))
             world.at(Instant(begin), world.start, node)
-        duplicates = any(isinstance(one, Duplication) for one in scenario.faults)
-        targets = [contact(address(node)) for node in nodes]
-        self._stage = Stage(world, targets, duplicates, actors={})
-        self._producers = [self._producer(number) for number in range(chance.randint(2, 4))]
-        consumers = max(len(self._ledgers), chance.randint(2, 4))
-        for number in range(consumers):
+        self._producers = [self._producer(number) for number in range(self._load.producers)]
+        for number in range(self._load.consumers):
             ledger = self._ledgers[number % len(self._ledgers)]
-            consumer = Consumer(self._stage, f"k{number + 1}", self._dice(f"k{number}"), ledger)
+            name = f"k{number + 1}"
+            consumer = Consumer(self._stage, name, self._dice(f"k{number}"), ledger, self._load)
+            consumer.delays = not self._wrong_dates
             world.at(self._sometime(seconds(5)), consumer.begin)
+        for number, ledger in enumerate(self._ledgers, start=1):
+            self._add_looker(number, ledger)
         putters: list[Putter] = [*self._producers, *self._add_groups(world)]
         self._steward = Steward(self._stage, self._dice("s"), self._ledgers, putters)
         self._steward.begin([self._sometime(scenario.faults_end) for _ in range(12)])
         world.at(scenario.faults_end, self._steward.rest)
-        if self._loses_disk:
-            self._lose_disk(chance.choice(nodes[1:]), self._sometime(scenario.faults_end))
 
     def _add_node(self, world: World, node: NodeId) -> None:
-        founder = self._scenario.nodes[0]
+        founder, said = self._scenario.nodes[0], self._stage.said
 
         def build(chance: Random) -> Node[Any]:
-            return planted(self._scenario.bug, process(node, founder, chance))
+            machine = process(node, founder, chance, self._load.limits)
+            return planted(self._scenario.bug, Listened(machine, said, lambda: world.now))
 
         world.add(node, build, address(node))
 
     def _producer(self, number: int) -> Producer:
         ledger = self._ledgers[number % len(self._ledgers)]
         end = self._scenario.faults_end
-        times = sorted(self._sometime(end) for _ in range(self._chance.randint(2, BATCHES_MAX)))
+        most = self._chance.randint(2, self._load.batches)
+        times = sorted(self._sometime(end) for _ in range(most))
         name = f"p{number + 1}"
-        producer = Producer(self._stage, name, self._dice(name), ledger, times)
+        producer = Producer(self._stage, name, self._dice(name), ledger, times, self._load)
+        producer.delays = not self._wrong_dates
         self._world.at(self._sometime(seconds(5)), producer.begin)
         return producer
+
+    def _add_looker(self, number: int, ledger: Ledger) -> None:
+        """It looks while there is load, and for a while after that."""
+        dice, end = self._dice(f"l{number}"), self._scenario.faults_end
+        times = [Instant(dice.randrange(end + seconds(8))) for _ in range(self._load.looks)]
+        looker = Looker(self._stage, f"l{number}", dice, ledger, sorted(times), self._load)
+        self._world.at(Instant(dice.randrange(seconds(5))), looker.begin)
 
     def _add_groups(self, world: World) -> list[Stager]:
         """In some lives there are groups as well, and who stages and publishes."""
@@ -145,7 +174,7 @@ class FifoLife(FamilyLife):
         if dice.random() > GROUPS_SHARE:
             return stagers
         end = self._scenario.faults_end
-        for number, ledger in enumerate(self._ledgers, start=1):
+        for number, ledger in enumerate(self._ledgers[:3], start=1):
             for name in [f"g{number}", f"h{number}"][: dice.randint(0, 2)]:
                 reader = Reader(self._stage, name, self._dice(name), ledger)
                 world.at(Instant(dice.randrange(seconds(5))), reader.begin)
@@ -163,20 +192,25 @@ class FifoLife(FamilyLife):
     def _dice(self, name: str) -> Random:
         return Random(f"{self._scenario.seed}/fifo/{name}")
 
-    # --- a disk is lost ---------------------------------------------------------------------------
+    # --- disks that are lost, or put back ---------------------------------------------------------
 
-    def _lose_disk(self, node: NodeId, at: Instant) -> None:
+    def disk_lost(self, at: Instant, node: NodeId) -> None:
         """The machine is replaced: its operator frees the id, and starts it with an empty disk."""
-        operator = Actor(self._stage, "operator", self._dice("operator"))
-        slot = self._world.slots[node]
+        self._lost[node] = at
+        for ledger in self._ledgers:
+            ledger.excuses.hurt(node, at, "disk lost")
+        if node == self._scenario.nodes[0]:
+            self._over = True
+            for ledger in self._ledgers:
+                ledger.excuses.ends(at)
+        else:
+            self._set_free(node)
 
-        def lose() -> None:
-            slot.wanted = False
-            self._world.stop(node)
-            full, slot.disk = slot.disk.full, Disk(self._dice("new disk"))
-            slot.disk.full = full
-            self._hurt(node)
-            forget()
+    def _set_free(self, node: NodeId) -> None:
+        slot = self._world.slots[node]
+        slot.wanted = False
+        name = f"operator-{len(self._stage.actors)}"
+        operator = Actor(self._stage, name, self._dice(name))
 
         def forget() -> None:
             operator.ask(Forget(node), told)
@@ -188,50 +222,112 @@ class FifoLife(FamilyLife):
             else:  # it is not missed yet, or nobody who decides can be reached
                 operator.after(seconds(1), forget)
 
-        self._world.at(at, lose)
+        forget()
+
+    def halted(self, at: Instant, node: NodeId, reason: str) -> None:
+        """What the process on its old disk had said came late, and bound the id again."""
+        del at
+        if "belongs to another disk" in reason:
+            self._set_free(node)
+
+    def set_back(self, at: Instant, node: NodeId, taken: Instant) -> None:
+        """It has lost what came after the copy, and nobody knows.
+
+        A copy of a disk that was lost since, or from before its first record, is another disk.
+        """
+        empty = not self._world.slots[node].disk.start().records
+        if empty or taken < self._lost.get(node, Instant(0)):
+            self.disk_lost(at, node)
+            return
+        for ledger in self._ledgers:
+            ledger.excuses.set_back(at, taken)
 
     # --- what is seen -----------------------------------------------------------------------------
 
     def replied(self, at: Instant, node: NodeId, effect: Reply[Any]) -> None:
         """A client has an outcome."""
         actor = self._stage.actors.get(node)
-        if actor is not None:
+        if actor is not None and not self._over:
             actor.answered(effect.operation, effect.message, at)
 
     def damaged(self, at: Instant, node: NodeId, key: bytes) -> None:
-        """A bit turned in a record: of one queue, or of the node itself."""
-        del at
+        """A bit turned in a record: what is small is read when the process begins, and not before.
+
+        A body is read whenever it is wanted.
+        """
         for ledger in self._ledgers:
-            name = ledger.queue.encode()
-            if key.startswith((b"fifo/m" + name, b"fifo/k" + name, b"~fifo/\0j" + name)):
-                ledger.excuses.hurt(node)
-            elif key.startswith(b"~fifo/" + name):
-                ledger.excuses.hurt_body(node)
+            name, reads_not = ledger.queue.encode() + b"\0", partial(self._reads_not, node, key)
+            if key.startswith(b"~fifo/" + name):
+                ledger.excuses.hurt_body(node, at, key, reads_not)
+            elif key.startswith(b"~fifo/\0j" + name):  # a journal that is read when it is wanted
+                ledger.excuses.hurt(node, at, "record damaged", reads_not)
+
+    def _reads_not(self, node: NodeId, key: bytes) -> bool:
+        found = self._world.slots[node].disk.load((key,))
+        return isinstance(found[0], Damaged)
 
     def ended(self, at: Instant, node: NodeId) -> None:
         """A process is gone, with what lingered."""
-        # What may linger for 50 ms does so, with a slow disk; with a full one until there is room.
-        lingering = Duration(at) if node in self._full else seconds(2)
         for ledger in self._ledgers:
-            ledger.excuses.died(node, at, lingering)
+            ledger.excuses.died(node, at, self._lingering(node, at, ledger.settings.linger))
+
+    def _lingering(self, node: NodeId, at: Instant, linger: Duration) -> Duration:
+        """How long before its end something may have been told that is not on the disk.
+
+        For as long as it may linger, and two flushes, however slow. With a disk that is full or
+        fails, for as long as that.
+        """
+        time = linger + seconds(2)
+        for fault in self._scenario.faults:
+            match fault:
+                case FullDisk() | FillingDisk() if fault.node == node and fault.at <= at:
+                    if at - time <= fault.until:
+                        time = max(time, at - fault.at + linger)
+                case SlowDisk() | SlowNode() if fault.node == node and fault.at <= at:
+                    if at - time - 3 * fault.extra <= fault.until:
+                        time += 3 * fault.extra
+                case _:
+                    pass
+        if self._world.slots[node].disk.failing:
+            time = Duration(at)
+        return Duration(time)
 
     def started(self, at: Instant, node: NodeId) -> None:
-        """A process begins; if its last write was torn, a record may be damaged that was good."""
-        if any(one.node == node for one in self._torn):
-            disk = self._world.slots[node].disk
-            small = disk.start().damaged
-            bulk = disk.scan(b"~fifo/", b"~fifo0", BYTES_MAX)
-            for key in (*small, *(one.key for one in bulk if isinstance(one, Damaged))):
-                self.damaged(at, node, key)
-
-    def _hurt(self, node: NodeId) -> None:
+        """A process begins; what it can't read now it does not know from here on."""
+        if node not in self._scenario.nodes:
+            return
+        disk = self._world.slots[node].disk
+        for key in disk.start().damaged:
+            for ledger in self._ledgers:
+                name = ledger.queue.encode()
+                if key in (b"fifo/m" + name, b"fifo/k" + name) or key.startswith(
+                    b"fifo/j" + name + b"\0"
+                ):
+                    reads_not = partial(self._reads_not, node, key)
+                    ledger.excuses.hurt(node, at, "record damaged", reads_not)
+        if node in self._torn:
+            for one in disk.scan(b"~fifo/", b"~fifo0", BYTES_MAX):
+                if isinstance(one, Damaged):
+                    self.damaged(at, node, one.key)
         for ledger in self._ledgers:
-            ledger.excuses.hurt(node)
+            ledger.excuses.back(node, at)
 
     # --- at the end -------------------------------------------------------------------------------
 
+    @property
+    def tally(self) -> Tally:
+        """Of all queues."""
+        calls, excused = 0, dict[str, int]()
+        for ledger in self._ledgers:
+            calls += ledger.counts.calls
+            for reason, count in ledger.counts.excused().items():
+                excused[reason] = excused.get(reason, 0) + count
+        return Tally(calls, excused)
+
     def unsettled(self, world: World) -> str:
         """At rest when all run, every queue was whole and is drained, and all are answered."""
+        if self._over:
+            return ""
         for node in self._scenario.nodes:
             if world.slots[node].node is None:
                 return f"{node} does not run"

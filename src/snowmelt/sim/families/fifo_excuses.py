@@ -1,49 +1,152 @@
-"""What a queue's promise does not cover in one life, because too much was hurt at once.
+"""What a queue's promise does not cover, from when to when, and because of what.
 
-A queue's *journal* may go back
-to what it was, and what was told of leases, acknowledgements and positions with it, when as many
-different nodes were hurt as must have a copy (`copies_needed`): when a record of the journal was
-damaged on their disk, when their disk was lost, or, where flushes may linger, when they died within
-so short a time of each other that what lingered was on no disk. Of these deaths only what was told
-shortly before may be lost. A *body* may be lost when so many nodes lost their journal or a body of
-this queue.
+An excuse is an interval of one queue. Each rests on a sentence of docs/fifo.md, "What is promised":
+
+1. "What `put` returned for is not lost while fewer than `durable_copies` of its keepers lose their
+   disks." When so many have, whatever was told until then may be undone: items, leases,
+   acknowledgements and positions. A disk with a record of the journal that can't be read when its
+   process begins is as good as lost. A disk counts until all is whole again: until a look round at
+   which no item lacked a copy, begun so long after the node was back that all have heard of it.
+2. "What can't be read on one keeper is served from another." What can't be read on so many keepers
+   as must have a copy may be lost; nothing else may.
+3. "With `flush` in seconds: what was put within that time is lost when the process is killed on all
+   keepers that hold it." So what was told shortly before so many processes died may be undone. No
+   position and no token may be used for something else.
+4. "A disk is not put back from an older copy": nobody can tell such a copy from the disk as it
+   was, so what was told since it was taken may be undone; and what was told before may not.
+5. "The coordinator's disk is lost: this cluster can't go on" (docs/membership.md). From then on
+   nothing is judged.
+
+What was told outside of these intervals is judged, and so is all that happens in them and needs
+nothing that was told: bodies, headers, order, bounds.
 """
 
+from collections.abc import Callable
 from typing import Final
 
-from snowmelt.core.instant import Duration, Instant, later
+import msgspec
+
+from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo.settings import QueueSettings
 
 FOR_EVER: Final = Instant(2**62)
+NEWS: Final = seconds(19)
+"""After so long everybody current has a view with whoever came back."""
+
+Reads = Callable[[], bool]
+
+
+class Lapse(msgspec.Struct, frozen=True):
+    """What was told, or on its way, between these instants may be undone."""
+
+    since: Instant
+    until: Instant
+    reason: str
+    names: bool
+    """Whether positions and tokens told then may come to mean something else."""
+
+    def covers(self, called: Instant, returned: Instant) -> bool:
+        """Whether a call was on its way at any time of it."""
+        return self.since <= returned and called <= self.until
+
+
+class Hurt(msgspec.Struct):
+    """One disk lost something of this queue."""
+
+    at: Instant
+    reason: str
+    back: Instant | None
+    """When its node ran again; None while it does not."""
+    damaged: Reads | None = None
+    """Of one record: whether it still can't be read."""
 
 
 class Excuses:
     """For one queue."""
 
-    def __init__(self, settings: QueueSettings) -> None:
-        self.journal_may_go_back = False
+    def __init__(self, settings: QueueSettings, lapsed: Callable[[Lapse], None]) -> None:
+        self.lapses: list[Lapse] = []
+        self.lost_bodies: Lapse | None = None
+        """Items put within it may be lost."""
+        self.copies_vanish = False
+        """Whether a disk lacks what nobody knows that it lacks."""
         self._settings = settings
-        self._hurt: dict[NodeId, None] = {}
-        self._hurt_bodies: dict[NodeId, None] = {}
+        self._lapsed = lapsed
+        self._hurt: dict[NodeId, Hurt] = {}
+        self._bodies: dict[bytes, dict[NodeId, Hurt]] = {}
         self._died: dict[NodeId, Instant] = {}
-        self._lapses: list[tuple[Instant, Instant]] = []
+
+    def cover(self, called: Instant, returned: Instant) -> Lapse | None:
+        """The lapse that what was told then fell into, if any."""
+        for lapse in self.lapses:
+            if lapse.covers(called, returned):
+                return lapse
+        return None
 
     @property
-    def bodies_may_be_lost(self) -> bool:
-        """Whether the promise allows that an item is lost."""
-        hurt = {**self._hurt, **self._hurt_bodies}
-        return len(hurt) >= self._settings.copies_needed
+    def any_hurt(self) -> bool:
+        """Whether any disk has lost something of this queue."""
+        return bool(self._hurt or self._bodies or self.copies_vanish)
 
-    def hurt(self, node: NodeId) -> None:
-        """A node may have lost something of this queue's journal."""
-        self._hurt[node] = None
-        if len(self._hurt) >= self._settings.copies_needed:
-            self._excused(Instant(0), FOR_EVER)
+    # --- disks (1, 2) -----------------------------------------------------------------------------
 
-    def hurt_body(self, node: NodeId) -> None:
-        """A node lost a body."""
-        self._hurt_bodies[node] = None
+    def hurt(
+        self,
+        node: NodeId,
+        at: Instant,
+        reason: str,
+        damaged: Reads | None = None,
+    ) -> None:
+        """A node lost its disk, or a record of the journal."""
+        self._hurt[node] = Hurt(at, reason, at if damaged else None, damaged)
+        self._weigh(at, reason)
+
+    def set_back(self, at: Instant, taken: Instant) -> None:
+        """A node has what it had then (4)."""
+        self._add(Lapse(taken, at, "older disk", names=True))
+        self.copies_vanish = True
+
+    def back(self, node: NodeId, at: Instant) -> None:
+        """A node runs again."""
+        hurt = self._hurt.get(node)
+        if hurt is not None and hurt.back is None:
+            hurt.back = at
+
+    def whole(self, called: Instant) -> None:
+        """Asked at that moment, the queue said that no item lacks a copy."""
+        for node, hurt in list(self._hurt.items()):
+            known = hurt.back is not None and later(hurt.back, NEWS) <= called
+            if known and not _stays(hurt):
+                del self._hurt[node]
+
+    def hurt_body(self, node: NodeId, at: Instant, record: bytes, damaged: Reads) -> None:
+        """A node's copy of one body can't be read."""
+        self._bodies.setdefault(record, {})[node] = Hurt(at, "damaged", at, damaged)
+        self._weigh(at, "record damaged")
+
+    def _weigh(self, at: Instant, reason: str) -> None:
+        needed = self._settings.copies_needed
+        for node, hurt in list(self._hurt.items()):
+            if hurt.damaged is not None and not _stays(hurt):
+                del self._hurt[node]
+        if len(self._hurt) >= needed:
+            self._add(Lapse(Instant(0), at, reason, names=True))
+        for hurts in self._bodies.values():
+            there = [node for node, one in hurts.items() if node not in self._hurt and _stays(one)]
+            if hurts and len(there) + len(self._hurt) >= needed:
+                self._lose(at, reason)
+
+    def _add(self, lapse: Lapse) -> None:
+        self.lapses.append(lapse)
+        if lapse.names and (not lapse.since or self.lost_bodies is None):
+            self.lost_bodies = Lapse(lapse.since, lapse.until, lapse.reason, names=False)
+        self._lapsed(lapse)
+
+    def _lose(self, until: Instant, reason: str) -> None:
+        self.lost_bodies = Lapse(Instant(0), until, reason, names=False)
+
+    # --- flushes that linger (3) ------------------------------------------------------------------
 
     def died(self, node: NodeId, at: Instant, lingering: Duration) -> None:
         """A process ended; what lingered for so long at most is gone."""
@@ -54,13 +157,16 @@ class Excuses:
         # With those whose disks are hurt, so many may be without it.
         hurt = [one for one in self._hurt if one not in self._died]
         if len(together) + len(hurt) >= self._settings.copies_needed:
-            self._excused(Instant(min(together) - lingering), at)
+            since = Instant(max(0, min(together) - lingering))
+            self._add(Lapse(since, at, "killed while lingering", names=False))
 
-    def _excused(self, since: Instant, until: Instant) -> None:
-        """What was told from then to then may be lost, and the journal be what it was before."""
-        self.journal_may_go_back = True
-        self._lapses.append((since, until))
+    # --- the whole cluster (5) --------------------------------------------------------------------
 
-    def cover(self, called: Instant, returned: Instant) -> bool:
-        """Whether what was told then, or was on its way, may be lost."""
-        return any(since <= returned and called <= until for since, until in self._lapses)
+    def ends(self, at: Instant) -> None:
+        """The cluster can't go on."""
+        del at  # what was told before it is as lost as what comes
+        self._add(Lapse(Instant(0), FOR_EVER, "coordinator's disk lost", names=True))
+
+
+def _stays(hurt: Hurt) -> bool:
+    return hurt.damaged is not None and hurt.damaged()

@@ -16,7 +16,8 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant, milliseconds, seconds
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
 from snowmelt.protocols.fifo import calls
-from snowmelt.sim.families.fifo_clients import PATIENCE, PAUSE, Phase, Putter, Stage, User
+from snowmelt.sim.families.fifo_actors import PATIENCE, PAUSE, Phase, Stage, User
+from snowmelt.sim.families.fifo_clients import Putter
 from snowmelt.sim.families.fifo_ledger import Asked, Held, Ledger
 
 Bodies = tuple[bytes, ...]
@@ -29,6 +30,8 @@ class Reader(User):
     def __init__(self, stage: Stage, name: str, chance: Random, ledger: Ledger) -> None:
         super().__init__(stage, name, chance, ledger)
         self._lives = 0
+        self._begun = Instant(0)
+        """When its group began anew."""
         self._lease = 0
         self._done = 0
         self._planned = 0
@@ -65,6 +68,7 @@ class Reader(User):
         match outcome:
             case Succeeded(calls.Assigned() as told):
                 self._acknowledged(at)
+                self.ledger.marks.setdefault(self.name, []).append((at, self._done))
                 if told.given == self._done:
                     self.after(self.some(seconds(1)), self._advance)
                 elif self.chance.random() < 0.1:  # it crashes before it has written it down
@@ -100,7 +104,9 @@ class Reader(User):
                         self.name, self._lease, self._called, spans, at
                     )
                 self._compare(self._held, positions, lost)
-                self.fetch(self._held, list(spans), 0, partial(self._worked, positions))
+                seen = partial(self.ledger.seen, held=self._held)
+                worked = partial(self._worked, positions, self._held)
+                self.fetch(list(spans), seen, worked)
             case Failed(reason) if reason.startswith("LeaseLost"):
                 self._refused(reason)
             case _:
@@ -109,11 +115,12 @@ class Reader(User):
     def _compare(self, held: Held, positions: tuple[int, ...], lost: int) -> None:
         """What is told again is the same, but for what is lost."""
         ledger = self.ledger
-        if lost and not ledger.excuses.bodies_may_be_lost:
+        if lost and ledger.excuses.lost_bodies is None:
             ledger.wrong(f"{lost} items of {self.name} are lost, it says", self.name)
         there = dict.fromkeys(positions)
         left = tuple(where for where in held.positions if where in there)
-        if positions != (left if lost else held.positions):
+        undone = ledger.lapsed_since(held.called)
+        if positions != (left if lost else held.positions) and not undone:
             text = f"{self.name} was given {held.positions}, and is told {positions} later"
             ledger.wrong(text, self.name)
 
@@ -126,11 +133,14 @@ class Reader(User):
         self._done = self._planned
         self._held, self._called = None, None
         self._unsaid = held, self.now
+        self.ledger.acking(held, tuple(where for where in held.positions if where in held.seen))
         self.after(self.some(milliseconds(500)), self._advance)
 
     def _refused(self, reason: str) -> None:
         """Nobody else begins this group; but an old call of its first lives may come late."""
-        if self._done or not self._lives:
+        self.ledger.releasing(self.now)
+        self.ledger.marks.pop(self.name, None)
+        if (self._done or not self._lives) and not self.ledger.lapsed_since(self._begun):
             self.ledger.wrong(f"{self.name} is refused: {reason}", self.name)
         if self._held is not None:
             self.ledger.giving_back(self._held, self._held.positions)
@@ -139,6 +149,7 @@ class Reader(User):
         self._lease, self._done, self._planned = 0, 0, 0
         self._held, self._unsaid, self._called = None, None, None
         self._lives += 1
+        self._begun = self.now
         self.ask(calls.Release(self.queue, self.name), lambda _, __: self._advance())
 
 
@@ -224,7 +235,8 @@ class Stager(Putter):
 
     def _gone(self, batch: Asked, reason: str) -> None:
         ledger = self.ledger
-        if batch.sequence in self._short or ledger.excuses.bodies_may_be_lost or ledger.clocks_leap:
+        undone = ledger.lapsed_since(batch.called) or ledger.excuses.any_hurt
+        if batch.sequence in self._short or undone or ledger.early:
             return
         ledger.wrong(f"what {self.name} staged for hours is gone: {reason}", self.name)
 

@@ -1,0 +1,276 @@
+"""Who uses a simulated cluster with queues: client machines, and those who decide what they ask."""
+
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
+from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.names import NodeId, OperationId, contact
+from snowmelt.core.node import Effect, Event, Node, Send
+from snowmelt.core.outcome import Outcome, Succeeded
+from snowmelt.protocols.calling import Answer, Ask, Call, Caller, Declined
+from snowmelt.protocols.fifo import calls
+from snowmelt.sim.families.fifo_ledger import Ledger
+from snowmelt.sim.world import World
+
+PATIENCE: Final = seconds(15)
+DELAY: Final = seconds(4)
+"""The longest that a get waits for items, an item for its moment; and mostly a put for room."""
+FETCH_PATIENCE: Final = seconds(3)
+PAUSE: Final = milliseconds(300)
+FETCHES_MAX: Final = 40
+
+Then = Callable[[Outcome[Any], Instant], None]
+Seen = Callable[[calls.Part, Instant], None]
+
+
+class Phase(Enum):
+    """What the clients are about."""
+
+    LOAD = "load"
+    REST = "rest"
+    """No puts, no gets: what is in the queues is to get its copies."""
+    DRAIN = "drain"
+
+
+class Said(msgspec.Struct):
+    """When nodes said what: so it is known when a lease was told, not only when it was heard."""
+
+    answers: dict[tuple[NodeId, int], list[tuple[Instant, Any]]] = {}
+
+    def note(self, at: Instant, client: NodeId, answer: Answer[Any]) -> None:
+        """A node answers."""
+        self.answers.setdefault((client, answer.number), []).append((at, answer.body))
+
+    def when(self, client: NodeId, number: int, outcome: Outcome[Any], heard: Instant) -> Instant:
+        """When the answer that made this outcome was said; when it was heard, if nobody knows."""
+        for at, body in self.answers.pop((client, number), ()):
+            match outcome:
+                case Succeeded(value) if value is body:
+                    return at
+                case Succeeded():
+                    continue
+                case _ if isinstance(body, Declined):
+                    return at
+        return heard
+
+
+class Listened:
+    """A node whose answers to clients are noted as they are said."""
+
+    def __init__(self, node: Node[Any], said: Said, clock: Callable[[], Instant]) -> None:
+        self._node = node
+        self._said = said
+        self._clock = clock
+
+    def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
+        """As the node does."""
+        effects = self._node.handle(event, now)
+        for effect in effects:
+            if type(effect) is Send and type(effect.message) is Answer:
+                self._said.note(self._clock(), effect.target, effect.message)
+        return effects
+
+    def check(self) -> None:
+        """As the node does."""
+        self._node.check()
+
+
+class Stage(msgspec.Struct):
+    """What all actors share."""
+
+    world: World
+    targets: list[NodeId]
+    duplicates: bool
+    """Whether the network may say anything twice."""
+    phase: Phase = Phase.LOAD
+    actors: dict[NodeId, "Actor"] = {}
+    said: Said = msgspec.field(default_factory=Said)
+
+
+class CountingCaller(Caller):
+    """The client machine, which also counts how often each call was sent."""
+
+    def __init__(self, targets: list[NodeId], chance: Random) -> None:
+        super().__init__(targets, chance)
+        self.sent: dict[int, int] = {}
+
+    def handle(self, event: Event[object], now: Instant) -> list[Effect[object]]:
+        """As any client does."""
+        effects = super().handle(event, now)
+        for effect in effects:
+            if isinstance(effect, Send) and isinstance(effect.message, Call):
+                number = effect.message.number
+                self.sent[number] = self.sent.get(number, 0) + 1
+        return effects
+
+
+class Actor:
+    """A client machine, and whoever decides what it asks next."""
+
+    def __init__(self, stage: Stage, name: str, chance: Random) -> None:
+        self.name = NodeId(name)
+        self.stage = stage
+        self.chance = chance
+        self.said = Instant(0)
+        """When the answer that is being told was said by its node."""
+        self._numbers = 0
+        self._open: dict[int, tuple[Any, Then]] = {}
+        self._machine: CountingCaller | None = None
+        stage.actors[self.name] = self
+
+        def build(dice: Random) -> Caller:
+            self._machine = CountingCaller(list(stage.targets), dice)
+            return self._machine
+
+        stage.world.add(self.name, build)
+        stage.world.start(self.name)
+
+    @property
+    def now(self) -> Instant:
+        """The time of the world."""
+        return self.stage.world.now
+
+    @property
+    def waiting(self) -> str:
+        """What it waits for, in words; nothing when for nothing."""
+        for number, (body, _) in self._open.items():
+            return f"{self.name} still waits for its call {number}, {type(body).__name__}"
+        return ""
+
+    def ask(
+        self,
+        body: Any,
+        then: Then,
+        patience: Duration = PATIENCE,
+        target: calls.Place | None = None,
+    ) -> None:
+        """Calls; `then` is done with what came of it."""
+        self._numbers += 1
+        self._open[self._numbers] = body, then
+        first = None if target is None else contact(target.address)
+        operation = OperationId(self.name, self._numbers)
+        self.stage.world.request(self.name, operation, Ask(body, patience, first))
+
+    def answered(self, operation: OperationId, outcome: Outcome[Any], at: Instant) -> None:
+        """The client machine has an outcome."""
+        _, then = self._open.pop(operation.number)
+        self.said = self.stage.said.when(self.name, operation.number, outcome, at)
+        then(outcome, at)
+
+    def after(self, wait: Duration, act: Callable[[], None]) -> None:
+        """Later."""
+        self.stage.world.at(later(self.now, wait), act)
+
+    @property
+    def last_number(self) -> int:
+        """Of the call made last."""
+        return self._numbers
+
+    def times_sent(self, number: int) -> int:
+        """How often a call was sent."""
+        assert self._machine is not None
+        return self._machine.sent.get(number, 0)
+
+    def some(self, most: Duration) -> Duration:
+        """A wait drawn by chance."""
+        return Duration(self.chance.randrange(1, most))
+
+
+class User(Actor):
+    """An actor with one queue, which it opens first."""
+
+    def __init__(self, stage: Stage, name: str, chance: Random, ledger: Ledger) -> None:
+        super().__init__(stage, name, chance)
+        self.ledger = ledger
+        self.store: calls.Place | None = None
+        self.master: calls.Place | None = None
+
+    @property
+    def queue(self) -> str:
+        """Which queue."""
+        return self.ledger.queue
+
+    def ask(
+        self,
+        body: Any,
+        then: Then,
+        patience: Duration = PATIENCE,
+        target: calls.Place | None = None,
+    ) -> None:
+        """As any actor; the ledger counts the calls of its queue."""
+        called = self.now
+
+        def told(outcome: Outcome[Any], at: Instant) -> None:
+            self.ledger.counts.call(called, at, puts=isinstance(body, calls.Put | calls.Publish))
+            then(outcome, at)
+
+        super().ask(body, told, patience, target)
+
+    def open(self, then: Callable[[], None]) -> None:
+        """Until it is open."""
+
+        def told(outcome: Outcome[Any], _: Instant) -> None:
+            match outcome:
+                case Succeeded(calls.Opened() as opened):
+                    self.store, self.master = opened.store, opened.master
+                    then()
+                case _:
+                    self.after(PAUSE, partial(self.open, then))
+
+        self.ask(calls.Open(self.queue, self.ledger.settings), told)
+
+    def describe(self) -> None:
+        """Asks for the numbers, which are judged."""
+        called = self.now
+
+        def told(outcome: Outcome[Any], _: Instant) -> None:
+            match outcome:
+                case Succeeded(calls.QueueStatus() as status):
+                    self.ledger.looks.described(status, called, self.said)
+
+        self.ask(calls.Describe(self.queue), told)
+
+    def fetch(self, spans: list[calls.Span], seen: Seen, then: Callable[[], None]) -> None:
+        """Span after span, from keeper after keeper; what can't be had is left."""
+        self._fetch(spans, 0, seen, then)
+
+    def _fetch(
+        self, spans: list[calls.Span], tries: int, seen: Seen, then: Callable[[], None]
+    ) -> None:
+        if not spans or tries >= FETCHES_MAX:
+            then()
+            return
+        span, *rest = spans
+        if not span.keepers or tries >= 2 * len(span.keepers) + 2:
+            self._fetch(rest, 0, seen, then)
+            return
+        place = span.keepers[(tries + span.start) % len(span.keepers)]
+
+        def told(outcome: Outcome[Any], at: Instant) -> None:
+            got = 0
+            match outcome:
+                case Succeeded(calls.Fetched(parts)):
+                    for part in parts:
+                        seen(part, at)
+                        got += part.count
+            left = calls.Span(
+                span.start + got, span.stop, span.stream, span.first + got, span.keepers
+            )
+            if left.start >= left.stop:
+                self._fetch(rest, 0, seen, then)
+            else:
+                self._fetch([left, *rest], 0 if got else tries + 1, seen, then)
+
+        fetch = calls.Fetch(self.queue, span, self.chance.choice((1, 100, 1 << 20)))
+        self.ask(fetch, told, FETCH_PATIENCE, place)
+
+
+def intervals(positions: tuple[int, ...]) -> tuple[Interval, ...]:
+    """Positions as they are named in a call."""
+    return tuple(IntervalSet(Interval(where, where + 1) for where in positions))

@@ -1,0 +1,245 @@
+"""Looks at a queue that change nothing, and whether they were true of some moment of the call.
+
+A get that found nothing, `stats`, `peek`, `Survey` and `ListGroups` are judged against what had
+returned before they were asked. A node may say them only while it is the master; one that was
+replaced in its sleep would tell of the past.
+
+1. A get finds nothing only if for a moment nothing was there that waited: an item waits from its
+   put's answer to the call of its first lease, if there was no delivery before that.
+2. Who shows the items that wait, from a position on, shows all of them up to the last one shown,
+   none that was acknowledged before, and none that another held all the while.
+3. The numbers: a position told is below the tail; what was acknowledged is counted as done; what
+   was told to be in the queue, and nobody tried to acknowledge, is in it, and nothing else is; the
+   bounds are kept; nothing is lost but what may be. No copies vanish while all is well.
+4. A group is not behind what it was told.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from snowmelt.check.emptiness import Segment, find_covered
+from snowmelt.check.history import Ended, Kind, Operation
+from snowmelt.core.instant import Instant, milliseconds
+from snowmelt.protocols.fifo.calls import GroupStatus, Part, QueueStatus, Span
+from snowmelt.sim.families.fifo_excuses import FOR_EVER, Excuses
+
+if TYPE_CHECKING:
+    from snowmelt.sim.families.fifo_ledger import Ledger
+
+
+COPIED_WITHIN: Final = milliseconds(250)
+"""A put that was answered so soon did not go on without some of its copies."""
+
+
+class Stay(msgspec.Struct, frozen=True):
+    """An item that waits, between these instants, for certain."""
+
+    position: int
+    value: str
+    since: Instant
+    until: Instant
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """A look at the items that wait, or at the dead."""
+
+    process: str
+    called: Instant
+    said: Instant
+    start: int
+    dead: bool
+
+
+class Counts:
+    """The calls of one queue, and how many of them were excused."""
+
+    def __init__(self, excuses: Excuses) -> None:
+        self._excuses = excuses
+        self._calls: list[tuple[Instant, Instant, bool]] = []
+
+    def call(self, called: Instant, returned: Instant, *, puts: bool = False) -> None:
+        """A call has an outcome."""
+        self._calls.append((called, returned, puts))
+
+    @property
+    def calls(self) -> int:
+        """How many there were."""
+        return len(self._calls)
+
+    def excused(self) -> dict[str, int]:
+        """How many may have been undone, by the reason."""
+        found: dict[str, int] = {}
+        lost = self._excuses.lost_bodies
+        for called, returned, puts in self._calls:
+            lapse = self._excuses.cover(called, returned)
+            if lapse is None and puts and lost is not None and lost.covers(called, returned):
+                lapse = lost
+            if lapse is not None:
+                found[lapse.reason] = found.get(lapse.reason, 0) + 1
+        return found
+
+
+class Looks:
+    """The looks at one queue."""
+
+    def __init__(self, ledger: "Ledger") -> None:
+        self._ledger = ledger
+        self.quiet: Instant | None = None
+        """From then on nothing is hurt, and everybody is there; None for never."""
+        self._empty: list[Operation] = []
+        self._shown: list[tuple[Shown, dict[int, None]]] = []
+        self._pauses: list[tuple[Instant, Instant]] = []
+        self._whole: Instant | None = None
+
+    # --- as they come -----------------------------------------------------------------------------
+
+    def empty(self, process: str, called: Instant, said: Instant) -> None:
+        """Somebody got nothing."""
+        self._empty.append(Operation(process, Kind.GET, (), called, said))
+
+    def pausing(self, at: Instant) -> None:
+        """From now on the queue may be paused."""
+        self._pauses.append((at, FOR_EVER))
+
+    def resumed(self, at: Instant) -> None:
+        """It is not, for certain."""
+        self._pauses = [(since, min(until, at)) for since, until in self._pauses]
+
+    def showed(self, look: Shown, shown: Sequence[Part | Span]) -> None:
+        """Somebody was shown these (2)."""
+        positions = {
+            where: None
+            for one in shown
+            for where in range(
+                one.start, one.start + one.count if isinstance(one, Part) else one.stop
+            )
+        }
+        ledger = self._ledger
+        if ledger.excuses.cover(look.called, look.said) is not None:
+            return
+        if not look.dead:
+            self._shown.append((look, positions))
+        for where in positions:
+            acked = ledger.acked.get(where)
+            if acked is not None and acked < look.called:
+                text = f"position {where} was acknowledged, and {look.process} is shown it"
+                ledger.wrong(text, look.process)
+            for held in ledger.holders.get(where, ()):
+                all_the_while = held.answered < look.called and look.said < held.ends
+                free = where in held.back or held.settled or bool(ledger.leaps)
+                if all_the_while and not free:
+                    text = f"position {where} is {held.process}'s, and {look.process} is shown it"
+                    ledger.wrong(text, look.process)
+
+    def groups(self, groups: Sequence[GroupStatus], called: Instant, said: Instant) -> None:
+        """Somebody heard how groups stand (4)."""
+        ledger = self._ledger
+        if ledger.excuses.cover(called, said) is not None or ledger.released is not None:
+            return
+        done = {one.name: one.done for one in groups}
+        for name, marks in ledger.marks.items():
+            least = max((mark for at, mark in marks if at < called), default=0)
+            if least and done.get(name, 0) < least:
+                text = (
+                    f"group {name} is done with {least} items, and is listed with {done.get(name)}"
+                )
+                ledger.wrong(text, name)
+
+    def described(self, status: QueueStatus, called: Instant, said: Instant) -> None:
+        """Somebody heard the numbers (3)."""
+        ledger = self._ledger
+        if ledger.excuses.cover(called, said) is None:
+            self._bounds(status)
+            self._tail(status, called)
+            self._inside(status, called, said)
+            self._copies(status, called, said)
+        if not (status.short_of_copies or status.waiting_puts):
+            ledger.excuses.whole(called)
+
+    def _bounds(self, status: QueueStatus) -> None:
+        """The bounds are kept at every moment; only what comes back from the dead is no put."""
+        ledger, settings = self._ledger, self._ledger.settings
+        held = status.ready + status.delayed + status.leased + status.assigned
+        if settings.items_max and held > settings.items_max and ledger.redriven is None:
+            text = f"{held} items are in it, and {settings.items_max} may be"
+            ledger.wrong(text, status.master)
+        if settings.bytes_max and status.bytes > settings.bytes_max:
+            text = f"{status.bytes} bytes are in it, and {settings.bytes_max} may be"
+            ledger.wrong(text, status.master)
+        if status.lost and ledger.excuses.lost_bodies is None:
+            ledger.wrong(f"{status.lost} items are lost, it says", status.master)
+
+    def _tail(self, status: QueueStatus, called: Instant) -> None:
+        for batch in self._ledger.batches:
+            if batch.start is None or batch.returned is None or batch.returned >= called:
+                continue
+            stop = batch.start + len(batch.bodies)
+            if stop > status.tail:
+                text = f"the tail is {status.tail}, it says, and {stop} was told before"
+                self._ledger.wrong(text, status.master)
+
+    def _inside(self, status: QueueStatus, called: Instant, said: Instant) -> None:
+        ledger = self._ledger
+        if ledger.excuses.lapses:
+            return
+        inside = status.ready + status.delayed + status.leased + status.dead + status.assigned
+        acked = sum(at < called for at in ledger.acked.values())
+        if status.done < acked:
+            text = f"{status.done} items are done, it says, and {acked} were before"
+            ledger.wrong(text, status.master)
+        most = sum(len(one.bodies) for one in ledger.batches if one.called <= said) - acked
+        if inside > most:
+            ledger.wrong(f"{inside} items are in it, and at most {most} can be", status.master)
+        least = status.lost * -1 - len(ledger.attempted)
+        for one in ledger.batches:
+            if one.ended is Ended.SUCCEEDED and one.returned is not None and one.returned < called:
+                least += len(one.bodies)
+        if inside < least:
+            ledger.wrong(f"{inside} items are in it, and {least} must be", status.master)
+
+    def _copies(self, status: QueueStatus, called: Instant, said: Instant) -> None:
+        ledger = self._ledger
+        quiet = self.quiet is not None and self.quiet <= called and not ledger.excuses.any_hurt
+        if not quiet:
+            return
+        if status.short_of_copies == 0:
+            self._whole = called
+            return
+        since = self._whole
+        if since is None:
+            return
+        for one in ledger.batches:
+            ended = FOR_EVER if one.returned is None else one.returned
+            slow = ended - one.called > COPIED_WITHIN
+            if one.called <= said and ended >= since and slow:
+                return  # it may have fewer copies for a while
+        text = f"{status.short_of_copies} items lack copies, and all had theirs before"
+        ledger.wrong(text, status.master)
+
+    # --- at the end -------------------------------------------------------------------------------
+
+    def judge(self, stays: list[Stay]) -> None:
+        """Against what was there for certain (1, 2)."""
+        segments = [Segment(one.since, one.until, index) for index, one in enumerate(stays)]
+        empty = [one for one in self._empty if not self._left_out(one)]
+        covered = find_covered(segments, empty)
+        if covered is not None:
+            get, cover = covered
+            names = ", then ".join(stays[one.index].value for one in cover[:3])
+            text = f"{get.process} got nothing from {get.called} to {get.until}, and there was"
+            self._ledger.wrong(f"{text} {names}", get.process)
+        for look, positions in self._shown:
+            last = max(positions, default=FOR_EVER)
+            for stay in stays:
+                there = stay.since < look.called and look.said < stay.until
+                if there and look.start <= stay.position < last and stay.position not in positions:
+                    text = f"{look.process} is shown {len(positions)} items, and not {stay.value}"
+                    self._ledger.wrong(f"{text}, which was there all the while", look.process)
+
+    def _left_out(self, get: Operation) -> bool:
+        """Whether the queue may have been paused, or what was told then may be undone."""
+        if self._ledger.excuses.cover(Instant(get.called), Instant(get.until)) is not None:
+            return True
+        return any(since <= get.until and get.called <= until for since, until in self._pauses)

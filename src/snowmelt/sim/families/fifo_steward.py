@@ -1,0 +1,227 @@
+"""Those who look at the queues of a simulated world, and who brings everything to its end.
+
+A looker peeks, surveys, lists, and asks for the numbers, of one queue; what it sees is judged. The
+steward pauses and resumes, and brings back the dead; when the load is over it waits until every
+item has its copies again, and lets the consumers drain what is there.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+from snowmelt.core.instant import Duration, Instant, seconds
+from snowmelt.core.outcome import Failed, Outcome, Succeeded
+from snowmelt.protocols.fifo import calls
+from snowmelt.sim.families.fifo_actors import Actor, Phase, Stage, User
+from snowmelt.sim.families.fifo_clients import USUAL, Putter
+from snowmelt.sim.families.fifo_ledger import Ledger
+from snowmelt.sim.families.fifo_load import Load
+from snowmelt.sim.families.fifo_looks import Shown
+
+LOOK_EVERY: Final = seconds(1)
+
+
+class Looker(User):
+    """Looks at one queue, while there is load and while it is drained."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        name: str,
+        chance: Random,
+        ledger: Ledger,
+        times: list[Instant],
+        load: Load = USUAL,
+    ) -> None:
+        super().__init__(stage, name, chance, ledger)
+        self._times = times
+        self._load = load
+
+    def begin(self) -> None:
+        """Opens, and looks from then on."""
+        self.open(self._opened)
+
+    def _opened(self) -> None:
+        for at in self._times:
+            self.stage.world.at(max(at, self.now), self._look)
+
+    def _look(self) -> None:
+        match self.chance.choice(("peek", "peek", "peek dead", "describe", "survey", "groups")):
+            case "peek":
+                self._peek(dead=False)
+            case "peek dead":
+                self._peek(dead=True)
+            case "survey":
+                self._survey()
+            case "groups":
+                called = self.now
+                told = partial(self._groups, called)
+                self.ask(calls.ListGroups(self.queue), told)
+            case _:
+                self.describe()
+
+    def _peek(self, *, dead: bool) -> None:
+        start, called = self.chance.choice((0, 0, 7)), self.now
+        most = self.chance.choice((20, 20, 200))
+
+        def told(outcome: Outcome[Any], at: Instant) -> None:
+            match outcome:
+                case Succeeded(calls.Peeked(parts, spans)):
+                    late = self.chance.random() < self._load.late
+                    shown: list[calls.Part | calls.Span] = [*parts, *spans]
+                    look = Shown(self.name, called, self.said, start, dead)
+                    self.ledger.looks.showed(look, shown)
+                    for part in parts:
+                        self.ledger.seen(part, at, called=called)
+                    seen = partial(self.ledger.seen, called=called)
+                    then = self.describe if late else _nothing
+                    fetch = partial(self.fetch, list(spans), seen, then)
+                    self.after(self.some(seconds(3)) if late else Duration(0), fetch)
+
+        self.ask(calls.Peek(self.queue, most, 1 << 20, start, dead), told)
+
+    def _survey(self) -> None:
+        start, called = self.chance.choice((0, 0, 7)), self.now
+
+        def told(outcome: Outcome[Any], _: Instant) -> None:
+            match outcome:
+                case Succeeded(calls.Located(spans)):
+                    look = Shown(self.name, called, self.said, start, dead=False)
+                    self.ledger.looks.showed(look, list(spans))
+
+        self.ask(calls.Survey(self.queue, start, 50), told)
+
+    def _groups(self, called: Instant, outcome: Outcome[Any], _: Instant) -> None:
+        match outcome:
+            case Succeeded(calls.Groups(groups)):
+                self.ledger.looks.groups(groups, called, self.said)
+
+
+class Steward(Actor):
+    """Looks round while there is load; afterwards brings everything to its end."""
+
+    def __init__(
+        self, stage: Stage, chance: Random, ledgers: list[Ledger], producers: Sequence[Putter]
+    ) -> None:
+        super().__init__(stage, "steward", chance)
+        self._ledgers = ledgers
+        self._producers = producers
+        self._whole: dict[str, None] = {}
+
+    def begin(self, times: list[Instant]) -> None:
+        """Looks in at these times."""
+        for at in times:
+            self.stage.world.at(at, self._look_in)
+
+    def _look_in(self) -> None:
+        if self.stage.phase is not Phase.LOAD:
+            return
+        chance, ledger = self.chance, self.chance.choice(self._ledgers)
+        match chance.choice(("describe", "describe", "pause", "redrive", "list")):
+            case "describe":
+                told = partial(self._described, ledger, self.now)
+                self.ask(calls.Describe(ledger.queue), told)
+            case "pause":
+                self._pause(ledger)
+            case "redrive":
+                self._redrive(ledger, chance.choice((0, 3, 50)))
+            case _:
+                self.ask(calls.ListQueues(), _heard)
+
+    def _pause(self, ledger: Ledger) -> None:
+        """Until it is resumed for certain; what was said often may come late and pause it anew."""
+        ledger.looks.pausing(self.now)
+        wait = self.some(seconds(3))
+
+        def told(outcome: Outcome[Any], _: Instant) -> None:
+            once = self.times_sent(number) == 1 and not self.stage.duplicates
+            certain = once and isinstance(outcome, Succeeded)
+            self.after(wait, partial(self._resume, ledger, certain=certain))
+
+        self.ask(calls.Pause(ledger.queue, paused=True), told)
+        number = self.last_number
+
+    def _resume(self, ledger: Ledger, *, certain: bool) -> None:
+        def told(outcome: Outcome[Any], at: Instant) -> None:
+            if certain and isinstance(outcome, Succeeded):
+                ledger.looks.resumed(at)
+
+        self.ask(calls.Pause(ledger.queue, paused=False), told)
+
+    def _redrive(self, ledger: Ledger, per_second: int) -> None:
+        ledger.redriving(self.now)
+        self.ask(calls.Redrive(ledger.queue, per_second), _heard)
+
+    def _described(
+        self, ledger: Ledger, called: Instant, outcome: Outcome[Any], at: Instant
+    ) -> None:
+        ledger.counts.call(called, at)
+        match outcome:
+            case Succeeded(calls.QueueStatus() as status):
+                ledger.looks.described(status, called, self.said)
+
+    # --- after the load ---------------------------------------------------------------------------
+
+    def rest(self) -> None:
+        """The load is over: waits until all is whole, then has it drained."""
+        self.stage.phase = Phase.REST
+        for ledger in self._ledgers:
+            self._look(ledger)
+
+    def _look(self, ledger: Ledger) -> None:
+        called = self.now
+
+        def told(outcome: Outcome[Any], at: Instant) -> None:
+            self._described(ledger, called, outcome, at)
+            match outcome:
+                case Succeeded(calls.QueueStatus() as status):
+                    self._saw(ledger, status, called)
+                case Failed(reason) if "NoSuchQueue" in reason and not self._putting(ledger):
+                    self._whole[ledger.queue] = None
+                    ledger.drained = called
+                case _:
+                    pass
+            if len(self._whole) == len(self._ledgers):
+                self.stage.phase = Phase.DRAIN
+            if ledger.drained is None:
+                self.after(LOOK_EVERY, partial(self._look, ledger))
+
+        self.ask(calls.Describe(ledger.queue), told)
+
+    def _putting(self, ledger: Ledger) -> bool:
+        return any(one.ledger is ledger and one.unfinished for one in self._producers)
+
+    def _saw(self, ledger: Ledger, status: calls.QueueStatus, called: Instant) -> None:
+        putting = self._putting(ledger)
+        if status.short_of_copies == 0 and not status.waiting_puts and not putting:
+            self._whole[ledger.queue] = None
+        if self.stage.phase is not Phase.DRAIN:
+            return
+        left = status.ready + status.delayed + status.leased + status.assigned + status.dead
+        if status.paused:
+            self.ask(calls.Pause(ledger.queue, paused=False), _heard)
+        elif status.dead:
+            self._redrive(ledger, 0)
+        elif not left and not putting:
+            ledger.drained = called
+
+    @property
+    def unfinished(self) -> str:
+        """What is not as it should be yet, in words."""
+        for ledger in self._ledgers:
+            if self.stage.phase is Phase.REST and ledger.queue not in self._whole:
+                return f"{ledger.queue} still lacks copies, or has puts that wait"
+        for ledger in self._ledgers:
+            if ledger.drained is None:
+                return f"{ledger.queue} is not empty yet"
+        return ""
+
+
+def _heard(outcome: Outcome[Any], at: Instant) -> None:
+    """An answer that says nothing to be judged."""
+    del outcome, at
+
+
+def _nothing() -> None:
+    """What is to be done after a look."""

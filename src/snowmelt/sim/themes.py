@@ -31,7 +31,7 @@ THEMES: Final[dict[str, dict[str, Theme]]] = {
         "late readers": Theme(12, ("lost-disk", "crash", "client-pause", "delay"), 4, 0.5),
         "sparse numbers": Theme(6, ("crash", "loss", "client-pause")),
         "short leases": Theme(12, ("slow-disk", "long-pause", "pause", "slow-node", "loss"), 2),
-        "lingering": Theme(10, ("crash", "lost-writes", "quick-restarts", "filling-disk")),
+        "lingering": Theme(7, ("crash", "lost-writes", "quick-restarts", "filling-disk")),
         "wide": Theme(5),
         "cuts": Theme(7, ("cut-links", "split", "one-door", "long-pause", "quick-restarts"), 4),
         "disks": Theme(5, ("failing-disk", "filling-disk", "full-disk", "flipped-bit"), 2),

@@ -10,7 +10,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-from snowmelt.core.instant import Duration, Instant, seconds
+from snowmelt.core.instant import Duration, Instant, milliseconds, seconds
 from snowmelt.core.names import NodeId, contact
 from snowmelt.core.node import Node, Reply
 from snowmelt.core.outcome import Outcome, Succeeded
@@ -22,6 +22,7 @@ from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import Forget, Identity, MembershipNode
 from snowmelt.sim.families.fifo_actors import PATIENCE, Actor, Listened, Stage
 from snowmelt.sim.families.fifo_clients import Consumer, Producer, Putter
+from snowmelt.sim.families.fifo_ending import judge
 from snowmelt.sim.families.fifo_excuses import NEWS
 from snowmelt.sim.families.fifo_groups import Reader, Stager
 from snowmelt.sim.families.fifo_ledger import Ledger
@@ -277,7 +278,7 @@ class FifoLife(FamilyLife):
         For as long as it may linger, and two flushes, however slow. With a disk that is full or
         fails, for as long as that.
         """
-        time = linger + seconds(2)
+        time = linger + linger // 20 + milliseconds(300)
         for fault in self._scenario.faults:
             match fault:
                 case FullDisk() | FillingDisk() if fault.node == node and fault.at <= at:
@@ -340,4 +341,4 @@ class FifoLife(FamilyLife):
         """Each queue's history."""
         del world
         for ledger in self._ledgers:
-            ledger.judge()
+            judge(ledger)

@@ -1,9 +1,9 @@
 """What clients saw of one queue, and what of it may never be.
 
 Everything is judged from outside: from calls, answers, and the times at which they were made and
-said. Some of it is judged as it comes, so that a story ends where it went wrong; the rest at the
-end, by the checkers of `snowmelt.check`. What looks at a queue without changing it is judged in
-`fifo_looks.py`. What the promise does not cover is forgotten, or left out, and no more than that
+said. What can be is judged as it comes, so that a story ends where it went wrong. What looks at a
+queue without changing it is judged in `fifo_looks.py`, the whole at the end in `fifo_ending.py`.
+What the promise does not cover is forgotten, or left out, and no more than that
 (`fifo_excuses.py`).
 """
 
@@ -11,19 +11,15 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
-from msgspec.structs import replace
 
-from snowmelt.check.conservation import check_conservation
-from snowmelt.check.fifo_leased import check_fifo_leased
-from snowmelt.check.history import Ended, History, Kind, Operation
-from snowmelt.check.verdict import Undecided, Valid
+from snowmelt.check.history import Ended, Kind, Operation
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.calls import Leased, Part, PutDone, Span
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.sim.families.fifo_excuses import FOR_EVER, Excuses, Lapse
-from snowmelt.sim.families.fifo_looks import Counts, Looks, Stay
+from snowmelt.sim.families.fifo_looks import Counts, Looks
 from snowmelt.sim.world import Broken
 
 Spans = tuple[Span, ...]
@@ -110,15 +106,15 @@ class Ledger:
         self.released: Instant | None = None
         self.marks: dict[str, list[tuple[Instant, int]]] = {}
         """With how many items a group was told to be done, and when."""
-        self._asked: dict[str, Asked] = {}
+        self.by_value: dict[str, Asked] = {}
         self._numbers: dict[tuple[str, int], None] = {}
-        self._at: dict[int, str] = {}
+        self.at: dict[int, str] = {}
         self._position: dict[str, int] = {}
-        self._held: list[Held] = []
+        self.held: list[Held] = []
         self._tokens: dict[int, Held] = {}
-        self._acks: list[Operation] = []
-        self._lost_gets: list[Operation] = []
-        self._unclear: dict[int, None] = {}
+        self.acks: list[Operation] = []
+        self.lost_gets: list[Operation] = []
+        self.unclear: dict[int, None] = {}
         """Positions that somebody had who asked before a lapse, and was told after it."""
 
     def wrong(self, sentence: str, subject: str) -> None:
@@ -132,7 +128,7 @@ class Ledger:
         self.batches.append(batch)
         self._numbers[batch.producer, batch.sequence] = None
         for value in batch.values:
-            self._asked[value] = batch
+            self.by_value[value] = batch
 
     def has_asked(self, producer: str, sequence: int) -> bool:
         """Whether this number was used."""
@@ -158,7 +154,7 @@ class Ledger:
         batch.ended, batch.returned, batch.why = Ended.FAILED, at, why
 
     def _stands(self, position: int, value: str) -> None:
-        other = self._at.setdefault(position, value)
+        other = self.at.setdefault(position, value)
         if other != value:
             self.wrong(f"position {position} is told of {other} and of {value}", value)
         elsewhere = self._position.setdefault(value, position)
@@ -205,11 +201,11 @@ class Ledger:
         return held
 
     def _hold(self, held: Held) -> None:
-        self._held.append(held)
+        self.held.append(held)
         lapse = self.excuses.cover(held.called, held.answered)
         if lapse is not None and lapse.names:
             held.names = {}
-            self._unclear.update(dict.fromkeys(held.positions))
+            self.unclear.update(dict.fromkeys(held.positions))
             return
         if lapse is not None:
             held.back.update(dict.fromkeys(held.positions))
@@ -220,7 +216,7 @@ class Ledger:
 
     def lost_get(self, process: str, called: Instant) -> None:
         """A get was not answered: what it may have taken comes back, as delivered before."""
-        self._lost_gets.append(Operation(process, Kind.GET, (), called, None, Ended.UNKNOWN))
+        self.lost_gets.append(Operation(process, Kind.GET, (), called, None, Ended.UNKNOWN))
 
     def _judge_token(self, held: Held) -> None:
         if held.group:
@@ -231,7 +227,7 @@ class Ledger:
             self.wrong(text, held.process)
 
     def _judge_again(self, where: int, held: Held) -> None:
-        name = f"position {where} ({self._at.get(where, 'not seen yet')})"
+        name = f"position {where} ({self.at.get(where, 'not seen yet')})"
         acked = self.acked.get(where)
         if acked is not None and acked < held.called:
             self.wrong(f"{name} was acknowledged, and is delivered again", held.process)
@@ -259,7 +255,7 @@ class Ledger:
         latest = Instant(at + at * FASTEST_PPM // 1_000_000 + self.early)
         for place, body in enumerate(Batch(part.offsets, part.blob)):
             where, value = part.start + place, bytes(body).decode(errors="replace")
-            batch = self._asked.get(value)
+            batch = self.by_value.get(value)
             if batch is None:
                 raise Broken(f"{self.queue}: {value!r} at {where} was never put", value[:20])
             if part.headers != batch.headers:
@@ -293,7 +289,7 @@ class Ledger:
         values = tuple(held.seen[where] for where in done)
         returned = at if ended is Ended.SUCCEEDED else None
         if values:
-            self._acks.append(Operation(held.process, Kind.ACK, values, called, returned, ended))
+            self.acks.append(Operation(held.process, Kind.ACK, values, called, returned, ended))
         if ended is Ended.SUCCEEDED and self.excuses.cover(called, at) is None:
             for where in done:
                 self.acked.setdefault(where, at)
@@ -328,13 +324,15 @@ class Ledger:
 
     def _lapsed(self, lapse: Lapse) -> None:
         """What was told within a lapse is known no more."""
-        undone = [one for one in self.batches if self._undone(one, lapse)]
+        undone = [one for one in self.batches if self.undone(one, lapse)]
         for batch in undone:
             batch.start = None
         self.acked = {where: at for where, at in self.acked.items() if at < lapse.since}
+        for name, marks in self.marks.items():
+            self.marks[name] = [(at, mark) for at, mark in marks if at < lapse.since]
         told = [
             one
-            for one in self._held
+            for one in self.held
             if lapse.covers(one.called, one.answered) or (one.group and one.settled)
         ]  # what a group was done with it may not be done with now
         for held in told:
@@ -345,115 +343,21 @@ class Ledger:
             for value in batch.values:
                 where = self._position.pop(value, -1)
                 if lapse.names:
-                    self._at.pop(where, None)
+                    self.at.pop(where, None)
 
     def _unname(self, told: list[Held]) -> None:
         """Their positions and tokens may come to mean something else."""
         for held in told:
             if held.names is None:
-                held.names = {w: self._at[w] for w in held.positions if w in self._at}
+                held.names = {w: self.at[w] for w in held.positions if w in self.at}
             self._tokens.pop(held.token, None)
         for where, holders in self.holders.items():
             self.holders[where] = [one for one in holders if one.names is None]
         self.holders = {where: left for where, left in self.holders.items() if left}
 
-    def _undone(self, batch: Asked, lapse: Lapse) -> bool:
+    def undone(self, batch: Asked, lapse: Lapse) -> bool:
+        """Whether it was told within a lapse, or was on its way."""
         return lapse.covers(batch.called, FOR_EVER if batch.returned is None else batch.returned)
-
-    # --- at the end -------------------------------------------------------------------------------
-
-    def judge(self) -> None:
-        """The whole history, by those who judge any history."""
-        if any(lapse.until == FOR_EVER for lapse in self.excuses.lapses):
-            return
-        self.looks.judge(self._stays())
-        for verdict in (check_conservation(self._totals()), check_fifo_leased(self._order())):
-            undecided = isinstance(verdict, Undecided) and self.drained is None
-            if not undecided and not isinstance(verdict, Valid):
-                raise Broken(f"{self.queue}: {verdict}", self.queue)
-
-    def _totals(self) -> History:
-        gets = [
-            Operation(one.process, Kind.GET, tuple(one.seen.values()), one.called, one.until)
-            for one in self._held
-            if one.seen
-        ]
-        drain = (
-            []
-            if self.drained is None
-            else [Operation("steward", Kind.DRAIN, (), self.drained, self.drained)]
-        )
-        puts = [
-            _put(one, Ended.UNKNOWN if self._may_be_lost(one) else one.ended)
-            for one in self.batches
-        ]
-        acks = [
-            one
-            if one.returned is None
-            or self.excuses.cover(Instant(one.called), Instant(one.returned)) is None
-            else replace(one, returned=None, ended=Ended.UNKNOWN)
-            for one in self._acks
-        ]
-        return History.of([*puts, *gets, *acks, *drain])
-
-    def _may_be_lost(self, batch: Asked) -> bool:
-        """Whether it was told, or on its way, when what is told may be lost."""
-        if batch.ended is Ended.FAILED:
-            return False
-        lapses = [*self.excuses.lapses]
-        if self.excuses.lost_bodies is not None:
-            lapses.append(self.excuses.lost_bodies)
-        return any(self._undone(batch, lapse) for lapse in lapses)
-
-    def _named(self, held: Held, where: int) -> str | None:
-        if held.names is None:
-            return self._at.get(where)
-        return held.names.get(where) or held.seen.get(where)
-
-    def _order(self) -> History:
-        """Leases as gets, seen or not; what was there before, or was delayed, named as such."""
-        puts, gets = [], []
-        for batch in self.batches:
-            unknown = batch.due > batch.called or self._may_be_lost(batch)
-            puts.append(_put(batch, Ended.UNKNOWN if unknown else batch.ended))
-        for one in self._held:
-            named = (self._named(one, where) for where in one.positions)
-            values = tuple(value for value in named if value is not None)
-            gets.append(Operation(one.process, Kind.GET, values, one.called, one.answered))
-        before = tuple(
-            self._at[where]
-            for where, holders in self.holders.items()
-            if where in self._at and self._was_there_before(where, holders)
-        )
-        before += tuple(self._at[where] for where in self._unclear if where in self._at)
-        if before:
-            gets.append(Operation("unknown", Kind.GET, before, 0, None, Ended.UNKNOWN))
-        lost = self._lost_gets if self.drained is None else []  # else all of it has come back
-        return History.of([*puts, *gets, *lost])
-
-    def _was_there_before(self, where: int, holders: list[Held]) -> bool:
-        """Whether there was a delivery before those that were seen."""
-        first = min(holders, key=lambda one: one.told)
-        brought_back = self.redriven is not None and first.answered >= self.redriven
-        given_back = self.released is not None and first.answered >= self.released
-        return where in first.again or brought_back or given_back
-
-    def _stays(self) -> list[Stay]:
-        """From when to when items were there for certain, for anybody to have."""
-        stays: list[Stay] = []
-        for where, holders in self.holders.items():
-            value = self._at.get(where)
-            if value is None or self._was_there_before(where, holders) or where in self._unclear:
-                continue
-            batch = self._asked[value]
-            told = batch.ended is Ended.SUCCEEDED and batch.returned is not None
-            if not told or batch.due or self._may_be_lost(batch):
-                continue
-            assert batch.returned is not None
-            first = min(one.called for one in holders)
-            if batch.returned < first and self.excuses.cover(batch.called, first) is None:
-                stays.append(Stay(where, value, batch.returned, first))
-        return stays
 
 
 def shortest(time: Duration) -> Duration:
@@ -468,9 +372,3 @@ def places(one: Part | Span) -> Interval:
 
 def _again(given: Sequence[Part | Span]) -> dict[int, None]:
     return {where: None for one in given if one.failures for where in places(one)}
-
-
-def _put(batch: Asked, ended: Ended) -> Operation:
-    returned = None if ended is Ended.UNKNOWN else batch.returned
-    start = None if ended is Ended.UNKNOWN else batch.start
-    return Operation(batch.producer, Kind.PUT, batch.values, batch.called, returned, ended, start)

@@ -1,0 +1,130 @@
+"""The whole history of a queue at its end, as those want it who judge any history.
+
+What may be undone is noted as of unknown outcome, by the excuses of `fifo_excuses.py`.
+"""
+
+from msgspec.structs import replace
+
+from snowmelt.check.conservation import check_conservation
+from snowmelt.check.fifo_leased import check_fifo_leased
+from snowmelt.check.history import Ended, History, Kind, Operation
+from snowmelt.check.verdict import Undecided, Valid
+from snowmelt.core.instant import Instant
+from snowmelt.sim.families.fifo_excuses import FOR_EVER
+from snowmelt.sim.families.fifo_ledger import Asked, Held, Ledger
+from snowmelt.sim.families.fifo_looks import Stay
+from snowmelt.sim.world import Broken
+
+
+def judge(ledger: Ledger) -> None:
+    """Raises `Broken` when the history shows what may not be."""
+    _Ending(ledger).judge()
+
+
+class _Ending:
+    """One queue's history."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def judge(self) -> None:
+        """The whole history, by those who judge any history."""
+        if any(lapse.until == FOR_EVER for lapse in self._ledger.excuses.lapses):
+            return
+        self._ledger.looks.judge(self._stays())
+        for verdict in (check_conservation(self._totals()), check_fifo_leased(self._order())):
+            undecided = isinstance(verdict, Undecided) and self._ledger.drained is None
+            if not undecided and not isinstance(verdict, Valid):
+                raise Broken(f"{self._ledger.queue}: {verdict}", self._ledger.queue)
+
+    def _totals(self) -> History:
+        gets = [
+            Operation(one.process, Kind.GET, tuple(one.seen.values()), one.called, one.until)
+            for one in self._ledger.held
+            if one.seen
+        ]
+        drain = (
+            []
+            if self._ledger.drained is None
+            else [Operation("steward", Kind.DRAIN, (), self._ledger.drained, self._ledger.drained)]
+        )
+        puts = [
+            _put(one, Ended.UNKNOWN if self._may_be_lost(one) else one.ended)
+            for one in self._ledger.batches
+        ]
+        acks = [
+            one
+            if one.returned is None
+            or self._ledger.excuses.cover(Instant(one.called), Instant(one.returned)) is None
+            else replace(one, returned=None, ended=Ended.UNKNOWN)
+            for one in self._ledger.acks
+        ]
+        return History.of([*puts, *gets, *acks, *drain])
+
+    def _may_be_lost(self, batch: Asked) -> bool:
+        """Whether it was told, or on its way, when what is told may be lost."""
+        if batch.ended is Ended.FAILED:
+            return False
+        lapses = [*self._ledger.excuses.lapses]
+        if self._ledger.excuses.lost_bodies is not None:
+            lapses.append(self._ledger.excuses.lost_bodies)
+        return any(self._ledger.undone(batch, lapse) for lapse in lapses)
+
+    def _named(self, held: Held, where: int) -> str | None:
+        if held.names is None:
+            return self._ledger.at.get(where)
+        return held.names.get(where) or held.seen.get(where)
+
+    def _order(self) -> History:
+        """Leases as gets, seen or not; what was there before, or was delayed, named as such."""
+        puts, gets = [], []
+        for batch in self._ledger.batches:
+            unknown = batch.due > batch.called or self._may_be_lost(batch)
+            puts.append(_put(batch, Ended.UNKNOWN if unknown else batch.ended))
+        for one in self._ledger.held:
+            named = (self._named(one, where) for where in one.positions)
+            values = tuple(value for value in named if value is not None)
+            gets.append(Operation(one.process, Kind.GET, values, one.called, one.answered))
+        before = tuple(
+            self._ledger.at[where]
+            for where, holders in self._ledger.holders.items()
+            if where in self._ledger.at and self._was_there_before(where, holders)
+        )
+        at = self._ledger.at
+        before += tuple(at[where] for where in self._ledger.unclear if where in at)
+        if before:
+            gets.append(Operation("unknown", Kind.GET, before, 0, None, Ended.UNKNOWN))
+        # When it is drained, what such a get took has come back.
+        lost = self._ledger.lost_gets if self._ledger.drained is None else []
+        return History.of([*puts, *gets, *lost])
+
+    def _was_there_before(self, where: int, holders: list[Held]) -> bool:
+        """Whether there was a delivery before those that were seen."""
+        first = min(holders, key=lambda one: one.told)
+        brought_back = self._ledger.redriven is not None and first.answered >= self._ledger.redriven
+        given_back = self._ledger.released is not None and first.answered >= self._ledger.released
+        return where in first.again or brought_back or given_back
+
+    def _stays(self) -> list[Stay]:
+        """From when to when items were there for certain, for anybody to have."""
+        stays: list[Stay] = []
+        for where, holders in self._ledger.holders.items():
+            value = self._ledger.at.get(where)
+            unclear = where in self._ledger.unclear or self._was_there_before(where, holders)
+            if value is None or unclear:
+                continue
+            batch = self._ledger.by_value[value]
+            told = batch.ended is Ended.SUCCEEDED and batch.returned is not None
+            if not told or batch.due or self._may_be_lost(batch):
+                continue
+            assert batch.returned is not None
+            first = min(one.called for one in holders)
+            if batch.returned < first and self._ledger.excuses.cover(batch.called, first) is None:
+                stays.append(Stay(where, value, batch.returned, first))
+        return stays
+
+
+def _put(batch: Asked, ended: Ended) -> Operation:
+    returned = None if ended is Ended.UNKNOWN else batch.returned
+    start = None if ended is Ended.UNKNOWN else batch.start
+    return Operation(batch.producer, Kind.PUT, batch.values, batch.called, returned, ended, start)

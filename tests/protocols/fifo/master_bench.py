@@ -54,7 +54,7 @@ class Bench:
         self.master = Master(desk, Keeper(desk, lambda _: None), home, self.journal)
         self.told: list[Any] = []
         self.sent: list[tuple[str, Any]] = []
-        self._calls = 0
+        self.calls = 0
         self._under_way: list[tuple[bytes, bytes | None]] = []
 
     def ask(self, act: Any, request: Any) -> Any:
@@ -67,8 +67,8 @@ class Bench:
 
     def begin(self, act: Any, request: Any) -> None:
         """Calls, and nothing is safe yet."""
-        self._calls += 1
-        act(OperationId(NodeId("c-1"), self._calls), request)
+        self.calls += 1
+        act(OperationId(NodeId("c-1"), self.calls), request)
         self.collect()
 
     def stage(

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from master_bench import KEEPERS, Bench
 from node_bench import NodeBench
 
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
@@ -25,6 +26,7 @@ from snowmelt.protocols.fifo.calls import (
     Settled,
     Survey,
 )
+from snowmelt.protocols.fifo.limits import Limits
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import Identity, MembershipNode, Settings
@@ -47,6 +49,43 @@ def where(leased: Leased) -> list[int]:
 
 
 # --- the same question gets the same answer -------------------------------------------------------
+
+
+def test_what_ended_a_lease_is_good_when_the_next_master_is_asked_again() -> None:
+    """The answers of a master end with it; that a settlement took effect is in the journal."""
+    bench = Bench()
+    bench.offer(0, 4, keepers=KEEPERS[1:])
+    bench.flush()
+    token = bench.ask(bench.master.get, TWO).token
+    both = Settle("q", token, (Interval(0, 1),), (Interval(1, 2),), reason="it broke")
+    assert bench.ask(bench.master.settle, both) == Settled(0)
+    ended = OperationId(NodeId("c-1"), bench.calls)
+    later = bench.crashed()
+    later.calls = bench.calls
+    taken = later.ask(later.master.get, TWO).token
+    later.told.clear()
+    later.master.get(ended, Get("q", 1, 1 << 20, seconds(0), both))
+    later.master.settle(ended, both)
+    later.flush()
+    again, leased = sorted(later.told, key=lambda one: isinstance(one, Leased))
+    assert again == Settled(0)
+    assert not leased.refused
+    held = later.queue.leases.held(taken)
+    assert held is not None
+    assert list(held.left) == [Interval(1, 3)], "it went back once"
+    assert later.ask(later.master.settle, both).error == "LeaseLost", "another call is another"
+
+
+def test_of_so_many_leases_it_is_kept_what_ended_them() -> None:
+    bench = Bench(limits=Limits(enders=2))
+    for at in range(5):
+        bench.offer(at, at + 1, keepers=KEEPERS[1:])
+        bench.flush()
+        token = bench.ask(bench.master.get, ONE).token
+        back = (Interval(0, 1),)  # the first one, again and again
+        bench.ask(bench.master.settle, Settle("q", token, back=back))
+        tokens = [int.from_bytes(key[1:]) for key in bench.written if key[:1] == b"e"]
+        assert tokens == list(range(max(1, token - 1), token + 1))
 
 
 def test_an_acknowledgement_asked_twice_is_good_though_something_went_back_before() -> None:

@@ -32,7 +32,7 @@ from snowmelt.core.names import OperationId
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.extents import Columns, Run
 from snowmelt.protocols.fifo.groups import Group
-from snowmelt.protocols.fifo.leases import Lease
+from snowmelt.protocols.fifo.leases import Lease, ender_key
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.messages import (
     Behind,
@@ -142,17 +142,24 @@ def record(queue: Queue, key: bytes) -> bytes | None:
             return _encode(KeptStream(tuple(stream.decided), tuple(stream.refused)))
         case b"t":
             return _encode(tuple(queue.leases.settled))
-        case b"g":
-            group = queue.groups.named(rest.decode())
-            return None if group is None else _encode(group)
-        case b"h":
-            batch = queue.staged.named(staged_name(rest))
-            return None if batch is None else _encode(batch)
-        case b"u":
-            publication = queue.publications.named(publication_name(rest))
-            return None if publication is None else _encode(publication)
+        case b"e":
+            ender = queue.leases.enders.get(int.from_bytes(rest))
+            return None if ender is None else _encode(ender)
         case _:
-            raise AssertionError(f"no record has the key {key!r}")
+            named = _named(queue, key[:1], rest)
+            return None if named is None else _encode(named)
+
+
+def _named(queue: Queue, kind: bytes, name: bytes) -> Group | StagedBatch | Publication | None:
+    match kind:
+        case b"g":
+            return queue.groups.named(name.decode())
+        case b"h":
+            return queue.staged.named(staged_name(name))
+        case b"u":
+            return queue.publications.named(publication_name(name))
+        case _:
+            raise AssertionError(f"no record has the key {kind + name!r}")
 
 
 def records(queue: Queue) -> Pairs:
@@ -168,6 +175,7 @@ def other_keys(queue: Queue) -> list[bytes]:
     """The keys of all records but those of runs and of what is said of their items."""
     keys = [b"s", b"t"]
     keys += [b"l" + lease.token.to_bytes(8) for lease in queue.leases]
+    keys += [ender_key(token) for token in queue.leases.enders]
     keys += queue.producers.keys()
     keys += [b"d" + name.encode() for name in queue.streams]
     keys += [b"g" + name.encode() for name, _ in queue.groups]
@@ -227,6 +235,9 @@ def restore(queue: Queue, pairs: Pairs, now: Instant, shared: Shared) -> None:
             case b"t":
                 tokens = decode(value, type=tuple[Interval, ...])
                 queue.leases.settled = IntervalSet(tokens)
+            case b"e":
+                ender = decode(value, type=OperationId)
+                queue.leases.enders[int.from_bytes(rest)] = ender
             case b"g":
                 queue.groups.keep(rest.decode(), decode(value, type=Group))
             case b"h":

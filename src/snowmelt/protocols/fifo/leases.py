@@ -33,8 +33,11 @@ class Leases:
         self.next_token = 1
         self.settled = IntervalSet()
         """Tokens of leases that were acknowledged to the last item."""
+        self.enders: dict[int, OperationId] = {}
+        """Of the last leases of which something went back: which operation ended each."""
         self._time = time
         self._endings_max = limits.endings
+        self._enders_max = limits.enders
         self._changed = changed
         self._leases: dict[int, Lease] = {}
         self._by_operation: dict[OperationId, int] = {}
@@ -95,6 +98,15 @@ class Leases:
                 self.settled.remove(next(iter(self.settled)))
             self._changed[b"t"] = None
 
+    def end_by(self, token: int, operation: OperationId) -> None:
+        """An operation ended this lease, and not by acknowledging all of it."""
+        self.enders[token] = operation
+        self._changed[ender_key(token)] = None
+        if len(self.enders) > self._enders_max:
+            oldest = next(iter(self.enders))
+            del self.enders[oldest]
+            self._changed[ender_key(oldest)] = None
+
     def over(self, now: Instant) -> list[Lease]:
         """The leases whose time is over."""
         ended: list[Lease] = []
@@ -121,3 +133,8 @@ class Leases:
 
     def _touch(self, lease: Lease) -> None:
         self._changed[b"l" + lease.token.to_bytes(8)] = None
+
+
+def ender_key(token: int) -> bytes:
+    """Of the record that says which operation ended a lease."""
+    return b"e" + token.to_bytes(8)

@@ -69,6 +69,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Of gets, by a master."""
     endings: int = 256
     """Of intervals of tokens of leases that were acknowledged to the last item."""
+    enders: int = 1_000
+    """Of leases of which something went back: by which operation each ended."""
     producer_gaps: int = 8192
     """Of intervals of one producer's numbers; below them all numbers are refused."""
     producer_recent: int = 64

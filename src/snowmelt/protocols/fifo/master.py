@@ -4,7 +4,8 @@
    acknowledgement (`journal.py`, rule 2).
 2. The same question gets the same answer. A lease is found again by the operation that asked for
    it; what a settlement, a purge or a redrive came to is remembered (`answers.py`), and not done
-   again. A get whose lease ran out while it was still asked for was never told, and asks anew.
+   again. Which settlement ended a lease is in the journal: the next master is asked again, too.
+   A get whose lease ran out while it was still asked for was never told, and asks anew.
 3. What is said about a lease counts only while the lease lasts; after that its items may be with
    another. An acknowledgement of what was acknowledged under the same token is repeated, not wrong.
 4. A get that finds nothing waits without cost; gets are served in the order in which they came.
@@ -178,18 +179,19 @@ class Master:
         before = self._done.of(operation)
         if before is not None:
             return before
-        refused = self._settled(settle)
+        refused = self._settled(operation, settle)
         lease = self._queue.leases.held(settle.token)
         left = 0 if lease is None else lease.left.total
         answer = Declined("LeaseLost", refused) if refused else Settled(left)
         return self._done.keep(operation, answer)
 
-    def _settled(self, settle: Settle) -> str:
+    def _settled(self, operation: OperationId, settle: Settle) -> str:
         """Does what is asked; or changes nothing and says why."""
         queue = self._queue
         lease = queue.leases.held(settle.token)
         if lease is None:
-            if settle.token in queue.leases.settled and not settle.back:
+            acked = settle.token in queue.leases.settled and not settle.back
+            if acked or queue.leases.enders.get(settle.token) == operation:
                 return ""
             return (
                 f"lease {settle.token} of queue {queue.name!r} is not held any more: its time was "
@@ -203,6 +205,8 @@ class Master:
         self.dropped(queue.settle(lease, done))
         due = self._desk.moment(settle.due)
         queue.give_back(lease, back, due, settle.reason)
+        if not lease.left.total and (settle.back or not lease.kept):
+            queue.leases.end_by(lease.token, operation)
         if due:
             self._desk.wake(self._desk.instant_of(due))
         if settle.extend and lease.left.total:

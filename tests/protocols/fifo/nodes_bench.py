@@ -31,6 +31,8 @@ from snowmelt.protocols.membership import Member, View
 from snowmelt.sim.disk import Disk
 
 WALL = 10**18
+JOURNALS = b"\0j"
+"""How the keys of journals go on, which lie beside the bodies."""
 
 
 class Nodes:
@@ -167,7 +169,7 @@ class Nodes:
     def bodies(self, name: str) -> list[bytes]:
         """Under which keys a node has segments."""
         keys = self.disks[NodeId(name)].scan(BULK, BULK + b"\xff", 1 << 40)
-        return [one.key for one in keys]
+        return [one.key for one in keys if not one.key.startswith(BULK + JOURNALS)]
 
     def lose(self, name: str, *, damage: bool = False, first: int = 0, stop: int = 1 << 62) -> None:
         """A node's disk loses the segments that end from one index to another, or damages them."""

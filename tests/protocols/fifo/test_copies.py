@@ -6,9 +6,11 @@ import pytest
 from nodes_bench import Nodes
 
 from snowmelt.core.interval import Interval
+from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo import calls
 from snowmelt.protocols.fifo.messages import (
     Broken,
+    Copy,
     Drop,
     Extent,
     Keep,
@@ -240,3 +242,28 @@ def test_what_a_keeper_says_of_other_items_than_those_that_live_there_is_ignored
     nodes.pass_time(5)
     assert housed(nodes) == before
     assert not any(isinstance(message, Replicate) for _, _, message in nodes.sent)
+
+
+def test_a_keeper_that_its_master_cannot_reach_is_passed_over() -> None:
+    """All are here for the registry; between two of them nothing arrives."""
+    nodes = Nodes(4)
+    master = nodes.open(replicas=3).master.node
+    mirrors = nodes.status().mirrors
+    out = next(name for name in nodes.members if name not in (master, *mirrors))
+    source = next(name for name in nodes.members if _after(nodes, name)[0] == out)
+    nodes.lost = lambda here, there, message: (
+        {here, there} == {master, out} or (there == out and isinstance(message, Copy))
+    )
+    nodes.put(ITEMS[:3], 0, source)
+    assert nodes.status().short_of_copies == 3
+    nodes.pass_time(20)
+    assert nodes.status().short_of_copies == 0
+    (keepers,) = housed(nodes)
+    assert out not in keepers
+
+
+def _after(nodes: Nodes, name: str) -> list[NodeId]:
+    """The other nodes, as the ring has them behind this one."""
+    names = list(nodes.members)
+    at = names.index(NodeId(name))
+    return names[at + 1 :] + names[:at]

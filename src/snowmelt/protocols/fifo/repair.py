@@ -13,7 +13,8 @@
    disks. That is counted.
 4. A copy counts when it names the term, the number and the extent it was asked for under, and the
    present run of its keeper: an older answer tells of another extent, or of what was erased since.
-5. Every keeper is told what it is to keep (`telling.py`).
+5. A keeper that was asked twice in vain is passed over for a while, if another can be asked.
+6. Every keeper is told what it is to keep (`telling.py`).
 """
 
 from typing import Final
@@ -26,6 +27,7 @@ from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.extents import Lane, Run
 from snowmelt.protocols.fifo.journal import Journal
 from snowmelt.protocols.fifo.messages import Broken, Extent, Kept, Replicate, Replicated
+from snowmelt.protocols.fifo.passed_over import PassedOver
 from snowmelt.protocols.fifo.queue import Dropped, Lost
 from snowmelt.protocols.fifo.streams import Presence, gone_for_ever, node_of
 from snowmelt.protocols.fifo.telling import Telling
@@ -34,7 +36,7 @@ AT_ONCE: Final = 2
 GRACE: Final = seconds(1)
 AGAIN_AFTER: Final = seconds(2)
 AGAIN_LATEST: Final = seconds(60)
-FULL_FOR: Final = seconds(10)
+VAIN_TRIES: Final = 2
 TOGETHER: Final = 64
 """From so many runs neighbours are copied together."""
 
@@ -73,8 +75,7 @@ class Repair:
         self._orders: dict[int, Order] = {}
         self._bad: dict[Place, dict[str, None]] = {}
         """Which keepers of a lane can't read a living item of it."""
-        self._full: dict[str, Instant] = {}
-        """Which keepers had no room, and until when they are not asked again."""
+        self._out = PassedOver()
         self._numbers = 0
         self._since: Instant | None = None
         """When it was first seen that something is short, and a while added."""
@@ -87,6 +88,7 @@ class Repair:
         if presence is not None:
             self._telling.forget_streams(presence)
             self._telling.viewed(presence)
+            self._out.forget()
             self._at = 0
             self._walk(presence)
 
@@ -125,11 +127,11 @@ class Repair:
             if order.target not in presence.keepers or not self._is_wanted(order):
                 del self._orders[order.number]
             elif order.due <= self._desk.now:
-                self._ask(order, presence)
-        self._full = {one: until for one, until in self._full.items() if until > self._desk.now}
+                self._ask_again(order, presence)
+        self._out.end(self._desk.now)
         self._mend(presence)
         self._walk(presence)
-        for instant in (*self._full.values(), *(order.due for order in self._orders.values())):
+        for instant in (*self._out.untils, *(order.due for order in self._orders.values())):
             self._desk.wake(instant)
 
     def _is_wanted(self, order: Order) -> bool:
@@ -170,7 +172,7 @@ class Repair:
     def _can_be_helped(self, keepers: tuple[str, ...], presence: Presence) -> bool:
         if not any(one in presence.keepers for one in keepers):
             return gone_for_ever(keepers, presence)
-        return any(self._has_room(one) for one in presence.keepers if one not in keepers)
+        return any(one not in self._out for one in presence.keepers if one not in keepers)
 
     def _help(self, run: Run, at: int, presence: Presence) -> None:
         lane = run.lanes[at]
@@ -178,7 +180,7 @@ class Repair:
             self._lose(run, at, [Extent(lane.stream, lane.first, lane.stop)])
             return
         ring = presence.after(lane.keepers[0], len(presence.keepers))
-        targets = [one for one in ring if one not in lane.keepers and self._has_room(one)]
+        targets = [one for one in ring if one not in lane.keepers and one not in self._out]
         if targets:
             self._begin(targets[0], self._together(run, at), presence)
 
@@ -203,9 +205,6 @@ class Repair:
 
     def _under_way(self, place: Place) -> bool:
         return any(place in order.lanes for order in self._orders.values())
-
-    def _has_room(self, keeper: str) -> bool:
-        return keeper not in self._full
 
     # --- bad copies (rule 2) ----------------------------------------------------------------------
 
@@ -236,7 +235,7 @@ class Repair:
                 ring = presence.after(lane.keepers[0], len(presence.keepers))
                 others = [one for one in ring if one not in lane.keepers]
                 targets = [one for one in (*bad, *others) if one in presence.keepers]
-                targets = [one for one in targets if self._has_room(one)]
+                targets = [one for one in targets if one not in self._out]
                 if targets:
                     self._begin(targets[0], {place: run.extents()[place[1]]}, presence)
         if self._bad:
@@ -278,6 +277,21 @@ class Repair:
         )
         self._desk.wake(order.due)
 
+    def _ask_again(self, order: Order, presence: Presence) -> None:
+        """The same keeper; or, in a while, another (rule 5)."""
+        if order.tries < VAIN_TRIES or not self._others(order, presence):
+            self._ask(order, presence)
+            return
+        self._out.silent(order.target, self._desk.now)
+        del self._orders[order.number]
+
+    def _others(self, order: Order, presence: Presence) -> bool:
+        """Whether another keeper could be asked instead."""
+        runs = ((self._queue.runs.at(start), at) for start, at in order.lanes)
+        known = {one for run, at in runs if run is not None for one in run.lanes[at].keepers}
+        known.add(order.target)
+        return any(one not in known and one not in self._out for one in presence.keepers)
+
     def replicated(self, message: Replicated) -> None:
         """A copy was made, or could not be made whole."""
         presence, order = self._desk.presence, self._orders.get(message.number)
@@ -287,10 +301,8 @@ class Repair:
         run = presence.run_of(message.keeper)
         if named != (self._journal.term, order.extent, order.target, run):
             return
-        if not message.stored:
-            self._full[order.target] = later(self._desk.now, FULL_FOR)
-            del self._orders[order.number]
-        elif self._has_come(order, message.missing, presence):
+        self._out.answered(order.target, self._desk.now, room=message.stored)
+        if not message.stored or self._has_come(order, message.missing, presence):
             del self._orders[order.number]
         self.tick()
 

@@ -12,7 +12,8 @@
 3. The newest copy is read a piece at a time, from this disk or from its keeper's, and written here
    as it comes. If some of it can't be read, another is taken; when there is none, it must do.
 4. Where steps may have been lost, the positions go on above the journal's bound (`journal.py`,
-   rule 5). Tokens of leases have the term in their upper bits, so none is ever given twice.
+   rule 5): that is where not enough copies answered, however whole the newest of them is. Tokens
+   of leases have the term in their upper bits, so none is ever given twice.
 5. The new mirrors are brought to follow (`journal.py`, rule 3). When the journal is safe with them,
    the master asks that the home be made active, and serves when it is.
 """
@@ -52,6 +53,8 @@ class Reading(msgspec.Struct):
     heard: Instant
     copied: bool
     """Whether it is written here as it comes: it lies elsewhere, or it has gaps."""
+    certain: bool
+    """Whether nothing that was told can be missing in it (rule 2)."""
     after: bytes = b""
     due: bool = False
     """Whether the next piece is to be asked for at the next tick."""
@@ -147,23 +150,24 @@ class Succession:
         # Of copies of the same step, this node's own is the nearest.
         best = max(sound or answers, key=self._worth)
         as_late = best.kept_term >= self.home.before_term
-        if not everybody and not (as_late and (enough or masters_own)):
+        certain = as_late and (enough or masters_own)
+        if not everybody and not certain:
             return
         if not as_late:
             self._desk.note(
                 f"{self.home.queue}: no journal of term {self.home.before_term} is left"
             )
-        self._begin_reading(best)
+        self._begin_reading(best, certain=certain)
 
     def _worth(self, answer: Fenced) -> tuple[int, int, bool]:
         return answer.kept_term, answer.kept_step, answer.keeper == self._desk.keeper
 
-    def _begin_reading(self, best: Fenced) -> None:
+    def _begin_reading(self, best: Fenced, *, certain: bool) -> None:
         """Rule 3."""
         home, now = self.home, self._desk.now
         queue = Restoring(home.queue, home.settings, self._desk.limits)
         copied = best.keeper != self._desk.keeper or not best.sound
-        reading = self._reading = Reading(best, queue, now, now, copied)
+        reading = self._reading = Reading(best, queue, now, now, copied, certain)
         if copied:
             changes = self._mirrors.arrive(home.queue, home.term, self.name, 0)
             self._desk.write(tuple(changes), lambda: None)
@@ -181,6 +185,7 @@ class Succession:
             self._reading = None
             self._answers.pop(reading.source.keeper, None)
             self._ask()
+            self._look()  # it may never answer, and need not, if the others are enough
         elif reading.due or later(reading.asked, AGAIN_AFTER) <= now:
             self._read(reading)
         else:
@@ -222,7 +227,7 @@ class Succession:
                 self._look()
                 return
         queue = reading.queue.done(self._desk.now)
-        if home.settings.linger and not source.unbroken and queue.tail < queue.bound:  # rule 4
+        if home.settings.linger and not reading.certain and queue.tail < queue.bound:  # rule 4
             queue.tail = queue.bound
             queue.changed[b"s"] = None
         if reading.copied:

@@ -2,15 +2,18 @@
 
 from random import Random
 
+import msgspec
 import pytest
 from cluster_bench import ClusterBench
+from master_bench import THIRD, Bench
 
 from snowmelt.core.instant import Instant, seconds
-from snowmelt.core.names import NodeId
+from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Send
-from snowmelt.protocols.fifo.calls import PutDone
+from snowmelt.protocols.fifo.calls import PutDone, Settle
 from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.messages import Fenced, Home, ReadJournal
+from snowmelt.protocols.fifo.limits import LIMITS
+from snowmelt.protocols.fifo.messages import Admitted, Fenced, Home, ReadJournal, Verdict
 from snowmelt.protocols.fifo.mirrors import Mirrors
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.fifo.succession import Succession
@@ -74,3 +77,54 @@ def test_when_the_newest_copy_falls_silent_the_others_do_if_they_are_enough() ->
         desk.now = Instant(half * seconds(0.5))
         succession.tick()
     assert asked()[-1] == "n4"
+
+
+# --- numbers that are too old ---------------------------------------------------------------------
+
+FEW_GAPS = msgspec.structs.replace(LIMITS, producer_gaps=4)
+
+
+def verdicts(bench: Bench) -> list[Verdict]:
+    told = [message for _, message in bench.sent if isinstance(message, Admitted)]
+    return [verdict for one in told for verdict in one.verdicts]
+
+
+def work_off(bench: Bench) -> None:
+    lease = bench.queue.lease(OperationId(NodeId("c-2"), 1), 100, 1 << 20, bench.desk.now)
+    assert lease is not None
+    bench.ask(bench.master.settle, Settle("q", lease.token, done=tuple(lease.left)))
+
+
+def test_a_number_that_was_refused_as_too_old_is_refused_by_the_next_master_too() -> None:
+    bench = Bench(limits=FEW_GAPS)
+    for at in range(6):
+        bench.offer(at, at + 1, sequence=10 * at + 10)
+        bench.flush()
+    bench.offer(6, 7, sequence=15)
+    bench.flush()
+    assert verdicts(bench)[-1].error == "SequenceTooOld"
+    for at in range(10, 19):  # there are fewer gaps by now
+        bench.offer(at, at + 1, sequence=11 + at)
+        bench.flush()
+    later = bench.crashed()
+    later.offer(0, 1, THIRD, sequence=15)  # another node's, that was long on its way
+    later.flush()
+    assert verdicts(later)[-1].error == "SequenceTooOld"
+
+
+def test_a_put_that_waits_is_not_refused_as_too_old_to_another_node() -> None:
+    bench = Bench(limits=FEW_GAPS, items_max=2)
+    bench.offer(0, 2, sequence=1)
+    for at in range(6):  # these wait before it
+        bench.offer(2 + at, 3 + at, sequence=10 * at + 20, patience=10**11)
+    bench.offer(8, 10, sequence=15, patience=10**11)
+    bench.flush()
+    for _ in range(3):
+        work_off(bench)
+    assert bench.queue.producers.past("p", 15) != ""
+    bench.offer(0, 2, THIRD, sequence=15, patience=10**11)
+    bench.flush()
+    work_off(bench)
+    told = verdicts(bench)
+    assert [one.error for one in told] == [""] * 9
+    assert [one.repeated for one in told] == [False] * 8 + [True]

@@ -138,6 +138,7 @@ class Admission:
         known, first = self._stream(stream), entry.first
         producers, producer, number = self._queue.producers, entry.producer, entry.sequence
         earlier = self._earlier(entry)
+        waits = (producer, number) in self._waiting.puts  # then it was new when that began
         if first in known.decided and first not in known.refused:
             where = NOT_REMEMBERED if earlier is None else earlier
             self._tell_later(stream, _verdict(entry, where, self._living(entry)))
@@ -145,7 +146,7 @@ class Admission:
             return False
         elif earlier is not None:
             self._repeated(stream, entry, earlier)
-        elif text := producers.past(producer, number):
+        elif not waits and (text := producers.past(producer, number)):
             self._refuse(stream, entry, "SequenceTooOld", text)
         elif producers.was_refused(producer, number, entry.caller, entry.turn):
             self._refuse(stream, entry, "Full", _no_room(self._queue))

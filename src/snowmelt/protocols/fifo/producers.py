@@ -58,6 +58,8 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
     recent: dict[int, Interval]
     seen: int
     refused: dict[int, dict[str, int]] = {}
+    floor: int = 0
+    """It rises between two writings of the second record, and what it refuses stays refused."""
 
 
 class KeptNumbers(msgspec.Struct, frozen=True, array_like=True):
@@ -210,7 +212,8 @@ class Producers:
         if known is None:
             return None
         if key[:1] == HEAD:
-            return msgspec.msgpack.encode(Kept((), known.recent, known.seen, known.refused))
+            head = Kept((), known.recent, known.seen, known.refused, known.floor)
+            return msgspec.msgpack.encode(head)
         numbers = KeptNumbers(tuple(known.numbers), tuple(known.closed), known.floor)
         return msgspec.msgpack.encode(numbers)
 
@@ -224,12 +227,13 @@ class Producers:
             head = msgspec.msgpack.decode(value, type=Kept)
             known.recent, known.refused, known.seen = head.recent, head.refused, head.seen
             numbers, known.folded = head.numbers, known.folded or len(head.numbers) > 0
+            known.floor = max(known.floor, head.floor)
             for number in known.recent:
                 known.numbers.add(Interval(number, number + 1))
         else:
             kept = msgspec.msgpack.decode(value, type=KeptNumbers)
             numbers, known.folded = kept.numbers, True
-            known.closed, known.floor = IntervalSet(kept.closed), kept.floor
+            known.closed, known.floor = IntervalSet(kept.closed), max(known.floor, kept.floor)
         for interval in numbers:
             known.numbers.add(interval)
         self._bound(known)

@@ -5,12 +5,21 @@ from random import Random
 import msgspec
 import pytest
 from cluster_bench import ClusterBench
-from master_bench import THIRD, Bench
+from master_bench import OTHER, THIRD, Bench
 
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Send
-from snowmelt.protocols.fifo.calls import PutDone, Settle
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.fifo.calls import (
+    Assign,
+    Changed,
+    Publish,
+    PutDone,
+    Receipt,
+    Release,
+    Settle,
+)
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.limits import LIMITS
 from snowmelt.protocols.fifo.messages import Admitted, Fenced, Home, ReadJournal, Verdict
@@ -128,3 +137,44 @@ def test_a_put_that_waits_is_not_refused_as_too_old_to_another_node() -> None:
     told = verdicts(bench)
     assert [one.error for one in told] == [""] * 9
     assert [one.repeated for one in told] == [False] * 8 + [True]
+
+
+# --- a question that was long on its way ----------------------------------------------------------
+
+
+def test_a_publication_that_was_refused_does_not_come_when_it_is_asked_again() -> None:
+    bench = Bench(items_max=2)
+    bench.stage(0, 2)
+    bench.offer(2, 3, producer="other")
+    bench.flush()
+    operation = OperationId(NodeId("c-1"), 1)
+    ask = Publish("q", "load", 1, (Receipt(OTHER, 0, 2, 20),))
+    for _ in range(2):
+        bench.master.publishing.publish(operation, ask)
+        bench.flush()
+        told = bench.told[-1]
+        assert isinstance(told, Declined)
+        assert told.error == "Full"
+        if bench.queue.alive.total:  # the answer is on its way, and now there is room
+            work_off(bench)
+    assert bench.queue.tail == 1
+    anew = bench.ask(bench.master.publishing.publish, ask)
+    assert isinstance(anew, PutDone)
+
+
+def test_a_release_that_is_asked_again_leaves_the_group_that_began_since() -> None:
+    bench = Bench()
+    bench.offer(0, 3)
+    bench.flush()
+    bench.ask(bench.master.grouping.assign, Assign("q", "g", 0, "r1", 0, 10, 1 << 20))
+    operation = OperationId(NodeId("c-2"), 1)
+    bench.master.grouping.release(operation, Release("q", "g"))
+    bench.flush()
+    assert bench.told[-1] == Changed(3)
+    begun = bench.ask(bench.master.grouping.assign, Assign("q", "g", 0, "r2", 0, 10, 1 << 20))
+    bench.master.grouping.release(operation, Release("q", "g"))
+    bench.flush()
+    assert bench.told[-1] == Changed(3)
+    group = bench.queue.groups.named("g")
+    assert group is not None
+    assert (group.lease, group.given) == (begun.lease, 3)

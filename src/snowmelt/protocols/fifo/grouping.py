@@ -19,6 +19,7 @@ from typing import Final
 
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
+from snowmelt.protocols.fifo.answers import Answers
 from snowmelt.protocols.fifo.calls import (
     Assign,
     Assigned,
@@ -49,6 +50,8 @@ class Grouping:
         self._journal = journal
         self._queue = journal.queue
         self._dropped = dropped
+        self._released: Answers[Changed] = Answers(desk.limits.answered)
+        """What releases came to: asked again, one must not end the group that began since."""
 
     def assign(self, operation: OperationId, ask: Assign) -> None:
         """A group is done with something, and wants more."""
@@ -188,6 +191,10 @@ class Grouping:
 
     def release(self, operation: OperationId, ask: Release) -> None:
         """Forgets a group; what it held is ready again."""
+        told = self._released.of(operation) or self._release(operation, ask)
+        self._journal.after(lambda: self._desk.reply(operation, told))
+
+    def _release(self, operation: OperationId, ask: Release) -> Changed:
         queue = self._queue
         group = queue.groups.named(ask.group)
         count = 0
@@ -197,7 +204,7 @@ class Grouping:
                 count += part.size
         if group is not None:
             queue.groups.forget(ask.group)
-        self._journal.after(lambda: self._desk.reply(operation, Changed(count)))
+        return self._released.keep(operation, Changed(count))
 
     def list(self, operation: OperationId, ask: ListGroups) -> None:
         """All groups, and how they stand."""

@@ -9,12 +9,16 @@
 4. What goes into several queues is written down as a plan before any of them has its share. The
    first plan under a number stands, however a second one would share the same items out; it ends
    when the number is published in the queue that has the plan.
+5. What was refused does not come: a question that is asked again, and was long on its way, is told
+   the same, though there be room by now.
 """
 
 from collections.abc import Callable
 
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.fifo.answers import Answers
 from snowmelt.protocols.fifo.calls import Plan, Planned, Publish, PutDone, Receipt
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.extents import Run
@@ -38,6 +42,7 @@ class Publishing:
         self._queue = journal.queue
         self._watch = watch
         self._dropped = dropped
+        self._refusals: Answers[Declined] = Answers(desk.limits.answered)
 
     def stage(self, stream: str, entry: Entry) -> None:
         """A segment was put with a hold; its verdict is `admission`'s matter."""
@@ -49,24 +54,26 @@ class Publishing:
 
     def publish(self, operation: OperationId, ask: Publish) -> None:
         """A producer names what belongs together."""
+        if self._refused_again(operation):
+            return
         queue, number = self._queue, (ask.producer, ask.sequence)
         earlier = queue.producers.earlier(*number)
         if earlier is not None:  # rule 1
             other = self._other(ask, _items(ask.receipts), earlier)
             if other:
-                self._desk.decline(operation, "AlreadyPublished", other)
+                self._decline(operation, "AlreadyPublished", other)
             else:
                 self._answer(operation, earlier, (), repeated=True)
             return
         past = queue.producers.past(*number)
         if past:
-            self._desk.decline(operation, "SequenceTooOld", past)
+            self._decline(operation, "SequenceTooOld", past)
             return
         found = [(one, queue.staged.named((one.stream, one.first))) for one in ask.receipts]
         batches = [(one, batch) for one, batch in found if self._is_there(one, batch)]
         refused = self._refused(ask, [batch for _, batch in batches if batch is not None])
         if refused is not None:
-            self._desk.decline(operation, *refused)
+            self._decline(operation, *refused)
             return
         parts = [self._put(one, batch) for one, batch in batches if batch is not None]
         start = parts[0].start if parts else 0
@@ -78,6 +85,8 @@ class Publishing:
 
     def plan(self, operation: OperationId, ask: Plan) -> None:
         """A producer says what goes where (rule 4)."""
+        if self._refused_again(operation):
+            return
         queue, number = self._queue, (ask.producer, ask.sequence)
         earlier = queue.producers.earlier(*number)
         known = queue.publications.named(number)
@@ -85,26 +94,37 @@ class Publishing:
         begun = known is not None and known.shares
         other = self._other(ask, items, earlier) if begun or earlier is not None else ""
         if other:
-            self._desk.decline(operation, "AlreadyPublished", other)
+            self._decline(operation, "AlreadyPublished", other)
             return
         shares = known.shares if known is not None else ()
         if earlier is None and not begun:
             past = queue.producers.past(*number)
             if past:
-                self._desk.decline(operation, "SequenceTooOld", past)
+                self._decline(operation, "SequenceTooOld", past)
                 return
             if queue.publications.plans >= PLANS_MAX:
                 text = (
                     f"queue {queue.name!r} has {PLANS_MAX} publications that were begun and have "
                     "not ended; run again what began them"
                 )
-                self._desk.decline(operation, "Full", text)
+                self._decline(operation, "Full", text)
                 return
             shares = ask.shares
             if shares:
                 queue.publications.keep(number, Publication(ask.digest, items, shares))
         told = Planned(shares, ended=earlier is not None)
         self._journal.after(lambda: self._desk.reply(operation, told))
+
+    def _refused_again(self, operation: OperationId) -> bool:
+        """Rule 5."""
+        before = self._refusals.of(operation)
+        if before is not None:
+            self._decline(operation, before.error, before.text)
+        return before is not None
+
+    def _decline(self, operation: OperationId, error: str, text: str) -> None:
+        self._refusals.keep(operation, Declined(error, text))
+        self._journal.after(lambda: self._desk.decline(operation, error, text))
 
     def _made(self, ask: Publish) -> Publication:
         """What is to be remembered of a publication: of one that ends a plan, what the plan was."""

@@ -6,11 +6,14 @@ import msgspec
 import pytest
 from cluster_bench import ClusterBench
 from master_bench import OTHER, THIRD, Bench
+from node_bench import WALL, NodeBench
 
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.core.node import Send
+from snowmelt.core.node import Halt, Send
+from snowmelt.core.record import Record
 from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.fifo import FifoNode
 from snowmelt.protocols.fifo.calls import (
     Assign,
     Changed,
@@ -23,7 +26,7 @@ from snowmelt.protocols.fifo.calls import (
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.limits import LIMITS
 from snowmelt.protocols.fifo.messages import Admitted, Fenced, Home, ReadJournal, Verdict
-from snowmelt.protocols.fifo.mirrors import Mirrors
+from snowmelt.protocols.fifo.mirrors import FORM, Mirrors
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.fifo.succession import Succession
 
@@ -178,3 +181,29 @@ def test_a_release_that_is_asked_again_leaves_the_group_that_began_since() -> No
     group = bench.queue.groups.named("g")
     assert group is not None
     assert (group.lease, group.given) == (begun.lease, 3)
+
+
+# --- another version's journal --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", [None, FORM, FORM + 1])
+def test_a_journal_in_another_form_is_refused_and_not_taken_for_lost(form: int | None) -> None:
+    bench = NodeBench()
+    bench.open("orders")
+    bench.put("orders", 3)
+    bench._disk.flush()
+    started = bench._disk.start(WALL)
+    records = []
+    for record in started.records:
+        if record.key == b"morders":
+            *kept, _ = msgspec.msgpack.decode(record.value)
+            value = msgspec.msgpack.encode(kept if form is None else [*kept, form])
+            records.append(Record(record.key, value))
+        else:
+            records.append(record)
+    assert records != list(started.records) or form == FORM
+    node = FifoNode(NodeId("n1"), Random(1))
+    effects = node.handle(msgspec.structs.replace(started, records=tuple(records)), Instant(0))
+    halts = [one for one in effects if isinstance(one, Halt)]
+    assert [one.error for one in halts] == ([] if form == FORM else ["StoreVersion"])
+    assert all("queue 'orders' on this disk was written by another" in one.reason for one in halts)

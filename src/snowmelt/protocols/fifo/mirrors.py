@@ -16,15 +16,18 @@ They lie on the disk, and nowhere else: here is only how far each is. Rules:
    too.
 5. A new master reads a copy in pieces as well. As the copy is fenced for it, nothing changes
    meanwhile.
+6. How records look has a number. A disk with journals of another number is refused: records that
+   do not read would be taken for lost, and what they speak of would be erased.
 """
 
 from functools import partial
+from typing import Final
 
 import msgspec
 
 from snowmelt.core.instant import Duration, milliseconds
 from snowmelt.core.names import NodeId
-from snowmelt.core.node import Started
+from snowmelt.core.node import Halt, Started
 from snowmelt.core.record import BULK, SCAN_RECORDS_MAX, Change, Erase, Found, Record, Write, erase
 from snowmelt.protocols.fifo.census import AT_ONCE
 from snowmelt.protocols.fifo.desk import NOW, Desk, Then
@@ -48,6 +51,8 @@ from snowmelt.protocols.fifo.messages import (
 )
 
 SWEEP_LINGER = milliseconds(100)
+FORM: Final = 2
+"""How the records of a journal look; 1 before runs had lanes, which nobody reads any more."""
 
 
 class KeptCopy(msgspec.Struct, frozen=True, array_like=True):
@@ -60,6 +65,7 @@ class KeptCopy(msgspec.Struct, frozen=True, array_like=True):
     fenced_for: int = 0
     number: int = 0
     place: int = 0
+    form: int = 1
 
 
 class KeptPlaces(msgspec.Struct, frozen=True, array_like=True):
@@ -136,6 +142,8 @@ class Mirrors:
                 copy.fence, copy.fenced_for = kept.fence, kept.fenced_for
                 copy.number, copy.place = kept.number, kept.place
                 copy.unbroken = False
+                if kept.form != FORM:
+                    self._desk.effect(Halt(_other_form(rest.decode(), kept.form), "StoreVersion"))
             elif kind == b"k":
                 copy, places = (
                     self._of(rest.decode()),
@@ -420,8 +428,17 @@ def _how_far(queue: str, copy: Copy) -> Change:
         copy.fenced_for,
         copy.number,
         copy.place,
+        FORM,
     )
     return Write(b"m" + queue.encode(), msgspec.msgpack.encode(kept))
+
+
+def _other_form(queue: str, form: int) -> str:
+    return (
+        f"queue {queue!r} on this disk was written by another version of snowmelt: its journal has "
+        f"form {form}, and this program reads {FORM}; run the version that wrote it and empty the "
+        "queue there, or begin with an empty folder"
+    )
 
 
 def _places(queue: str, copy: Copy) -> Change:

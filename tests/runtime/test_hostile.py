@@ -68,7 +68,7 @@ AFTER = {
     "a node's word": (
         framed(Kind.MESSAGE, encode(Left(1))),
         "MessageError",
-        "Left is between nodes; a client may only call",
+        "does not read",
     ),
     "a join": (
         framed(
@@ -76,7 +76,7 @@ AFTER = {
             encode(Join(1, 1, Member(NodeId("n9"), Address("127.0.0.1", 1), 1, 1), 0, 0)),
         ),
         "MessageError",
-        "Join is between nodes",
+        "does not read",
     ),
     "an order to depart": (
         framed(Kind.MESSAGE, encode(Call(1, Depart()))),

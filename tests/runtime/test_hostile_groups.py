@@ -41,6 +41,10 @@ def receipt(stream: str = "n1/1/1", first: int = 0, stop: int = 1) -> calls.Rece
     return calls.Receipt(stream, first, stop, 1)
 
 
+def planned(*receipts: calls.Receipt, queue: str = "q") -> calls.Plan:
+    return calls.Plan("q", "p", 9, (calls.Share(queue, receipts, 5),), 5)
+
+
 ABSURD = {
     "a group without a name": (assign(""), "BadOption"),
     "a group with a NUL": (assign("a\0b"), "BadOption"),
@@ -70,6 +74,16 @@ ABSURD = {
     "a publisher without a name": (publish(producer=""), "BadOption"),
     "a negative publication": (publish(sequence=-1), "BadOption"),
     "a huge publication": (publish(sequence=2**63), "BadOption"),
+    "a plan from below zero": (planned(receipt(first=-(2**63), stop=2**63)), "BadOption"),
+    "a plan that can't be written down": (
+        planned(*[receipt(first=0, stop=2**64 - 1)] * 3),
+        "BadOption",
+    ),
+    "a plan of batches that end first": (planned(receipt(first=5, stop=5)), "BadOption"),
+    "a plan of huge batches": (planned(receipt(first=0, stop=2**40)), "BadOption"),
+    "a plan for a stream with a long name": (planned(receipt("n" * 121)), "BadOption"),
+    "a plan for a queue with a slash": (planned(receipt(), queue="a/b"), "BadOption"),
+    "a plan of too many batches": (planned(*[receipt()] * 65_537), "BadOption"),
     "a stream that never was": (publish(receipt("n9/ff/3")), "NotStaged"),
     "a stream that is none": (publish(receipt("\0/..")), "NotStaged"),
     "a batch below zero": (publish(receipt(first=-1, stop=-(2**63))), "NotStaged"),
@@ -154,10 +168,12 @@ async def test_a_million_receipts_are_refused_while_others_are_served(tmp_path: 
         begun = time.monotonic()
         stranger.say(Call(7, publish(*[receipt()] * 10**6)))
         await other.is_served()
-        answer = (await stranger.answer()).body
-        assert isinstance(answer, Declined), answer
+        assert (await stranger.goodbye()).error == "MessageError"
+        other.say(Call(7, publish(*[receipt()] * 100_000)))
+        answer = (await other.answer()).body
+        assert answer.text == "receipts is 100000; allowed: 0 to 65536"
         assert time.monotonic() - begun < 2 * SOON
-        assert (await told(stranger, calls.Describe("q"))).tail == 3
+        assert (await told(other, calls.Describe("q"))).tail == 3
 
 
 async def test_a_staged_batch_can_be_published_by_its_receipt_alone(tmp_path: Path) -> None:

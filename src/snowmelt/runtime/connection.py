@@ -12,7 +12,7 @@ from enum import Enum
 from time import monotonic
 from typing import Any, Final, Protocol, cast
 
-from snowmelt.core.errors import FrameError, HandshakeError, MessageError, SnowmeltError, TooLarge
+from snowmelt.core.errors import FrameError, HandshakeError, SnowmeltError, TooLarge
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.runtime.limits import Limits
@@ -195,6 +195,8 @@ class Connection(asyncio.Protocol):
         """The other side has shown who it is."""
         self.peer, self.role, self.stage = peer, role, Stage.OPEN
         self._deliver = self._owner.deliver
+        if self.inbound and role is Role.CLIENT:
+            self._decode = Codec.for_callers().decode
         self._reader.admit(frame_limit)
         self._cancel_timer()
 
@@ -288,8 +290,6 @@ class Connection(asyncio.Protocol):
                 self._set_reading()
         elif self.role is Role.NODE:
             self._owner.spoke(self)
-        elif self.inbound:
-            raise MessageError(f"{type(message).__name__} is between nodes; a client may only call")
         self._deliver(self.peer, message)  # by the name it was greeted with, and no other
 
     def _take_other(self, kind: Kind, payload: bytes) -> None:

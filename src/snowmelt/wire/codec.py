@@ -2,6 +2,9 @@
 
 Decoding is by type: what comes out is a message of the union with fields of the right types, or an
 error. Nothing is ever unpickled, and nothing is built that the union does not name.
+
+What is a few bytes on its way may be a hundred in memory. So what a client sends is read as nothing
+but a call, and only calls that carry bodies may be large: bodies are not unpacked.
 """
 
 from typing import Any, Final, Union
@@ -55,6 +58,9 @@ _TO_NODES: Final = Union[  # noqa: UP007  # at run time
     multicast_messages.Message,
 ]
 _TO_CLIENTS: Final = _Answers
+_WITH_BODIES: Final = Call[fifo_calls.Put | echo_messages.Echo | multicast_calls.Publish]
+CALL_BYTES_MAX: Final = 8 << 20
+"""Of a client's call without bodies."""
 
 
 class Codec:
@@ -79,6 +85,16 @@ class Codec:
         return _FOR_NODES
 
     @classmethod
+    def for_callers(cls) -> "Codec":
+        """What a node may be sent by a client.
+
+        >>> Codec.for_callers().decode(encode(membership_messages.Left(1)))
+        Traceback (most recent call last):
+        snowmelt.core.errors.MessageError: a message that does not read: ...
+        """
+        return _FOR_CALLERS
+
+    @classmethod
     def for_clients(cls) -> "Codec":
         """What a client may be sent."""
         return _FOR_CLIENTS
@@ -100,6 +116,28 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 encode: Final = _ENCODER.encode
 encode_into: Final = _ENCODER.encode_into
 
+
+class _Callers(Codec):
+    """Looks at the size first."""
+
+    __slots__ = ("_decode_large",)
+
+    def __init__(self) -> None:
+        super().__init__(_Calls)
+        self._decode_large = Codec(_WITH_BODIES).decode
+
+    def decode(self, payload: Buffer) -> Any:
+        """A call; raises `MessageError`."""
+        if len(payload) <= CALL_BYTES_MAX:
+            return super().decode(payload)
+        try:
+            return self._decode_large(payload)
+        except MessageError as error:
+            text = f"a call of {len(payload)} bytes; without bodies it has {CALL_BYTES_MAX} at most"
+            raise MessageError(f"{text}: {error}") from error
+
+
 _FOR_NODES: Final = Codec(_TO_NODES)
+_FOR_CALLERS: Final = _Callers()
 _FOR_CLIENTS: Final = Codec(_TO_CLIENTS)
 _FOR_PEERS: Final = Codec(pool_messages.Message)

@@ -175,3 +175,17 @@ def test_so_many_plans_may_be_open_and_more_are_refused() -> None:
         assert over.error == "Full"
         publish(one, 0, digest=9)
         assert plan(one, PLANS_MAX, *FIRST) == Planned(FIRST)
+
+
+def test_open_plans_may_name_so_many_batches_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("snowmelt.protocols.fifo.publishing.PLANNED_MAX", 5)
+    bench = Bench()
+    two = Share("a", (receipt(0, 1), receipt(1, 2)), 5)
+    assert plan(bench, 1, two) == plan(bench, 1, two) == Planned((two,))
+    assert plan(bench, 2, two) == Planned((two,))
+    for one in (bench, bench.crashed()):
+        over = plan(one, 3, two)
+        assert isinstance(over, Declined)
+        assert "2 publications of 4 batches" in over.text
+        publish(one, 1, digest=9)
+        assert plan(one, 3, two) == Planned((two,))

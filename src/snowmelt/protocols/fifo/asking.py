@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from snowmelt.core.instant import seconds
 from snowmelt.protocols.fifo import calls
+from snowmelt.protocols.fifo.calls import PIECES_MAX, RECEIPTS_MAX, SHARES_MAX
 from snowmelt.protocols.fifo.labels import are_labels
 from snowmelt.protocols.fifo.settings import (
     DELAY_LONGEST,
@@ -18,11 +19,8 @@ INDEX_MAX: Final = 2**62
 ITEMS_MAX: Final = 1_000_000
 BYTES_MAX: Final = 1 << 40
 LABEL_BYTES_MAX: Final = 16 << 20
-PIECES_MAX: Final = 16_384
-"""In so many intervals one call may settle items."""
 PATIENCE_LONGEST: Final = seconds(1_000_000)
 DIGEST_MAX: Final = 2**64 - 1
-SHARES_MAX: Final = 10_000
 RATE_MAX: Final = 1_000_000_000
 _PRODUCER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 _GROUP: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -120,13 +118,33 @@ def _of_put(put: calls.Put, wall: int) -> str:
 def _of_publish(publish: calls.Publish | calls.Plan) -> str:
     if not _PRODUCER.fullmatch(publish.producer):
         return f"producer is {publish.producer!r}; allowed: 1 to 100 of A-Z a-z 0-9 . _ : -"
-    shares = publish.shares if isinstance(publish, calls.Plan) else ()
+    plain = _outside(
+        (("sequence", publish.sequence, 0, INDEX_MAX), ("digest", publish.digest, 0, DIGEST_MAX))
+    )
+    if isinstance(publish, calls.Publish):
+        return plain or _outside((("receipts", len(publish.receipts), 0, RECEIPTS_MAX),))
+    return plain or _of_shares(publish.shares)
+
+
+def _of_shares(shares: tuple[calls.Share, ...]) -> str:
+    """These are written down as they are, whether or not there is what they name."""
+    count = sum(len(share.receipts) for share in shares)
+    wrong = _outside((("queues", len(shares), 0, SHARES_MAX), ("receipts", count, 0, RECEIPTS_MAX)))
+    if wrong:
+        return wrong
+    for share in shares:
+        queue_name(share.queue)
+    receipts = [one for share in shares for one in share.receipts]
+    streams = {one.stream for one in receipts}
     return _outside(
         (
-            ("sequence", publish.sequence, 0, INDEX_MAX),
-            ("digest", publish.digest, 0, DIGEST_MAX),
             *(("digest", share.digest, 0, DIGEST_MAX) for share in shares),
-            ("queues", len(shares), 0, SHARES_MAX),
+            ("characters of a stream", max(map(len, streams), default=1), 1, 120),
+            ("first", min((one.first for one in receipts), default=0), 0, INDEX_MAX),
+            ("stop", max((one.stop for one in receipts), default=0), 0, INDEX_MAX),
+            ("items", min((one.stop - one.first for one in receipts), default=1), 1, ITEMS_MAX),
+            ("bytes", min((one.bytes for one in receipts), default=0), 0, BYTES_MAX),
+            ("bytes", max((one.bytes for one in receipts), default=0), 0, BYTES_MAX),
         )
     )
 

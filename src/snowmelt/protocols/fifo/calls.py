@@ -1,6 +1,6 @@
 """What clients ask of a fifo, and what they are told. Items never travel one by one."""
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -15,6 +15,11 @@ SPAN_BYTES: Final = 64
 """What numbers and marks take on the wire, at most."""
 REASON_BYTES_MAX: Final = 1_000
 """A reason stays with its items, in the journal and in each answer with one of them."""
+RECEIPTS_MAX: Final = 65_536
+"""In one call."""
+SHARES_MAX: Final = 10_000
+PIECES_MAX: Final = 16_384
+"""In so many intervals one call may settle items."""
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):
@@ -59,6 +64,12 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
         """How many bytes it has on its way, at most."""
         places = sum(len(one.node) + len(one.address.host) + 16 for one in self.keepers)
         return SPAN_BYTES + len(self.stream) + places + len(self.reason.encode())
+
+
+# Looked at before any of them is unpacked: what is tiny on its way is an object here.
+Receipts = Annotated[tuple["Receipt", ...], msgspec.Meta(max_length=2 * RECEIPTS_MAX)]
+Intervals = Annotated[tuple[Interval, ...], msgspec.Meta(max_length=4 * PIECES_MAX)]
+Shares = Annotated[tuple["Share", ...], msgspec.Meta(max_length=2 * SHARES_MAX)]
 
 
 # --- opening -------------------------------------------------------------------------------------
@@ -131,7 +142,7 @@ class Publish(msgspec.Struct, frozen=True, tag="fifo.publish", array_like=True):
     queue: str
     producer: str
     sequence: int
-    receipts: tuple[Receipt, ...]
+    receipts: Receipts
     digest: int = 0
     """A number made of what the items are; 0 when that is not to be compared."""
 
@@ -140,7 +151,7 @@ class Share(msgspec.Struct, frozen=True, array_like=True):
     """What of a publication goes into one queue."""
 
     queue: str
-    receipts: tuple[Receipt, ...]
+    receipts: Receipts
     digest: int
 
 
@@ -154,7 +165,7 @@ class Plan(msgspec.Struct, frozen=True, tag="fifo.plan", array_like=True):
     queue: str
     producer: str
     sequence: int
-    shares: tuple[Share, ...]
+    shares: Shares
     digest: int = 0
     """Of all shares together; as in `Publish`."""
 
@@ -190,8 +201,8 @@ class Settle(msgspec.Struct, frozen=True, tag="fifo.settle", array_like=True):
 
     queue: str
     token: int
-    done: tuple[Interval, ...] = ()
-    back: tuple[Interval, ...] = ()
+    done: Intervals = ()
+    back: Intervals = ()
     due: int = 0
     """What goes back is not to be delivered before this moment; as in `Put`."""
     reason: str = ""

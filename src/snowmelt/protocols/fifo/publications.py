@@ -21,6 +21,8 @@ from snowmelt.protocols.fifo.producers import UNNAMED_PREFIX
 KEPT_MAX: Final = 1024
 PLANS_MAX: Final = 1000
 """So many plans of a queue may be open at once."""
+PLANNED_MAX: Final = 1_000_000
+"""So many batches they may name together."""
 
 Name = tuple[str, int]
 """A producer, and its number."""
@@ -50,6 +52,8 @@ class Publications:
         self._known: dict[str, dict[int, Publication]] = {}
         self.plans = 0
         """How many are open."""
+        self.planned = 0
+        """How many batches they name."""
 
     def __iter__(self) -> Iterator[tuple[Name, Publication]]:
         for producer, known in self._known.items():
@@ -68,7 +72,7 @@ class Publications:
         self._forget(name)
         known = self._known.setdefault(producer, {})
         known[number] = publication
-        self.plans += bool(publication.shares)
+        self._count(publication, 1)
         self._changed[key(name)] = None
         if len(known) > KEPT_MAX:
             oldest = next((one for one, kept in known.items() if not kept.shares), None)
@@ -78,8 +82,13 @@ class Publications:
     def _forget(self, name: Name) -> None:
         gone = self._known.get(name[0], {}).pop(name[1], None)
         if gone is not None:
-            self.plans -= bool(gone.shares)
+            self._count(gone, -1)
             self._changed[key(name)] = None
+
+    def _count(self, publication: Publication, sign: int) -> None:
+        if publication.shares:
+            self.plans += sign
+            self.planned += sign * sum(len(share.receipts) for share in publication.shares)
 
 
 def key(name: Name) -> bytes:

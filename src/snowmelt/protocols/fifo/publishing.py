@@ -25,7 +25,7 @@ from snowmelt.protocols.fifo.extents import Run
 from snowmelt.protocols.fifo.journal import Journal
 from snowmelt.protocols.fifo.messages import Entry
 from snowmelt.protocols.fifo.producers import NOT_REMEMBERED
-from snowmelt.protocols.fifo.publications import PLANS_MAX, Publication
+from snowmelt.protocols.fifo.publications import PLANNED_MAX, PLANS_MAX, Publication
 from snowmelt.protocols.fifo.queue import Dropped, Lost
 from snowmelt.protocols.fifo.staged import StagedBatch, soon
 from snowmelt.protocols.fifo.streams import gone_for_ever
@@ -102,10 +102,11 @@ class Publishing:
             if past:
                 self._decline(operation, "SequenceTooOld", past)
                 return
-            if queue.publications.plans >= PLANS_MAX:
+            if self._has_too_many(ask):
                 text = (
-                    f"queue {queue.name!r} has {PLANS_MAX} publications that were begun and have "
-                    "not ended; run again what began them"
+                    f"queue {queue.name!r} has {queue.publications.plans} publications of "
+                    f"{queue.publications.planned} batches that were begun and have not ended; it "
+                    f"takes {PLANS_MAX} of {PLANNED_MAX} batches: run again what began them"
                 )
                 self._decline(operation, "Full", text)
                 return
@@ -125,6 +126,11 @@ class Publishing:
     def _decline(self, operation: OperationId, error: str, text: str) -> None:
         self._refusals.keep(operation, Declined(error, text))
         self._journal.after(lambda: self._desk.decline(operation, error, text))
+
+    def _has_too_many(self, ask: Plan) -> bool:
+        """Whether one more plan is too much: each is written down as a whole."""
+        known, named = self._queue.publications, sum(len(one.receipts) for one in ask.shares)
+        return known.plans >= PLANS_MAX or known.planned + named > PLANNED_MAX
 
     def _made(self, ask: Publish) -> Publication:
         """What is to be remembered of a publication: of one that ends a plan, what the plan was."""

@@ -1,6 +1,6 @@
 """What a client asks of a node about topics, and what it is told; see the package's rules."""
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -56,7 +56,7 @@ class Publish(msgspec.Struct, frozen=True, tag="multicast.publish", array_like=T
 
     name: str
     ticket: int
-    bodies: tuple[bytes, ...]
+    bodies: Annotated[tuple[bytes, ...], msgspec.Meta(max_length=2 * CALL_BODIES_MAX)]
     wait: Duration
     """How long to wait before `Underway`; `POLL` at most."""
 

@@ -90,6 +90,8 @@ ABSURD = {
     "a batch beyond everything": (publish(receipt(first=2**63, stop=2**64 - 1)), "NotStaged"),
     "a negative hold": (put(hold=Duration(-1)), "BadOption"),
     "a hold for ever": (put(hold=Duration(2**62)), "BadOption"),
+    "headers that are no map": (put(b"\xc1"), "BadOption"),
+    "headers that are numbers": (put(b"\x81\x01\x02"), "BadOption"),
     "labels for another number": (put(pack(Labels(keys=(b"k",) * 2))), "BadOption"),
     "labels that lie about their number": (put(b"\x93\x80\xdd\xff\xff\xff\xff\xc0"), "BadOption"),
     "a nest of labels": (put(b"\x93" + b"\x81\xa1a" * 100_000), "BadOption"),

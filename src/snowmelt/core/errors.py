@@ -11,7 +11,20 @@ of the `snowmelt` program ends with; scripts may rely on it.
 """
 
 import queue
-from typing import ClassVar
+from typing import ClassVar, Final
+
+SHOWN_MAX: Final = 200
+
+
+def in_short(value: object) -> str:
+    """A value as a message shows it; of millions of characters the first are enough.
+
+    >>> in_short("none"), len(in_short("x" * 10**6))
+    ("'none'", 219)
+    """
+    if isinstance(value, str | bytes) and len(value) > SHOWN_MAX:
+        return f"{value[:SHOWN_MAX]!r} ({len(value)} in all)"
+    return repr(value)
 
 
 class SnowmeltError(Exception):
@@ -38,7 +51,7 @@ class BadOption(CallerError, ValueError):
     """An option or argument has a value outside what is allowed."""
 
     def __init__(self, option: str, value: object, allowed: str) -> None:
-        super().__init__(f"{option} is {value!r}; allowed: {allowed}")
+        super().__init__(f"{option} is {in_short(value)}; allowed: {allowed}")
         self.option = option
         self.value = value
         self.allowed = allowed

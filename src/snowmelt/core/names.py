@@ -43,7 +43,7 @@ def plain_name(option: str, text: str, longest: int = 100) -> str:
     >>> plain_name("queue", "orders.new")
     'orders.new'
     """
-    if not _PLAIN.fullmatch(text) or len(text) > longest:
+    if len(text) > longest or not _PLAIN.fullmatch(text):
         raise BadOption(option, text, plain_form(longest))
     return text
 

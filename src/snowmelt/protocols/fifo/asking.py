@@ -3,6 +3,7 @@
 import re
 from typing import Any, Final
 
+from snowmelt.core.errors import in_short
 from snowmelt.core.instant import seconds
 from snowmelt.protocols.fifo import calls
 from snowmelt.protocols.fifo.calls import PIECES_MAX, RECEIPTS_MAX, SHARES_MAX
@@ -100,7 +101,7 @@ def _delay(due: int, wall: int) -> int:
 
 def _of_put(put: calls.Put, wall: int) -> str:
     if not _PRODUCER.fullmatch(put.producer):
-        return f"producer is {put.producer!r}; allowed: 1 to 100 of A-Z a-z 0-9 . _ : -"
+        return f"producer is {in_short(put.producer)}; allowed: 1 to 100 of A-Z a-z 0-9 . _ : -"
     headers_max = LABEL_BYTES_MAX if are_labels(put.headers) else HEADER_BYTES_MAX
     return _outside(
         (
@@ -117,7 +118,7 @@ def _of_put(put: calls.Put, wall: int) -> str:
 
 def _of_publish(publish: calls.Publish | calls.Plan) -> str:
     if not _PRODUCER.fullmatch(publish.producer):
-        return f"producer is {publish.producer!r}; allowed: 1 to 100 of A-Z a-z 0-9 . _ : -"
+        return f"producer is {in_short(publish.producer)}; allowed: 1 to 100 of A-Z a-z 0-9 . _ : -"
     plain = _outside(
         (("sequence", publish.sequence, 0, INDEX_MAX), ("digest", publish.digest, 0, DIGEST_MAX))
     )
@@ -151,7 +152,7 @@ def _of_shares(shares: tuple[calls.Share, ...]) -> str:
 
 def _of_group(name: str) -> str:
     if not _GROUP.fullmatch(name):
-        return f"group is {name!r}; allowed: 1 to 64 of A-Z a-z 0-9 . _ -"
+        return f"group is {in_short(name)}; allowed: 1 to 64 of A-Z a-z 0-9 . _ -"
     return ""
 
 
@@ -174,7 +175,7 @@ def _of_settle(settle: calls.Settle, wall: int) -> str:
 
 def _of_span(span: calls.Span) -> str:
     if not _STREAM.fullmatch(span.stream):
-        return f"stream is {span.stream!r}; allowed: as it came with the lease"
+        return f"stream is {in_short(span.stream)}; allowed: as it came with the lease"
     return _outside(
         (
             ("start", span.start, 0, INDEX_MAX),

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.batch import Batch
+from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.instant import Duration, Instant, later, milliseconds
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.fifo import labels
@@ -313,17 +313,19 @@ def _silent_since(taken: Taken, now: Instant) -> bool:
 
 
 def _problem(put: Put, items_max: int) -> tuple[str, str] | None:
-    """Why this put can't be taken, as an error's name and text."""
+    """Why this put can't be taken, as an error's name and text. Sizes first: they cost nothing."""
+    count = len(put.offsets) // OFFSET_BYTES - 1
+    if count > items_max:
+        return "TooLarge", f"{count} items in one put; the limit is {items_max}"
+    if len(put.blob) > BODY_BYTES_MAX or put.size > PUT_BYTES_MAX:
+        limits = f"{BODY_BYTES_MAX} of bodies, {PUT_BYTES_MAX} with headers"
+        return "TooLarge", f"{put.size} bytes in one put; the limits are {limits}"
     try:
         batch = Batch(put.offsets, put.blob)
+        labels.check_shared(put.headers)
         labels.checked(put.headers, len(batch))
     except ValueError as error:
         return "BadOption", f"the batch does not read: {error}"
     if len(batch) == 0 or batch.size != len(batch.blob):
         return "BadOption", f"a batch of {len(batch)} items in {len(batch.blob)} bytes"
-    if len(batch) > items_max:
-        return "TooLarge", f"{len(batch)} items in one put; the limit is {items_max}"
-    if len(put.blob) > BODY_BYTES_MAX or put.size > PUT_BYTES_MAX:
-        limits = f"{BODY_BYTES_MAX} of bodies, {PUT_BYTES_MAX} with headers"
-        return "TooLarge", f"{put.size} bytes in one put; the limits are {limits}"
     return None

@@ -114,6 +114,12 @@ def _rows(packed: bytes) -> tuple[msgspec.Raw, _Rows | None, _Rows | None]:
 _rows_large: Final = lru_cache(maxsize=1)(_rows)  # a put is handed out part after part
 
 
+def check_shared(packed: bytes) -> None:
+    """Raises `ValueError` for shared headers that are no map: whoever gets the items reads them."""
+    if packed and not are_labels(packed):
+        _DECODE_SHARED(packed)
+
+
 def checked(packed: bytes, count: int) -> None:
     """Raises `ValueError` when these are labels that don't read, or aren't for so many items.
 

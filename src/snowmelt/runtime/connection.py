@@ -33,7 +33,7 @@ MESSAGE: Final = int(Kind.MESSAGE)
 # A turn takes so many frames of one connection; then its answers leave, while the other side has
 # work again, and other connections have their turn.
 TURN_FRAMES: Final = 32
-CALL_COST: Final = 128  # what a call costs besides its bytes
+CALL_COST: Final = 1_024  # what a call costs besides its bytes, while it waits
 
 
 class Stage(Enum):

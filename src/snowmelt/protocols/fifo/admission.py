@@ -112,9 +112,8 @@ class Admission:
 
     def tick(self) -> None:
         """Ends what waited long enough, wherever it stands."""
-        over = [put for put in self._waiting.puts.items() if put[1].deadline <= self._desk.now]
+        over = self._waiting.puts_over(self._desk.now)
         for put, waiting in over:
-            del self._waiting.puts[put]
             self._full(put, waiting)
         if over:
             self.room()  # what stood behind them may be smaller
@@ -166,7 +165,7 @@ class Admission:
         waiting = puts.setdefault(put, WaitingPut(self._desk.now))
         if waiting.offered(stream, entry):
             patience = Duration(min(entry.patience, AGE_MAX))
-            waiting.deadline = later(self._desk.now, patience)
+            self._waiting.put_until(put, later(self._desk.now, patience))
             self._desk.wake(waiting.deadline)
         self.room()
         if put in puts and (waiting.deadline <= self._desk.now or _never_fits(self._queue, entry)):

@@ -38,6 +38,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """In one put."""
     waiting_bytes: int = 256 << 20
     """Of puts on their way through one node."""
+    waiting_gets: int = 100_000
+    """At one queue."""
     get_items: int = 100_000
     """For one get, or one peek."""
     lease_runs: int = 1 << 15

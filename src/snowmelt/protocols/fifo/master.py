@@ -99,11 +99,14 @@ class Master:
         elif self._answered.of(operation):  # it had nothing, or is done with what it had
             self._empty(operation, refused)
         elif not self._lease(operation, get, refused):
-            if get.patience > 0:
+            if get.patience <= 0:
+                self._empty(operation, refused)
+            elif len(self.waiting.gets) >= self._desk.limits.waiting_gets:
+                text = f"{len(self.waiting.gets)} gets wait at queue {self._queue.name!r} already"
+                self._desk.decline(operation, "Unavailable", text)
+            else:
                 self.waiting.add_get(operation, get, refused, self._desk.now)
                 self._desk.wake(later(self._desk.now, get.patience))
-            else:
-                self._empty(operation, refused)
 
     def _lease(self, operation: OperationId, get: Get, refused: str) -> bool:
         items_max = min(get.items_max, self._desk.limits.get_items)

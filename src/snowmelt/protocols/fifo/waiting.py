@@ -9,6 +9,7 @@ same for all of them (`admission.py`).
 """
 
 from collections.abc import Callable
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 import msgspec
@@ -19,6 +20,11 @@ from snowmelt.protocols.fifo.calls import Get
 from snowmelt.protocols.fifo.messages import Entry
 
 SILENT_MAX: Final = seconds(12)
+SPARE: Final = 64
+"""So many deadlines more may be kept than twice those that count."""
+
+PutName = tuple[str, int]
+"""A producer, and its number."""
 
 
 class WaitingGet(msgspec.Struct):
@@ -51,17 +57,27 @@ class WaitingPut(msgspec.Struct):
 
 
 class Waiting:
-    """The gets and puts that wait at one queue, each in the order in which they came."""
+    """All who wait at one queue, in the order in which they came. No call looks at all of them."""
 
     def __init__(self) -> None:
         self.gets: dict[OperationId, WaitingGet] = {}
-        self.puts: dict[tuple[str, int], WaitingPut] = {}
+        self.puts: dict[PutName, WaitingPut] = {}
         """By producer and number."""
+        self._of: dict[NodeId, dict[OperationId, None]] = {}
+        self._gets_end: list[tuple[Instant, OperationId]] = []
+        self._puts_end: list[tuple[Instant, PutName]] = []
 
     def add_get(self, operation: OperationId, get: Get, refused: str, now: Instant) -> None:
-        """A get begins to wait."""
+        """A get begins to wait; what it settled is done with."""
         deadline = later(now, get.patience)
+        if get.settle is not None:
+            get = msgspec.structs.replace(get, settle=None)
         self.gets[operation] = WaitingGet(operation, get, refused, deadline, now)
+        self._of.setdefault(operation.client, {})[operation] = None
+        heappush(self._gets_end, (deadline, operation))
+        if len(self._gets_end) > 2 * len(self.gets) + SPARE:
+            self._gets_end = [(one.deadline, one.operation) for one in self.gets.values()]
+            heapify(self._gets_end)
 
     def serve(self, lease: Callable[[WaitingGet], bool], now: Instant) -> None:
         """Serves the gets in their order, for as long as there is something to lease."""
@@ -69,22 +85,69 @@ class Waiting:
             waiting = next(iter(self.gets.values()))
             if later(waiting.asked, SILENT_MAX) > now and not lease(waiting):
                 return
-            del self.gets[waiting.operation]
+            self._forget(waiting.operation)
 
     def over(self, now: Instant) -> list[WaitingGet]:
         """The gets whose patience is at its end; they wait no longer."""
-        ended = [one for one in self.gets.values() if one.deadline <= now]
-        for one in ended:
-            del self.gets[one.operation]
+        ended: list[WaitingGet] = []
+        while (deadline := self._first_get()) is not None and deadline <= now:
+            _, operation = heappop(self._gets_end)
+            ended.append(self.gets[operation])
+            self._forget(operation)
         return ended
 
     def gone(self, client: NodeId) -> None:
-        """Nobody is there for the gets of this client; if it lives, it asks again. O(gets)."""
-        for operation in [one for one in self.gets if one.client == client]:
-            del self.gets[operation]
+        """Nobody is there for the gets of this client; if it lives, it asks again. O(its gets)."""
+        for operation in list(self._of.get(client, ())):
+            self._forget(operation)
+
+    def _forget(self, operation: OperationId) -> None:
+        del self.gets[operation]
+        its = self._of[operation.client]
+        del its[operation]
+        if not its:
+            del self._of[operation.client]
+
+    # --- puts -------------------------------------------------------------------------------------
+
+    def put_until(self, put: PutName, deadline: Instant) -> None:
+        """How long one of the puts waits, from now on."""
+        self.puts[put].deadline = deadline
+        heappush(self._puts_end, (deadline, put))
+        if len(self._puts_end) > 2 * len(self.puts) + SPARE:
+            self._puts_end = [(one.deadline, name) for name, one in self.puts.items()]
+            heapify(self._puts_end)
+
+    def puts_over(self, now: Instant) -> list[tuple[PutName, WaitingPut]]:
+        """The puts whose patience is at its end; they wait no longer."""
+        ended: list[tuple[PutName, WaitingPut]] = []
+        while (deadline := self._first_put()) is not None and deadline <= now:
+            _, put = heappop(self._puts_end)
+            ended.append((put, self.puts.pop(put)))
+        return ended
+
+    # --- deadlines --------------------------------------------------------------------------------
 
     def next_deadline(self) -> Instant | None:
         """When somebody's patience ends next."""
-        deadlines = [one.deadline for one in self.gets.values()]
-        deadlines += [one.deadline for one in self.puts.values()]
-        return min(deadlines, default=None)
+        firsts = (self._first_get(), self._first_put())
+        return min((one for one in firsts if one is not None), default=None)
+
+    def _first_get(self) -> Instant | None:
+        """When the next get's patience ends; those that are served have left their deadlines."""
+        while self._gets_end:
+            deadline, operation = self._gets_end[0]
+            waiting = self.gets.get(operation)
+            if waiting is not None and waiting.deadline == deadline:
+                return deadline
+            heappop(self._gets_end)
+        return None
+
+    def _first_put(self) -> Instant | None:
+        while self._puts_end:
+            deadline, put = self._puts_end[0]
+            waiting = self.puts.get(put)
+            if waiting is not None and waiting.deadline == deadline:
+                return deadline
+            heappop(self._puts_end)
+        return None

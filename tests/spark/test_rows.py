@@ -1,6 +1,8 @@
 """From parts to rows and back: every body, key and header in its place, and no item copied."""
 
 from collections.abc import Iterator
+from itertools import pairwise
+from random import Random
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +17,7 @@ from snowmelt.protocols.fifo.calls import Part
 from snowmelt.protocols.fifo.labels import Labels
 from snowmelt.spark.columns import readable, source_schema
 from snowmelt.spark.rows import BYTES_MAX, ROWS_MAX, SMALL, Rows, labels_of
-from snowmelt.spark.staging import CALL_BYTES, bodies, gathered, loads
+from snowmelt.spark.staging import CALL_BYTES, CONTENTS, bodies, content_of, gathered, loads
 
 WHOLE = readable(source_schema(headers=True))
 
@@ -191,3 +193,30 @@ def test_sparks_batches_are_gathered_into_calls() -> None:
     large = frame(value=pa.array([bytes(CALL_BYTES // 2 + 1)] * 3))
     assert [len(batch) for batch in gathered([large])] == [1, 1, 1]
     assert list(gathered([])) == []
+
+
+LABELLED = st.tuples(
+    st.sampled_from([b"", b"a", b"bb"]),
+    st.sampled_from([None, b"", b"k", b"l"]),
+    st.sampled_from([None, [], [("h", "1")], [("h", "1"), ("g", "2")]]),
+)
+
+
+@given(st.lists(LABELLED, max_size=12), st.lists(st.integers(0, 12)), st.randoms())
+def test_what_rows_are_is_the_same_however_they_are_cut(
+    rows: list, cuts: list[int], chance: Random
+) -> None:
+    def whole(some: list) -> pa.RecordBatch:
+        values, keys, headers = zip(*some, strict=True) if some else ((), (), ())
+        return frame(
+            value=pa.array(values, pa.binary()),
+            key=pa.array(keys, pa.binary()),
+            headers=pa.array(headers, pa.map_(pa.string(), pa.string())),
+        )
+
+    mixed = chance.sample(rows, len(rows))
+    edges = sorted({0, len(rows), *(cut for cut in cuts if cut < len(rows))})
+    pieces = [whole(mixed[first:stop]) for first, stop in pairwise(edges)]
+    assert sum(map(content_of, pieces)) % CONTENTS == content_of(whole(rows))
+    told = {(value, key, *(headers or ())) for value, key, headers in rows}
+    assert len({content_of(whole([row])) for row in rows}) == len(told)

@@ -103,19 +103,30 @@ def content_of(rows: pa.RecordBatch) -> int:
     True
     >>> (content_of(one.slice(1)) + content_of(one.slice(0, 1))) % CONTENTS == content_of(one)
     True
+    >>> keyed = one.append_column("key", pa.array([b"k", None, None], pa.binary()))
+    >>> (content_of(keyed.slice(1)) + content_of(keyed.slice(0, 1))) % CONTENTS == content_of(keyed)
+    True
     """
     values = rows.column("value").cast(pa.binary())
-    labels = labels_of(rows)
     sums: Iterable[int] = map(google_crc32c.value, values.to_numpy(zero_copy_only=False))
+    labels = labels_of(rows)
     if labels is not None:
-        told = (msgspec.msgpack.encode(labels.of(row), order="sorted") for row in range(len(rows)))
-        sums = map(google_crc32c.extend, sums, told)
+        sums = map(_labelled, sums, map(labels.of, range(len(rows))))
     mixed = np.fromiter(sums, np.uint64, len(rows))
     mixed += pc.binary_length(values).to_numpy().astype(np.uint64) << np.uint64(32)
     for factor in _MIXING:
         mixed *= factor
         mixed ^= mixed >> np.uint64(32)
     return int(mixed.sum(dtype=np.uint64))
+
+
+def _labelled(content: int, label: tuple[bytes | None, dict[str, str]]) -> int:
+    """What one row is with its key and headers: without any, the same beside others that have."""
+    key, headers = label
+    if key is None and not headers:
+        return content
+    told = msgspec.msgpack.encode((key, headers), order="sorted")
+    return int(google_crc32c.extend(content, told))
 
 
 def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

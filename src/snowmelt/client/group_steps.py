@@ -15,6 +15,8 @@ from snowmelt.client.fetching import Fetching
 from snowmelt.client.fifo_steps import FifoSteps
 from snowmelt.client.session import new_name
 from snowmelt.client.steps import Steps
+from snowmelt.client.waits import Wait
+from snowmelt.core.errors import TooLarge
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import plain_name
 from snowmelt.protocols.fifo.calls import (
@@ -93,10 +95,23 @@ class GroupSteps:
         return Advance(end, told.ready, told.located)
 
     def locate(self, start: Mark, end: Mark, timeout: float) -> Steps[Located]:
-        """Where the items between two marks lie."""
-        ask = Locate(self._queue.name, self.name, end.lease, start.count, end.count)
-        located: Located = yield from self._queue.ask_about(ask, timeout)
-        return located
+        """Where the items between two marks lie: half as many at a time while it is too much."""
+        wait, spans, lost, size = Wait(timeout), list[Span](), 0, 0
+        after, most = start.count, max(1, end.count - start.count)
+        while True:
+            until = min(after + most, end.count)
+            ask = Locate(self._queue.name, self.name, end.lease, after, until)
+            try:
+                told: Located = yield from self._queue.ask_about(ask, wait.left)
+            except TooLarge:
+                if until - after <= 1:
+                    raise
+                most = (until - after) // 2
+                continue
+            spans += told.spans
+            lost, size, after = lost + told.lost, size + told.bytes, until
+            if after >= end.count:
+                return Located(tuple(spans), lost, size)
 
     def release(self, timeout: float) -> Steps[int]:
         """Forgets the group; how many items went back."""

@@ -215,6 +215,7 @@ def test_a_stream_without_an_id_has_no_name_to_share_with_others(queues: Queues)
 # --- through Spark --------------------------------------------------------------------------------
 
 
+@pytest.mark.timeout(300)  # the first to need Spark may wait for its start as well
 def test_a_query_whose_logs_lost_their_last_batch_goes_on_and_one_that_lost_more_is_refused(
     spark: SparkSession, queues: Queues
 ) -> None:
@@ -228,7 +229,7 @@ def test_a_query_whose_logs_lost_their_last_batch_goes_on_and_one_that_lost_more
     writer = writer.option("checkpointLocation", queues.path("log"))
     query = writer.trigger(processingTime="1 hour").start()  # which leaves batch 1 unacknowledged
     try:
-        assert wait_until(lambda: [one.batchId for one in query.recentProgress] == [1])
+        assert wait_until(lambda: [one.batchId for one in query.recentProgress] == [1], 100)
     finally:
         query.stop()
     forget(Path(queues.path("log")), 1)

@@ -55,6 +55,7 @@ NODES: Final = ("node", "master of in", "master of out")
 OLDER_SHARE: Final = 0.5
 AT_STAKE: Final = ("published", "unacknowledged")
 TWIN_SHARE: Final = 0.3
+TWIN_FIRST: Final = 2
 BACK: Final = (1, 1, 1, 2, 3)
 SPARE: Final = "checkpoint-spare"
 REFUSALS: Final = ("GroupHeld", "AlreadyPublished", "LeaseLost")
@@ -144,16 +145,23 @@ class Storm:
         if self._spare.checkpoint.exists():
             made.early = False  # first it is to be seen which of the two goes on
             self._go_on(made)
-        elif self._older and 1 < number < self._last and chance.random() < TWIN_SHARE:
+        elif self._of_two(number):
             self._run_two(made)
             return made
         if not self.wrong:
             self._run(made)
         # Most is at stake when the last batch came out and the source has not heard of it.
         share = 1.0 if made.moment in AT_STAKE else OLDER_SHARE
-        if number < self._last and self._older and not self.wrong and chance.random() < share:
+        older = self._older and number < self._last and not self._of_two(number + 1)
+        if older and not self.wrong and chance.random() < share:
             self._put_back(made)
         return made
+
+    def _of_two(self, number: int) -> bool:
+        """Whether two programs are to run in a round: in one of the first, for certain."""
+        chance = Random(f"{self._plan.seed}/two/{number}")
+        drawn = number == TWIN_FIRST or chance.random() < TWIN_SHARE
+        return self._older and 1 < number < self._last and drawn
 
     def _run(self, made: Round) -> None:
         log = self._plan.folder / f"driver-{made.number}.log"

@@ -14,6 +14,7 @@ from snowmelt.protocols.baton.node import BatonNode
 from snowmelt.protocols.baton.registrar import Registrar
 from snowmelt.protocols.baton.relay import Relay
 from snowmelt.protocols.baton.settings import BatonSettings
+from snowmelt.protocols.host import Host
 from snowmelt.protocols.membership import Current, CutOff
 from snowmelt.sim.families import family
 from snowmelt.sim.families.baton import BatonLife
@@ -118,6 +119,14 @@ def who_slept_goes_on(real):
     return announced
 
 
+def nobody_hears_that_he_slept(real):
+    def handle(self, event, now):
+        self._current = None
+        return real(self, event, now)
+
+    return handle
+
+
 def clocks_are_trusted(_):
     return property(lambda self: self.lease)
 
@@ -160,6 +169,8 @@ BUGS = {
     "complaints": (Registrar, "complained", nothing_comes_of_it, ALL, "has not had its turn"),
     "order": (Baton, "acquire", who_calls_again_stands_at_the_end, NOTHING, "which had wanted it"),
 }
+AS_WELL = {"slept": (Host, "handle", nobody_hears_that_he_slept)}
+"""What guards against the same, and must be gone before the bug can show."""
 FIRST = {"cut off": 45, "slept": 60, "drift": 80, "saved": 230}
 """Where rare bugs are sought from, so that the search is short."""
 LIVES = 40
@@ -169,6 +180,9 @@ LIVES = 40
 def test_a_bug_is_found(rule, monkeypatch):
     where, name, spoil, kinds, words = BUGS[rule]
     monkeypatch.setattr(where, name, spoil(getattr(where, name)))
+    if rule in AS_WELL:
+        where, name, spoil = AS_WELL[rule]
+        monkeypatch.setattr(where, name, spoil(getattr(where, name)))
     first = FIRST.get(rule, 0)
     reports = (lived(seed, kinds) for seed in range(first, first + LIVES))
     found = next((each for each in reports if each.ending is not Ending.SETTLED), None)

@@ -68,7 +68,7 @@ class _Ending:
         lapses = [*self._ledger.excuses.lapses]
         if self._ledger.excuses.lost_bodies is not None:
             lapses.append(self._ledger.excuses.lost_bodies)
-        return any(self._ledger.undone(batch, lapse) for lapse in lapses)
+        return any(batch.undone(lapse) for lapse in lapses)
 
     def _named(self, held: Held, where: int) -> str | None:
         if held.names is None:

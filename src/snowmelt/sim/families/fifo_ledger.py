@@ -47,6 +47,10 @@ class Asked(msgspec.Struct):
         """As they stand in a history."""
         return tuple(body.decode() for body in self.bodies)
 
+    def undone(self, lapse: Lapse) -> bool:
+        """Whether it was told within a lapse, or was on its way."""
+        return lapse.covers(self.called, FOR_EVER if self.returned is None else self.returned)
+
 
 class Held(msgspec.Struct):
     """What one answer to a get leased."""
@@ -324,7 +328,7 @@ class Ledger:
 
     def _lapsed(self, lapse: Lapse) -> None:
         """What was told within a lapse is known no more."""
-        undone = [one for one in self.batches if self.undone(one, lapse)]
+        undone = [one for one in self.batches if one.undone(lapse)]
         for batch in undone:
             batch.start = None
         self.acked = {where: at for where, at in self.acked.items() if at < lapse.since}
@@ -354,10 +358,6 @@ class Ledger:
         for where, holders in self.holders.items():
             self.holders[where] = [one for one in holders if one.names is None]
         self.holders = {where: left for where, left in self.holders.items() if left}
-
-    def undone(self, batch: Asked, lapse: Lapse) -> bool:
-        """Whether it was told within a lapse, or was on its way."""
-        return lapse.covers(batch.called, FOR_EVER if batch.returned is None else batch.returned)
 
 
 def shortest(time: Duration) -> Duration:

@@ -207,3 +207,31 @@ def test_a_journal_in_another_form_is_refused_and_not_taken_for_lost(form: int |
     halts = [one for one in effects if isinstance(one, Halt)]
     assert [one.error for one in halts] == ([] if form == FORM else ["StoreVersion"])
     assert all("queue 'orders' on this disk was written by another" in one.reason for one in halts)
+
+
+# --- a master's disk that was put back ------------------------------------------------------------
+
+
+def test_an_older_disk_of_a_master_is_not_believed_over_mirrors_that_are_here() -> None:
+    bench = ClusterBench(4)
+    queue, master, *_ = bench.beside(replicas=3)
+    bench.put(master, 1, queue)
+    older = bench.slots[NodeId(master)].disk.copy()
+    assert [bench.put(master, number, queue).start for number in (2, 3)] == [1, 2]
+    bench.kill(master)
+    bench.slots[NodeId(master)].disk.put_back(older)
+    first: list[str] = []
+
+    def late(_: NodeId, __: NodeId, message: object) -> bool:
+        """The mirrors' first answers are lost."""
+        if not isinstance(message, Fenced) or message.keeper in (master + "/1", *first):
+            return False
+        first.append(message.keeper)
+        return True
+
+    bench.drops.append(late)
+    bench.start(master)
+    bench.view()
+    bench.run(3)
+    assert len(first) == 2
+    assert bench.put("n1", 4, queue, within=5).start == 3

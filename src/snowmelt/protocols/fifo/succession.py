@@ -4,11 +4,12 @@
    on they take nothing of an earlier term, nor of another journal than this master's.
 2. When so many sound copies have answered that every safe step must be among them
    (`answers_needed`), the newest of them, by term and step, is the journal. The last master's own
-   is enough: no step was safe without it. Where flushes may linger, only copies count that were in
-   memory all the time, as those on a disk may lack what was told. And the newest must be of the
-   last active term at least. When all have answered and it is not so, the newest there is must do,
-   and the loss is noted. A keeper whose node answers with another disk is gone for ever, and not
-   waited for.
+   is enough: no step was safe without it. Still, whoever else is here is given a moment to answer:
+   a disk may have been put back from an older copy, and then another has what it lost. Where
+   flushes may linger, only copies count that were in memory all the time, as those on a disk may
+   lack what was told. And the newest must be of the last active term at least. When all have
+   answered and it is not so, the newest there is must do, and the loss is noted. A keeper whose
+   node answers with another disk is gone for ever, and not waited for.
 3. The newest copy is read a piece at a time, from this disk or from its keeper's, and written here
    as it comes. If some of it can't be read, another is taken; when there is none, it must do.
 4. Where steps may have been lost, the positions go on above the journal's bound (`journal.py`,
@@ -39,6 +40,8 @@ from snowmelt.protocols.fifo.streams import node_of
 
 AGAIN_AFTER = milliseconds(500)
 READ_PATIENCE = seconds(5)
+ANSWER_PATIENCE = seconds(1)
+"""So long those who are here may take to answer, though the others are enough."""
 TOKEN_BITS = 40
 """So many leases a master gives in one term; above them stands the term."""
 JOURNAL_MAX = 1 << 62
@@ -73,6 +76,7 @@ class Succession:
         self._gone: dict[str, None] = {}
         self._reading: Reading | None = None
         self._asked = Instant(0)
+        self._patience = later(desk.now, ANSWER_PATIENCE)
 
     def begin(self) -> None:
         """The first word."""
@@ -107,6 +111,7 @@ class Succession:
             return
         if self.journal is None:
             self._ask()
+            self._look()
         elif self.ready:
             self.activate()
         else:
@@ -151,13 +156,21 @@ class Succession:
         best = max(sound or answers, key=self._worth)
         as_late = best.kept_term >= self.home.before_term
         certain = as_late and (enough or masters_own)
-        if not everybody and not certain:
+        if not everybody and (not certain or self._may_yet_answer()):
             return
         if not as_late:
             self._desk.note(
                 f"{self.home.queue}: no journal of term {self.home.before_term} is left"
             )
         self._begin_reading(best, certain=certain)
+
+    def _may_yet_answer(self) -> bool:
+        """Whether somebody who is here is silent, and was not given time."""
+        presence = self._desk.presence
+        if presence is None or self._patience <= self._desk.now:
+            return False
+        silent = [one for one in self.home.before if one not in self._answers]
+        return any(one in presence.keepers for one in silent)
 
     def _worth(self, answer: Fenced) -> tuple[int, int, bool]:
         return answer.kept_term, answer.kept_step, answer.keeper == self._desk.keeper

@@ -141,6 +141,9 @@ class Admission:
         if first in known.decided and first not in known.refused:
             where = NOT_REMEMBERED if earlier is None else earlier
             self._tell_later(stream, _verdict(entry, where, self._living(entry)))
+        elif entry.hold and len(self._queue.staged) >= self._desk.limits.staged:
+            text = f"{len(self._queue.staged)} batches are staged in queue {self._queue.name!r}"
+            self._refuse(stream, entry, "Full", f"{text} already; publish some, or wait")
         elif entry.hold:  # a publication has the number, not its parts
             return False
         elif earlier is not None:
@@ -149,6 +152,8 @@ class Admission:
             self._refuse(stream, entry, "SequenceTooOld", text)
         elif producers.was_refused(producer, number, entry.caller, entry.turn):
             self._refuse(stream, entry, "Full", _no_room(self._queue))
+        elif text := producers.crowded(producer):
+            self._refuse(stream, entry, "Full", text)
         elif entry.age > AGE_MAX:
             text = f"this node could not reach the queue for {entry.age // 10**9} seconds"
             self._refuse(stream, entry, "OutcomeUnknown", text)
@@ -161,7 +166,15 @@ class Admission:
 
     def _wait(self, stream: str, entry: Entry) -> None:
         """It waits with the others of its put, or begins to (rule 2)."""
-        put, puts = (entry.producer, entry.sequence), self._waiting.puts
+        put, puts, place = (
+            (entry.producer, entry.sequence),
+            self._waiting.puts,
+            (stream, entry.first),
+        )
+        if put in puts and puts[put].is_full(place, self._desk.limits.attempts):
+            text = f"{self._desk.limits.attempts} attempts of this put wait at its queue already"
+            self._refuse(stream, entry, "OutcomeUnknown", text)
+            return
         waiting = puts.setdefault(put, WaitingPut(self._desk.now))
         if waiting.offered(stream, entry):
             patience = Duration(min(entry.patience, AGE_MAX))

@@ -8,6 +8,7 @@ from snowmelt.core.instant import seconds
 from snowmelt.protocols.fifo import calls
 from snowmelt.protocols.fifo.calls import PIECES_MAX, RECEIPTS_MAX, SHARES_MAX
 from snowmelt.protocols.fifo.labels import are_labels
+from snowmelt.protocols.fifo.limits import LIMITS
 from snowmelt.protocols.fifo.settings import (
     DELAY_LONGEST,
     HEADER_BYTES_MAX,
@@ -179,7 +180,7 @@ def _of_span(span: calls.Span) -> str:
     return _outside(
         (
             ("start", span.start, 0, INDEX_MAX),
-            ("stop", span.stop, span.start + 1, span.start + ITEMS_MAX),
+            ("stop", span.stop, span.start + 1, span.start + LIMITS.put_items),
             ("first", span.first, 0, INDEX_MAX),
             ("keepers", len(span.keepers), 0, REPLICAS_MAX),
             ("failures", span.failures, 0, INDEX_MAX),

@@ -87,6 +87,8 @@ class Directory:
 
     def roll(self, told: Callable[[tuple[str, ...]], None]) -> None:
         """Finds out which queues there are."""
+        if len(self._rolls) >= self._desk.limits.questions:
+            return  # the client asks again
         self._numbers += 1
         self._rolls[self._numbers] = told, later(self._desk.now, PATIENCE)
         presence = self._desk.presence

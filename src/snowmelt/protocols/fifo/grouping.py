@@ -72,6 +72,12 @@ class Grouping:
     def _refused(self, ask: Assign, group: Group | None) -> tuple[str, str] | None:
         """Why not, as an error's name and text (rules 2 and 3)."""
         if ask.lease == 0:
+            if group is None and len(self._queue.groups) >= self._desk.limits.groups:
+                text = (
+                    f"queue {self._queue.name!r} has {len(self._queue.groups)} groups already; "
+                    f"release some: snowmelt groups release {self._queue.name} GROUP"
+                )
+                return "Full", text
             begun = group is not None and (group.done or group.located)
             if group is None or not begun or (not group.done and group.reader == ask.reader):
                 return None
@@ -167,7 +173,7 @@ class Grouping:
         found: list[Interval] = []
         left = min(ask.items_max, self._desk.limits.surveyed)
         tail = max(ask.start, self._queue.tail)
-        for piece in self._queue.ready.common(Interval(ask.start, tail)):
+        for piece in self._queue.ready.within(Interval(ask.start, tail)):
             part, _ = piece.split(left)
             if part.size == 0:
                 break

@@ -75,6 +75,9 @@ class Groups:
     def __iter__(self) -> Iterator[tuple[str, Group]]:
         return iter(list(self._groups.items()))
 
+    def __len__(self) -> int:
+        return len(self._groups)
+
     @property
     def items(self) -> int:
         """How many items groups hold. O(groups)."""

@@ -12,6 +12,7 @@
 """
 
 from collections import deque
+from heapq import nsmallest
 from typing import Final
 
 import msgspec
@@ -41,6 +42,10 @@ from snowmelt.protocols.fifo.streams import gone_for_ever, node_of
 
 AGAIN_AFTER: Final = milliseconds(500)
 COPY_PATIENCE: Final = milliseconds(300)
+
+
+PUT_COST: Final = 2_048
+"""What a put takes in memory while it waits, besides its bytes."""
 
 
 class Taken(msgspec.Struct):
@@ -90,7 +95,7 @@ class Intake:
         if problem:
             self._desk.decline(operation, *problem)
             return
-        if self._bytes + put.size > self._desk.limits.waiting_bytes and self._puts:
+        if self._bytes + _cost(put) > self._desk.limits.waiting_bytes and self._puts:
             text = f"{self._bytes} bytes of puts are waiting at this node already"
             self._desk.decline(operation, "Unavailable", text)
             return
@@ -119,7 +124,7 @@ class Intake:
             [],
         )
         self._puts[operation] = None
-        self._bytes += put.size
+        self._bytes += _cost(put)
         self._taken[put.queue, segment.stop] = taken
         self._waiting.setdefault(put.queue, deque()).append(taken)
         if settings.replicas == 1 and home.master == desk.keeper:
@@ -230,7 +235,7 @@ class Intake:
         if self._taken.pop((queue, taken.segment.stop), None) is None:
             return
         self._puts.pop(taken.operation, None)
-        self._bytes -= taken.put.size
+        self._bytes -= _cost(taken.put)
         if taken.offered is None:
             self._waiting[queue].remove(taken)
         else:
@@ -257,6 +262,8 @@ class Intake:
             self._ripe[queue] = None
         for queue, offered in self._offered.items():
             again = [one for one in offered.values() if one.flushed and _silent_since(one, now)]
+            if len(again) > self._desk.limits.offers:  # those offered last have their turn later
+                again = nsmallest(self._desk.limits.offers, again, key=_offered_at)
             for taken in again:
                 taken.offered = now
                 self._copy_again(taken)
@@ -306,6 +313,14 @@ def _entry(taken: Taken, desk: Desk) -> Entry:
         turn,
         age=Duration(desk.now - taken.since),
     )
+
+
+def _cost(put: Put) -> int:
+    return put.size + PUT_COST
+
+
+def _offered_at(taken: Taken) -> Instant:
+    return taken.offered or Instant(0)
 
 
 def _silent_since(taken: Taken, now: Instant) -> bool:

@@ -1,7 +1,7 @@
 """Who holds which positions, under which token, until when."""
 
 from collections.abc import Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 import msgspec
@@ -11,6 +11,8 @@ from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 
+SPARE: Final = 64
+"""So many deadlines more may be kept than twice those that count."""
 LEASE_ENDED: Final = "the lease ended"
 
 
@@ -78,6 +80,10 @@ class Leases:
         """The whole time of a lease, from now; returns when it is over."""
         lease.deadline = later(now, self._time)
         heappush(self._deadlines, (lease.deadline, lease.token))
+        if len(self._deadlines) > 2 * len(self._leases) + SPARE:  # one was extended many times
+            leases = self._leases.values()
+            self._deadlines = [(one.deadline, one.token) for one in leases if one.deadline]
+            heapify(self._deadlines)
         return lease.deadline
 
     def put_off(self, lease: Lease) -> None:

@@ -40,6 +40,18 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Of puts on their way through one node."""
     waiting_gets: int = 100_000
     """At one queue."""
+    attempts: int = 64
+    """Of one put that wait at its queue."""
+    offers: int = 1_000
+    """Of puts that wait, offered again at once."""
+    groups: int = 1_000
+    """Of one queue."""
+    staged: int = 100_000
+    """Of batches of one queue that wait to be published."""
+    producers: int = 100_000
+    """Of one queue, that named themselves: those are remembered for ever."""
+    clients: int = 1_000_000
+    """Of one queue, that put under a name they made up: those are forgotten after a day."""
     get_items: int = 100_000
     """For one get, or one peek."""
     lease_runs: int = 1 << 15

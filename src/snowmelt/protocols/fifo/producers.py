@@ -122,6 +122,20 @@ class Producers:
             )
         return ""
 
+    def crowded(self, name: str) -> str:
+        """Why there can't be one more producer; nothing for one that is known, or has room."""
+        unnamed, limits = name.startswith(UNNAMED_PREFIX), self._limits
+        there = len(self._unnamed) if unnamed else len(self._known) - len(self._unnamed)
+        most = limits.clients if unnamed else limits.producers
+        if name in self._known or there < most:
+            return ""
+        if unnamed:
+            return f"{there} clients put into this queue within a day; no more are remembered"
+        return (
+            f"{there} producers named themselves at this queue, and are remembered for ever; "
+            f"use one of their names, or none: {name!r} would be one more"
+        )
+
     # --- what becomes of it -----------------------------------------------------------------------
 
     def note(self, name: str, number: int, where: Interval, wall: int) -> None:

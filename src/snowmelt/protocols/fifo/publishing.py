@@ -69,6 +69,10 @@ class Publishing:
         if past:
             self._decline(operation, "SequenceTooOld", past)
             return
+        crowded = queue.producers.crowded(ask.producer)
+        if crowded:
+            self._desk.decline(operation, "Full", crowded)
+            return
         found = [(one, queue.staged.named((one.stream, one.first))) for one in ask.receipts]
         batches = [(one, batch) for one, batch in found if self._is_there(one, batch)]
         refused = self._refused(ask, [batch for _, batch in batches if batch is not None])
@@ -221,7 +225,7 @@ class Publishing:
     def tick(self) -> None:
         """Drops what nobody published in its time."""
         staged = self._queue.staged
-        over = staged.over(self._desk.wall)
+        over = staged.over(self._desk.wall)[: self._desk.limits.offers]  # the rest comes soon
         self._dropped([Lost(staged.dropped(name, batch), batch.keepers) for name, batch in over])
         if len(staged):
             self._desk.wake(soon(self._desk.now))

@@ -127,6 +127,9 @@ class Queue:
         """These are not to be handed out before a moment of the wall clock."""
         self.delays.put(interval, due)
         heappush(self._dues, (due, interval.start, interval.stop))
+        if len(self._dues) > 4 * self.delays.count + 64:  # most are gone, and not heard of again
+            self._dues = [(due, part.start, part.stop) for part, due in self.delays]
+            heapify(self._dues)
 
     def cancel(self, interval: Interval) -> None:
         """The items were never stored after all: their positions stay empty, and lie nowhere.

@@ -47,6 +47,10 @@ class WaitingPut(msgspec.Struct):
     turns: dict[str, int] = {}
     """Who waits for it: callers, and the last turn of each."""
 
+    def is_full(self, place: tuple[str, int], most: int) -> bool:
+        """Whether one more attempt is too much."""
+        return place not in self.attempts and len(self.attempts) >= most
+
     def offered(self, stream: str, entry: Entry) -> bool:
         """Another attempt, or the same again; whether it is a newer turn than all of its caller."""
         self.attempts[stream, entry.first] = entry

@@ -8,6 +8,7 @@ from typing import Any
 from snowmelt.client.bound import Bound
 from snowmelt.client.forking import watch
 from snowmelt.client.session import Session, Targets, checked, value
+from snowmelt.client.steps import Ending
 from snowmelt.client.url import Place
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Instant
@@ -55,6 +56,10 @@ class AsyncClient:
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
         """Sees something to its end that nobody awaits; `close` waits for it, a little."""
         self._bound.keep(work)
+
+    def before_closing(self, one: Ending) -> None:
+        """Ends this before it closes."""
+        self._bound.before_closing(one)
 
     async def call(
         self,

@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import Coroutine
 from typing import Any, Final
+from weakref import WeakSet
 
 from snowmelt.client.forking import Origin
+from snowmelt.client.steps import Ending
 from snowmelt.core.errors import Closed, WrongLoop
 
 CLOSING_SECONDS: Final = 0.25
@@ -18,6 +20,7 @@ class Bound:
         self.closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._orphans: set[asyncio.Task[None]] = set()
+        self._endings: WeakSet[Ending] = WeakSet()
         self._origin = Origin()
 
     def check(self) -> asyncio.AbstractEventLoop:
@@ -40,6 +43,10 @@ class Bound:
         self._orphans.add(task)  # a loop itself keeps no task alive
         task.add_done_callback(self._orphans.discard)
 
+    def before_closing(self, one: Ending) -> None:
+        """Ends this before it closes, if it is there still."""
+        self._endings.add(one)
+
     async def close(self) -> bool:
         """Whether there is something to close: not twice, nor when its loop or process is gone."""
         ended = self._loop is not None and self._loop.is_closed()
@@ -47,6 +54,8 @@ class Bound:
             self.closed = True
             return False
         self.check()
+        for one in list(self._endings):
+            await one.end()
         if self._orphans:  # what a cancelled call got goes back, if it is there by now
             await asyncio.wait(self._orphans, timeout=CLOSING_SECONDS)
         self.closed = True

@@ -10,6 +10,7 @@ from snowmelt.client.baton_keeping import Keeper
 from snowmelt.client.baton_steps import TURN_SECONDS
 from snowmelt.client.blocking import BlockingClient
 from snowmelt.client.clients import Clients
+from snowmelt.client.consuming import end_loops
 from snowmelt.client.counter import Counter
 from snowmelt.client.counter_tally import counter_baton
 from snowmelt.client.fifo import Fifo
@@ -67,11 +68,12 @@ class Cluster:
             error.add_note(str(failure))  # what went wrong first is what is to be told
 
     def close(self) -> None:
-        """Leaves the pools in order, as `Pool.close` does, and ends the connections.
+        """Ends the loops over queues, leaves the pools as `Pool.close` does, and disconnects.
 
         A baton that is held still is lost, and with it a value that was set and not saved.
         """
         try:
+            end_loops(self._clients)
             self._parts.close()
         finally:
             self._close()

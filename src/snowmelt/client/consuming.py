@@ -1,34 +1,41 @@
 """The loop over a queue, blocking: items one by one, and a thread that tends their leases."""
 
+import atexit
 import sys
 import threading
 from collections.abc import Iterator
+from itertools import chain, count, repeat
 from time import sleep
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
+from weakref import WeakValueDictionary
 
 from snowmelt.client.delivered import Delivered, part_bodies
 from snowmelt.client.fifo_steps import BYTES_MAX, FifoSteps
 from snowmelt.client.forking import Origin, watch
 from snowmelt.client.items import Item
-from snowmelt.client.leaving import reason_left, reason_of
+from snowmelt.client.leaving import collecting, reason_left, reason_of
 from snowmelt.client.looping import PASSING, Pace, Pursuit
 from snowmelt.client.staying import stays
 from snowmelt.client.steps import Port, run
-from snowmelt.client.tending import Tending
+from snowmelt.client.tending import Hand, Tending
 from snowmelt.client.waits import ANSWER_SECONDS
 from snowmelt.core.interval import Interval
 from snowmelt.runtime.clock import steady_now
 
+CLOSING_LONGEST: Final = 4 * ANSWER_SECONDS
+"""A call under way, the last words, and one more that is silent."""
+
 
 class Tender:
-    """The thread that renews a consumer's leases and sends what it gathered."""
+    """The thread that renews a consumer's leases, sends what it gathered, and has the last word."""
 
     def __init__(self, port: Port, tending: Tending) -> None:
         self._port = port
         self._tending = tending
         self._wake = threading.Event()
         self._end = threading.Event()
+        self._last: tuple[Hand | None, str] = (None, "")
         self._thread: threading.Thread | None = None
 
     def see(self) -> None:
@@ -38,12 +45,20 @@ class Tender:
             self._thread.start()
         self._wake.set()
 
-    def close(self) -> None:
-        """Ends the thread."""
+    def close(self, hand: Hand | None, reason: str, *, wait: bool) -> None:
+        """Has the thread tell what is done and give back the rest, and waits for that.
+
+        The thread does it, so that it is done though whoever closes is interrupted, or may not wait
+        since it was the collector of garbage that came by: in any thread, with any lock held.
+        """
+        self._tending.closing = True
+        self._last = hand, reason
         self._end.set()
-        self._wake.set()
-        if self._thread is not None:
-            self._thread.join(2 * ANSWER_SECONDS)
+        if self._thread is None and self._tending.idle:
+            return
+        self.see()
+        if wait and self._thread is not None:
+            self._thread.join(CLOSING_LONGEST)
 
     def _work(self) -> None:
         while not self._end.is_set():
@@ -51,6 +66,7 @@ class Tender:
             self._wake.clear()
             while not (self._tending.idle or self._end.wait(self._tending.tick)):
                 run(self._port, self._tending.tend())
+        run(self._port, self._tending.close(*self._last))
 
 
 class Gathering:
@@ -85,7 +101,8 @@ class Consumption:
     """Items one by one, for a `for`; `Fifo.consume` gives it. Close it, or use it in a `with`.
 
     The item that is in hand when the loop is left by an exception failed; `leaving.py` tells how
-    that is known. All else goes back as if it had not been taken.
+    that is known. All else goes back as if it had not been taken. Threads may share a loop; when it
+    ends for one, it ends for all. It ends with its cluster, too, and with the program.
     """
 
     __reduce__ = stays("send its items' bodies")
@@ -101,11 +118,14 @@ class Consumption:
         self._pace = Pace(prefetch)
         self._pursuit = Pursuit(steps.name, timeout)
         self._items: Iterator[Item] = iter(())
+        self._lease: Delivered | None = None  # that those are of
         self._hand: Item | None = None
         self._around: BaseException | None = None
         self._origin = Origin()
+        self._turn = threading.Lock()  # of whoever asks for more
         self._over = False
         watch(self)
+        _OPEN[id(self)] = self
 
     def forked(self) -> None:
         """Nothing is given out in a child; the items are its parent's."""
@@ -117,9 +137,10 @@ class Consumption:
 
     def __next__(self) -> Item:
         for item in self._items:
-            self._hand = item
-            return item
-        return self._first()
+            if self._lease is None or not self._lease.lost:  # else they are with others by now
+                self._hand = item
+                return item
+        return self._more()
 
     def __enter__(self) -> Self:
         return self
@@ -137,32 +158,42 @@ class Consumption:
         error = sys.exception()
         self._end("" if error is self._around else reason_of(error))
 
+    def end_of(self, port: Port | None) -> None:
+        """Ends it when it is of this port, which is about to be closed, or whatever its port."""
+        if port is None or port is self._port:
+            self._end("")
+
     def __del__(self) -> None:
         if not (self._over or sys.is_finalizing()):
             reason = "" if self._hand is None else reason_left(sys._getframe(1))  # noqa: SLF001
-            self._end(reason)
+            self._end(reason, wait=not collecting())
 
-    def _first(self) -> Item:
-        """The first item of the next lease."""
+    def _more(self) -> Item:
+        """The first item of the next lease, or what another thread has got meanwhile."""
         self._origin.check("this loop", "call consume in this one")
         self._hand = None
-        if self._over:
-            raise StopIteration
         try:
-            delivered = self._lease()
+            with self._turn:
+                for item in self._items:
+                    self._hand = item
+                    return item
+                return self._first()
         except BaseException:
             self._end("")
             raise
+
+    def _first(self) -> Item:
+        delivered = None if self._over else self._ask()
         if delivered is None:
-            self._end("")
             raise StopIteration
         self._tender.see()
-        self._items = _items(self._gathering, delivered)
-        self._hand = next(self._items)
-        return self._hand
+        items = _items(self._gathering, delivered)
+        self._hand = item = next(items)
+        self._lease, self._items = delivered, items
+        return item
 
-    def _lease(self) -> Delivered | None:
-        """The next lease; None when the time is over without one."""
+    def _ask(self) -> Delivered | None:
+        """The next lease; None when the time is over without one, or the loop."""
         pursuit, tending, pace = self._pursuit, self._tending, self._pace
         pursuit.begin()
         asked = steady_now()
@@ -177,21 +208,43 @@ class Consumption:
                 pursuit.answered()
                 pace.came(asked, steady_now(), tending.settled)
                 return delivered
-            if pursuit.over():
+            if tending.closing or pursuit.over():
                 return None
 
-    def _end(self, reason: str) -> None:
+    def _end(self, reason: str, *, wait: bool = True) -> None:
         """Once: tells what is done, and gives back the rest. Not in a child: it is not its own."""
         if self._over or self._origin.left:
             return
         self._over = True
         hand, self._hand, self._items = self._hand, None, iter(())
-        self._tender.close()
-        held = None if hand is None else hand.held
-        run(self._port, self._tending.close(held, reason))
+        self._tender.close(None if hand is None else hand.held, reason, wait=wait)
+
+
+_OPEN: Final[WeakValueDictionary[int, Consumption]] = WeakValueDictionary()
+
+
+def end_loops(port: Port | None = None) -> None:
+    """Ends the loops over a cluster's queues, or all there are; what they gathered is told."""
+    for reference in _OPEN.valuerefs():
+        loop = reference()
+        if loop is not None:
+            loop.end_of(port)
+
+
+atexit.register(end_loops)  # later there is no thread any more that could tell
 
 
 def _items(gathering: Gathering, delivered: Delivered) -> Iterator[Item]:
-    for part in delivered.parts:
-        for position, body in enumerate(part_bodies(part), start=part.start):
-            yield Item(gathering, delivered, part, body, position)
+    """All of a lease, made when they are wanted; threads may share it, as no generator is."""
+    items = [
+        map(
+            Item,
+            repeat(gathering),
+            repeat(delivered),
+            repeat(part),
+            part_bodies(part),
+            count(part.start),
+        )
+        for part in delivered.parts
+    ]
+    return items[0] if len(items) == 1 else chain.from_iterable(items)

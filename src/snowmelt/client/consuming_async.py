@@ -3,7 +3,6 @@
 import asyncio
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -66,10 +65,10 @@ class Tender:
 
     async def close(self) -> None:
         """Ends the task."""
+        self._tending.closing = True
         if self._task is not None:
             self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.wait([self._task])  # which lets a cancellation of whoever waits through
 
 
 async def _tend(port: KeepingPort, tending: Tending, wake: asyncio.Event) -> None:
@@ -98,10 +97,12 @@ class Consumption:
         self._pace = Pace(prefetch)
         self._pursuit = Pursuit(steps.name, timeout)
         self._items: Iterator[Item] = iter(())
+        self._lease: Delivered | None = None  # that those are of
         self._hand: Item | None = None
         self._around: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._origin = Origin()
+        self._turn = asyncio.Lock()  # of whoever asks for more
         self._over = False
 
     def __aiter__(self) -> Self:
@@ -110,9 +111,10 @@ class Consumption:
 
     async def __anext__(self) -> Item:
         for item in self._items:
-            self._hand = item
-            return item
-        return await self._first()
+            if self._lease is None or not self._lease.lost:  # else they are with others by now
+                self._hand = item
+                return item
+        return await self._more()
 
     async def __aenter__(self) -> Self:
         return self
@@ -123,12 +125,12 @@ class Consumption:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._end(reason_of(error))
+        await self.end(reason_of(error))
 
     async def aclose(self) -> None:
         """Ends it. In the handler of an exception that ended the loop, what was in hand failed."""
         error = sys.exception()
-        await self._end("" if error is self._around else reason_of(error))
+        await self.end("" if error is self._around else reason_of(error))
 
     def __del__(self) -> None:
         loop = self._loop if not self._over else None
@@ -138,27 +140,34 @@ class Consumption:
         ending = _ended(self._port, self._tender, self._tending, self._take_hand(), reason)
         loop.call_soon_threadsafe(self._port.keep, ending)  # the collector may be anywhere
 
-    async def _first(self) -> Item:
-        """The first item of the next lease."""
+    async def _more(self) -> Item:
+        """The first item of the next lease, or what another task has got meanwhile."""
         self._hand = None
-        if self._over:
-            raise StopAsyncIteration
-        self._loop = asyncio.get_running_loop()
         try:
-            delivered = await self._lease()
+            async with self._turn:
+                for item in self._items:
+                    self._hand = item
+                    return item
+                return await self._first()
         except BaseException:
-            await self._end("")
+            await self.end("")
             raise
+
+    async def _first(self) -> Item:
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._port.before_closing(self)
+        delivered = None if self._over else await self._ask()
         if delivered is None:
-            await self._end("")
             raise StopAsyncIteration
         self._tender.see()
-        self._items = _items(self._gathering, delivered)
-        self._hand = next(self._items)
-        return self._hand
+        items = _items(self._gathering, delivered)
+        self._hand = item = next(items)
+        self._lease, self._items = delivered, items
+        return item
 
-    async def _lease(self) -> Delivered | None:
-        """The next lease; None when the time is over without one."""
+    async def _ask(self) -> Delivered | None:
+        """The next lease; None when the time is over without one, or the loop."""
         pursuit, tending, pace = self._pursuit, self._tending, self._pace
         pursuit.begin()
         asked = steady_now()
@@ -174,19 +183,33 @@ class Consumption:
                 pursuit.answered()
                 pace.came(asked, steady_now(), tending.settled)
                 return delivered
-            if pursuit.over():
+            if tending.closing or pursuit.over():
                 return None
 
     def _take_hand(self) -> tuple[Delivered, Interval] | None:
         hand, self._hand, self._items = self._hand, None, iter(())
         return None if hand is None else hand.held
 
-    async def _end(self, reason: str) -> None:
-        """Once: tells what is done, and gives back the rest. Not in a child: it is not its own."""
+    async def end(self, reason: str = "") -> None:
+        """Once: tells what is done, and gives back the rest. Not in a child: it is not its own.
+
+        It goes on though whoever waits for it is cancelled.
+        """
         if self._over or self._origin.left:
             return
         self._over = True
-        await _ended(self._port, self._tender, self._tending, self._take_hand(), reason)
+        ending = asyncio.ensure_future(
+            _ended(self._port, self._tender, self._tending, self._take_hand(), reason)
+        )
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            self._port.keep(_seen(ending))
+            raise
+
+
+async def _seen(ending: asyncio.Future[None]) -> None:
+    await ending
 
 
 async def _ended(

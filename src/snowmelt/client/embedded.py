@@ -16,12 +16,14 @@ from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
 from random import Random
+from threading import get_ident
 from time import monotonic, sleep, time_ns
 from types import TracebackType
 from typing import Any, Final, Self, Unpack, assert_never
 
 import msgspec
 
+from snowmelt.client.consuming import end_loops
 from snowmelt.client.fifo import Fifo
 from snowmelt.client.fifo_steps import FifoSteps, list_queues
 from snowmelt.client.forking import Origin, watch
@@ -33,6 +35,7 @@ from snowmelt.client.session import TIMEOUT, Session, checked
 from snowmelt.client.staying import stays
 from snowmelt.client.steps import run
 from snowmelt.core.errors import (
+    CallerError,
     Closed,
     DiskFull,
     MachineCrashed,
@@ -108,6 +111,7 @@ class Machine:
         self._timers: dict[Enum, Instant] = {}
         self._waiting: set[int] = set()
         self._answers: dict[int, Any] = {}
+        self._stepping = 0
         self._failure = ""
         self._linger = Duration(0)  # the longest of the queues in use
         self._end = threading.Event()
@@ -126,6 +130,7 @@ class Machine:
         del target, weight
         self._origin.check("this open folder", "one process has it: connect to a node, to share it")
         with self.turn:
+            self.check_idle()
             asked = self.begin(body, timeout)
             try:
                 while not self.due(asked):
@@ -209,6 +214,14 @@ class Machine:
                 self._store.close()
                 self.turn.notify_all()
 
+    def check_idle(self) -> None:
+        """Raises within its own step: no lock keeps a handler of signals out."""
+        if self._stepping == get_ident():
+            raise CallerError(
+                "this thread is in the middle of a call into the same folder: do less in a signal "
+                "handler, as setting a flag or raising KeyboardInterrupt"
+            )
+
     # --- driving the machine ----------------------------------------------------------------------
 
     def _fire(self, now: Instant | None = None) -> None:
@@ -223,6 +236,7 @@ class Machine:
     def _step(self, event: Event[Any], now: Instant | None = None) -> None:
         """One event, and all that follows from it at once."""
         self._events.append(event)
+        self._stepping = get_ident()
         try:
             while self._events and not self._failure:
                 at = steady_now() if now is None else now
@@ -236,6 +250,8 @@ class Machine:
             if isinstance(error, MachineError) or not isinstance(error, Exception):
                 raise
             raise MachineCrashed(f"the embedded machine raised {error!r}") from error
+        finally:
+            self._stepping = 0
 
     def _carry_out(self, effect: Effect[Any]) -> None:
         match effect:
@@ -341,8 +357,10 @@ class EmbeddedCluster:
             error.add_note(str(failure))  # what went wrong first is what is to be told
 
     def close(self) -> None:
-        """Gives the folder back to whoever waits for it."""
+        """Ends the loops over its queues, and gives the folder back to whoever waits for it."""
+        self._machine.check_idle()
         try:
+            end_loops(self._machine)
             self._parts.close()
         finally:
             self._machine.close()

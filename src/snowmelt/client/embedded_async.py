@@ -27,7 +27,7 @@ from snowmelt.client.pool_options import PoolOptions
 from snowmelt.client.queue_options import Producer, QueueOptions, queue_settings
 from snowmelt.client.session import TIMEOUT, checked
 from snowmelt.client.staying import stays
-from snowmelt.client.steps import run_async
+from snowmelt.client.steps import Ending, run_async
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.pool.settings import pool_name
@@ -75,6 +75,10 @@ class Driver:
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
         """Goes on with this; closing waits for it a little."""
         self._bound.keep(work)
+
+    def before_closing(self, one: Ending) -> None:
+        """Ends this before it closes."""
+        self._bound.before_closing(one)
 
     async def close(self) -> None:
         """Gives the folder back. Calls that still wait end with `OutcomeUnknown`."""

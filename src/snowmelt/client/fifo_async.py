@@ -23,7 +23,7 @@ from snowmelt.client.queue_options import Producer
 from snowmelt.client.session import TIMEOUT
 from snowmelt.client.staging_steps import HOLD, plan, publish, stage
 from snowmelt.client.staying import stays
-from snowmelt.client.steps import KeepingPort, run_async
+from snowmelt.client.steps import Ending, KeepingPort, run_async
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import Empty, SnowmeltError, Unreachable
 from snowmelt.core.interval import Interval, Position
@@ -70,6 +70,10 @@ class OpenOnce:
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
         """Sees something to its end that nobody awaits."""
         self._port.keep(work)
+
+    def before_closing(self, one: Ending) -> None:
+        """Ends this before it closes."""
+        self._port.before_closing(one)
 
     def _opened(self, make: bool, opening: asyncio.Future[Any]) -> None:
         del self._opening[make]

@@ -15,6 +15,9 @@ Rules:
 4. All else counts as an exception, known or not: better an item counts one failure too many than
    that an item that ends programs comes back for ever.
 
+5. Who is dropped by the collector of garbage may be so in any thread, within any call and with any
+   lock held: it must wait for nothing then.
+
 An iterator in a variable is dropped who knows when; so that it is known how its loop ended, it is
 used in a `with`, or closed.
 """
@@ -24,6 +27,7 @@ import dis
 import gc
 import inspect
 import sys
+import threading
 from types import FrameType, TracebackType
 from typing import Final
 
@@ -33,6 +37,24 @@ ORDERLY: Final = frozenset({"POP_TOP", "POP_ITER", "END_FOR", "END_ASYNC_FOR"})
 WAITING: Final = frozenset({"YIELD_VALUE", "RESUME"})
 _NOBODYS: Final = 4
 """References to an exception on its way: its own, and those of whoever counts them here."""
+
+
+class _Collector:
+    """The thread that is collecting garbage, if one is."""
+
+    thread = 0
+
+    def __call__(self, phase: str, _: dict[str, int]) -> None:
+        self.thread = threading.get_ident() if phase == "start" else 0
+
+
+_COLLECTOR: Final = _Collector()
+gc.callbacks.append(_COLLECTOR)
+
+
+def collecting() -> bool:
+    """Whether this thread is within a collection of garbage (rule 5)."""
+    return _COLLECTOR.thread == threading.get_ident()
 
 
 def reason_left(frame: FrameType | None) -> str:

@@ -52,11 +52,21 @@ class AsyncPort(Protocol):
         """Calls, waits, and returns the answer's body; raises what went wrong."""
 
 
+class Ending(Protocol):
+    """What is to be ended before its port is closed."""
+
+    async def end(self) -> None:
+        """Ends it, if it has not ended."""
+
+
 class KeepingPort(AsyncPort, Protocol):
     """An async port that also sees to its end what nobody awaits any more."""
 
     def keep(self, work: Coroutine[Any, Any, None]) -> None:
         """Goes on with this; closing waits for it a little."""
+
+    def before_closing(self, one: Ending) -> None:
+        """Ends this before it closes."""
 
 
 def run(port: Port, steps: Steps[T]) -> T:

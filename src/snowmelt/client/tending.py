@@ -8,13 +8,14 @@ lock is held for moments, never while something is sent.
 
 import logging
 import threading
+from contextlib import suppress
 from typing import Final, TypeAlias
 
 from snowmelt.client.delivered import Delivered, runs
 from snowmelt.client.fifo_steps import FifoSteps
 from snowmelt.client.forking import watch
 from snowmelt.client.steps import Steps
-from snowmelt.client.waits import LOOP_SECONDS
+from snowmelt.client.waits import ANSWER_SECONDS, LOOP_SECONDS
 from snowmelt.core.errors import LeaseLost, SnowmeltError
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.interval import Interval, IntervalSet
@@ -24,6 +25,8 @@ from snowmelt.runtime.logs import tell
 
 GATHER: Final = milliseconds(50)
 TICK: Final = 0.05
+CLOSING: Final = seconds(ANSWER_SECONDS)
+"""For so long a loop that ends tries to tell each of its leases; the last word may take as long."""
 _AGAIN: Final = seconds(1)
 
 
@@ -39,6 +42,7 @@ class Tended:
         self.since: Instant | None = None  # when the first of those was acknowledged
         self.renew = delivered.renewal
         self._runs: list[list[int]] = []
+        self._told: list[tuple[Interval, ...]] = []
 
     def acked(self, position: int) -> None:
         """One more. O(1)."""
@@ -48,15 +52,28 @@ class Tended:
             self._runs.append([position, position + 1])
 
     def take(self) -> tuple[Interval, ...]:
-        """All of them; whoever takes them tells the master, or puts them back."""
+        """All of them; whoever takes them tells the master, and says what came of it."""
         taken = runs(Interval(start, stop) for start, stop in self._runs)
         self._runs, self.since = [], None
+        if taken:
+            self._told.append(taken)
         return taken
 
-    def put_back(self, intervals: tuple[Interval, ...], now: Instant) -> None:
+    def known(self, taken: tuple[Interval, ...]) -> None:
+        """Whoever took these knows what came of it."""
+        if taken:
+            self._told = [one for one in self._told if one is not taken]
+
+    def put_back(self, taken: tuple[Interval, ...], now: Instant) -> None:
         """They could not be told."""
-        self._runs += [[one.start, one.stop] for one in intervals]
+        self.known(taken)
+        self._runs += [[one.start, one.stop] for one in taken]
         self.since = later(now, _AGAIN) if self._runs else None
+
+    @property
+    def being_told(self) -> tuple[Interval, ...]:
+        """Those that were taken, and nobody knows yet whether the master heard of them."""
+        return runs(one for taken in self._told for one in taken)
 
     def renewed(self) -> None:
         """It was extended."""
@@ -77,6 +94,8 @@ class Tending:
         self._lock = threading.Lock()
         self.tick = TICK
         """Seconds between two calls of `tend`."""
+        self.closing = False
+        """Whether the loop has ended."""
         self.settled = 0
         """How many items were acknowledged or given back."""
         watch(self)
@@ -86,11 +105,13 @@ class Tending:
         """Whether there is no lease to be tended."""
         return not self._leases
 
-    def took(self, delivered: Delivered) -> None:
-        """The consumer works on these now."""
+    def took(self, delivered: Delivered) -> bool:
+        """The consumer works on these now, unless its loop has ended."""
         self.tick = min(TICK, delivered.lease / SECOND / 8)
         with self._lock:
-            self._leases[delivered.token] = Tended(delivered)
+            if not self.closing:
+                self._leases[delivered.token] = Tended(delivered)
+            return not self.closing
 
     def forked(self) -> None:
         """In a child nothing is tended, and whoever held the lock is not here."""
@@ -147,17 +168,21 @@ class Tending:
             raise
         if told is not None:
             self._told(told, done, refused)
-        if delivered is not None:
-            self.took(delivered)
-        return delivered
+        if delivered is None or self.took(delivered):
+            return delivered
+        with suppress(SnowmeltError):  # else when the lease ends
+            yield from self._steps.give_back(delivered, None, 0.0, "")
+        return None
 
     def tend(self) -> Steps[None]:
-        """Does what is due now."""
+        """Does what is due now, until the loop ends: then `close` tells the rest."""
         now = steady_now()
         with self._lock:
-            due = [(one, one.take()) for one in self._leases.values() if one.due <= now]
-        for tended, done in due:
-            yield from self._tend(tended, done, now)
+            due = [one for one in self._leases.values() if one.due <= now]
+        for tended in due:
+            if self.closing:
+                return
+            yield from self._tend(tended, now)
 
     def close(self, hand: Hand | None = None, reason: str = "") -> Steps[None]:
         """Tells what was acknowledged, and gives back the rest.
@@ -165,9 +190,14 @@ class Tending:
         Nothing of it counts as failed but, with a reason, what was in hand.
         """
         with self._lock:  # from here on an acknowledgement comes too late, and is told so
+            self.closing = True
             leases = [self._ended(one) for one in self._leases.values()]
             self._leases.clear()
+        late = later(steady_now(), CLOSING)
         for delivered, done, back in leases:
+            if steady_now() >= late:
+                _not_told(self._steps.name, done, "no node answered in time")
+                continue
             failed = self._failed(delivered, back, hand) if reason else ()
             rest = _without(back, failed)
             try:
@@ -185,7 +215,8 @@ class Tending:
     def _ended(
         self, tended: Tended
     ) -> tuple[Delivered, tuple[Interval, ...], tuple[Interval, ...]]:
-        delivered, done = tended.delivered, tended.take()
+        tended.take()
+        delivered, done = tended.delivered, tended.being_told  # twice does no harm
         back = _without(delivered.open_in(None), done)
         delivered.returned(back)
         return delivered, done, back
@@ -197,9 +228,12 @@ class Tending:
             return ()
         return tuple(IntervalSet(back).common(hand[1]))
 
-    def _tend(self, tended: Tended, done: tuple[Interval, ...], now: Instant) -> Steps[None]:
+    def _tend(self, tended: Tended, now: Instant) -> Steps[None]:
         delivered = tended.delivered
-        extend = tended.renew <= now and _count(done) < delivered.left.total
+        with self._lock:  # not sooner: what is taken and not told is lost when this is broken off
+            done = tended.take()
+            told = tended.being_told
+        extend = tended.renew <= now and _count(told) < delivered.left.total
         if not (done or extend):
             return
         settle = Settle(self._steps.name, delivered.token, done=done, extend=extend)
@@ -220,6 +254,7 @@ class Tending:
     def _told(self, tended: Tended, done: tuple[Interval, ...], refused: str) -> None:
         delivered = tended.delivered
         with self._lock:
+            tended.known(done)
             if refused:
                 if not delivered.left.total:
                     refused = ""  # nothing was left to lose
@@ -236,6 +271,9 @@ class Tending:
         with self._lock:
             tended.put_back(done, now)
             tended.renew = max(tended.renew, later(now, Duration(tended.delivered.lease // 10)))
+            lost = "" if self.closing else tended.delivered.lost
+        if lost:  # by another's word, meanwhile; nobody will tell them any more
+            _not_told(self._steps.name, done, lost)
 
 
 def _without(

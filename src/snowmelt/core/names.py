@@ -37,13 +37,13 @@ def node_id(text: str) -> NodeId:
     return NodeId(plain_name("node id", text, 64))
 
 
-def plain_name(option: str, text: str, longest: int = 100) -> str:
+def plain_name(option: str, text: object, longest: int = 100) -> str:
     """Checks a name that a person gave to something: a queue, a pool, a baton, a group.
 
     >>> plain_name("queue", "orders.new")
     'orders.new'
     """
-    if len(text) > longest or not _PLAIN.fullmatch(text):
+    if not isinstance(text, str) or len(text) > longest or not _PLAIN.fullmatch(text):
         raise BadOption(option, text, plain_form(longest))
     return text
 

@@ -89,7 +89,7 @@ async def test_a_scan_comes_after_what_was_asked_before_it(tmp_path: Path) -> No
         assert await driven.until(3) == [Persisted(1), two, Loaded(3, (Record(b"~5", b"1234"),))]
         driven.ask(Scan(4, b"~4", b"~9", 100))  # nothing waits: no fence
         assert driven.driver.persisting == 0
-        assert [one.key for one in driven.answers[-1].found] == [b"~4", b"~5"]
+        assert [one.key for one in (await driven.until(4))[-1].found] == [b"~4", b"~5"]
         driven.driver.stop(10)
 
 
@@ -104,7 +104,7 @@ async def test_a_scan_tells_damaged_records_in_their_place(tmp_path: Path) -> No
         store.commit([[SIX[2]]])
         driven = Driven(store)
         driven.ask(Scan(1, b"~", b"~9", 100))
-        assert driven.answers == [
+        assert await driven.until(1) == [
             Loaded(1, (Damaged(b"~0"), Damaged(b"~1"), Record(b"~2", b"1234")))
         ]
         driven.driver.stop(10)

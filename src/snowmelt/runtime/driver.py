@@ -2,7 +2,8 @@
 
 Everything happens in the event loop's thread except the flush. What a machine asks while an event
 is being carried out (a message to itself never gets here; a completion may) waits its turn, so a
-machine never sees two events at once.
+machine never sees two events at once. However many wait, the loop goes round between them once they
+have taken long enough: others are heard, whatever a machine reads piece after piece.
 
 Whoever can't write or read halts. A write that failed otherwise than for room is told as `fatal`,
 which the node answers with `Halt`; a store that refuses to read has no event to tell it by, so
@@ -41,9 +42,12 @@ from snowmelt.core.node import (
     Started,
 )
 from snowmelt.runtime.clock import seconds_until, steady_now, wall_now
+from snowmelt.runtime.turns import Turns
 from snowmelt.store import Completion, GroupCommit, Store
 
 FENCE: Final = -1
+TURN_SECONDS: Final = 0.005
+"""After so long what follows from an event waits for the loop to go round."""
 
 
 class Watcher(Protocol):
@@ -76,8 +80,8 @@ class Driver:
         store: Store | None = None,
     ) -> None:
         self.events = 0
-        self.longest_turn = 0.0
-        """Seconds of the event, with all that followed from it at once, that took longest."""
+        self.turns = Turns()
+        """How long the events took, each with all that followed from it at once."""
         self._loop = asyncio.get_running_loop()
         self._node = node
         self._send = send
@@ -119,11 +123,15 @@ class Driver:
 
     def handle(self, event: Event[Any]) -> None:
         """One event, and all that follows from it at once."""
-        if self._busy:
-            self._waiting.append(event)
-            return
+        self._waiting.append(event)
+        if not self._busy and len(self._waiting) == 1:  # or a turn is due for those before it
+            self._turn()
+
+    def _turn(self) -> None:
+        """What waits, one after the other, for some time."""
         self._busy = True
-        began = perf_counter()
+        first = event = self._waiting.popleft()
+        end = self.turns.begin() + TURN_SECONDS
         try:
             while True:
                 if self._stopped:
@@ -136,13 +144,16 @@ class Driver:
                         self._carry_out(effect)
                 if not self._waiting:
                     return
+                if perf_counter() > end:
+                    self._loop.call_soon(self._turn)
+                    return
                 event = self._waiting.popleft()
         except Exception as error:  # a bug must not look like a lost connection
             self._stopped = True
             self._watcher.crashed(error)
         finally:
             self._busy = False
-            self.longest_turn = max(self.longest_turn, perf_counter() - began)
+            self.turns.end(first)
 
     def _carry_out(self, effect: Effect[Any]) -> None:
         match effect:
@@ -211,9 +222,7 @@ class Driver:
         except MachineError as error:
             self._loop.call_soon(self._halt, Halt(str(error), type(error).__name__))
             return
-        self._waiting.append(Loaded(ticket, found))
-        if not self._busy:
-            self.handle(self._waiting.popleft())
+        self.handle(Loaded(ticket, found))
 
     def _halt(self, halt: Halt) -> None:
         if not self._stopped:

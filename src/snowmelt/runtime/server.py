@@ -1,6 +1,7 @@
 """A whole process: disk, machines, network and signals, put together and taken down in order."""
 
 import asyncio
+import gc
 import logging
 import signal
 from collections.abc import Callable
@@ -226,7 +227,9 @@ class Server:
             closed=transport.closed_by.read(),
             dropped=transport.dropped.read(),
             store=msgspec.structs.asdict(self._store.statistics()),
-            longest_turn=round(self._driver.longest_turn, 4),
+            longest_turn=round(self._driver.turns.longest, 4),
+            longest_turn_cpu=round(self._driver.turns.longest_cpu, 4),
+            longest_turn_event=self._driver.turns.longest_event,
         )
 
 
@@ -246,6 +249,11 @@ def run(config: NodeConfig, ready: Callable[[Address], None] | None = None) -> N
     """Runs a node until it is told to stop, on the fastest loop there is."""
     if not __debug__:
         raise NodeRefused("run without -O: the machines' assertions are part of their safety")
+    # Python looks through all it holds for cycles now and then, and holds up everybody meanwhile.
+    # Most of it is the modules, which stay for good: 20 to 30 ms of every such look, in the middle
+    # of some message (`benchmarks/fifo_runs.py`). Without them a look takes some milliseconds.
+    gc.collect()
+    gc.freeze()
     with asyncio.Runner(loop_factory=new_loop()) as runner:
         runner.run(_serve(config, ready))
 

@@ -33,6 +33,10 @@ class NodeStatistics(msgspec.Struct, frozen=True):
     store: dict[str, int]
     longest_turn: float = 0.0
     """For so many seconds the node heard nobody, at most, while it worked on one event."""
+    longest_turn_cpu: float = 0.0
+    """Seconds that the processor worked on one event, at most: without what other programs took."""
+    longest_turn_event: str = ""
+    """What that event was."""
 
 
 class Counts:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import msgspec
 import pytest
@@ -18,6 +19,7 @@ from snowmelt.protocols.fifo.calls import Located
 from snowmelt.spark.failing import StageFailed, cause_of
 from snowmelt.spark.graph import in_order
 from snowmelt.spark.pipeline import Pipeline
+from snowmelt.spark.queries import SparkRun
 from snowmelt.spark.stages import WorkerStage
 from snowmelt.spark.standing import State
 from snowmelt.spark.workers import WorkerRun
@@ -46,6 +48,7 @@ def louder(rows: DataFrame) -> DataFrame:
         ({"worker": None}, "without transform= and worker="),
         ({"worker": None, "transform": louder, "parquet": "out"}, "with several targets"),
         ({"transform": louder}, "with worker= and transform="),
+        ({"fail_on_other_content": False}, "with worker= and fail_on_other_content="),
         ({"worker": 7}, "worker of stage new is 7; allowed: a function"),
         ({"rows_per_batch": 0}, "rows_per_batch of stage new is 0"),
         ({"partitons": 2}, "'partitons'; allowed: transform, worker"),
@@ -61,6 +64,17 @@ def test_what_can_not_be_is_refused_when_it_is_said(
     with pytest.raises(BadOption, match=complaint.replace("(", r"\(")):
         pipeline.stage(said.pop("name"), **said)
     assert len(pipeline.stages) == 1
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_a_stage_says_to_its_sink_whether_other_rows_end_it(fail: bool) -> None:
+    how = {"transform": louder, "fail_on_other_content": fail}
+    (stage,) = Pipeline("p").stage("s", source="in", sink="out", **how).stages
+    rows = MagicMock()
+    run = SparkRun(stage, "p.s", MagicMock(), {"url": "u"}, "checkpoint", Path("log"))
+    run._writer(rows)
+    writer = rows.writeStream.queryName.return_value.option.return_value.trigger.return_value
+    writer.option.assert_called_once_with("failOnOtherContent", str(fail).lower())
 
 
 def test_stages_stand_after_those_that_fill_their_source() -> None:

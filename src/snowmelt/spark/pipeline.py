@@ -80,7 +80,9 @@ class Pipeline:
 
         `rows_per_batch` bounds how many items are taken at a time. `partitions` is the least number
         of Spark tasks, or the number of threads. An item that is lost with all its copies ends the
-        stage; with `fail_on_loss=False` it goes on without it.
+        stage; with `fail_on_loss=False` it goes on without it. A batch that has to be done again
+        and then has other rows ends a stage of Spark with a `sink`, unless
+        `fail_on_other_content=False`: then what came out first stays.
         """
         checked_name("stage", name)
         for other in self._stages:

@@ -112,6 +112,7 @@ class SparkRun:
             .trigger(processingTime=TRIGGER)
         )
         if stage.sink is not None:
+            writer = writer.option("failOnOtherContent", str(stage.fail_on_other_content).lower())
             return writer.format("snowmelt").options(**self._where, queue=stage.sink)
         if stage.parquet is not None:
             return writer.format("parquet").option("path", stage.parquet)

@@ -35,6 +35,7 @@ class How(TypedDict, total=False):
     rows_per_batch: int
     partitions: int
     fail_on_loss: bool
+    fail_on_other_content: bool
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class SparkStage:
     rows_per_batch: int
     partitions: int | None
     fail_on_loss: bool = True
+    fail_on_other_content: bool = True
 
 
 @dataclass(frozen=True)
@@ -124,11 +126,12 @@ def _spark_stage(name: str, source: str, sink: str | None, how: How) -> SparkSta
         _number(name, "rows_per_batch", how.get("rows_per_batch", ROWS_PER_BATCH), 1_000_000_000),
         _number(name, "partitions", how["partitions"], 10_000) if "partitions" in how else None,
         _switch(name, "fail_on_loss", how.get("fail_on_loss", True)),
+        _switch(name, "fail_on_other_content", how.get("fail_on_other_content", True)),
     )
 
 
 def _worker_stage(name: str, source: str, sink: str | None, how: How) -> WorkerStage:
-    for option in ("transform", "write", "parquet"):
+    for option in ("transform", "write", "parquet", "fail_on_other_content"):
         if option in how:
             raise BadOption(f"stage {name}", f"with worker= and {option}=", "one of them")
     return WorkerStage(

@@ -8,7 +8,6 @@
    A get whose lease ran out while it was still asked for was never told, and asks anew.
 3. What is said about a lease counts only while the lease lasts; after that its items may be with
    another. An acknowledgement of what was acknowledged under the same token is repeated, not wrong.
-   Only who was given a lease can say something about it.
 4. A get that finds nothing waits without cost; gets are served in the order in which they came.
 5. Items go back to their own positions, and are the next to be handed out.
 6. A lease's time begins when it is safe, and so can be told: however long a flush takes, nobody
@@ -201,8 +200,6 @@ class Master:
                 f"lease {settle.token} of queue {queue.name!r} is not held any more: its time was "
                 "over, or it was given back; its items may be with another consumer"
             )
-        if lease.operation.client != operation.client:  # tokens are counted, and so can be guessed
-            return f"lease {settle.token} of queue {queue.name!r} was not given to this client"
         done, back = merged(settle.done), merged(settle.back)
         for interval in done:
             strange = _not_held(queue.alive.within(interval), lease)

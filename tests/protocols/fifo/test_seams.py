@@ -5,7 +5,7 @@ from random import Random
 import msgspec
 import pytest
 from cluster_bench import ClusterBench
-from master_bench import OTHER, THIRD, Bench
+from master_bench import KEEPERS, MEMBERS, OTHER, THIRD, Bench
 from node_bench import WALL, NodeBench
 
 from snowmelt.core.instant import Instant, seconds
@@ -25,10 +25,19 @@ from snowmelt.protocols.fifo.calls import (
 )
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.limits import LIMITS
-from snowmelt.protocols.fifo.messages import Admitted, Fenced, Home, ReadJournal, Verdict
+from snowmelt.protocols.fifo.messages import (
+    Admitted,
+    Fenced,
+    Home,
+    JournalRead,
+    ReadJournal,
+    Verdict,
+)
 from snowmelt.protocols.fifo.mirrors import FORM, Mirrors
 from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.fifo.streams import Presence
 from snowmelt.protocols.fifo.succession import Succession
+from snowmelt.protocols.membership import View
 
 # --- positions that lingered ----------------------------------------------------------------------
 
@@ -89,6 +98,27 @@ def test_when_the_newest_copy_falls_silent_the_others_do_if_they_are_enough() ->
         desk.now = Instant(half * seconds(0.5))
         succession.tick()
     assert asked()[-1] == "n4"
+
+
+def test_a_copy_on_its_way_to_a_master_survives_that_its_own_disk_is_asked_again() -> None:
+    desk = Desk(NodeId("n1"), Random(1))
+    desk.set_presence(Presence(View(1, 1, NodeId("n1"), MEMBERS)))
+    mirrors = Mirrors(desk)
+    home = Home("q", 2, KEEPERS[0], (), QueueSettings(replicas=3), before=KEEPERS, before_term=1)
+    succession = Succession(desk, home, mirrors)
+    succession.begin()
+    mirrors.fence(desk.me, desk.inside.popleft())  # this disk takes its time
+    for keeper in KEEPERS[1:]:
+        succession.fenced(Fenced("q", 2, succession.name, keeper, 1, 5, 7, True, True))
+    desk.now = Instant(seconds(1.5))
+    succession.tick()  # the others are enough by now
+    while desk.inside:
+        mirrors.fence(desk.me, desk.inside.popleft())
+    reads = [one.target for one in desk.taken() if isinstance(one, Send)]
+    assert "n2" in reads
+    told = JournalRead("q", 2, succession.name, KEEPERS[1], b"", (), b"", more=False, sound=True)
+    succession.read(told)
+    assert succession.journal is not None
 
 
 # --- numbers that are too old ---------------------------------------------------------------------

@@ -170,7 +170,8 @@ class Mirrors:
         queue, copy = message.queue, self._of(message.queue)
         if self._refused(source, message):
             return
-        copy.arriving = None
+        if (message.term, message.journal) != (copy.fence, copy.fenced_for):
+            copy.arriving = None  # of an earlier term; of this one it goes on
         self._fence(copy, message.term, message.journal)
         answer = Fenced(
             queue,

@@ -33,6 +33,7 @@ MESSAGE: Final = int(Kind.MESSAGE)
 # A turn takes so many frames of one connection; then its answers leave, while the other side has
 # work again, and other connections have their turn.
 TURN_FRAMES: Final = 32
+TURN_SECONDS: Final = 0.01  # or fewer, when each is a lot of work
 CALL_COST: Final = 1_024  # what a call costs besides its bytes, while it waits
 
 
@@ -132,6 +133,7 @@ class Connection(asyncio.Protocol):
         """
         frames, self._rest = self._rest, []
         self._reading = True
+        began = monotonic()
         touched: list[Connection] = []
         self._owner.touched = touched
         try:
@@ -139,7 +141,7 @@ class Connection(asyncio.Protocol):
                 if self._blocked:
                     self._rest = frames[at:]
                     return
-                if at == TURN_FRAMES:
+                if at == TURN_FRAMES or (at and monotonic() - began > TURN_SECONDS):
                     self._rest = frames[at:]
                     self._set_reading()  # or a flood of small frames would heap up here
                     asyncio.get_running_loop().call_soon(self._go_on)

@@ -11,6 +11,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 import snowmelt
 from snowmelt.cli.local import LocalCluster
+from snowmelt.client.cluster import Cluster
 from snowmelt.client.fifo import Fifo
 
 SECONDS = 60
@@ -19,10 +20,11 @@ SECONDS = 60
 class Queues:
     """Queues of a cluster, under names that no other test has."""
 
-    def __init__(self, cluster: LocalCluster, fifo: Callable[..., Fifo], folder: Path) -> None:
+    def __init__(self, cluster: LocalCluster, connection: Cluster, folder: Path) -> None:
         self.cluster = cluster
         self.url = cluster.url
-        self.fifo = fifo
+        self.fifo: Callable[..., Fifo] = connection.fifo
+        self.there: Callable[[], list[str]] = connection.queues
         self.folder = folder
 
     def read(self, spark: SparkSession, queue: str, **options: str) -> DataFrame:
@@ -66,7 +68,7 @@ def queues_of(nodes: int, folder: Path) -> Iterator[Queues]:
     with LocalCluster(nodes, folder / "nodes", 0.5) as cluster:
         cluster.start()
         with snowmelt.connect(cluster.url) as connection:
-            yield Queues(cluster, connection.fifo, folder)
+            yield Queues(cluster, connection, folder)
 
 
 def bodies(queue: Fifo) -> list[bytes]:

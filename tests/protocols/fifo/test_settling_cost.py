@@ -153,3 +153,38 @@ def test_failures_and_delays_are_the_same_for_the_next_master(seed: int) -> None
 def kept(queue: Queue) -> tuple[object, ...]:
     due = IntervalSet(part for part, _ in queue.delays)
     return list(queue.failures), list(queue.delays), list(queue.dead), list(due)
+
+
+class Noting(IntervalSet):
+    """Notes where something was removed: what lies behind it has to be moved."""
+
+    removed: list[int]
+
+    def remove(self, interval: Interval) -> None:
+        self.removed.append(interval.start)
+        super().remove(interval)
+
+
+def noting(intervals: IntervalSet) -> Noting:
+    noted = Noting(intervals)
+    noted.removed = []
+    return noted
+
+
+def test_what_is_in_thousands_of_pieces_goes_from_its_end() -> None:
+    """From its front each piece would have all others moved: the square of their number."""
+    bench = Bench(deliveries_max=1)
+    bench.offer(0, 100, keepers=KEEPERS[1:])
+    bench.flush()
+    bench.ask(bench.master.get, Get("q", 100, 1 << 20, seconds(0)))
+    queue, (lease,) = bench.queue, bench.queue.leases
+    queue.settle(lease, [Interval(at, at + 1) for at in range(0, 100, 2)])
+    lease.left = left = noting(lease.left)
+    queue.give_back(lease, list(lease.left), 0, "poison")
+    assert left.removed == list(range(99, 0, -2))
+    assert queue.redrive(100) == 50
+    queue.check()
+    queue.ready = ready = noting(queue.ready)
+    assert queue.purge(dead=False)[0] == 50
+    assert ready.removed == list(range(99, 0, -2))
+    queue.check()

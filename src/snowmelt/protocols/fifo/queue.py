@@ -196,11 +196,12 @@ class Queue:
 
     def give_back(self, lease: Lease, back: list[Interval], due: int, reason: str) -> None:
         """These go back to their own positions; with a reason, as a delivery that failed."""
-        for interval in back:
-            for part in lease.left.common(interval):
-                lease.left.remove(part)
-                lease.kept = False
-                self._return(part, due, reason)
+        parts = [part for interval in back for part in lease.left.common(interval)]
+        for part in reversed(parts):  # from the end, where nothing behind them has to be moved
+            lease.left.remove(part)
+            lease.kept = False
+        for part in parts:
+            self._return(part, due, reason)
         self.leases.shrunk(lease)
 
     def give_up(self, interval: Interval) -> list[Lost]:
@@ -234,7 +235,7 @@ class Queue:
         waiting = [*self.ready, *(part for part, _ in self.delays)]
         parts = list(self.dead) if dead else waiting
         lost: list[Lost] = []
-        for part in parts:
+        for part in reversed(parts):  # nothing lies behind what goes, and so nothing is moved
             lost += self.gone(part)
         count = sum(part.size for part in parts)
         self.done += count
@@ -243,8 +244,9 @@ class Queue:
     def redrive(self, count: int) -> int:
         """Brings the first dead items back to their positions, as if they had never failed."""
         taken = self.dead.take(count)
-        for part in taken:
+        for part in reversed(taken):  # from the end, where nothing behind them has to be moved
             self.failures.clear(part)
+        for part in taken:
             self.ready.add(part)
         return sum(part.size for part in taken)
 

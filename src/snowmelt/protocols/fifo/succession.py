@@ -240,7 +240,8 @@ class Succession:
                 self._look()
                 return
         queue = reading.queue.done(self._desk.now)
-        if home.settings.linger and not reading.certain and queue.tail < queue.bound:  # rule 4
+        sure = reading.certain and source.unbroken
+        if home.settings.linger and not sure and queue.tail < queue.bound:  # rule 4
             queue.tail = queue.bound
             queue.changed[b"s"] = None
         if reading.copied:

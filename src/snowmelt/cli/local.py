@@ -174,10 +174,11 @@ class LocalCluster:
         heartbeat: float = 3.0,
         port: int = 0,
         homes: Sequence[Home] = (),
+        options: Sequence[str] = (),
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         ports = list(range(port, port + nodes)) if port else free_ports(nodes)
-        options = ["--heartbeat", str(heartbeat)]
+        options = ["--heartbeat", str(heartbeat), *options]
         homes = homes or [HERE] * nodes
         founder = f"{homes[0].host}:{ports[0]}"
         self.nodes = [

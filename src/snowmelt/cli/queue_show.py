@@ -59,6 +59,7 @@ def queue_table(status: QueueStatus) -> Table:
     for name in ("short_of_copies", "waiting_gets", "waiting_puts", "producers", "extents"):
         table.add_row(name.replace("_", " "), f"{getattr(status, name):,}")
     table.add_row("mirrors", " ".join(status.mirrors) or "-")
+    table.add_row("mirrors behind", str(status.mirrors_behind))
     for option, value in settings_object(status.settings).items():
         table.add_row(option.replace("_", " "), str(value))
     return table

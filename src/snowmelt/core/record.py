@@ -11,7 +11,7 @@ import msgspec
 
 BULK: Final = b"~"
 KEY_BYTES_MAX: Final = 400
-SCAN_RECORDS_MAX: Final = 10_000
+SCAN_RECORDS_MAX: Final = 1_000
 
 
 class Write(msgspec.Struct, frozen=True, tag=True):

@@ -440,6 +440,8 @@ class QueueStatus(msgspec.Struct, frozen=True, tag="fifo.status", array_like=Tru
     """How many items groups hold."""
     staged: int = 0
     """How many items wait to be published; they are not in the queue yet."""
+    mirrors_behind: int = 0
+    """How many mirrors lack something of the journal that others have; they are away, or on it."""
 
 
 class ListQueues(msgspec.Struct, frozen=True, tag="fifo.list", array_like=True):

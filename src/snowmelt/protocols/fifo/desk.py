@@ -45,6 +45,8 @@ Read = Callable[[tuple[Found, ...]], None]
 
 NODE: Final = ""
 """The name that stands for the node's own parts, where queues are woken by theirs."""
+REST: Final = "\0"
+"""The name for what is left of a turn that was long enough."""
 AGAIN_AFTER: Final = milliseconds(1000)
 NOW: Final = Duration(0)
 
@@ -84,6 +86,8 @@ class Desk:
         self._effects: list[Effect[Any]] = []
         self._tickets = count(1)
         self._under_way: tuple[int, list[Job]] | None = None
+        self._flushed: deque[Job] = deque()
+        """What is on the disk, and what depends on it not done yet."""
         self._reads: dict[int, Read] = {}
 
     # --- the clock and who is here ----------------------------------------------------------------
@@ -195,12 +199,20 @@ class Desk:
         match event:
             case Persisted():
                 self.full = False
-                for job in jobs:
-                    job.flushed()
-                    job.then()
+                self._flushed.extend(jobs)
+                self.finish()
             case PersistFailed(_, reason):
                 self.full = True
                 self._without_room(jobs, reason)
+
+    def finish(self) -> None:
+        """Does what depends on what is flushed, in order; of thousands, some a turn."""
+        for _ in range(min(len(self._flushed), self.limits.told)):
+            job = self._flushed.popleft()
+            job.flushed()
+            job.then()
+        if self._flushed:
+            self.alarms.wake(REST, self.now)
 
     def scan(self, start: bytes, stop: bytes, bytes_max: int, then: Read) -> None:
         """Reads records from the disk."""

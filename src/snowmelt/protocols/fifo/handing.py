@@ -25,7 +25,8 @@ class Handing:
         self._desk = desk
         self._keeper = keeper
         self._queue = queue
-        self._budget = Budget(min(bytes_max, limits.fetch_bytes), limits.answer_bytes)
+        wanted = min(bytes_max, limits.fetch_bytes)
+        self._budget = Budget(wanted, limits.answer_bytes, limits.answer_segments)
         self._untold = limits.spans_bytes
         self._told = told
         self._spans: list[Span] = []
@@ -50,7 +51,7 @@ class Handing:
         while self._at < len(self._spans) and not self._asking:
             span, own = self._spans[self._at], self._own[self._at]
             self._at += 1
-            if own and self._budget.wanted > 0:
+            if own and self._budget.wanted > 0 and self._budget.segments > 0:
                 self._asking = True
                 self._read(span)
             else:

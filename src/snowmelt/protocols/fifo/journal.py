@@ -353,6 +353,12 @@ class Journal:
         steps = sorted((one.step for one in self.mirrors.values()), reverse=True)
         return min(self.here, steps[needed - 1]) if needed <= len(steps) else -1
 
+    @property
+    def mirrors_behind(self) -> int:
+        """How many mirrors lack a step that is safe with others."""
+        safe = self.safe
+        return sum(one.step < safe for one in self.mirrors.values())
+
     def after(self, then: Then) -> None:
         """What is to be done when all that was changed until now is safe."""
         self._next.append(then)
@@ -526,14 +532,15 @@ class Journal:
         return None
 
     def due(self) -> list[Then]:
-        """What may be done now, since its step is safe; in order."""
-        safe = self.step if self.lax else self.safe
-        ready = []
-        while self._waiting and self._waiting[0][0] <= safe:
+        """What may be done now, since its step is safe; in order, and so much at most (`told`)."""
+        safe, most = self.step if self.lax else self.safe, self.limits.told
+        ready: list[Then] = []
+        while self._waiting and self._waiting[0][0] <= safe and len(ready) < most:
             ready.append(self._waiting.popleft()[1])
         if self.lax:
-            ready += self._next
-            self._next = []
+            room = most - len(ready)
+            ready += self._next[:room]
+            del self._next[:room]
         return ready
 
 

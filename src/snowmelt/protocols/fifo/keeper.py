@@ -175,7 +175,8 @@ class Keeper:
             self._desk.reply(operation, Fetched(tuple(parts), damaged, gone))
 
         limits = self._desk.limits
-        budget = Budget(min(message.bytes_max, limits.fetch_bytes), limits.answer_bytes)
+        wanted = min(message.bytes_max, limits.fetch_bytes)
+        budget = Budget(wanted, limits.answer_bytes, limits.answer_segments)
         self.read(message.queue, extent, span.start, budget, found)
 
     def pull(self, source: NodeId, message: Pull) -> None:
@@ -187,7 +188,7 @@ class Keeper:
             self._desk.send(source, Pulled(message.queue, message.extent, segments, bad_until))
 
         limits = self._desk.limits
-        budget = Budget(limits.pull_bytes, limits.answer_bytes)
+        budget = Budget(limits.pull_bytes, limits.answer_bytes, limits.pull_segments)
         self._read(message.queue, message.extent, budget, found)
 
     def _broken(self, queue: str, bad: Extent, position: int, *, missing: bool) -> None:

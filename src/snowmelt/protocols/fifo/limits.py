@@ -23,6 +23,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """In one answer, with all that goes with the items: it must fit a frame, or nobody gets it."""
     spans_bytes: int = 16 << 20
     """Of what one answer tells of items that lie elsewhere, and of why they failed."""
+    answer_segments: int = 4096
+    """In one answer: each costs some microseconds, however small it is."""
+    pull_segments: int = 512
+    """In one piece from keeper to keeper; each is written by itself."""
     pull_bytes: int = 4 << 20
     """In one piece from keeper to keeper."""
     drop_items: int = 256
@@ -77,6 +81,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The same, in bytes."""
     journal_lately: int = 2_500
     """Of keys that the last steps changed: a mirror that missed them needs no more than these."""
+
+    told: int = 256
+    """Of what waited for a write, or for a step to be safe, in one turn; the rest in the next."""
 
     # what is remembered
     answered: int = 10_000

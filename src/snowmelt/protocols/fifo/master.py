@@ -309,6 +309,7 @@ class Master:
             producers=len(queue.producers),
             assigned=queue.groups.items,
             staged=queue.staged.items,
+            mirrors_behind=self.journal.mirrors_behind,
         )
         self.journal.after(lambda: self._desk.reply(operation, status))
 

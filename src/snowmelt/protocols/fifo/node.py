@@ -28,7 +28,7 @@ from snowmelt.core.node import (
 from snowmelt.protocols.calling import Gone
 from snowmelt.protocols.fifo import messages
 from snowmelt.protocols.fifo.copying import Copying
-from snowmelt.protocols.fifo.desk import NODE, Desk
+from snowmelt.protocols.fifo.desk import NODE, REST, Desk
 from snowmelt.protocols.fifo.directory import Directory
 from snowmelt.protocols.fifo.door import Door
 from snowmelt.protocols.fifo.intake import Intake, Unstored
@@ -181,7 +181,9 @@ class FifoNode:
 
     def _tick(self) -> None:
         for name in self._desk.alarms.due(self._desk.now):
-            if name == NODE:
+            if name == REST:
+                self._desk.finish()
+            elif name == NODE:
                 self._directory.tick()
                 self._registry.tick()
                 self._intake.tick()

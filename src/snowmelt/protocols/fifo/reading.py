@@ -42,14 +42,16 @@ class Budget(msgspec.Struct):
 
     wanted: int
     room: int
+    segments: int = INDEX_MAX
     each: int = PART_BYTES
     """What goes with every segment besides what is in it."""
 
     def takes(self, segment: Segment) -> bool:
         """Whether a segment fits; then it is taken."""
         size = self.each + len(segment.offsets) + len(segment.blob) + len(segment.headers)
-        if self.wanted <= 0 or size > self.room:
+        if self.wanted <= 0 or size > self.room or self.segments <= 0:
             return False
+        self.segments -= 1
         self.wanted -= size
         self.room -= size
         return True

@@ -5,7 +5,7 @@ that changed until then is in it. A queue whose flushes may be late gathers for 
 """
 
 from snowmelt.core.instant import Instant, later
-from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.desk import REST, Desk
 from snowmelt.protocols.fifo.journal import Journal, tell
 from snowmelt.protocols.fifo.master import Master
 from snowmelt.protocols.fifo.mirrors import Mirrors
@@ -35,10 +35,15 @@ class Scribe:
                 continue
             master.serve()
             self._write_journal(queue, master.journal)
-            for then in master.journal.due():
-                done = True
-                self._touched[queue] = None
+            due = master.journal.due()
+            for then in due:
                 then()
+            if due:
+                self._touched[queue] = None
+            if len(due) < self._desk.limits.told:
+                done = done or bool(due)
+            else:  # enough for one turn: there may be more
+                self._desk.alarms.wake(REST, self._desk.now)
         return done or bool(self._desk.inside)
 
     def _write_journal(self, queue: str, journal: Journal) -> None:

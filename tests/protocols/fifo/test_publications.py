@@ -74,17 +74,32 @@ def test_of_what_was_published_without_a_digest_the_count_is_compared() -> None:
 
 
 def test_what_is_forgotten_is_refused_and_never_taken_for_the_same(monkeypatch: Any) -> None:
-    monkeypatch.setattr(publications, "KEPT_MAX", 100)
+    monkeypatch.setattr(publications, "KEPT_MAX", 150)
     bench = Bench()
-    for number in range(200):
+    for number in range(300):
         bench.stage(number, number + 1)
         bench.flush()
         publish(bench, number, receipt(number, number + 1), digest=number + 1)
     for one in (bench, bench.crashed()):
-        assert len(list(one.queue.publications)) == 100
-        assert publish(one, 100, receipt(0, 1), digest=101).repeated
+        assert len(list(one.queue.publications)) == 150
+        assert publish(one, 150, receipt(0, 1), digest=151).repeated
         assert "not remembered any more" in refused(publish(one, 0, receipt(0, 1), digest=1))
-        assert one.queue.tail == 200
+        assert one.queue.tail == 300
+
+
+def test_a_low_number_used_lately_is_not_forgotten_after_a_restart(monkeypatch: Any) -> None:
+    monkeypatch.setattr(publications, "KEPT_MAX", 150)
+    bench, numbers = Bench(), [*range(1000, 1150), 5, *range(1150, 1160)]
+    for first, number in enumerate(numbers):
+        if number in (5, 1150):
+            bench = bench.crashed()
+        bench.stage(first, first + 1)
+        bench.flush()
+        assert not publish(bench, number, receipt(first, first + 1), digest=number).repeated
+    for one in (bench, bench.crashed()):
+        assert len(list(one.queue.publications)) == 150
+        assert publish(one, 5, receipt(0, 1), digest=5).repeated
+        assert "are not the same" in refused(publish(one, 5, receipt(0, 1), digest=6))
 
 
 def test_a_producer_without_a_name_leaves_no_trace() -> None:

@@ -15,7 +15,7 @@
    name asks under one number no longer than that.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Final
 
 import msgspec
@@ -98,6 +98,11 @@ class Producers:
             return None
         missing = NOT_REMEMBERED if number in known.numbers else None
         return known.recent.get(number, missing)
+
+    def lately(self, name: str) -> Container[int]:
+        """Of which of its numbers it is known where they went."""
+        known = self._known.get(name)
+        return () if known is None else known.recent
 
     def was_refused(self, name: str, number: int, caller: str, turn: int) -> bool:
         """Whether this turn was refused, or a later one of the same caller (rule 2)."""

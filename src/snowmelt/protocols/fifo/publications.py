@@ -6,11 +6,12 @@ however they are cut. A *plan* is a publication into several queues: it is writt
 in one of them, before any of them has a part of it. So whoever has to do it again ends what was
 begun, and does not begin another.
 
-A digest is remembered of the last `KEPT_MAX` publications of each producer that named itself. Of
-what is older it is told that nobody can say any more whether it was the same.
+A digest is remembered of the last `KEPT_MAX` publications of each producer that named itself, and
+as long as it is known where they went. Of what is older it is told that nobody can say any more
+whether it was the same.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Final
 
 import msgspec
@@ -64,8 +65,12 @@ class Publications:
         """What was published, or begun, under this number."""
         return self._known.get(name[0], {}).get(name[1])
 
-    def keep(self, name: Name, publication: Publication) -> None:
-        """One that was made, or is begun; of the oldest it is forgotten what they were."""
+    def keep(self, name: Name, publication: Publication, lately: Container[int] = ()) -> None:
+        """One that was made or is begun; the oldest, not one of these numbers, is forgotten.
+
+        In which order they were made is not in their records: after a restart the lowest number
+        passes for the oldest.
+        """
         producer, number = name
         if producer.startswith(UNNAMED_PREFIX):
             return  # whose numbers nobody can use again
@@ -75,7 +80,8 @@ class Publications:
         self._count(publication, 1)
         self._changed[key(name)] = None
         if len(known) > KEPT_MAX:
-            oldest = next((one for one, kept in known.items() if not kept.shares), None)
+            old = (one for one, kept in known.items() if not kept.shares and one not in lately)
+            oldest = next(old, None)
             if oldest is not None:
                 self._forget((producer, oldest))
 

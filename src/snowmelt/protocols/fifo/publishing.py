@@ -83,7 +83,8 @@ class Publishing:
         start = parts[0].start if parts else 0
         where = Interval(start, parts[-1].stop if parts else start)
         queue.producers.note(*number, where, self._desk.wall)
-        queue.publications.keep(number, self._made(ask))
+        lately = queue.producers.lately(ask.producer)
+        queue.publications.keep(number, self._made(ask), lately)
         visible = [part for part in parts if not queue.delays.common(part)]
         self._answer(operation, where, visible, repeated=False)
 

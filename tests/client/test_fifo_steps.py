@@ -11,7 +11,7 @@ from snowmelt.client.bodies import CALL_BYTES, CALL_ITEMS
 from snowmelt.client.delivered import Delivered
 from snowmelt.client.fetching import Fetching
 from snowmelt.client.fifo import Fifo
-from snowmelt.client.fifo_steps import FifoSteps
+from snowmelt.client.fifo_steps import FifoSteps, _portions
 from snowmelt.client.looping import Pace, Pursuit
 from snowmelt.client.queue_options import Producer, queue_settings
 from snowmelt.client.steps import run
@@ -34,6 +34,7 @@ from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.fifo.calls import (
+    PIECES_MAX,
     Fetch,
     Fetched,
     Get,
@@ -604,3 +605,11 @@ def test_a_get_waits_for_a_queue_to_be_made():
     orders, script = fifo(NoSuchQueue("none"), GRANT, leased(3, part(0, b"a")))
     assert orders.get(timeout=5).body == b"a"
     assert [type(one) for one in script.asked] == [Open, Open, Get]
+
+
+def test_what_more_intervals_say_than_one_call_may_name_goes_in_several() -> None:
+    done = tuple(Interval(2 * at, 2 * at + 1) for at in range(PIECES_MAX + 1))
+    told = list(_portions(Settle("q", 7, done=done, back=done[:1], extend=True)))
+    assert [len(one.done) + len(one.back) for one in told] == [PIECES_MAX, 1, 1]
+    assert tuple(where for one in told for where in one.done) == done
+    assert [one.extend for one in told] == [True, False, False]

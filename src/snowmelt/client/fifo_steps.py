@@ -7,7 +7,7 @@ asked again. Then the next call asks for it anew.
 A put has its number before it is first sent and keeps it through all retries, so it is put once.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -45,6 +45,7 @@ from snowmelt.core.interval import Interval, Position
 from snowmelt.core.names import contact
 from snowmelt.protocols.calling import FIRST_WAIT
 from snowmelt.protocols.fifo.calls import (
+    PIECES_MAX,
     Changed,
     Describe,
     Get,
@@ -90,6 +91,27 @@ class Seen(msgspec.Struct, frozen=True):
     """How often it was delivered in vain."""
     reason: str
     """Why the last of those deliveries failed."""
+
+
+def _portions(settle: Settle) -> Iterator[Settle]:
+    """In as many calls as it takes, since one names no more than so many intervals.
+
+    >>> one = Settle("q", 7, done=(Interval(0, 1),), back=(Interval(2, 3),), extend=True)
+    >>> list(_portions(one)) == [one]
+    True
+    """
+    if len(settle.done) + len(settle.back) <= PIECES_MAX:
+        yield settle
+        return
+    extend = settle.extend  # with the first: the others take their time
+    for at in range(0, len(settle.done), PIECES_MAX):
+        done = settle.done[at : at + PIECES_MAX]
+        yield msgspec.structs.replace(settle, done=done, back=(), extend=extend)
+        extend = False
+    for at in range(0, len(settle.back), PIECES_MAX):
+        back = settle.back[at : at + PIECES_MAX]
+        yield msgspec.structs.replace(settle, done=(), back=back, extend=extend)
+        extend = False
 
 
 def _master(grant: Opened) -> Place:
@@ -241,7 +263,8 @@ class FifoSteps:
         if fetching.unread:
             back = Settle(self.name, leased.token, back=runs(fetching.unread), reason=_DAMAGED)
             try:
-                yield from self._ask(back, Wait(0), _master, make=False)
+                for one in _portions(back):
+                    yield from self._ask(one, Wait(0), _master, make=False)
             except LeaseLost:
                 return ()  # fetching took so long that all of them are others' by now
             except SnowmeltError:
@@ -279,6 +302,9 @@ class FifoSteps:
             return (yield from self.get_many(items_max, bytes_max, timeout))[0]
         before.check_process()
         done = before.open_in(None)
+        if len(done) > PIECES_MAX:  # more than one call may name
+            yield from self.ack(before, None)
+            done = ()
         settle = Settle(self.name, before.token, done=done) if done else None
         delivered, refused = yield from self.get_many(items_max, bytes_max, timeout, settle)
         if refused:
@@ -291,15 +317,16 @@ class FifoSteps:
         """Says something about a lease, and keeps the books of it."""
         if delivered.lost:
             raise LeaseLost(delivered.lost)
-        try:
-            _, asked = yield from self._ask(settle, Wait(0), _master, make=False)
-        except LeaseLost as error:
-            delivered.lost = str(error)
-            raise
-        delivered.settled(settle.done)
-        delivered.settled(settle.back)
-        if settle.extend:
-            delivered.extended(asked)
+        for one in _portions(settle):
+            try:
+                _, asked = yield from self._ask(one, Wait(0), _master, make=False)
+            except LeaseLost as error:
+                delivered.lost = str(error)
+                raise
+            delivered.settled(one.done)
+            delivered.settled(one.back)
+            if one.extend:
+                delivered.extended(asked)
 
     def empty(self, timeout: float) -> str:
         """What is said when nothing came."""

@@ -47,6 +47,7 @@ FIFO_SEEDS_OF_ALL_KINDS = (
     58,  # the same, of a get that settled on the way
     93,  # copies were asked for ever of a node that their master could not reach
     222,  # the same, of several queues
+    1201,  # who did not answer while it was restarted was made a mirror no more
 )
 PROTOCOLS = sorted(FAMILIES)
 EASIER = tuple(kind for kind in KINDS if kind not in HARDER)

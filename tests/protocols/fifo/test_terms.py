@@ -90,6 +90,29 @@ def test_a_cut_between_master_and_mirror_ends_with_another_mirror(mirrors: int) 
     assert b"".join(bodies(bench.get(master, queue=queue))) == b"item 1item 2item 3"
 
 
+def test_a_mirror_that_was_replaced_may_be_one_again_when_it_was_restarted() -> None:
+    """All mirrors are needed, and the one that took its place can't be reached for good."""
+    bench = ClusterBench(4)
+    for queue in map("q{}".format, range(40)):
+        master = bench.open(queue, replicas=3, durable_copies=3)
+        mirrors = [one.partition("/")[0] for one in bench.home(queue).mirrors]
+        if "n1" in mirrors:  # which decides, and is to be reached
+            break
+    (mirror,) = set(mirrors) - {"n1"}
+    (other,) = {"n1", "n2", "n3", "n4"} - {master, *mirrors}
+    cut = [mirror, other]
+    bench.drops.append(lambda source, target, _: {source, target} in [{master, c} for c in cut])
+    assert bench.put("n1", 1, queue, within=12) is None
+    assert other in [one.partition("/")[0] for one in bench.home(queue).mirrors]
+    bench.kill(mirror)
+    bench.start(mirror)
+    cut.remove(mirror)
+    bench.view()
+    bench.run(30)
+    assert mirror in [one.partition("/")[0] for one in bench.home(queue).mirrors]
+    assert isinstance(bench.put("n1", 1, queue, within=5), PutDone)
+
+
 def test_without_another_mirror_no_term_follows_the_other() -> None:
     bench = ClusterBench(2)
     queue, master, *_ = bench.beside(replicas=2)

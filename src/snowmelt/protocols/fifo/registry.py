@@ -47,7 +47,7 @@ from snowmelt.protocols.fifo.streams import Presence, node_of
 
 AGAIN_AFTER: Final[Duration] = milliseconds(500)
 SHUNNED_FOR: Final[Duration] = seconds(120)
-"""So long a keeper that did not answer a queue's master is not made its mirror again."""
+"""So long who did not answer a queue's master is not made its mirror again, in the same run."""
 TERM_MAX: Final = 1 << 22
 """Above the bits of a lease's token that count within a term, there is room for so many."""
 
@@ -176,11 +176,14 @@ class Registry:
         if message.keeper not in home.mirrors:
             return
         self._shunned = {one: end for one, end in self._shunned.items() if end > now}
-        self._shunned[home.queue, message.keeper] = later(now, SHUNNED_FOR)
+        if message.keeper not in presence.keepers:
+            return  # the view that has no place for it sees to that
+        self._shunned[home.queue, presence.run_of(message.keeper)] = later(now, SHUNNED_FOR)
         old = (home.master, *home.mirrors)
         ring = presence.after(home.master, len(presence.keepers))
         others = [one for one in ring if one not in old]
-        well = [one for one in others if (home.queue, one) not in self._shunned]
+        runs = {one: presence.run_of(one) for one in others}
+        well = [one for one in others if (home.queue, runs[one]) not in self._shunned]
         if well:
             mirrors = tuple(well[0] if one == message.keeper else one for one in home.mirrors)
             self._renew(home, home.master, mirrors, message.run)

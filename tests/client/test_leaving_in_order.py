@@ -291,6 +291,10 @@ def test_a_loop_collected_while_its_books_are_open_ends_after_that(node: LocalNo
         assert orders.stats().done == 1
 
 
+def test_nothing_of_this_runs_within_a_collection_where_ctrl_c_would_be_swallowed() -> None:
+    assert not [one for one in gc.callbacks if "snowmelt" in getattr(type(one), "__module__", "")]
+
+
 def test_a_handler_of_signals_can_not_call_into_the_step_it_interrupts(tmp_path: Path) -> None:
     told: list[str] = []
     with snowmelt.open(tmp_path) as cluster:

@@ -14,7 +14,7 @@ from snowmelt.client.delivered import Delivered, part_bodies
 from snowmelt.client.fifo_steps import BYTES_MAX, FifoSteps
 from snowmelt.client.forking import Origin, watch
 from snowmelt.client.items import Item
-from snowmelt.client.leaving import collecting, reason_left, reason_of
+from snowmelt.client.leaving import GIVEN_UP, reason_left, reason_of
 from snowmelt.client.looping import PASSING, Pace, Pursuit
 from snowmelt.client.staying import stays
 from snowmelt.client.steps import Port, run
@@ -165,8 +165,8 @@ class Consumption:
 
     def __del__(self) -> None:
         if not (self._over or sys.is_finalizing()):
-            reason = "" if self._hand is None else reason_left(sys._getframe(1))  # noqa: SLF001
-            self._end(reason, wait=not collecting())
+            reason = reason_left(sys._getframe(1))  # noqa: SLF001
+            self._end(reason, wait=reason != GIVEN_UP)
 
     def _more(self) -> Item:
         """The first item of the next lease, or what another thread has got meanwhile."""

@@ -15,8 +15,8 @@ Rules:
 4. All else counts as an exception, known or not: better an item counts one failure too many than
    that an item that ends programs comes back for ever.
 
-5. Who is dropped by the collector of garbage may be so in any thread, within any call and with any
-   lock held: it must wait for nothing then.
+5. Where no loop is seen to be left, it may be the collector of garbage that drops the iterator: in
+   any thread, within any call and with any lock held. Then nothing is waited for (`GIVEN_UP`).
 
 An iterator in a variable is dropped who knows when; so that it is known how its loop ended, it is
 used in a `with`, or closed.
@@ -27,7 +27,6 @@ import dis
 import gc
 import inspect
 import sys
-import threading
 from types import FrameType, TracebackType
 from typing import Final
 
@@ -39,22 +38,7 @@ _NOBODYS: Final = 4
 """References to an exception on its way: its own, and those of whoever counts them here."""
 
 
-class _Collector:
-    """The thread that is collecting garbage, if one is."""
-
-    thread = 0
-
-    def __call__(self, phase: str, _: dict[str, int]) -> None:
-        self.thread = threading.get_ident() if phase == "start" else 0
-
-
-_COLLECTOR: Final = _Collector()
-gc.callbacks.append(_COLLECTOR)
-
-
-def collecting() -> bool:
-    """Whether this thread is within a collection of garbage (rule 5)."""
-    return _COLLECTOR.thread == threading.get_ident()
+GIVEN_UP: Final = "its loop was given up while it was in hand"
 
 
 def reason_left(frame: FrameType | None) -> str:
@@ -70,7 +54,7 @@ def reason_left(frame: FrameType | None) -> str:
         return ""
     trace = _trace(frame, any_place=word == "RERAISE")
     if trace is None:
-        return "its loop was given up while it was in hand"
+        return GIVEN_UP
     error = _on_its_way(trace)
     return _place(trace) if error is None else reason_of(error)
 

@@ -246,6 +246,17 @@ def test_rule_1_a_crash_before_the_flush_leaves_the_old_view_or_the_new_and_no_t
     assert answer.message.epoch == epoch
 
 
+def test_a_coordinator_that_begins_twice_from_one_copy_of_its_disk_counts_two_starts():
+    starts = []
+    for seed in (3, 4):
+        desk = Desk(N1, seed=seed)
+        desk.handle(started((SELF, Self(N1, ord("1"), 1)), (VIEW, DECIDED.view), (LEDGER, DECIDED)))
+        desk.flush()
+        starts.append(msgspec.msgpack.decode(desk.disk[SELF], type=Self).start)
+    assert min(starts) > 1
+    assert len(set(starts)) == 2
+
+
 # --- rule 2: who is admitted ----------------------------------------------------------------------
 
 

@@ -65,6 +65,10 @@ class Standing(Enum):
     LEFT = "left"
 
 
+START_BITS: Final = 20
+"""How wide the coordinator's gap is."""
+
+
 class Follower:
     """Joins, keeps itself known, follows the views."""
 
@@ -106,11 +110,17 @@ class Follower:
     # --- beginning --------------------------------------------------------------------------------
 
     def begin(self, kept: Kept) -> Effects:
-        """Counts this start, and keeps the count before the first word goes out."""
+        """Counts this start, and keeps the count before the first word goes out.
+
+        Others' counts are vouched for by the coordinator. Nobody vouches for its own: its disk may
+        have been put back from an older copy, and a start that was there before would come again,
+        with all that is named after it. So it leaves a gap, drawn at random.
+        """
         own = kept.self or self._self
         if own.id != self.identity.id:
             return [Halt(f"this disk belongs to node {own.id}, not to {self.identity.id}")]
-        self._self = Self(own.id, own.birth, own.start + 1)
+        gap = 0 if kept.ledger is None else self._chance.getrandbits(START_BITS)
+        self._self = Self(own.id, own.birth, own.start + 1 + gap)
         self.view = kept.view
         self._waking = next(self._tickets)
         return [Persist(self._waking, twice(SELF, msgspec.msgpack.encode(self._self)))]

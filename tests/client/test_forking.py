@@ -19,6 +19,7 @@ import snowmelt.aio
 from snowmelt.cli.local import LocalNode
 from snowmelt.client.bound import Bound
 from snowmelt.client.fifo import Fifo
+from snowmelt.client.forking import watch
 from snowmelt.core.errors import (
     BadOption,
     BatonLost,
@@ -294,6 +295,38 @@ def test_a_folder_stays_with_the_parent_and_is_free_when_that_closes_it(tmp_path
         assert bodies(cluster.fifo("orders")) == [b"three"]
     os.close(writing)
     os.waitpid(child, 0)
+
+
+def test_a_folder_that_was_closed_before_disturbs_no_child(node: LocalNode, tmp_path: Path) -> None:
+    with snowmelt.open(tmp_path) as closed:
+        closed.fifo("orders").put(b"one")
+    # Another file has the number now that the folder's lock had.
+    with (tmp_path / "another").open("wb") as others, snowmelt.connect(node.url) as cluster:
+        orders = cluster.fifo("forked-closed")
+        orders.put(b"before")
+        assert (
+            in_child(lambda: (os.fstat(others.fileno()).st_size, orders.put(b"child"))) == "(0, 1)"
+        )
+        assert orders.put(b"parent") == 2
+        assert len(bodies(orders)) == 3
+    closed.close()
+
+
+class Stubborn:
+    def forked(self) -> None:
+        raise OSError("it can't be put in order")
+
+
+def test_what_fails_in_a_child_keeps_nothing_from_the_others(node: LocalNode) -> None:
+    stubborn = [Stubborn() for _ in range(20)]
+    for one in stubborn:
+        watch(one)
+    with snowmelt.connect(node.url) as cluster:
+        orders = cluster.fifo("forked-stubborn")
+        orders.put(b"before")
+        assert in_child(lambda: orders.put(b"child")) == "1"
+        assert orders.put(b"parent") == 2
+        assert len(bodies(orders)) == 3
 
 
 def test_an_event_loops_cluster_is_refused_in_a_child(node: LocalNode) -> None:

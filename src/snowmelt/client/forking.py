@@ -16,6 +16,7 @@ baton. So there is one rule, for every kind of handle:
 in the process that it was made in.
 """
 
+import logging
 import os
 from typing import Any, Final, Protocol
 from weakref import WeakSet
@@ -23,6 +24,7 @@ from weakref import WeakSet
 from snowmelt.client.steps import Port
 from snowmelt.core.errors import Closed
 from snowmelt.core.names import NodeId
+from snowmelt.runtime.logs import tell
 
 
 class Forked(Protocol):
@@ -88,7 +90,10 @@ class Own:
 def _in_child() -> None:
     _PROCESS.forks += 1
     for one in list(_PROCESS.watched):
-        one.forked()
+        try:
+            one.forked()
+        except Exception as error:  # the others must hear of it all the same
+            tell("a fork left disorder", logging.ERROR, of=type(one).__name__, reason=repr(error))
 
 
 os.register_at_fork(after_in_child=_in_child)

@@ -102,5 +102,7 @@ class Owner:
         os.pwrite(self._handle, str(os.getpid()).ljust(20).encode(), 0)
 
     def release(self) -> None:
-        """Lets others have the folder."""
-        os.close(self._handle)
+        """Lets others have the folder; once: the number of what is closed will be another's."""
+        handle, self._handle = self._handle, -1
+        if handle >= 0:
+            os.close(handle)

@@ -50,6 +50,8 @@ FIFO_SEEDS_OF_ALL_KINDS = (
     58,  # the same, of a get that settled on the way
     93,  # copies were asked for ever of a node that their master could not reach
     222,  # the same, of several queues
+    962,  # a queue was waited for whose only keeper's disk was lost
+    972,  # what still lingered when a disk was copied was looked for on the copy
     1201,  # who did not answer while it was restarted was made a mirror no more
 )
 PROTOCOLS = sorted(FAMILIES)

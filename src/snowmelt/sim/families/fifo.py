@@ -20,7 +20,7 @@ from snowmelt.protocols import membership as membership_
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import Forget, Identity, MembershipNode
-from snowmelt.sim.families.fifo_actors import PATIENCE, Actor, Listened, Stage
+from snowmelt.sim.families.fifo_actors import PATIENCE, Actor, Listened, Stage, User
 from snowmelt.sim.families.fifo_clients import Consumer, Producer, Putter
 from snowmelt.sim.families.fifo_ending import judge
 from snowmelt.sim.families.fifo_excuses import NEWS
@@ -33,6 +33,7 @@ from snowmelt.sim.faults import (
     ClockJump,
     CutLinks,
     Duplication,
+    Fault,
     FillingDisk,
     FlippedBit,
     FullDisk,
@@ -241,7 +242,9 @@ class FifoLife(FamilyLife):
             self.disk_lost(at, node)
             return
         for ledger in self._ledgers:
-            ledger.excuses.set_back(at, taken)
+            linger = ledger.settings.linger  # what was told may not have been on the copied disk
+            before = self._lingering(node, taken, linger) if linger else 0
+            ledger.excuses.set_back(at, Instant(max(0, taken - before)))
 
     # --- what is seen -----------------------------------------------------------------------------
 
@@ -279,7 +282,8 @@ class FifoLife(FamilyLife):
         fails, for as long as that.
         """
         time = linger + linger // 20 + milliseconds(300)
-        for fault in self._scenario.faults:
+        # What is slow first: what a full disk held up is slow to be flushed afterwards, too.
+        for fault in sorted(self._scenario.faults, key=_is_full):
             match fault:
                 case FullDisk() | FillingDisk() if fault.node == node and fault.at <= at:
                     if at - time <= fault.until:
@@ -334,11 +338,21 @@ class FifoLife(FamilyLife):
                 return f"{node} does not run"
         if self._steward.unfinished:
             return self._steward.unfinished
-        waiting = (actor.waiting for actor in self._stage.actors.values())
+        waiting = (
+            actor.waiting for actor in self._stage.actors.values() if not self._in_vain(actor)
+        )
         return next((words for words in waiting if words), "")
+
+    def _in_vain(self, actor: Actor) -> bool:
+        """Whether it asks a queue that need not answer."""
+        return isinstance(actor, User) and self._steward.left_out(actor.ledger)
 
     def judge(self, world: World) -> None:
         """Each queue's history."""
         del world
         for ledger in self._ledgers:
             judge(ledger)
+
+
+def _is_full(fault: Fault) -> bool:
+    return isinstance(fault, FullDisk | FillingDisk)

@@ -13,9 +13,13 @@ An excuse is an interval of one queue. Each rests on a sentence of docs/fifo.md,
    keepers that hold it." So what was told shortly before so many processes died may be undone. No
    position and no token may be used for something else.
 4. "A disk is not put back from an older copy": nobody can tell such a copy from the disk as it
-   was, so what was told since it was taken may be undone; and what was told before may not.
+   was, so what was told since it was taken may be undone; and what was told before may not, unless
+   it still lingered when the copy was taken (3).
 5. "The coordinator's disk is lost: this cluster can't go on" (docs/membership.md). From then on
    nothing is judged.
+6. The disks "of all the nodes that keep a queue's journal, lost": "the queue waits for one of
+   them". As many as its `replicas` were, before all was whole again; then it need not answer any
+   more, and while it does, it is judged.
 
 What was told outside of these intervals is judged, and so is all that happens in them and needs
 nothing that was told: bodies, headers, order, bounds.
@@ -88,6 +92,12 @@ class Excuses:
     def any_hurt(self) -> bool:
         """Whether any disk has lost something of this queue."""
         return bool(self._hurt or self._bodies or self.copies_vanish)
+
+    @property
+    def gone(self) -> bool:
+        """Whether nobody may be left who keeps the queue (6)."""
+        lost = sum(hurt.damaged is None for hurt in self._hurt.values())
+        return lost >= self._settings.replicas
 
     # --- disks (1, 2) -----------------------------------------------------------------------------
 

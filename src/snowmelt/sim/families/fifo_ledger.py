@@ -306,6 +306,10 @@ class Ledger:
         """What was said about a lease was refused: the lease must be over, then."""
         if held.settled or held.ends <= at or self._leapt(held):
             return
+        lost, known = self.excuses.lost_bodies, [self.at.get(where) for where in held.positions]
+        named = [self.by_value[value] for value in known if value is not None]
+        if lost is not None and not held.seen and all(batch.undone(lost) for batch in named):
+            return  # all that it held may be lost: a lease ends when nothing is left of it
         if self.excuses.cover(held.called, at) is None:
             text = f"lease {held.token} of {held.process} is lost, it says, and it was held"
             self.wrong(text, held.process)
@@ -343,11 +347,11 @@ class Ledger:
             held.back.update(dict.fromkeys(held.positions))
         if lapse.names:
             self._unname(told)
-        for batch in undone:
-            for value in batch.values:
-                where = self._position.pop(value, -1)
-                if lapse.names:
-                    self.at.pop(where, None)
+        values = {value for batch in undone for value in batch.values}
+        for value in values:
+            self._position.pop(value, None)
+        if lapse.names:  # by value: where it stands may be forgotten, by a lapse without names
+            self.at = {where: one for where, one in self.at.items() if one not in values}
 
     def _unname(self, told: list[Held]) -> None:
         """Their positions and tokens may come to mean something else."""

@@ -103,9 +103,11 @@ class Looks:
         """From now on the queue may be paused."""
         self._pauses.append((at, FOR_EVER))
 
-    def resumed(self, at: Instant) -> None:
-        """It is not, for certain."""
-        self._pauses = [(since, min(until, at)) for since, until in self._pauses]
+    def resumed(self, asked: Instant, at: Instant) -> None:
+        """What was asked then holds no longer, for certain; another pause may have come since."""
+        self._pauses = [
+            (since, min(until, at) if since == asked else until) for since, until in self._pauses
+        ]
 
     def showed(self, look: Shown, shown: Sequence[Part | Span]) -> None:
         """Somebody was shown these (2)."""

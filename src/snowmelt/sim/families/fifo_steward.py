@@ -108,6 +108,7 @@ class Steward(Actor):
         self._ledgers = ledgers
         self._producers = producers
         self._whole: dict[str, None] = {}
+        self._gone: dict[str, None] = {}
 
     def begin(self, times: list[Instant]) -> None:
         """Looks in at these times."""
@@ -131,21 +132,22 @@ class Steward(Actor):
 
     def _pause(self, ledger: Ledger) -> None:
         """Until it is resumed for certain; what was said often may come late and pause it anew."""
-        ledger.looks.pausing(self.now)
+        asked = self.now
+        ledger.looks.pausing(asked)
         wait = self.some(seconds(3))
 
         def told(outcome: Outcome[Any], _: Instant) -> None:
             once = self.times_sent(number) == 1 and not self.stage.duplicates
             certain = once and isinstance(outcome, Succeeded)
-            self.after(wait, partial(self._resume, ledger, certain=certain))
+            self.after(wait, partial(self._resume, ledger, asked if certain else None))
 
         self.ask(calls.Pause(ledger.queue, paused=True), told)
         number = self.last_number
 
-    def _resume(self, ledger: Ledger, *, certain: bool) -> None:
+    def _resume(self, ledger: Ledger, asked: Instant | None) -> None:
         def told(outcome: Outcome[Any], at: Instant) -> None:
-            if certain and isinstance(outcome, Succeeded):
-                ledger.looks.resumed(at)
+            if asked is not None and isinstance(outcome, Succeeded):
+                ledger.looks.resumed(asked, at)
 
         self.ask(calls.Pause(ledger.queue, paused=False), told)
 
@@ -180,11 +182,14 @@ class Steward(Actor):
                 case Failed(reason) if "NoSuchQueue" in reason and not self._putting(ledger):
                     self._whole[ledger.queue] = None
                     ledger.drained = called
+                case _ if ledger.excuses.gone:
+                    self._gone[ledger.queue] = None
                 case _:
                     pass
-            if len(self._whole) == len(self._ledgers):
+            if len(self._whole | self._gone) == len(self._ledgers):
                 self.stage.phase = Phase.DRAIN
-            if ledger.drained is None:
+            over = self.stage.phase is Phase.DRAIN and self.left_out(ledger)
+            if ledger.drained is None and not over:
                 self.after(LOOK_EVERY, partial(self._look, ledger))
 
         self.ask(calls.Describe(ledger.queue), told)
@@ -193,6 +198,7 @@ class Steward(Actor):
         return any(one.ledger is ledger and one.unfinished for one in self._producers)
 
     def _saw(self, ledger: Ledger, status: calls.QueueStatus, called: Instant) -> None:
+        self._gone.pop(ledger.queue, None)
         putting = self._putting(ledger)
         if status.short_of_copies == 0 and not status.waiting_puts and not putting:
             self._whole[ledger.queue] = None
@@ -206,13 +212,18 @@ class Steward(Actor):
         elif not left and not putting:
             ledger.drained = called
 
+    def left_out(self, ledger: Ledger) -> bool:
+        """Whether this queue need not answer any more, and does not."""
+        return ledger.queue in self._gone
+
     @property
     def unfinished(self) -> str:
         """What is not as it should be yet, in words."""
-        for ledger in self._ledgers:
+        there = [one for one in self._ledgers if not self.left_out(one)]
+        for ledger in there:
             if self.stage.phase is Phase.REST and ledger.queue not in self._whole:
                 return f"{ledger.queue} still lacks copies, or has puts that wait"
-        for ledger in self._ledgers:
+        for ledger in there:
             if ledger.drained is None:
                 return f"{ledger.queue} is not empty yet"
         return ""

@@ -1,0 +1,124 @@
+"""The ledger of a queue: what may never be seen is found, and what is not promised is let pass."""
+
+import pytest
+
+from snowmelt.core.instant import Duration, Instant, seconds
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.fifo.calls import Leased, Part, PutDone, Span
+from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.sim.families.fifo_ledger import Asked, Ledger
+from snowmelt.sim.families.fifo_looks import Stay
+from snowmelt.sim.world import Broken
+
+N1, N2, N3 = NodeId("n1"), NodeId("n2"), NodeId("n3")
+LEASE = Duration(seconds(10))
+
+
+def at(number):
+    return Instant(seconds(number))
+
+
+@pytest.fixture
+def ledger():
+    settings = QueueSettings(replicas=2, durable_copies=2, lease=LEASE, linger=seconds(1))
+    return Ledger("q1", settings)
+
+
+def put(ledger, value, position, second):
+    batch = Asked("p1", position, (value.encode(),), b"", Instant(0), at(second))
+    ledger.asked(batch)
+    ledger.put(batch, PutDone(position, position + 1, 2, flushed=True), at(second))
+
+
+def lease(ledger, position, second, token=7):
+    span = Span(position, position + 1, "n1/a/1", 0, ())
+    answer = Leased(token, (), (span,), LEASE)
+    return ledger.leased("k1", at(second), answer, at(second), at(second))
+
+
+def lose_the_body(ledger, position, second):
+    for node in (N1, N2):
+        ledger.excuses.hurt_body(node, at(second), b"record %d" % position, lambda: True)
+
+
+# --- pauses ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("empty_at", [4, 8])
+def test_who_resumes_ends_no_pause_but_the_one_that_was_meant(ledger, empty_at):
+    ledger.looks.pausing(at(1))
+    ledger.looks.pausing(at(3))  # while the first resumption was on its way
+    ledger.looks.resumed(at(1), at(6))
+    ledger.looks.empty("k1", at(empty_at), at(empty_at))
+    ledger.looks.judge([Stay(0, "p1/0/0", at(0), at(20))])
+
+
+def test_a_get_finds_something_once_every_pause_is_over(ledger):
+    ledger.looks.pausing(at(1))
+    ledger.looks.resumed(at(1), at(6))
+    ledger.looks.empty("k1", at(8), at(8))
+    with pytest.raises(Broken, match="k1 got nothing"):
+        ledger.looks.judge([Stay(0, "p1/0/0", at(0), at(20))])
+
+
+# --- what may be lost -----------------------------------------------------------------------------
+
+
+def test_a_lease_ends_when_all_that_it_held_is_lost(ledger):
+    held = lease(ledger, 0, 2)
+    lose_the_body(ledger, 0, 3)
+    ledger.lease_lost(held, at(4))
+
+
+def test_a_lease_is_not_lost_of_which_a_body_came(ledger):
+    put(ledger, "p1/0/0", 0, 1)
+    held = lease(ledger, 0, 2)
+    offsets, blob = bytes(4) + (6).to_bytes(4, "little"), b"p1/0/0"
+    ledger.seen(Part(0, offsets, blob), at(2), held)
+    lose_the_body(ledger, 0, 3)
+    with pytest.raises(Broken, match="is lost, it says, and it was held"):
+        ledger.lease_lost(held, at(4))
+
+
+def test_a_lease_is_not_lost_of_what_came_after_the_loss(ledger):
+    lose_the_body(ledger, 0, 3)
+    put(ledger, "p1/1/0", 1, 4)
+    held = lease(ledger, 1, 5)
+    with pytest.raises(Broken, match="is lost, it says, and it was held"):
+        ledger.lease_lost(held, at(6))
+
+
+# --- what is forgotten ----------------------------------------------------------------------------
+
+
+def test_what_two_lapses_undid_leaves_its_position_to_others(ledger):
+    put(ledger, "p1/0/0", 0, 3)
+    for node in (N1, N2):
+        ledger.excuses.died(node, at(4), Duration(seconds(2)))
+    for node in (N1, N2):
+        ledger.excuses.hurt(node, at(5), "disk lost")
+    put(ledger, "p1/1/0", 0, 6)
+
+
+# --- queues that are gone -------------------------------------------------------------------------
+
+
+def test_a_queue_is_gone_with_as_many_disks_as_keep_it(ledger):
+    ledger.excuses.hurt(N1, at(1), "disk lost")
+    assert not ledger.excuses.gone
+    ledger.excuses.hurt(N3, at(2), "disk lost")
+    assert ledger.excuses.gone
+
+
+def test_a_queue_is_not_gone_that_was_whole_in_between(ledger):
+    ledger.excuses.hurt(N1, at(1), "disk lost")
+    ledger.excuses.back(N1, at(2))
+    ledger.excuses.whole(at(30))
+    ledger.excuses.hurt(N2, at(40), "disk lost")
+    assert not ledger.excuses.gone
+
+
+def test_a_record_that_cannot_be_read_takes_no_queue_away(ledger):
+    for node in (N1, N2):
+        ledger.excuses.hurt(node, at(1), "record damaged", lambda: True)
+    assert not ledger.excuses.gone

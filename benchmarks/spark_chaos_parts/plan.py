@@ -18,7 +18,7 @@ _DONE_BODY: Final = re.compile(rb"(\d{1,12})" + DONE)
 BATCH: Final = 500
 """So many items the feeder puts at once."""
 _TURN: Final = 6
-"""So many of those go into the same queue."""
+"""So many of those go into the same queue, or as many as one micro-batch takes."""
 WAITING_BATCHES: Final = 10
 """So many micro-batches of items wait in the source at most: the stream is never out of work."""
 
@@ -58,7 +58,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 def source_of(plan: Plan, item: int) -> str:
     """Into which queue an item is put."""
-    return Random(f"{plan.seed}/{item // (BATCH * _TURN)}").choice(SOURCES)
+    turn = max(_TURN * BATCH, plan.rows)
+    return Random(f"{plan.seed}/{item // turn}").choice(SOURCES)
 
 
 def body_of(item: int) -> bytes:

@@ -40,6 +40,8 @@ LATER_SECONDS: Final = 2.0
 RECOVERY_SECONDS: Final = 8.0
 """Half of the kills that follow one of a node are put off by up to so much: work goes on first."""
 TRIGGERS: Final = ("0 seconds", "800 milliseconds")
+PAUSING: Final = "5 minutes"
+"""The trigger of half the rounds with older states: what came out is not acknowledged for long."""
 KINDS: Final = {
     "everything": 8,
     "driver with Java": 4,
@@ -142,6 +144,8 @@ class Storm:
             early=number > 1 and chance.random() < EARLY_SHARE,  # the first is to get somewhere
             trigger=chance.choice(TRIGGERS),
         )
+        if self._older and chance.random() < OLDER_SHARE:
+            made.trigger, made.early = PAUSING, False
         if self._spare.checkpoint.exists():
             made.early = False  # first it is to be seen which of the two goes on
             self._go_on(made)
@@ -152,7 +156,7 @@ class Storm:
             self._run(made)
         # Most is at stake when the last batch came out and the source has not heard of it.
         share = 1.0 if made.moment in AT_STAKE else OLDER_SHARE
-        older = self._older and number < self._last and not self._of_two(number + 1)
+        older = self._older and number < self._last and number + 1 != TWIN_FIRST
         if older and not self.wrong and chance.random() < share:
             self._put_back(made)
         return made

@@ -14,11 +14,12 @@ done to somebody, up to three things at a time:
     cut      two nodes don't hear each other, or one not the other, up to 30 s; all others hear both
     sever    a process of clients hears only some of the nodes, up to 20 s
     full     a node's disk, a small one of its own, is full to the last byte, up to 10 s
-    fail     a node's disk refuses each write: the node must end by itself, and is started again
+    fail     a node's disk says "input/output error" to all, and loses what was not flushed: the
+             node must end by itself, and is started again on what was flushed
 
-Cuts and full disks need Linux and root: each process gets a network namespace, and some nodes a
-mount, which go away with the program. In the end all nodes come up, the queue is emptied, and
-`snowmelt.check` judges the whole history.
+Cuts and disks of one's own need Linux and root: each process gets a network namespace, each node a
+file system in an image, which go away with the program. In the end all nodes come up, the queue is
+emptied, and `snowmelt.check` judges the whole history.
 
 It ends with 1 when a promise is broken: an item is lost, comes back after it was acknowledged, is
 in the queue twice, or is out of order; a node ends by itself; or the queue can't be emptied. Then

@@ -43,6 +43,8 @@ def framed(
     if options.seed is None:
         options.seed = Random().randrange(1_000_000)
     end_on_sigterm()
+    if options.folder is not None:
+        options.folder.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=options.folder))
     say(f"seed {options.seed}, in {folder}")
     keep = True

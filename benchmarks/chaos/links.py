@@ -40,7 +40,8 @@ class Links:
 
     def home(self, name: str) -> Home:
         """Where a process of this name is to be started."""
-        prefix = ("ip", "netns", "exec", self._prefix + name)
+        # not `ip netns exec`, which would give it a view of its own of what is mounted
+        prefix = ("nsenter", f"--net=/run/netns/{self._prefix}{name}")
         return Home(self._address(name), prefix)
 
     def cut(self, source: str, target: str) -> None:

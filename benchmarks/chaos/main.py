@@ -9,7 +9,7 @@ from random import Random
 import msgspec
 from benchmarks.chaos import disks, links, table
 from benchmarks.chaos.crowd import Crowd
-from benchmarks.chaos.disks import SmallDisk
+from benchmarks.chaos.disks import Disk
 from benchmarks.chaos.draining import drain
 from benchmarks.chaos.frame import add_options, framed, say
 from benchmarks.chaos.injuries import Kind
@@ -84,6 +84,7 @@ def kinds_of(options: argparse.Namespace) -> list[Kind]:
         Kind.CUT: links.possible() and options.nodes > 1,
         Kind.SEVER: links.possible(),
         Kind.FULL: disks.possible(),
+        Kind.FAIL: disks.possible(),
     }
     left_out = [kind for kind in wanted if not able.get(kind, True)]
     if left_out:
@@ -101,16 +102,16 @@ def run(options: argparse.Namespace, folder: Path) -> Result:
         if {Kind.CUT, Kind.SEVER} & {*kinds}:
             wires = stack.enter_context(Links([*nodes, *clients]))
             homes, outside = list(map(wires.home, nodes)), list(map(wires.home, clients))
-        small = {}
-        if Kind.FULL in kinds:  # not of all: where nobody has room there is nothing to judge
-            small = {name: SmallDisk(folder / "nodes" / name) for name in nodes[1::2]}
-            for disk in small.values():
+        owned = {}
+        if {Kind.FULL, Kind.FAIL} & {*kinds}:
+            owned = {name: Disk(folder / "nodes" / name) for name in nodes}
+            for disk in owned.values():
                 stack.enter_context(disk)
         cluster = stack.enter_context(
             LocalCluster(options.nodes, folder / "nodes", options.heartbeat, homes=homes)
         )
         chance = Random(options.seed)
-        storm = stack.enter_context(Storm(cluster, folder, chance, wires, small))
+        storm = stack.enter_context(Storm(cluster, folder, chance, wires, owned))
         start_all(cluster)
         started = time.monotonic()
         say(f"{options.nodes} nodes are up after {started - begin:.1f} s")

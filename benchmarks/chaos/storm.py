@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import Final, Self
 
 import msgspec
-from benchmarks.chaos import disks, injuries
+from benchmarks.chaos import injuries
 from benchmarks.chaos.crowd import Crowd
-from benchmarks.chaos.disks import SmallDisk
+from benchmarks.chaos.disks import Disk
 from benchmarks.chaos.injuries import ONE_WAY, Injury, Kind
 from benchmarks.chaos.links import Links
 from benchmarks.chaos.recording import now
@@ -20,6 +20,7 @@ from snowmelt.cli.local import LocalCluster, LocalNode
 
 LOOK_SECONDS: Final = 0.1
 AT_ONCE: Final = 3
+NO_ROOM: Final = "No space left on device"
 OF_A_NODE: Final = frozenset({Kind.KILL, Kind.STOP, Kind.FULL, Kind.FAIL})
 
 
@@ -32,7 +33,7 @@ class Storm:
         folder: Path,
         chance: Random,
         links: Links | None = None,
-        small: dict[str, SmallDisk] | None = None,
+        disks: dict[str, Disk] | None = None,
     ) -> None:
         self.struck: Counter[str] = Counter()
         """How often which kind of injury was done."""
@@ -40,7 +41,7 @@ class Storm:
         self._nodes = {node.name: node for node in cluster.nodes}
         self._chance = chance
         self._links = links
-        self._small = small or {}
+        self._disks = disks or {}
         self._crowd: Crowd | None = None
         self._on: list[Injury] = []
         self._file = (folder / "events.jsonl").open("wb")
@@ -98,9 +99,9 @@ class Storm:
                 for cut in injury.cuts:
                     self._links.cut(*cut)
             case Kind.FULL:
-                self._small[injury.whose].fill()
+                self._disks[injury.whose].fill()
             case Kind.FAIL:
-                disks.fail(injury.pid)
+                self._disks[injury.whose].fail()
 
     def _drawn(self, kind: Kind, until: float) -> Injury | None:
         chance, assert_crowd = self._chance, self._crowd
@@ -125,7 +126,9 @@ class Storm:
                 both = () if chance.random() < ONE_WAY else ((other, one),)
                 return Injury(kind=kind, whose=whose, until=until, cuts=((one, other), *both))
             case _:
-                names = self._small if kind is Kind.FULL else self._nodes
+                names = [*self._nodes]
+                if kind is Kind.FULL:  # not of all: where nobody has room there is nothing to judge
+                    names = names[1::2]
                 free = [name for name in names if name not in hurt]
                 if not free:
                     return None
@@ -154,13 +157,15 @@ class Storm:
                 for cut in injury.cuts:
                     self._links.mend(*cut)
             case Kind.FULL:
-                self._small[injury.whose].free()
+                self._disks[injury.whose].free()
+                if not self._nodes[injury.whose].running:
+                    self._nodes[injury.whose].start()
             case Kind.FAIL:
                 node = self._nodes[injury.whose]
                 if node.running:  # it goes on without a disk, and keeps its queues from others
                     self.wrong.append(f"{node.name} did not notice that its disk fails")
                     node.kill()
-                node.start()
+                self._restored(node)
 
     def _look(self) -> None:
         """A node that ended by itself is a broken promise, but for one whose disk failed."""
@@ -170,13 +175,20 @@ class Storm:
             injury = next((one for one in self._on if one.whose == node.name), None)
             if injury is not None and injury.kind is Kind.KILL:
                 continue
+            if injury is not None and injury.kind is Kind.FULL and NO_ROOM in node.last_words():
+                continue  # it was starting, and says so; it starts once there is room
             if injury is not None and injury.kind is Kind.FAIL:
                 self.note("ended, since its disk failed", node=node.name, told=node.last_words())
                 self.struck["ended as its disk failed"] += 1
                 self._on.remove(injury)
-                node.start()
+                self._restored(node)
                 continue
             self._ended_by_itself(node)
+
+    def _restored(self, node: LocalNode) -> None:
+        """Its failed disk is repaired, and it goes on with what was flushed."""
+        self._disks[node.name].repair()
+        node.start()
 
     def _ended_by_itself(self, node: LocalNode) -> None:
         told = f"{node.name} ended by itself: {node.last_words()}"

@@ -27,10 +27,12 @@ def test_nothing_is_lost_while_nodes_are_killed_for_10_seconds(tmp_path: Path) -
 
 
 @pytest.mark.soak
-def test_nothing_is_lost_while_nodes_are_killed_for_20_seconds(tmp_path: Path) -> None:
+def test_nothing_is_lost_in_two_minutes_of_all_that_can_be_done_to_a_cluster(
+    tmp_path: Path,
+) -> None:
+    """Kinds that need root and Linux are left out where they can't be done."""
     survives(
         tmp_path,
-        *("--nodes", "3", "--clients", "16", "--processes", "2"),
-        *("--seconds", "20", "--every", "2", "--inject", "kill"),
-        timeout=110,
+        *("--nodes", "5", "--clients", "32", "--processes", "2", "--seconds", "120"),
+        timeout=600,
     )

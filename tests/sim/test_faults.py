@@ -9,6 +9,7 @@ from snowmelt.sim.draws import draw
 from snowmelt.sim.faults import (
     HARDER,
     KINDS,
+    THEMED,
     ClockJump,
     ClockSkew,
     CutLinks,
@@ -16,6 +17,7 @@ from snowmelt.sim.faults import (
     LostDisk,
     LostFounder,
     OlderDisk,
+    PowerCut,
     QuickRestarts,
     RollingRestart,
     WallClock,
@@ -42,7 +44,27 @@ def lives(kind, count=300):
 
 def test_every_kind_can_be_drawn():
     seen = {tag(fault) for seed in range(150) for fault in life(seed)}
-    assert seen == set(KINDS)
+    assert seen == set(KINDS) - set(THEMED)
+
+
+def test_what_belongs_to_a_theme_is_in_its_lives_for_certain_and_in_no_others():
+    for seed in range(60):
+        scenario = drawn("fifo", seed, KINDS)
+        themed = {tag(fault) for fault in scenario.faults} & set(THEMED)
+        expected = {"power": {"power-cut"}, "stalls": {"stalls"}}.get(scenario.theme, set())
+        assert themed == expected
+        assert expected == {4: {"power-cut"}, 7: {"stalls"}, 9: {"power-cut"}}.get(seed % 10, set())
+
+
+def test_power_fails_while_flushes_take_longer():
+    cuts = [
+        fault
+        for seed in range(4, 100, 5)
+        for fault in drawn("fifo", seed, KINDS).faults
+        if isinstance(fault, PowerCut)
+    ]
+    assert cuts
+    assert all(one.at < one.fails < one.until and one.extra for one in cuts)
 
 
 def test_who_is_not_judged_harder_draws_what_it_always_drew():

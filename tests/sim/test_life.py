@@ -28,7 +28,7 @@ from snowmelt.sim.world import Broken
 # How many seeds it took, from 0, when each was last counted; twice as many must do.
 SEEDS_TO_BREAK = 22
 SEEDS_TO_HANG = 2
-FIFO_SEEDS_TO_BREAK = 18
+FIFO_SEEDS_TO_BREAK = 5
 # Each of these lives showed what is named, before it was mended.
 FIFO_SEEDS = (
     0,  # a lease that was held was said to be lost, for what took effect

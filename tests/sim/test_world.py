@@ -39,9 +39,11 @@ from snowmelt.sim.faults import (
     LostDisk,
     LostWrites,
     OlderDisk,
+    PowerCut,
     QuickRestarts,
     RollingRestart,
     SlowDisk,
+    Stalls,
     WallClock,
 )
 from snowmelt.sim.injuries import heal, schedule
@@ -507,6 +509,23 @@ def test_a_node_whose_disk_is_lost_starts_on_an_empty_one_unless_somebody_must_d
     assert (at(100), N2, "lost") in stage.seen.all
 
 
+def test_where_power_fails_nothing_stays_that_was_on_its_way_and_all_start_together():
+    book = {"early": [keeping(1, b"a")], "late": [keeping(2, b"b")]}
+    stage = Stage(n1=book, n2=book)
+    fault = PowerCut(at(100), at(900), (N1, N2), fails=at(700), extra=milliseconds(200))
+    schedule(stage.world, (fault,))
+    for name in (N1, N2):
+        stage.say("early", at(300), node=name)
+        stage.say("late", at(600), node=name)
+    stage.say("late", at(2_000))
+    stage.run()
+    for name in (N1, N2):
+        assert stage.times(name, Persisted)[0] > at(500)  # each flush took longer
+        assert starts(stage, name) == [(), (Record(b"a", b"v"),)]
+        assert stage.times(name, Started)[1] == at(900)
+    assert stage.times(N1, Persisted)[1] < at(2_100)  # and no longer, afterwards
+
+
 # --- wall clocks, restarts, pauses, and links that stay cut ---------------------------------------
 
 
@@ -550,6 +569,18 @@ def test_clients_and_nodes_are_paused_alike_and_who_is_not_there_is_not():
     stage.run()
     assert stage.times(N1, Requested) == [at(500)]
     assert stage.times(N2, Requested) == [at(700)]
+
+
+def test_who_shares_a_machine_stalls_again_and_again_and_until_the_fault_is_over():
+    stage = Stage()
+    times = (at(100), at(300), at(480))
+    schedule(stage.world, (Stalls(at(50), at(500), (N1, N2), times, milliseconds(60)),))
+    for moment in (110, 170, 310, 490):
+        for name in (N1, N2):
+            stage.say("go", at(moment), node=name)
+    stage.run()
+    for name in (N1, N2):
+        assert stage.times(name, Requested) == [at(160), at(170), at(360), at(500)]
 
 
 def test_a_link_that_stays_cut_is_cut_after_the_last_fault():

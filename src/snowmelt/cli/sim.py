@@ -24,7 +24,7 @@ from snowmelt.sim.scenario import drawn, kinds_of
 from snowmelt.sim.sweep import sweep
 
 SHOWN = 3
-_SPANS = ("extra", "by", "period", "down", "up", "taken")
+_SPANS = ("extra", "by", "period", "down", "up", "taken", "fails", "length")
 _SEEDS = re.compile(r"(\d{1,18}):(\d{1,18})")
 
 

@@ -18,6 +18,7 @@ from snowmelt.core.names import NodeId
 from snowmelt.sim.faults import (
     HARDER,
     KINDS,
+    THEMED,
     ClientPause,
     ClockJump,
     ClockSkew,
@@ -39,12 +40,14 @@ from snowmelt.sim.faults import (
     OneDoor,
     Partition,
     Pause,
+    PowerCut,
     QuickRestarts,
     Reordering,
     RollingRestart,
     SlowDisk,
     SlowNode,
     Split,
+    Stalls,
     TornRecord,
     WallClock,
 )
@@ -249,6 +252,31 @@ def _rolling_restart(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fau
     return RollingRestart(begin, min(later(begin, Duration(whole)), cast.end), nodes, down, up)
 
 
+def _power_cut(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+    """Of all nodes mostly; a flush takes up to two seconds before it."""
+    nodes = _most(chance, cast)
+    at = min(max(at, BEGUN), Instant(cast.end - SECOND))
+    fails = later(at, _spread(chance, Duration(SECOND // 2), Duration(10 * SECOND)))
+    fails = min(fails, Instant(cast.end - SECOND // 2))
+    until = _until(chance, fails, Duration(SECOND // 5), Duration(5 * SECOND), cast)
+    extra = _spread(chance, milliseconds(200), Duration(2 * SECOND))
+    return PowerCut(at, until, nodes, fails, extra)
+
+
+def _stalls(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+    until = _until(chance, at, Duration(10 * SECOND), Duration(40 * SECOND), cast)
+    times = sorted(chance.randrange(at, until) for _ in range(chance.randint(10, 80)))
+    length = _spread(chance, milliseconds(50), Duration(3 * SECOND))
+    return Stalls(at, until, _most(chance, cast), tuple(map(Instant, times)), length)
+
+
+def _most(chance: Random, cast: Cast) -> tuple[NodeId, ...]:
+    """All nodes, mostly."""
+    if chance.random() < 0.7:
+        return cast.nodes
+    return tuple(sorted(chance.sample(cast.nodes, chance.randint(1, len(cast.nodes)))))
+
+
 _DRAWS: Final[dict[str, Draw]] = {
     "loss": _loss,
     "duplication": _duplication,
@@ -278,6 +306,8 @@ _DRAWS: Final[dict[str, Draw]] = {
     "wall-clock": _wall_clock,
     "quick-restarts": _quick_restarts,
     "rolling-restart": _rolling_restart,
+    "power-cut": _power_cut,
+    "stalls": _stalls,
 }
 _SHARES: Final = {
     **dict.fromkeys(HARDER, 0.3),
@@ -285,6 +315,7 @@ _SHARES: Final = {
     "older-disk": 0.15,
     "lost-disk": 0.2,
     "lost-founder": 0.02,
+    **dict.fromkeys(THEMED, 0.0),
 }
 """Of how many lives a kind is part; half, where nothing is said."""
 _ONCE: Final = ("older-disk", "lost-founder", "rolling-restart")
@@ -306,8 +337,9 @@ def draw(
     """
     cast = Cast(tuple(nodes), tuple(clients), end)
     # Every kind has dice of its own, so that leaving one out moves no other.
-    dice = {kind: Random(chance.getrandbits(64)) for kind in KINDS}
+    dice = {kind: Random(chance.getrandbits(64)) for kind in KINDS if kind not in THEMED}
     few = _few(Random(chance.getrandbits(64)), calm) if only is None else list(only)
+    dice |= {kind: Random(chance.getrandbits(64)) for kind in THEMED}
     drawn: list[Fault] = []
     for kind, own in dice.items():
         on = own.random() >= 1.0 - _SHARES.get(kind, 0.5)
@@ -342,5 +374,5 @@ def _few(chance: Random, share: float) -> list[str] | None:
     """The kinds of a calm life, whatever is allowed; None for a life that is not."""
     if chance.random() >= share:
         return None
-    known = [kind for kind in KINDS if kind != "lost-founder"]
+    known = [kind for kind in KINDS if kind not in ("lost-founder", *THEMED)]
     return chance.sample(known, chance.randint(1, CALM_MOST))

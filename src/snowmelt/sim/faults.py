@@ -260,6 +260,29 @@ class RollingRestart(msgspec.Struct, frozen=True, tag="rolling-restart"):
     up: Duration
 
 
+class PowerCut(msgspec.Struct, frozen=True, tag="power-cut"):
+    """The power of these nodes fails at one moment: what no flush of theirs has done is gone.
+
+    Before it each of their flushes takes so much longer, so that there is something to lose.
+    """
+
+    at: Instant
+    until: Instant
+    nodes: tuple[NodeId, ...]
+    fails: Instant
+    extra: Duration
+
+
+class Stalls(msgspec.Struct, frozen=True, tag="stalls"):
+    """These stand still at each of these times, for so long, as guests of one machine do."""
+
+    at: Instant
+    until: Instant
+    nodes: tuple[NodeId, ...]
+    times: tuple[Instant, ...]
+    length: Duration
+
+
 Fault = (
     Loss
     | Duplication
@@ -289,11 +312,15 @@ Fault = (
     | WallClock
     | QuickRestarts
     | RollingRestart
+    | PowerCut
+    | Stalls
 )
 
 KINDS: Final = tuple(str(kind.__struct_config__.tag) for kind in get_args(Fault))
 HARDER: Final = KINDS[KINDS.index("cut-links") :]
 """Those that only some families are judged with, by `scenario.kinds_of`."""
+THEMED: Final = ("power-cut", "stalls")
+"""Of these, those that only lives with a theme of theirs hold (`themes.py`)."""
 
 
 def kinds(words: Sequence[str], known: Sequence[str] = KINDS) -> tuple[str, ...]:

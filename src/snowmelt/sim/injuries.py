@@ -22,10 +22,12 @@ from snowmelt.sim.faults import (
     LostWrites,
     OlderDisk,
     Pause,
+    PowerCut,
     QuickRestarts,
     RollingRestart,
     SlowDisk,
     SlowNode,
+    Stalls,
     TornRecord,
     WallClock,
 )
@@ -48,6 +50,10 @@ def schedule(world: World, faults: tuple[Fault, ...]) -> None:
         world.at(fault.at, begin, world, fault)
         if isinstance(fault, QuickRestarts | RollingRestart):
             _schedule_restarts(world, fault)
+        if isinstance(fault, PowerCut):
+            world.at(fault.fails, _cut_power, world, fault)
+        if isinstance(fault, Stalls):
+            _schedule_stalls(world, fault)
         if not isinstance(fault, _MOMENTS):
             world.at(fault.until, end, world, fault)
 
@@ -57,6 +63,13 @@ def _schedule_restarts(world: World, fault: QuickRestarts | RollingRestart) -> N
         if at < fault.until:
             world.at(at, world.stop, node)
             world.at(min(later(at, fault.down), fault.until), world.wake, node)
+
+
+def _schedule_stalls(world: World, fault: Stalls) -> None:
+    for at in fault.times:
+        until = min(later(at, fault.length), fault.until)
+        for node in fault.nodes:
+            world.at(at, _pause, world, node, until)
 
 
 def _restarts(fault: QuickRestarts | RollingRestart) -> list[tuple[NodeId, Instant]]:
@@ -89,8 +102,10 @@ def begin(world: World, fault: Fault) -> None:
             world.turn_clock(node, by=by)
         case WallClock(node=node, by=by):
             world.slots[node].wall_by = by
-        case RollingRestart():
-            pass  # each of its restarts is in the world's future
+        case RollingRestart() | Stalls():
+            pass  # each of its restarts, or stalls, is in the world's future
+        case PowerCut(nodes=nodes, extra=extra):
+            _slow_down(world, nodes, extra)
         case FlippedBit() | FullDisk() | FillingDisk() | FailingDisk() | SlowDisk():
             _hurt(world, fault)
         case OlderDisk(node=node, taken=taken):
@@ -126,6 +141,17 @@ def _hurt(
             assert_never(fault)
 
 
+def _slow_down(world: World, nodes: tuple[NodeId, ...], extra: Duration) -> None:
+    for node in nodes:
+        world.slots[node].disk_slowness = extra
+
+
+def _cut_power(world: World, fault: PowerCut) -> None:
+    _slow_down(world, fault.nodes, Duration(0))
+    for node in fault.nodes:
+        world.stop(node, Ending.POWER)
+
+
 def _keep_copy(world: World, node: NodeId) -> None:
     slot = world.slots[node]
     slot.copies[world.now] = slot.disk.copy()
@@ -139,6 +165,9 @@ def end(world: World, fault: Fault) -> None:
             world.wake(node)
         case OlderDisk(node=node) | LostDisk(node=node) | LostFounder(node=node):
             world.wake(node)
+        case PowerCut(nodes=nodes):
+            for node in nodes:
+                world.wake(node)
         case SlowNode(node=node):
             world.slots[node].slowness = Duration(0)
         case SlowDisk(node=node):

@@ -22,6 +22,8 @@ class Theme(msgspec.Struct, frozen=True):
     least_nodes: int = 1
     calm: float = 0.15
     """How many of the lives with only its own faults have none at all."""
+    alone: float = 0.6
+    """How many of its lives hold only its own faults."""
 
 
 THEMES: Final[dict[str, dict[str, Theme]]] = {
@@ -38,7 +40,14 @@ THEMES: Final[dict[str, dict[str, Theme]]] = {
         "older copies": Theme(3, ("older-disk", "rolling-restart", "quick-restarts", "pause"), 2),
     }
 }
-ALONE: Final = 0.6
+OF_TEN: Final[dict[str, dict[int, tuple[str, Theme]]]] = {
+    "fifo": {
+        4: ("power", Theme(0, ("power-cut", "slow-node", "loss", "full-disk"), calm=0, alone=1)),
+        7: ("stalls", Theme(0, ("stalls", "slow-disk", "failing-disk"), calm=0, alone=1)),
+        9: ("power", Theme(0, ("power-cut", "pause", "duplication", "crash"), calm=0, alone=1)),
+    }
+}
+"""Of any ten seeds in a row those that end so have this theme, and the others what they had."""
 
 
 def theme_of(protocol: str, seed: int) -> tuple[str, tuple[str, ...] | None, int]:
@@ -50,8 +59,8 @@ def theme_of(protocol: str, seed: int) -> tuple[str, tuple[str, ...] | None, int
     themes = THEMES.get(protocol, {ANY: Theme(1)})
     chance = Random(f"{seed}/{protocol}/theme")
     name = chance.choices(list(themes), [theme.weight for theme in themes.values()])[0]
-    theme = themes[name]
-    if not theme.kinds or chance.random() >= ALONE:
+    name, theme = OF_TEN.get(protocol, {}).get(seed % 10, (name, themes[name]))
+    if not theme.kinds or chance.random() >= theme.alone:
         return name, None, theme.least_nodes
     most = min(3, len(theme.kinds))
     few = {theme.kinds[0], *chance.sample(theme.kinds, chance.randint(0, most))}

@@ -39,6 +39,7 @@ from snowmelt.sim.faults import (
     FullDisk,
     LostDisk,
     OlderDisk,
+    PowerCut,
     SlowDisk,
     SlowNode,
     TornRecord,
@@ -155,7 +156,7 @@ class FifoLife(FamilyLife):
         ledger = self._ledgers[number % len(self._ledgers)]
         end = self._scenario.faults_end
         most = self._chance.randint(2, self._load.batches)
-        times = sorted(self._sometime(end) for _ in range(most))
+        times = sorted(self._pressed(self._sometime(end)) for _ in range(most))
         name = f"p{number + 1}"
         producer = Producer(self._stage, name, self._dice(name), ledger, times, self._load)
         producer.delays = not self._wrong_dates
@@ -187,6 +188,13 @@ class FifoLife(FamilyLife):
                 world.at(Instant(dice.randrange(seconds(5))), stager.begin)
                 stagers.append(stager)
         return stagers
+
+    def _pressed(self, at: Instant) -> Instant:
+        """When to put instead: where power fails, mostly in the half second before that."""
+        fails = [one.fails for one in self._scenario.faults if isinstance(one, PowerCut)]
+        if not fails or self._chance.random() < 0.3:
+            return at
+        return Instant(self._chance.choice(fails) - self._chance.randrange(seconds(0.5)))
 
     def _sometime(self, end: int) -> Instant:
         return Instant(self._chance.randrange(end))
@@ -290,6 +298,9 @@ class FifoLife(FamilyLife):
                         time = max(time, at - fault.at + linger)
                 case SlowDisk() | SlowNode() if fault.node == node and fault.at <= at:
                     if at - time - 3 * fault.extra <= fault.until:
+                        time += 3 * fault.extra
+                case PowerCut() if node in fault.nodes and fault.at <= at:
+                    if at - time - 3 * fault.extra <= fault.fails:
                         time += 3 * fault.extra
                 case _:
                     pass

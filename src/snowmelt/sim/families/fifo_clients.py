@@ -252,9 +252,9 @@ class Consumer(User):
         way = chance.random()
         if way < 0.08:  # it dies, and another begins in its place
             self.after(self.some(lease), self._get)
-        elif way < 0.14:
+        elif way < 0.08 + self._load.extends:
             self._extend(held)
-        elif way < 0.2:  # it takes too long, perhaps
+        elif way < 0.14 + self._load.extends:  # it takes too long, perhaps
             self.after(self.some(Duration(2 * lease)), partial(self._end, held, share=1.0))
         else:
             share = 1.0 if way < 0.7 else chance.choice((0.0, 0.3, 0.6))

@@ -11,7 +11,8 @@ An excuse is an interval of one queue. Each rests on a sentence of docs/fifo.md,
    as must have a copy may be lost; nothing else may.
 3. "With `flush` in seconds: what was put within that time is lost when the process is killed on all
    keepers that hold it." So what was told shortly before so many processes died may be undone. No
-   position and no token may be used for something else.
+   position and no token may be used for something else. An item whose place in the journal was
+   safe on other nodes is counted as lost.
 4. "A disk is not put back from an older copy": nobody can tell such a copy from the disk as it
    was, so what was told since it was taken may be undone; and what was told before may not, unless
    it still lingered when the copy was taken (3).
@@ -87,6 +88,11 @@ class Excuses:
             if lapse.covers(called, returned):
                 return lapse
         return None
+
+    @property
+    def may_lose(self) -> bool:
+        """Whether any item may be lost; the end judges which."""
+        return bool(self.lapses) or self.lost_bodies is not None
 
     @property
     def any_hurt(self) -> bool:

@@ -115,7 +115,7 @@ class Reader(User):
     def _compare(self, held: Held, positions: tuple[int, ...], lost: int) -> None:
         """What is told again is the same, but for what is lost."""
         ledger = self.ledger
-        if lost and ledger.excuses.lost_bodies is None:
+        if lost and not ledger.excuses.may_lose:
             ledger.wrong(f"{lost} items of {self.name} are lost, it says", self.name)
         there = dict.fromkeys(positions)
         left = tuple(where for where in held.positions if where in there)

@@ -37,6 +37,8 @@ class Load(msgspec.Struct, kw_only=True):
     """How long a consumer works, mostly."""
     late: float = 0.05
     """How many leases have their bodies fetched only after a while, or never in time."""
+    extends: float = 0.06
+    """For how many leases more time is asked."""
     reason: int = 9
     """How long the reason of a failure may be."""
     looks: int = 6
@@ -69,8 +71,10 @@ def load_of(chance: Random, theme: str) -> Load:
         case "short leases":
             load.work = chance.choice((milliseconds(100), milliseconds(600)))
             load.looks = 20
-        case "lingering":
+        case "lingering" | "power":
             load.batches = 24
+        case "stalls":
+            load.batches, load.extends = 24, 0.5
         case "wide":
             load.queues, load.producers = chance.randint(4, 10), chance.randint(4, 10)
             load.consumers, load.batches, load.looks = load.queues, 6, 2
@@ -127,7 +131,7 @@ def settings_of(chance: Random, load: Load, nodes: int, losses: int) -> QueueSet
             items_max, bytes_max = chance.randint(1, 6), 0
             if chance.random() < 0.2:
                 items_max, bytes_max = 0, chance.randint(50, 200)
-        case "short leases":
+        case "short leases" | "stalls":
             lease = Duration(chance.randrange(milliseconds(100), milliseconds(1_000)))
         case "lingering":
             choices = (milliseconds(50), milliseconds(500), seconds(3), seconds(10))

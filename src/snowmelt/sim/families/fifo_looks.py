@@ -170,7 +170,7 @@ class Looks:
         if settings.bytes_max and status.bytes > settings.bytes_max:
             text = f"{status.bytes} bytes are in it, and {settings.bytes_max} may be"
             ledger.wrong(text, status.master)
-        if status.lost and ledger.excuses.lost_bodies is None:
+        if status.lost and not ledger.excuses.may_lose:
             ledger.wrong(f"{status.lost} items are lost, it says", status.master)
 
     def _tail(self, status: QueueStatus, called: Instant) -> None:

@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable
 from enum import Enum
+from operator import itemgetter
 from pathlib import Path
 from random import Random
 from threading import get_ident
@@ -146,7 +147,7 @@ class Machine:
         end = later(steady_now(), seconds(max(0.0, checked(timeout))))
         if self._failure:
             raise Closed(self._failure)
-        operation = self._session.request(body, 1.0).operation
+        operation = self._session.operation()
         asked = Asked(operation, body, end, later(steady_now(), FIRST_WAIT))
         self._waiting.add(operation.number)
         try:
@@ -158,7 +159,9 @@ class Machine:
         return asked
 
     def due(self, asked: Asked) -> bool:
-        """Whether there is an outcome by now, after all timers that are due."""
+        """Whether there is an outcome by now, if need be after all timers that are due."""
+        if asked.operation.number in self._answers:
+            return True
         if not self._failure:
             self._fire()
         if self._failure or asked.operation.number in self._answers or not seconds_until(asked.end):
@@ -227,8 +230,8 @@ class Machine:
     def _fire(self, now: Instant | None = None) -> None:
         """Lets every timer that is due expire."""
         while self._timers and not self._failure:
-            timer = min(self._timers, key=self._timers.__getitem__)
-            if self._timers[timer] > (steady_now() if now is None else now):
+            timer, at = min(self._timers.items(), key=itemgetter(1))
+            if at > (steady_now() if now is None else now):
                 return
             del self._timers[timer]
             self._step(Expired(timer), now)

@@ -26,7 +26,7 @@ from snowmelt.client.queue_options import Producer, seconds_of
 from snowmelt.client.session import checked
 from snowmelt.client.steps import Query, Rest, Steps
 from snowmelt.client.waits import ANSWER_SECONDS as ANSWER_SECONDS  # noqa: PLC0414 - staging takes it
-from snowmelt.client.waits import Wait
+from snowmelt.client.waits import LATE, Wait
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import (
     BadOption,
@@ -210,7 +210,7 @@ class FifoSteps:
         bytes_max: int,
         timeout: float,
         settle: Settle | None = None,
-        least: float = 0.0,
+        least: Duration = LATE,
     ) -> Steps[tuple[Delivered | None, str]]:
         """Leases items; None when nothing came. And why `settle` was refused, if it was.
 
@@ -218,7 +218,7 @@ class FifoSteps:
         """
         wait, refused = Wait(timeout, least), ""
         while True:
-            get = Get(self.name, items_max, bytes_max, wait.patience, settle)
+            get = Get(self.name, items_max, bytes_max, Duration(0), settle)  # it has what is left
             weight = min(bytes_max, _WEIGHT_MAX)
             leased: Leased
             try:

@@ -75,10 +75,13 @@ class Session:
         self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0
     ) -> Requested[Any]:
         """The event that makes the client machine call."""
-        self._calls += 1
         patience: Duration = seconds(max(0.001, timeout))
-        ask = Ask(body, patience, target, weight)
-        return Requested(OperationId(self.name, self._calls), ask)
+        return Requested(self.operation(), Ask(body, patience, target, weight))
+
+    def operation(self) -> OperationId:
+        """The name of the next call."""
+        self._calls += 1
+        return OperationId(self.name, self._calls)
 
 
 def value(outcome: Outcome[Any], reached: bool, failure: Exception | None) -> Any:

@@ -15,7 +15,7 @@ from snowmelt.client.delivered import Delivered, runs
 from snowmelt.client.fifo_steps import FifoSteps
 from snowmelt.client.forking import watch
 from snowmelt.client.steps import Steps
-from snowmelt.client.waits import ANSWER_SECONDS, LOOP_SECONDS
+from snowmelt.client.waits import ANSWER_SECONDS, LOOP
 from snowmelt.core.errors import LeaseLost, SnowmeltError
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.interval import Interval, IntervalSet
@@ -160,7 +160,7 @@ class Tending:
             settle = Settle(self._steps.name, told.delivered.token, done=done)
         try:
             delivered, refused = yield from self._steps.get_many(
-                items_max, bytes_max, timeout, settle, LOOP_SECONDS
+                items_max, bytes_max, timeout, settle, LOOP
             )
         except BaseException:
             if told is not None:

@@ -14,8 +14,9 @@ from snowmelt.core.instant import Duration, Instant, later, milliseconds, second
 from snowmelt.runtime.clock import seconds_until, steady_now
 
 ANSWER_SECONDS: Final = 5.0
-LOOP_SECONDS: Final = 1.0
+LOOP: Final = seconds(1.0)
 """So long a loop waits for an answer at least: its `timeout` is how long nothing may come."""
+ANSWER: Final = seconds(ANSWER_SECONDS)
 LATE: Final = milliseconds(50)
 """How much later than its time an answer still counts."""
 EARLY: Final = milliseconds(200)
@@ -27,13 +28,12 @@ class Wait:
 
     __slots__ = ("_end", "_over")
 
-    def __init__(self, timeout: float, least: float = 0.0) -> None:
+    def __init__(self, timeout: float, least: Duration = LATE) -> None:
         now = steady_now()
         span = seconds(max(0.0, checked(timeout)))
         self._over: Instant = later(now, span)
         """When the person's time is over."""
-        late = LATE if span else seconds(ANSWER_SECONDS)
-        self._end: Instant = max(later(self._over, late), later(now, seconds(least)))
+        self._end: Instant = later(now, max(Duration(span + LATE) if span else ANSWER, least))
 
     @property
     def left(self) -> float:

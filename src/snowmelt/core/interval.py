@@ -78,7 +78,7 @@ def merged(intervals: Iterable[Interval]) -> list[Interval]:
     [Interval(start=0, stop=4), Interval(start=5, stop=9)]
     """
     fewest: list[Interval] = []
-    for interval in sorted(one for one in intervals if one.start < one.stop):
+    for interval in sorted([one for one in intervals if one.start < one.stop]):
         if fewest and interval.start <= fewest[-1].stop:
             fewest[-1] = Interval(fewest[-1].start, max(fewest[-1].stop, interval.stop))
         else:
@@ -154,7 +154,7 @@ class IntervalSet:
         >>> IntervalSet([Interval(0, 5)]).covers(Interval(4, 6))
         False
         """
-        if interval.size == 0:
+        if interval.start == interval.stop:
             return True
         index = bisect_right(self._starts, interval.start) - 1
         return index >= 0 and interval.stop <= self._stops[index]
@@ -165,16 +165,23 @@ class IntervalSet:
         >>> IntervalSet([Interval(0, 3), Interval(5, 8)]).common(Interval(2, 6))
         [Interval(start=2, stop=3), Interval(start=5, stop=6)]
         """
-        if interval.size == 0:
+        start, stop = interval.start, interval.stop
+        if start == stop:
             return []
-        first = bisect_right(self._stops, interval.start)
-        last = bisect_left(self._starts, interval.stop)
-        return [
-            Interval(
-                max(self._starts[index], interval.start), min(self._stops[index], interval.stop)
-            )
-            for index in range(first, last)
-        ]
+        first, last = bisect_right(self._stops, start), bisect_left(self._starts, stop)
+        edges = zip(self._starts[first:last], self._stops[first:last], strict=True)
+        return [Interval(max(low, start), min(high, stop)) for low, high in edges]
+
+    def first_in(self, interval: Interval) -> int | None:
+        """The first position of an interval that it holds; None when it holds none. O(log n).
+
+        >>> IntervalSet([Interval(0, 3), Interval(5, 8)]).first_in(Interval(4, 9))
+        5
+        """
+        index = bisect_right(self._stops, interval.start)
+        if index == len(self._starts) or self._starts[index] >= interval.stop:
+            return None
+        return max(self._starts[index], interval.start)
 
     def within(self, interval: Interval) -> Iterator[Interval]:
         """As `common`, one after another: for whoever may stop early. O(log n), and one each.
@@ -190,18 +197,17 @@ class IntervalSet:
 
     def add(self, interval: Interval) -> None:
         """Holds these positions too; those it held are no harm. O(log n + joined)."""
-        if interval.size == 0:
+        start, stop = interval.start, interval.stop
+        if start == stop:
             return
         # Every interval that overlaps or touches becomes one with the new one.
-        first = bisect_left(self._stops, interval.start)
-        last = bisect_right(self._starts, interval.stop)
-        start, stop, held = interval.start, interval.stop, 0
+        starts, stops, held = self._starts, self._stops, 0
+        first, last = bisect_left(stops, start), bisect_right(starts, stop)
         if first < last:
-            start = min(start, self._starts[first])
-            stop = max(stop, self._stops[last - 1])
-            held = sum(self._stops[first:last]) - sum(self._starts[first:last])
-        self._starts[first:last] = [start]
-        self._stops[first:last] = [stop]
+            held = sum(stops[first:last]) - sum(starts[first:last])
+            start, stop = min(start, starts[first]), max(stop, stops[last - 1])
+        starts[first:last] = [start]
+        stops[first:last] = [stop]
         self._total += stop - start - held
 
     def remove(self, interval: Interval) -> None:
@@ -212,19 +218,25 @@ class IntervalSet:
         >>> backlog
         IntervalSet([0, 4), [6, 10))
         """
-        if interval.size == 0:
+        start, stop = interval.start, interval.stop
+        starts, stops = self._starts, self._stops
+        if start == stop or not starts:
             return
-        first = bisect_right(self._stops, interval.start)
-        last = bisect_left(self._starts, interval.stop)
+        first, last = bisect_right(stops, start), bisect_left(starts, stop)
         if first >= last:
             return
-        held = sum(self._stops[first:last]) - sum(self._starts[first:last])
-        left = (self._starts[first], interval.start)
-        right = (interval.stop, self._stops[last - 1])
-        kept = [(start, stop) for start, stop in (left, right) if start < stop]
-        self._starts[first:last] = [start for start, _ in kept]
-        self._stops[first:last] = [stop for _, stop in kept]
-        self._total += sum(stop - start for start, stop in kept) - held
+        held = sum(stops[first:last]) - sum(starts[first:last])
+        left, right = starts[first], stops[last - 1]
+        kept_starts, kept_stops = [], []
+        if left < start:
+            kept_starts.append(left)
+            kept_stops.append(start)
+        if stop < right:
+            kept_starts.append(stop)
+            kept_stops.append(right)
+        starts[first:last] = kept_starts
+        stops[first:last] = kept_stops
+        self._total += sum(kept_stops) - sum(kept_starts) - held
 
     def take(self, count: int) -> list[Interval]:
         """Removes and returns its first `count` positions, or all there are. O(taken + n).

@@ -71,6 +71,8 @@ class Host:
         self.me = me
         self._families = families
         self._machines = [family.machine for family in families]
+        self._prefixes = [family.name.encode() + b"/" for family in families]
+        """How the keys of each begin on the disk that all share (rule 2)."""
         self._home = {kind: index for index, one in enumerate(families) for kind in one.messages}
         assert len(self._home) == sum(len(one.messages) for one in families), (
             "two families, one type"
@@ -127,8 +129,8 @@ class Host:
                 return [self._completed(event)]
             case Started(records, damaged, wall):
                 return [
-                    (index, _own_start(family.name, records, damaged, wall))
-                    for index, family in enumerate(self._families)
+                    (index, _own_start(prefix, records, damaged, wall))
+                    for index, prefix in enumerate(self._prefixes)
                 ]
             case Requested(_, message):
                 return [(self._home[type(message)], event)]
@@ -162,8 +164,8 @@ class Host:
             case PersistFailed(_, reason):
                 return index, PersistFailed(ticket, reason)
             case Loaded(_, found):
-                name = self._families[index].name
-                return index, Loaded(ticket, tuple(_own_found(name, one) for one in found))
+                prefix = self._prefixes[index]
+                return index, Loaded(ticket, tuple(_own_found(prefix, one) for one in found))
 
     # --- from a machine to outside ----------------------------------------------------------------
 
@@ -178,15 +180,15 @@ class Host:
             case Send(target, message) if target == self.me:
                 inside.extend(self._delivered(self.me, message, effects))
             case Persist(ticket, changes):
-                name = self._families[index].name
-                shared = tuple(_shared_change(name, change) for change in changes)
+                prefix = self._prefixes[index]
+                shared = tuple([_shared_change(prefix, change) for change in changes])
                 effects.append(Persist(self._shared_ticket(index, ticket), shared))
             case Load(ticket, keys):
-                name = self._families[index].name
-                shared_keys = tuple(_shared_key(name, key) for key in keys)
+                prefix = self._prefixes[index]
+                shared_keys = tuple(_shared_key(prefix, key) for key in keys)
                 effects.append(Load(self._shared_ticket(index, ticket), shared_keys))
             case Scan(ticket, start, stop, bytes_max):
-                first, end = _shared_range(self._families[index].name, start, stop)
+                first, end = _shared_range(self._prefixes[index], start, stop)
                 effects.append(Scan(self._shared_ticket(index, ticket), first, end, bytes_max))
             case SetTimer(timer, _):
                 self._timers[type(timer)] = index
@@ -205,39 +207,36 @@ class Host:
         return ticket * len(self._families) + index
 
 
-def _shared_key(name: str, key: bytes) -> bytes:
+def _shared_key(prefix: bytes, key: bytes) -> bytes:
     """Where a family's key stands on the disk that all share; bulk stays bulk."""
-    if key.startswith(BULK):
-        return BULK + name.encode() + b"/" + key[len(BULK) :]
-    return name.encode() + b"/" + key
+    return BULK + prefix + key[len(BULK) :] if key.startswith(BULK) else prefix + key
 
 
-def _own_key(name: str, key: bytes) -> bytes | None:
+def _own_key(prefix: bytes, key: bytes) -> bytes | None:
     """The family's key again; None when it is another family's."""
     for mark in (BULK, b""):
-        prefix = mark + name.encode() + b"/"
-        if key.startswith(prefix):
-            return mark + key[len(prefix) :]
+        begin = mark + prefix
+        if key.startswith(begin):
+            return mark + key[len(begin) :]
     return None
 
 
-def _shared_change(name: str, change: Change) -> Change:
-    match change:
-        case Write(key, value):
-            return Write(_shared_key(name, key), value)
-        case Erase(start, stop):
-            return Erase(*_shared_range(name, start, stop))
+def _shared_change(prefix: bytes, change: Change) -> Change:
+    if type(change) is Write:
+        return Write(_shared_key(prefix, change.key), change.value)
+    assert type(change) is Erase
+    return Erase(*_shared_range(prefix, change.start, change.stop))
 
 
-def _shared_range(name: str, start: bytes, stop: bytes) -> tuple[bytes, bytes]:
+def _shared_range(prefix: bytes, start: bytes, stop: bytes) -> tuple[bytes, bytes]:
     """A range of the family's small records or of its bulk; across both lie other families."""
     assert start.startswith(BULK) == stop.startswith(BULK), "from small records into bulk"
-    return _shared_key(name, start), _shared_key(name, stop)
+    return _shared_key(prefix, start), _shared_key(prefix, stop)
 
 
-def _own_found(name: str, found: Found) -> Found:
-    key = _own_key(name, found.key)
-    assert key is not None, f"{found.key!r} was not asked for by {name}"
+def _own_found(prefix: bytes, found: Found) -> Found:
+    key = _own_key(prefix, found.key)
+    assert key is not None, f"{found.key!r} was not asked for by {prefix!r}"
     match found:
         case Record(_, value):
             return Record(key, value)
@@ -248,10 +247,10 @@ def _own_found(name: str, found: Found) -> Found:
 
 
 def _own_start(
-    name: str, records: tuple[Record, ...], damaged: tuple[bytes, ...], wall: int
+    prefix: bytes, records: tuple[Record, ...], damaged: tuple[bytes, ...], wall: int
 ) -> Started:
-    own = [(_own_key(name, record.key), record.value) for record in records]
-    hurt = [_own_key(name, key) for key in damaged]
+    own = [(_own_key(prefix, record.key), record.value) for record in records]
+    hurt = [_own_key(prefix, key) for key in damaged]
     return Started(
         tuple(Record(key, value) for key, value in own if key is not None),
         tuple(key for key in hurt if key is not None),

@@ -27,7 +27,6 @@ from typing import Final
 from snowmelt.core.instant import Duration, later, seconds
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.extents import Run
 from snowmelt.protocols.fifo.journal import Journal
 from snowmelt.protocols.fifo.messages import Admit, Admitted, Entry, Verdict
 from snowmelt.protocols.fifo.producers import NOT_REMEMBERED
@@ -46,7 +45,7 @@ class Admission:
         desk: Desk,
         journal: Journal,
         waiting: Waiting,
-        watch: Callable[[Run], None],
+        watch: Callable[[tuple[str, ...]], None],
         stage: Callable[[str, Entry], None],
     ) -> None:
         self._desk = desk
@@ -159,8 +158,9 @@ class Admission:
             self._refuse(stream, entry, "OutcomeUnknown", text)
         else:
             # What it was a repetition of found no room on its disk after all, or it is new.
-            known.refused.remove(Interval(first, entry.stop))
-            known.decided.remove(Interval(first, entry.stop))
+            place = Interval(first, entry.stop)
+            known.refused.remove(place)
+            known.decided.remove(place)
             return False
         return True
 
@@ -196,8 +196,7 @@ class Admission:
         queue.producers.note(entry.producer, entry.sequence, where, self._desk.wall)
         self._decide(stream, entry, refused=False)
         self._pending[stream, entry.first] = entry
-        for run in queue.runs.over(where):
-            self._watch(run)
+        self._watch(entry.keepers)
         verdict = _verdict(entry, where, self._living(entry))
 
         def safe() -> None:

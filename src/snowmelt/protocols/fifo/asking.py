@@ -159,8 +159,8 @@ def _of_group(name: str) -> str:
 
 def _of_settle(settle: calls.Settle, wall: int) -> str:
     named = (*settle.done, *settle.back)
-    first = min((one.start for one in named), default=0)
-    last = max((one.stop for one in named), default=0)
+    first = min([one.start for one in named], default=0)
+    last = max([one.stop for one in named], default=0)
     reason_bytes = len(settle.reason.encode("utf-8", "replace"))
     return _outside(
         (

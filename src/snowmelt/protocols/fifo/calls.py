@@ -62,7 +62,7 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
     @property
     def weight(self) -> int:
         """How many bytes it has on its way, at most."""
-        places = sum(len(one.node) + len(one.address.host) + 16 for one in self.keepers)
+        places = sum([len(one.node) + len(one.address.host) + 16 for one in self.keepers])
         return SPAN_BYTES + len(self.stream) + places + len(self.reason.encode())
 
 

@@ -11,7 +11,8 @@ million single puts are some thousand runs.
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from itertools import accumulate, pairwise
+from itertools import accumulate
+from operator import sub
 from typing import Final
 
 import msgspec
@@ -270,21 +271,36 @@ class Run:
             for lane, before in zip(self.lanes, gone, strict=True)
         ]
 
-    def touched(self, parts: list[Interval]) -> Iterator[tuple[Interval, int]]:
-        """The strips that some positions, in order, lie in, each once, with its bytes."""
-        done = -1
-        for part in parts:
-            at = max(done + 1, self._holding(max(part.start, self.start)))
+    def hold(self, living: list[Interval]) -> None:
+        """Of its positions these live, in order: holds the strips that they lie in."""
+        done, self.held = -1, 0
+        for part in living:
+            at = max(done + 1, self._holding(part.start))
             while at < len(self._whose) and self.start + self._begins[at] < part.stop:
-                start = self.start + self._begins[at]
-                yield Interval(start, self.start + self._end(at)), self._sizes[at]
+                self.held += self._sizes[at]
                 done, at = at, at + 1
+
+    def settle(self, gone: list[Interval], alive: IntervalSet) -> Iterator[tuple[Lane, int]]:
+        """These positions, in order, live no more: lets go of each strip in which no other does.
+
+        Yields how many were of which lane.
+        """
+        done = -1
+        for part in gone:
+            start, at = part.start, self._holding(part.start)
+            while start < part.stop:
+                begin, end = self.start + self._begins[at], self.start + self._end(at)
+                if at != done and alive.first_in(Interval(begin, end)) is None:
+                    self.held -= self._sizes[at]
+                if self._whose[at] != NOWHERE:
+                    yield self.lanes[self._whose[at]], min(end, part.stop) - start
+                start, done, at = end, at, at + 1
 
     # --- as it is written down --------------------------------------------------------------------
 
     def columns(self) -> Columns:
         """For a record."""
-        counts = array("H", (stop - start for start, stop in pairwise((*self._begins, self.count))))
+        counts = array("H", map(sub, (*self._begins[1:], self.count), self._begins))
         small = max(self._sizes, default=0) < 1 << 16
         sizes = array("H", self._sizes) if small else self._sizes
         lanes = tuple((lane.stream, lane.first, lane.keepers) for lane in self.lanes)
@@ -382,7 +398,7 @@ class Runs:
             for lane in run.lanes:
                 lane.living = lane.count
         else:
-            run.held = sum(size for _, size in run.touched(living))
+            run.hold(living)
             for part in living:
                 for strip in run.strips(part):
                     strip.lane.living += strip.stop - strip.start
@@ -397,13 +413,13 @@ class Runs:
             self._house(lane.keepers, lane.living - was)
         return before - run.bytes
 
-    def gone(self, run: Run, parts: list[Interval]) -> None:
-        """These positions of a run, which lived until now, are settled."""
-        for part in parts:
-            for strip in run.strips(part):
-                count = strip.stop - strip.start
-                strip.lane.living -= count
-                self._house(strip.lane.keepers, -count)
+    def gone(self, run: Run, parts: list[Interval], alive: IntervalSet) -> int:
+        """These positions of a run live no more; returns the bytes that it held for them alone."""
+        before = run.held
+        for lane, count in run.settle(parts, alive):
+            lane.living -= count
+            self._house(lane.keepers, -count)
+        return before - run.held
 
     def remove(self, run: Run) -> None:
         """Forgets a run. O(n moved)."""

@@ -29,8 +29,8 @@ class Handing:
         self._budget = Budget(wanted, limits.answer_bytes, limits.answer_segments)
         self._untold = limits.spans_bytes
         self._told = told
-        self._spans: list[Span] = []
-        self._own: list[bool] = []
+        self._spans: list[tuple[Span, int, bool]] = []
+        """With what each weighs, and whether it is on this disk."""
         self._at = 0
         self._walking = False
         self._asking = False
@@ -49,10 +49,11 @@ class Handing:
             return
         self._walking = True
         while self._at < len(self._spans) and not self._asking:
-            span, own = self._spans[self._at], self._own[self._at]
+            span, weight, own = self._spans[self._at]
             self._at += 1
             if own and self._budget.wanted > 0 and self._budget.segments > 0:
                 self._asking = True
+                self._budget.each = weight  # at least what a part has besides items
                 self._read(span)
             else:
                 self._elsewhere.append(span)
@@ -66,24 +67,23 @@ class Handing:
         def read(stretch: Stretch) -> None:
             parts = parts_of(stretch, extent, span.start, span.failures, span.reason)
             self._parts += parts
-            count = sum(part.count for part in parts)
+            count = sum([part.count for part in parts])
             if count < span.stop - span.start:
                 self._elsewhere.append(_after(span, count))
             self._asking = False
             self._go_on()
 
-        self._budget.each = span.weight  # at least what a part has besides items, with its reason
         self._keeper.read(self._queue.name, extent, span.start, self._budget, read)
 
     def _add_spans(self, positions: Interval) -> None:
         """For each span there is room in the answer, should none of it be read here."""
         for span, strip in spans_of(self._queue, self._desk.presence, positions):
-            self._untold -= span.weight
+            weight = span.weight
+            self._untold -= weight
             if self._untold < 0:
                 return
-            self._budget.room -= span.weight
-            self._spans.append(span)
-            self._own.append(self._desk.keeper in strip.lane.keepers)
+            self._budget.room -= weight
+            self._spans.append((span, weight, self._desk.keeper in strip.lane.keepers))
 
 
 def _after(span: Span, count: int) -> Span:

@@ -109,7 +109,7 @@ class Intake:
         assert desk.presence is not None
         first = self._next.get(put.queue, 0)
         segment = Segment(first, put.offsets, put.blob, put.headers)
-        self._next[put.queue] = segment.stop
+        stop = self._next[put.queue] = segment.stop
         wanted = desk.presence.after(desk.keeper, settings.replicas - 1)
         taken = Taken(
             operation,
@@ -125,7 +125,7 @@ class Intake:
         )
         self._puts[operation] = None
         self._bytes += _cost(put)
-        self._taken[put.queue, segment.stop] = taken
+        self._taken[put.queue, stop] = taken
         self._waiting.setdefault(put.queue, deque()).append(taken)
         if settings.replicas == 1 and home.master == desk.keeper:
             # Offered before it is flushed: both ends are this node's, and one write takes it all.
@@ -179,6 +179,8 @@ class Intake:
 
     def offer(self) -> None:
         """Offers what has become ready since this was last called, in order (rule 1)."""
+        if not self._ripe:
+            return
         ripe, self._ripe = self._ripe, {}
         for queue in ripe:
             waiting, ready = self._waiting.get(queue, deque()), []

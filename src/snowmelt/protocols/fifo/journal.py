@@ -336,6 +336,8 @@ class Journal:
         self._base = (*base, step)
         self.limits = LIMITS
         self._home = home
+        self._linger = queue.settings.linger
+        self._copies_needed = queue.settings.copies_needed
         self._next: list[Then] = []
         self._waiting: deque[tuple[int, Then]] = deque()
         self._bound_step = -1
@@ -347,7 +349,7 @@ class Journal:
     @property
     def safe(self) -> int:
         """The last step that is safe (rule 2)."""
-        needed = self.queue.settings.copies_needed - 1
+        needed = self._copies_needed - 1
         if needed == 0:
             return self.here
         steps = sorted((one.step for one in self.mirrors.values()), reverse=True)
@@ -366,17 +368,19 @@ class Journal:
     @property
     def lax(self) -> bool:
         """Whether nothing waits for a step: there is no mirror, and flushes may be late."""
-        return bool(self.linger) and not self.mirrors and self.queue.tail <= self.queue.bound
+        if not self._linger or self.mirrors:  # as most queues are
+            return False
+        return bool(self.linger) and self.queue.tail <= self.queue.bound
 
     @property
     def linger(self) -> Duration:
         """How late the flush of the last step may be (rule 5)."""
-        return self.queue.settings.linger if self._bound_step <= self.safe else Duration(0)
+        return self._linger if self._linger and self._bound_step <= self.safe else Duration(0)
 
     def write(self) -> Pairs:
         """Makes the next step of what has changed; nothing when nothing has."""
         queue = self.queue
-        bounded = bool(queue.settings.linger and queue.changed)
+        bounded = self._linger and queue.changed
         if bounded and queue.tail + BOUND_AHEAD // 2 > queue.bound:
             queue.bound = queue.tail + BOUND_AHEAD
             queue.changed[b"s"] = None
@@ -404,6 +408,8 @@ class Journal:
 
     def to_mirrors(self, pairs: Pairs, now: Instant) -> Iterator[tuple[str, ToMirror]]:
         """The step just written, for those that follow; and pieces that waited for a whole step."""
+        if not self.mirrors:
+            return
         name, linger = self.queue.name, self.linger
         step = Mirror(name, self.term, self.name, self.step - 1, self.step, linger, pairs)
         for keeper, mirror in self.mirrors.items():
@@ -533,11 +539,14 @@ class Journal:
 
     def due(self) -> list[Then]:
         """What may be done now, since its step is safe; in order, and so much at most (`told`)."""
-        safe, most = self.step if self.lax else self.safe, self.limits.told
         ready: list[Then] = []
+        if not (self._waiting or self._next):
+            return ready
+        lax, most = self.lax, self.limits.told
+        safe = self.step if lax else self.safe
         while self._waiting and self._waiting[0][0] <= safe and len(ready) < most:
             ready.append(self._waiting.popleft()[1])
-        if self.lax:
+        if lax:
             room = most - len(ready)
             ready += self._next[:room]
             del self._next[:room]

@@ -17,7 +17,6 @@
    masters end with that; what is read from the disk until then is told by none.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 from snowmelt.core.instant import Duration, Instant, later, since
@@ -50,7 +49,7 @@ from snowmelt.protocols.fifo.keeper import Keeper
 from snowmelt.protocols.fifo.leases import Lease
 from snowmelt.protocols.fifo.messages import Drop, Extent, Home
 from snowmelt.protocols.fifo.publishing import Publishing
-from snowmelt.protocols.fifo.queue import Lost, living_bytes
+from snowmelt.protocols.fifo.queue import Lost, Queue, living_bytes
 from snowmelt.protocols.fifo.repair import Repair
 from snowmelt.protocols.fifo.streams import node_of
 from snowmelt.protocols.fifo.waiting import Waiting, WaitingGet
@@ -202,16 +201,17 @@ class Master:
             )
         done, back = merged(settle.done), merged(settle.back)
         for interval in done:
-            strange = _not_held(queue.alive.within(interval), lease)
+            strange = _not_held(queue, interval, lease)
             if strange is not None:
                 return f"position {strange} is not held under lease {lease.token}"
         self.dropped(queue.settle(lease, done))
-        due = self._desk.moment(settle.due)
-        queue.give_back(lease, back, due, settle.reason)
+        if back:
+            due = self._desk.moment(settle.due)
+            queue.give_back(lease, back, due, settle.reason)
+            if due:
+                self._desk.wake(self._desk.instant_of(due))
         if not lease.left.total and (settle.back or not lease.kept):
             queue.leases.end_by(lease.token, operation)
-        if due:
-            self._desk.wake(self._desk.instant_of(due))
         if settle.extend and lease.left.total:
             self._extend(lease)
         self.admission.room()
@@ -358,9 +358,11 @@ class Master:
                 self._desk.wake(instant)
 
 
-def _not_held(parts: Iterable[Interval], lease: Lease) -> int | None:
-    """The first of these living positions that is not held under a lease. O(what is held)."""
-    for part in parts:
+def _not_held(queue: Queue, interval: Interval, lease: Lease) -> int | None:
+    """The first of these positions that lives and is not held under a lease. O(what is held)."""
+    if lease.left.covers(interval):
+        return None
+    for part in queue.alive.within(interval):
         if not lease.left.covers(part):
             held = lease.left.common(part)
             return part.start if not held or held[0].start > part.start else held[0].stop

@@ -44,6 +44,8 @@ class Pieces(Generic[V]):
 
     def common(self, interval: Interval) -> list[tuple[Interval, V]]:
         """The parts of an interval that have values. O(log n + answer)."""
+        if not self._starts:  # nothing failed, nothing is delayed: as most queues are
+            return []
         first = bisect_right(self._stops, interval.start)
         last = bisect_left(self._starts, interval.stop)
         return [

@@ -96,8 +96,8 @@ class Producers:
         known = self._known.get(name)
         if known is None:
             return None
-        missing = NOT_REMEMBERED if number in known.numbers else None
-        return known.recent.get(number, missing)
+        where = known.recent.get(number)
+        return NOT_REMEMBERED if where is None and number in known.numbers else where
 
     def lately(self, name: str) -> Container[int]:
         """Of which of its numbers it is known where they went."""
@@ -129,10 +129,11 @@ class Producers:
 
     def crowded(self, name: str) -> str:
         """Why there can't be one more producer; nothing for one that is known, or has room."""
+        if name in self._known:
+            return ""
         unnamed, limits = name.startswith(UNNAMED_PREFIX), self._limits
         there = len(self._unnamed) if unnamed else len(self._known) - len(self._unnamed)
-        most = limits.clients if unnamed else limits.producers
-        if name in self._known or there < most:
+        if there < (limits.clients if unnamed else limits.producers):
             return ""
         if unnamed:
             return f"{there} clients put into this queue within a day; no more are remembered"
@@ -191,7 +192,9 @@ class Producers:
     def _heard_of(self, name: str, wall: int) -> Producer:
         if self._since is None:
             self._since = wall
-        known = self._known.setdefault(name, Producer(wall))
+        if name not in self._known:
+            self._known[name] = Producer(wall)
+        known = self._known[name]
         known.seen = wall
         self._changed[HEAD + name.encode()] = None
         if name.startswith(UNNAMED_PREFIX):

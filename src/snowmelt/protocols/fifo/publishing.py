@@ -21,7 +21,6 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo.answers import Answers
 from snowmelt.protocols.fifo.calls import Plan, Planned, Publish, PutDone, Receipt
 from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.extents import Run
 from snowmelt.protocols.fifo.journal import Journal
 from snowmelt.protocols.fifo.messages import Entry
 from snowmelt.protocols.fifo.producers import NOT_REMEMBERED
@@ -35,7 +34,11 @@ class Publishing:
     """The staged batches of one queue, at its master."""
 
     def __init__(
-        self, desk: Desk, journal: Journal, watch: Callable[[Run], None], dropped: Dropped
+        self,
+        desk: Desk,
+        journal: Journal,
+        watch: Callable[[tuple[str, ...]], None],
+        dropped: Dropped,
     ) -> None:
         self._desk = desk
         self._journal = journal
@@ -199,8 +202,7 @@ class Publishing:
         if batch.due > self._desk.wall:
             queue.delay(where, batch.due)
             self._desk.wake(self._desk.instant_of(batch.due))
-        for run in queue.runs.over(where):
-            self._watch(run)
+        self._watch(batch.keepers)
         return where
 
     def _answer(

@@ -168,12 +168,12 @@ class Queue:
             if head.size == 0 or 0 < pieces_max <= taken.pieces:
                 break
             run, least = self.runs.holding(head.start), 0 if taken.total else 1
-            head, _ = head.split(min(items_max, run.stop - head.start))
+            head = Interval(head.start, min(head.stop, head.start + items_max, run.stop))
             part, room = _tellable(self.failures, head, room, least, self._span_bytes)
             count, size, used = run.fitting(part, items_max, bytes_max, strips, least)
             if count == 0:
                 break
-            part, _ = part.split(count)
+            part = Interval(part.start, part.start + count)
             self.ready.remove(part)
             taken.add(part)
             items_max -= count
@@ -338,16 +338,15 @@ class Queue:
         living = [self.alive.common(interval.common(run.interval)) for run in over]
         self.alive.remove(interval)
         for run, lived in zip(over, living, strict=True):
-            first = next(self.alive.within(run.interval), None)  # the rest may be thousands
+            first = self.alive.first_in(run.interval)
             if first is None:
                 lost += _dropped(run, run.count)
                 self.bytes -= run.held
                 self.runs.remove(run)
             else:
-                self.runs.gone(run, lived)
-                self.bytes -= _freed(run, lived, self.alive)
-                if _worth_dropping(run, first.start - run.start - run.dropped, self._limits):
-                    lost += _dropped(run, first.start - run.start)
+                self.bytes -= self.runs.gone(run, lived, self.alive)
+                if _worth_dropping(run, first - run.start - run.dropped, self._limits):
+                    lost += _dropped(run, first - run.start)
             self._touch_run(run)
         self.changed[b"s"] = None
         return lost
@@ -387,14 +386,6 @@ def _dropped(run: Run, items: int) -> list[Lost]:
         for lane, begin, stop in zip(run.lanes, before, run.reach(items), strict=True)
         if begin < stop
     ]
-
-
-def _freed(run: Run, gone: list[Interval], alive: IntervalSet) -> int:
-    """The bytes of the strips of these that have no living item any more; they hold none now."""
-    touched = run.touched(gone)
-    freed = sum(size for strip, size in touched if next(alive.within(strip), None) is None)
-    run.held -= freed
-    return freed
 
 
 def _tellable(

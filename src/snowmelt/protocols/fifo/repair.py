@@ -96,9 +96,9 @@ class Repair:
         """A keeper has heard what it is to keep."""
         self._telling.kept(message)
 
-    def watch(self, run: Run) -> None:
-        """Looks whether something that was just put is short."""
-        if self._since is None and any(self._is_short(lane.keepers) for lane in run.lanes):
+    def watch(self, keepers: tuple[str, ...]) -> None:
+        """Looks whether something that was just put on these is short."""
+        if self._since is None and self._is_short(keepers):
             self._since = later(self._desk.now, GRACE)
             self._desk.wake(self._since)
 
@@ -114,8 +114,8 @@ class Repair:
 
     def _is_short(self, keepers: tuple[str, ...]) -> bool:
         presence = self._desk.presence
-        here = 0 if presence is None else sum(one in presence.keepers for one in keepers)
-        return here < self._queue.settings.replicas
+        here = () if presence is None else [one for one in keepers if one in presence.keepers]
+        return len(here) < self._queue.settings.replicas
 
     def tick(self) -> None:
         """Asks for copies, some at a time; asks again for those that nobody made."""

@@ -27,6 +27,8 @@ class Scribe:
 
     def step(self) -> bool:
         """Lets each touched queue take its next step; whether there may be more to do."""
+        if not self._touched:
+            return False
         touched, self._touched = self._touched, {}
         done = False
         for queue in touched:
@@ -48,11 +50,11 @@ class Scribe:
 
     def _write_journal(self, queue: str, journal: Journal) -> None:
         """Makes a step of what has changed; while the disk is busy that gathers."""
-        desk, linger = self._desk, journal.linger
+        desk = self._desk
         if journal.lax:
             if journal.queue.changed:
-                self._gathering.setdefault(queue, later(desk.now, linger))
-        elif desk.writing and journal.queue.changed and not linger:
+                self._gathering.setdefault(queue, later(desk.now, journal.linger))
+        elif desk.writing and journal.queue.changed and not journal.linger:
             self._gathering[queue] = desk.now
         else:
             self._write_step(queue, journal)

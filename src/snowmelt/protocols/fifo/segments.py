@@ -163,18 +163,18 @@ class Recent:
 
     def add(self, queue: str, stream: str, segment: Segment, *, pin: bool) -> None:
         """Keeps a segment at hand; pinned, until `unpin`."""
-        number = self._number(queue, stream)
-        place = number << INDEX_BITS | segment.stop
+        number, stop = self._number(queue, stream), segment.stop
+        place = number << INDEX_BITS | stop
         if pin:
             self._pinned[place] = None
         if place in self._segments:
             return
         self._segments[place] = segment
         stops = self._stops[number]
-        if not stops or stops[-1] < segment.stop:
-            stops.append(segment.stop)
+        if not stops or stops[-1] < stop:
+            stops.append(stop)
         else:
-            insort(stops, segment.stop)
+            insort(stops, stop)
         self._bytes += _weight(segment)
         if self._bytes > self._bytes_max:
             self._shrink()

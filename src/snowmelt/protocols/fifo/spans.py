@@ -45,7 +45,7 @@ def living_spans(
 
 def _places(keepers: tuple[str, ...], presence: Presence) -> tuple[Place, ...]:
     here = [presence.keepers[keeper] for keeper in keepers if keeper in presence.keepers]
-    return tuple(Place(member.id, member.address) for member in here)
+    return tuple([Place(member.id, member.address) for member in here])
 
 
 def _by_failures(queue: Queue, positions: Interval) -> list[tuple[Interval, int, str]]:

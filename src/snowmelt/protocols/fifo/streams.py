@@ -64,8 +64,8 @@ class Presence:
 
 def living(keepers: tuple[str, ...], presence: Presence) -> int:
     """How many of these disks are not known to be gone."""
-    away = [one for one in keepers if one not in presence.keepers]
-    return len(keepers) - sum(gone_for_ever((one,), presence) for one in away)
+    here = presence.keepers
+    return len([one for one in keepers if one in here or not gone_for_ever((one,), presence)])
 
 
 def gone_for_ever(keepers: tuple[str, ...], presence: Presence) -> bool:

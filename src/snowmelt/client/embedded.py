@@ -144,11 +144,11 @@ class Machine:
 
     def begin(self, body: Any, timeout: float) -> Asked:
         """Asks; whoever does sees to it that it is looked after until it is due, and forgets it."""
-        end = later(steady_now(), seconds(max(0.0, checked(timeout))))
+        now, patience = steady_now(), seconds(max(0.0, checked(timeout)))
         if self._failure:
             raise Closed(self._failure)
         operation = self._session.operation()
-        asked = Asked(operation, body, end, later(steady_now(), FIRST_WAIT))
+        asked = Asked(operation, body, later(now, patience), later(now, FIRST_WAIT))
         self._waiting.add(operation.number)
         try:
             self._fire()

@@ -78,6 +78,7 @@ _WEIGHT_MAX: Final = 4 << 20
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 _MISSING_PAUSE: Final = 0.2
+_DELAY_SECONDS: Final = DELAY_LONGEST / 1e9
 _DAMAGED: Final = "no copy could be read"
 
 
@@ -186,6 +187,7 @@ class FifoSteps:
     def _put(
         self, items: Parcel, headers: bytes, due: int, timeout: float, sequence: int | None
     ) -> Steps[PutDone]:
+        wait = Wait(min(checked(timeout), PUT_LONGEST))
         put = Put(
             self.name,
             self.producer.name,
@@ -194,10 +196,10 @@ class FifoSteps:
             items.blob,
             headers,
             due,
+            wait.patience,
             caller=self.producer.caller,
             turn=self.producer.turn(),
         )
-        wait = Wait(min(checked(timeout), PUT_LONGEST))
         done: PutDone
         done, _ = yield from self._ask(put, wait, _store, len(items.blob))
         return done
@@ -218,7 +220,7 @@ class FifoSteps:
         """
         wait, refused = Wait(timeout, least), ""
         while True:
-            get = Get(self.name, items_max, bytes_max, Duration(0), settle)  # it has what is left
+            get = Get(self.name, items_max, bytes_max, wait.patience, settle)
             weight = min(bytes_max, _WEIGHT_MAX)
             leased: Leased
             try:
@@ -395,10 +397,11 @@ class FifoSteps:
             try:
                 if self._grant is None:
                     yield from self._open(wait, make)
+                    body = _in_time(body, wait)
                 assert self._grant is not None
                 target = contact(where(self._grant).address)
                 began = steady_now()
-                answer = yield Query(_in_time(body, wait), wait.left, target, weight)
+                answer = yield Query(body, wait.left, target, weight)
             except (DiskFull, OutcomeUnknown, Unavailable, Unreachable) as error:
                 self._grant = None
                 yield going.after(error)
@@ -488,7 +491,7 @@ def checked_count(option: str, value: int, highest: int) -> int:
 
 def due_of(delay: float) -> int:
     """So many seconds, as a call tells them: below 0, for no clock here may say when that is."""
-    return -seconds_of("delay", delay, 0, DELAY_LONGEST / 1e9)
+    return -seconds_of("delay", delay, 0, _DELAY_SECONDS)
 
 
 def _shown(part: Part) -> list[Seen]:

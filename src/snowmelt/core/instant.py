@@ -41,7 +41,7 @@ def later(instant: Instant, by: Duration) -> Instant:
     >>> later(Instant(5), by=Duration(10))
     15
     """
-    return Instant(instant + by)
+    return instant + by  # type: ignore[return-value]  # calling `Instant` costs as much again
 
 
 def since(earlier: Instant, now: Instant) -> Duration:

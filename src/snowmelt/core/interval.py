@@ -168,9 +168,9 @@ class IntervalSet:
         start, stop = interval.start, interval.stop
         if start == stop:
             return []
-        first, last = bisect_right(self._stops, start), bisect_left(self._starts, stop)
-        edges = zip(self._starts[first:last], self._stops[first:last], strict=True)
-        return [Interval(max(low, start), min(high, stop)) for low, high in edges]
+        starts, stops = self._starts, self._stops
+        first, last = bisect_right(stops, start), bisect_left(starts, stop)
+        return [Interval(max(starts[at], start), min(stops[at], stop)) for at in range(first, last)]
 
     def first_in(self, interval: Interval) -> int | None:
         """The first position of an interval that it holds; None when it holds none. O(log n).

@@ -188,12 +188,12 @@ class Admission:
     def _take(self, stream: str, entry: Entry) -> None:
         queue, count = self._queue, entry.stop - entry.first
         where = queue.admit(stream, entry.first, count, entry.bytes, entry.keepers)
-        due = self._desk.moment(entry.due)
-        delayed = due > self._desk.wall
+        due, wall = self._desk.moment(entry.due), self._desk.wall
+        delayed = due > wall
         if delayed:  # in the same step, so that no crash can make it early
             queue.delay(where, due)
             self._desk.wake(self._desk.instant_of(due))
-        queue.producers.note(entry.producer, entry.sequence, where, self._desk.wall)
+        queue.producers.note(entry.producer, entry.sequence, where, wall)
         self._decide(stream, entry, refused=False)
         self._pending[stream, entry.first] = entry
         self._watch(entry.keepers)

@@ -4,6 +4,7 @@ A client that hears nothing for half a second asks again. What it asked for may 
 then, and asking whether it can be done would find that it can't any more.
 """
 
+from collections import OrderedDict
 from typing import Generic, TypeVar
 
 from snowmelt.core.names import OperationId
@@ -25,7 +26,8 @@ class Answers(Generic[A]):
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._answers: dict[OperationId, A] = {}
+        # Whose first is found at once: a dict looks for it among all that went before.
+        self._answers: OrderedDict[OperationId, A] = OrderedDict()
 
     def of(self, operation: OperationId) -> A | None:
         """What was said to this operation, if that is remembered."""
@@ -35,7 +37,7 @@ class Answers(Generic[A]):
         """This is said to it, and will be again."""
         self._answers[operation] = answer
         if len(self._answers) > self._most:
-            del self._answers[next(iter(self._answers))]
+            self._answers.popitem(last=False)
         return answer
 
     def forget(self, operation: OperationId) -> None:

@@ -191,30 +191,20 @@ class Run:
 
     def strips(self, part: Interval) -> Iterator[Strip]:
         """Where some of its positions lie; neighbours in one lane are one. O(log n + answer)."""
-        last: Strip | None = None
-        for strip in self._strips(part):
-            if last is not None and last.lane is strip.lane and last.stop == strip.start:
-                size = last.bytes + strip.bytes
-                last = Strip(last.start, strip.stop, last.lane, last.first, size)
-                continue
-            if last is not None:
-                yield last
-            last = strip
-        if last is not None:
-            yield last
-
-    def _strips(self, part: Interval) -> Iterator[Strip]:
-        start, stop = max(part.start - self.start, 0), min(part.stop - self.start, self.count)
-        at = self._holding(self.start + start)
-        while start < stop:
-            begin, end = self._begins[at], self._end(at)
-            high = min(stop, end)
-            if self._whose[at] != NOWHERE:
-                lane = self.lanes[self._whose[at]]
-                first = lane.first + self._offsets[at] + start - begin
-                size = self._sizes[at] * (high - start) // (end - begin)
-                yield Strip(self.start + start, self.start + high, lane, first, size)
-            start, at = high, at + 1
+        base = self.start
+        position, stop = max(part.start - base, 0), min(part.stop - base, self.count)
+        at = self._holding(base + position)
+        while position < stop:
+            start, whose, size = position, self._whose[at], 0
+            offset = self._offsets[at] + position - self._begins[at]
+            while position < stop and self._whose[at] == whose:
+                begin, end = self._begins[at], self._end(at)
+                high = min(stop, end)
+                size += self._sizes[at] * (high - position) // (end - begin)
+                position, at = high, at + 1
+            if whose != NOWHERE:
+                lane = self.lanes[whose]
+                yield Strip(base + start, base + position, lane, lane.first + offset, size)
 
     def fitting(
         self, head: Interval, items: int, size: int, strips: int, least: int
@@ -371,13 +361,9 @@ class Runs:
 
     def over(self, interval: Interval) -> list[Run]:
         """The runs that have a position in common with an interval. O(log n + answer)."""
-        index = max(0, bisect_right(self._starts, interval.start) - 1)
-        found: list[Run] = []
-        while index < len(self._runs) and self._runs[index].start < interval.stop:
-            if self._runs[index].stop > interval.start:
-                found.append(self._runs[index])
-            index += 1
-        return found
+        first = max(0, bisect_right(self._starts, interval.start) - 1)
+        last = bisect_left(self._starts, interval.stop)
+        return [run for run in self._runs[first:last] if run.stop > interval.start]
 
     # --- changes ----------------------------------------------------------------------------------
 

@@ -54,6 +54,7 @@ class Taken(msgspec.Struct):
     operation: OperationId
     put: Put
     segment: Segment
+    size: int
     body: bytes
     linger: Duration
     wanted: tuple[str, ...]
@@ -95,7 +96,7 @@ class Intake:
         if problem:
             self._desk.decline(operation, *problem)
             return
-        if self._bytes + _cost(put) > self._desk.limits.waiting_bytes and self._puts:
+        if self._puts and self._bytes + put.size + PUT_COST > self._desk.limits.waiting_bytes:
             text = f"{self._bytes} bytes of puts are waiting at this node already"
             self._desk.decline(operation, "Unavailable", text)
             return
@@ -115,6 +116,7 @@ class Intake:
             operation,
             put,
             segment,
+            put.size,
             stored(segment),
             settings.linger,
             wanted,
@@ -124,7 +126,7 @@ class Intake:
             [],
         )
         self._puts[operation] = None
-        self._bytes += _cost(put)
+        self._bytes += taken.size + PUT_COST
         self._taken[put.queue, stop] = taken
         self._waiting.setdefault(put.queue, deque()).append(taken)
         if settings.replicas == 1 and home.master == desk.keeper:
@@ -197,7 +199,7 @@ class Intake:
         master = self._directory.master_of(queue) if ready else None
         if master is not None:
             low = next(iter(self._offered[queue]))  # what waits here comes behind it
-            entries = tuple(_entry(taken, self._desk) for taken in ready)
+            entries = tuple([_entry(taken, self._desk) for taken in ready])
             self._desk.send(master, Admit(queue, self._desk.stream, entries, low))
 
     def admitted(self, message: Admitted) -> None:
@@ -219,8 +221,7 @@ class Intake:
             return
         if taken.put.hold:
             segment = taken.segment
-            size = taken.put.size
-            receipt = Receipt(self._desk.stream, segment.first, segment.stop, size)
+            receipt = Receipt(self._desk.stream, segment.first, segment.stop, taken.size)
             self._desk.reply(taken.operation, receipt)
             return
         done = PutDone(
@@ -237,7 +238,7 @@ class Intake:
         if self._taken.pop((queue, taken.segment.stop), None) is None:
             return
         self._puts.pop(taken.operation, None)
-        self._bytes -= _cost(taken.put)
+        self._bytes -= taken.size + PUT_COST
         if taken.offered is None:
             self._waiting[queue].remove(taken)
         else:
@@ -303,7 +304,7 @@ def _entry(taken: Taken, desk: Desk) -> Entry:
     return Entry(
         segment.first,
         segment.stop,
-        put.size,
+        taken.size,
         put.producer,
         put.sequence,
         put.due,
@@ -315,10 +316,6 @@ def _entry(taken: Taken, desk: Desk) -> Entry:
         turn,
         age=Duration(desk.now - taken.since),
     )
-
-
-def _cost(put: Put) -> int:
-    return put.size + PUT_COST
 
 
 def _offered_at(taken: Taken) -> Instant:
@@ -340,9 +337,9 @@ def _problem(put: Put, items_max: int) -> tuple[str, str] | None:
     try:
         batch = Batch(put.offsets, put.blob)
         labels.check_shared(put.headers)
-        labels.checked(put.headers, len(batch))
+        labels.checked(put.headers, count)
     except ValueError as error:
         return "BadOption", f"the batch does not read: {error}"
-    if len(batch) == 0 or batch.size != len(batch.blob):
-        return "BadOption", f"a batch of {len(batch)} items in {len(batch.blob)} bytes"
+    if count == 0 or batch.size != len(put.blob):
+        return "BadOption", f"a batch of {count} items in {len(put.blob)} bytes"
     return None

@@ -370,7 +370,7 @@ class Journal:
         """Whether nothing waits for a step: there is no mirror, and flushes may be late."""
         if not self._linger or self.mirrors:  # as most queues are
             return False
-        return bool(self.linger) and self.queue.tail <= self.queue.bound
+        return self._bound_step <= self.safe and self.queue.tail <= self.queue.bound
 
     @property
     def linger(self) -> Duration:

@@ -1,5 +1,6 @@
 """Who holds which positions, under which token, until when."""
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Final
@@ -35,7 +36,7 @@ class Leases:
         self.next_token = 1
         self.settled = IntervalSet()
         """Tokens of leases that were acknowledged to the last item."""
-        self.enders: dict[int, OperationId] = {}
+        self.enders: OrderedDict[int, OperationId] = OrderedDict()
         """Of the last leases of which something went back: which operation ended each."""
         self._time = time
         self._endings_max = limits.endings
@@ -62,19 +63,20 @@ class Leases:
         """The lease that this operation asked for, if it has not ended."""
         return self._leases.get(self._by_operation.get(operation, 0))
 
-    def grant(self, operation: OperationId, left: IntervalSet, now: Instant) -> Lease:
-        """A new lease on these positions."""
-        lease = Lease(self.next_token, operation, left, now)
+    def grant(self, operation: OperationId, left: IntervalSet, now: Instant | None) -> Lease:
+        """A new lease on these positions; its time begins now, or when it is told (`extend`)."""
+        lease = Lease(self.next_token, operation, left, None)
         self.next_token += 1
         self.restore(lease, now)
         self._touch(lease)
         return lease
 
-    def restore(self, lease: Lease, now: Instant) -> None:
+    def restore(self, lease: Lease, now: Instant | None) -> None:
         """A lease that was written down; its time begins anew."""
         self._leases[lease.token] = lease
         self._by_operation[lease.operation] = lease.token
-        self.extend(lease, now)
+        if now is not None:
+            self.extend(lease, now)
 
     def extend(self, lease: Lease, now: Instant) -> Instant:
         """The whole time of a lease, from now; returns when it is over."""
@@ -85,10 +87,6 @@ class Leases:
             self._deadlines = [(one.deadline, one.token) for one in leases if one.deadline]
             heapify(self._deadlines)
         return lease.deadline
-
-    def put_off(self, lease: Lease) -> None:
-        """Its time begins when it is told, not before: until then it can't be over."""
-        lease.deadline = None
 
     def shrunk(self, lease: Lease) -> None:
         """A part of a lease went; it ends when nothing is left."""
@@ -101,7 +99,7 @@ class Leases:
         if lease.kept:
             self.settled.add(Interval(lease.token, lease.token + 1))
             if self.settled.pieces > self._endings_max:
-                self.settled.remove(next(iter(self.settled)))
+                self.settled.remove(self.settled.first)
             self._changed[b"t"] = None
 
     def end_by(self, token: int, operation: OperationId) -> None:
@@ -109,8 +107,7 @@ class Leases:
         self.enders[token] = operation
         self._changed[ender_key(token)] = None
         if len(self.enders) > self._enders_max:
-            oldest = next(iter(self.enders))
-            del self.enders[oldest]
+            oldest, _ = self.enders.popitem(last=False)
             self._changed[ender_key(oldest)] = None
 
     def over(self, now: Instant) -> list[Lease]:

@@ -110,10 +110,9 @@ class Master:
     def _lease(self, operation: OperationId, get: Get, refused: str) -> bool:
         items_max = min(get.items_max, self._desk.limits.get_items)
         bytes_max = max(1, get.bytes_max)
-        lease = self._queue.lease(operation, items_max, bytes_max, self._desk.now)
+        lease = self._queue.lease(operation, items_max, bytes_max, None)  # rule 6
         if lease is None:
             return False
-        self._queue.leases.put_off(lease)
         self._answered.keep(operation, True)
         self._hand(operation, lease, get, refused)
         return True

@@ -15,6 +15,7 @@
    name asks under one number no longer than that.
 """
 
+from collections import OrderedDict
 from collections.abc import Container, Iterator
 from typing import Final
 
@@ -83,7 +84,8 @@ class Producers:
         self._changed = changed
         self._limits = limits
         self._known: dict[str, Producer] = {}
-        self._unnamed: dict[str, None] = {}  # the one that was heard of last stands last
+        self._unnamed: OrderedDict[str, None] = OrderedDict()
+        """Whoever was heard of last stands last."""
         self._since: int | None = None
 
     def __len__(self) -> int:
@@ -198,8 +200,8 @@ class Producers:
         known.seen = wall
         self._changed[HEAD + name.encode()] = None
         if name.startswith(UNNAMED_PREFIX):
-            self._unnamed.pop(name, None)
             self._unnamed[name] = None
+            self._unnamed.move_to_end(name)
         self._forget(wall)
         return known
 

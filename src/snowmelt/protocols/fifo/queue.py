@@ -120,7 +120,8 @@ class Queue:
 
     def show(self, interval: Interval) -> None:
         """The journal is safe: what is still alive of this becomes ready."""
-        for part in self.alive.common(interval):
+        living = [interval] if self.alive.covers(interval) else self.alive.common(interval)
+        for part in living:
             self.ready.add(part)
 
     def delay(self, interval: Interval, due: int) -> None:
@@ -148,9 +149,12 @@ class Queue:
     # --- items out --------------------------------------------------------------------------------
 
     def lease(
-        self, operation: OperationId, items_max: int, bytes_max: int, now: Instant
+        self, operation: OperationId, items_max: int, bytes_max: int, now: Instant | None
     ) -> Lease | None:
-        """Takes the first ready items, or None when there is nothing to take."""
+        """Takes the first ready items, or None when there is nothing to take.
+
+        The lease's time begins now; with None when it is told, and until then it can't be over.
+        """
         if self.paused or self.ready.total == 0:
             return None
         return self.leases.grant(operation, self.take(items_max, bytes_max), now)

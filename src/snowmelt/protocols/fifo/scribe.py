@@ -52,8 +52,8 @@ class Scribe:
         """Makes a step of what has changed; while the disk is busy that gathers."""
         desk = self._desk
         if journal.lax:
-            if journal.queue.changed:
-                self._gathering.setdefault(queue, later(desk.now, journal.linger))
+            if journal.queue.changed and queue not in self._gathering:
+                self._gathering[queue] = later(desk.now, journal.linger)
         elif desk.writing and journal.queue.changed and not journal.linger:
             self._gathering[queue] = desk.now
         else:

@@ -8,6 +8,7 @@ A put waits once, by its producer and number, however many nodes offer it: what 
 same for all of them (`admission.py`).
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Final
@@ -64,7 +65,8 @@ class Waiting:
     """All who wait at one queue, in the order in which they came. No call looks at all of them."""
 
     def __init__(self) -> None:
-        self.gets: dict[OperationId, WaitingGet] = {}
+        # Ordered: the first goes first, and a dict would look for the next among all that went.
+        self.gets: OrderedDict[OperationId, WaitingGet] = OrderedDict()
         self.puts: dict[PutName, WaitingPut] = {}
         """By producer and number."""
         self._of: dict[NodeId, dict[OperationId, None]] = {}

@@ -1,13 +1,29 @@
-"""The clocks of a process: the steady one that machines and sockets wait by, and the wall's."""
+"""The clocks of a process: the steady one that machines and sockets wait by, and the wall's.
 
+The steady one goes on while a machine is suspended, as that of everybody else does: a lease that
+ended while a laptop's lid was closed is over when it is opened.
+"""
+
+import sys
+import time
 from collections.abc import Callable
-from time import monotonic_ns, time_ns
+from functools import partial
+from time import time_ns
 from typing import Final, cast
 
 from snowmelt.core.instant import SECOND, Instant
 
+
+def _steady() -> Callable[[], int]:
+    if hasattr(time, "CLOCK_BOOTTIME"):  # Linux, whose other steady clock stops in suspend
+        return partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME)
+    if sys.platform == "darwin":  # where `time.monotonic` stops, and this one does not
+        return partial(time.clock_gettime_ns, time.CLOCK_MONOTONIC)
+    return time.monotonic_ns
+
+
 # `Instant` is a name for the checker; calling it would cost as much as reading the clock.
-steady_now: Final = cast("Callable[[], Instant]", monotonic_ns)
+steady_now: Final = cast("Callable[[], Instant]", _steady())
 
 
 def wall_now() -> int:

@@ -65,8 +65,9 @@ Clients (`baton.py`, `wants.py`):
 
 13. *Leases.* A holder renews its lease; it believes to hold for the time of a lease from when it
     sent the call that was answered last. The node counts from when it answered, and a little
-    longer, since its clock may be faster. A holder that is silent, or whose connections have all
-    ended for a `grace`, has lost the baton. A want lives as long as it is asked for again.
+    longer, since its clock may be faster. A holder that is silent, or for a `grace` when all
+    connections of whoever renewed it last have ended, has lost the baton. Who has many renews those
+    at one node together (`KeepMany`). A want lives as long as it is asked for again.
 14. *Values.* A value that a holder changes goes on with the token, and to the root's disk behind
     it. A new token begins with the newest value that any member or the root's disk knows. What a
     holder changed and did not hand on is lost with it; `Save` is answered when the value is on the

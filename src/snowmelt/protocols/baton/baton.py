@@ -10,8 +10,8 @@ from snowmelt.protocols.baton.calls import (
     Acquire,
     BatonStatus,
     Granted,
+    Holding,
     Keep,
-    Kept,
     Release,
     Released,
     Save,
@@ -43,7 +43,7 @@ class Baton:
         self._here = here
         self._ways = ways
         self.saving: Final = Saving(here.chance)
-        self._endings = Endings(name, here)
+        self.endings: Final = Endings(name, here)
         self.due: Instant | None = None
         """When something here is over, or sooner; never later."""
 
@@ -72,28 +72,27 @@ class Baton:
         if holder is not None:
             self._renew(holder, operation, now)
             return [Reply(operation, self._granted())]
-        if self._endings.get(call.ticket) is not None:
-            return [self._endings.lost(operation, call.ticket)]
+        if self.endings.get(call.ticket) is not None:
+            return [self.endings.lost(operation, call.ticket)]
         want = self.wants.get(call.ticket)
         if want is None:
             want = Want(call.ticket)
         self._by(want.called(operation, call, now))
         return [] if want.places else self._want(want, now)
 
-    def keep(self, operation: OperationId, call: Keep, now: Instant) -> Effects:
-        """The holder works on."""
+    def keep(self, operation: OperationId, call: Keep | Holding, now: Instant) -> bool:
+        """The holder works on; whether it is one still."""
         holder = self._holder(call)
-        if holder is None:
-            return [self._endings.not_held(operation, call)]
-        self._renew(holder, operation, now)
-        return [Reply(operation, Kept(self._here.settings.lease))]
+        if holder is not None:
+            self._renew(holder, operation, now)
+        return holder is not None
 
     def save(self, operation: OperationId, call: Save, now: Instant) -> Effects:
         """The holder wants its value on the root's disk."""
         holder = self._holder(call)
         if holder is None:
-            return [self._endings.not_held(operation, call)]
-        self._renew(holder, operation, now)
+            return [self.endings.not_held(operation, call)]
+        self._until(holder, later(now, self._here.settings.patience))  # its client is who keeps it
         self.relay.change(call.value)
         return [self.relay.backup(self.saving.add(operation))]
 
@@ -104,9 +103,9 @@ class Baton:
             return [*self.drop(call.ticket, None, now), done]
         if self._holder(call) is not None:
             return [*self.drop(call.ticket, call.value, now), done]
-        if self._endings.get(call.ticket) is Ended.GIVEN_UP:
+        if self.endings.get(call.ticket) is Ended.GIVEN_UP:
             return [done]  # its answer was lost
-        return [self._endings.not_held(operation, call)]
+        return [self.endings.not_held(operation, call)]
 
     def gone(self, client: str, now: Instant) -> Effects:
         """All connections of a client have ended: who waits is out, who holds has a moment left."""
@@ -140,7 +139,7 @@ class Baton:
         token, self.relay.token = self.relay.token, None
         if token is None or token.holder is None:
             return []
-        self._endings.add(token.holder.ticket, why)
+        self.endings.add(token.holder.ticket, why)
         if token.holder.client is None:
             return [Announce(Taken(self.name, token.holder.ticket))]
         return []
@@ -186,7 +185,7 @@ class Baton:
         token = self.relay.token
         assert token is not None
         assert token.holder is not None
-        self._endings.add(token.holder.ticket, why)
+        self.endings.add(token.holder.ticket, why)
         token.holder = None
         self._ways.wake(self.name, now)  # a hold may have been longer than edges are watched
         return self.settle(now)
@@ -233,7 +232,7 @@ class Baton:
         token = self.relay.token
         return None if token is None else token.held_by(ticket)
 
-    def _holder(self, call: Keep | Save | Release) -> Holder | None:
+    def _holder(self, call: Holding | Keep | Save | Release) -> Holder | None:
         token = self.relay.token
         if token is None or token.fence != call.fence:
             return None

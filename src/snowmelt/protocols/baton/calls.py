@@ -61,6 +61,29 @@ class Kept(msgspec.Struct, frozen=True, tag="baton.kept", array_like=True):
     lease: Duration
 
 
+class Holding(msgspec.Struct, frozen=True, array_like=True):
+    """One of many holds of one client at one node."""
+
+    name: str
+    ticket: int
+    fence: int
+
+
+class KeepMany(msgspec.Struct, frozen=True, tag="baton.keep_many", array_like=True):
+    """I work on all of these, renew their leases; `KEEPS_AT_ONCE` at most."""
+
+    holdings: tuple[Holding, ...]
+    where: Where
+
+
+class KeptMany(msgspec.Struct, frozen=True, tag="baton.kept_many", array_like=True):
+    """For the time of the lease, from when you asked; but those are lost."""
+
+    lease: Duration
+    lost: tuple[tuple[int, str], ...] = ()
+    """Which of them, by its place among those that were named, and why."""
+
+
 class Save(msgspec.Struct, frozen=True, tag="baton.save", array_like=True):
     """Keep this value on the root's disk, whatever happens to me; I hold on."""
 
@@ -69,6 +92,8 @@ class Save(msgspec.Struct, frozen=True, tag="baton.save", array_like=True):
     fence: int
     where: Where
     value: bytes
+    number: int = 0
+    """The how-manieth of this hold it is: an older one that comes late is void. 0 says nothing."""
 
 
 class Saved(msgspec.Struct, frozen=True, tag="baton.saved", array_like=True):
@@ -130,8 +155,10 @@ PATIENCE: Final = seconds(3)
 
 VALUE_BYTES_MAX: Final = 1 << 20
 NAMES_AT_ONCE: Final = 1_000
+KEEPS_AT_ONCE: Final = 500
+"""As many as a node renews in a moment."""
 
-Request = Acquire | Keep | Save | Release | GetBaton | ListBatons
-Response = Granted | Queued | Kept | Saved | Released | BatonStatus | BatonNames
+Request = Acquire | Keep | KeepMany | Save | Release | GetBaton | ListBatons
+Response = Granted | Queued | Kept | KeptMany | Saved | Released | BatonStatus | BatonNames
 
-REQUESTS: Final = (Acquire, Keep, Save, Release, GetBaton, ListBatons)
+REQUESTS: Final = (Acquire, Keep, KeepMany, Save, Release, GetBaton, ListBatons)

@@ -9,6 +9,7 @@ from snowmelt.protocols.baton.calls import Keep, Release, Save
 from snowmelt.protocols.baton.here import Here
 from snowmelt.protocols.calling import Declined, Elsewhere
 
+UNKNOWN: Final = "{} knows nothing of this hold"
 REMEMBERED: Final = 100
 """So many of each name, the last ones."""
 
@@ -42,9 +43,13 @@ class Endings:
 
     def lost(self, operation: OperationId, ticket: int) -> Reply[Any]:
         """Its holder is told."""
+        text = f"baton {self._name!r} is lost: {self.why(ticket)}"
+        return Reply(operation, Declined("BatonLost", text))
+
+    def why(self, ticket: int) -> str:
+        """Why it is over, in words."""
         why = self._ended.get(ticket)
-        reason = why.value if why is not None else f"{self._here.me} knows nothing of this hold"
-        return Reply(operation, Declined("BatonLost", f"baton {self._name!r} is lost: {reason}"))
+        return why.value if why is not None else UNKNOWN.format(self._here.me)
 
     def not_held(self, operation: OperationId, call: Keep | Save | Release) -> Reply[Any]:
         """Only the node where it is held can tell; this one knows whether that one still is."""

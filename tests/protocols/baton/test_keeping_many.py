@@ -1,0 +1,90 @@
+"""Rule 13 for whoever holds many batons at one node: one call renews them all, each as alone."""
+
+from typing import Any
+
+from baton_bench import Bench
+
+from snowmelt.core.instant import seconds
+from snowmelt.core.names import NodeId
+from snowmelt.core.node import Announced
+from snowmelt.protocols.baton.calls import (
+    KEEPS_AT_ONCE,
+    Granted,
+    Holding,
+    Keep,
+    KeepMany,
+    Kept,
+    KeptMany,
+    Release,
+    Save,
+)
+from snowmelt.protocols.calling import Declined, Elsewhere, Gone
+
+
+def granted(bench: Bench, count: int, node: str = "n1") -> list[Granted]:
+    asked = [bench.want("c1", node, 100 + at, f"name{at}") for at in range(count)]
+    bench.run()
+    return [bench.answer(one) for one in asked]
+
+
+def keep(bench: Bench, grants: list[Granted], node: str = "n1", client: str = "c1") -> Any:
+    holdings = [Holding(f"name{at}", 100 + at, one.fence) for at, one in enumerate(grants)]
+    asked = bench.call(client, node, KeepMany(tuple(holdings), grants[0].where))
+    bench.run()
+    return bench.answer(asked)
+
+
+def test_all_that_one_call_names_outlive_their_leases() -> None:
+    bench = Bench(2)
+    grants = granted(bench, 20)
+    for _ in range(4):
+        bench.pass_time(seconds(2))
+        assert keep(bench, grants) == KeptMany(grants[0].lease)
+
+
+def test_those_that_are_lost_are_told_apart_and_why() -> None:
+    bench = Bench(2)
+    grants = granted(bench, 3)
+    assert bench.call("c1", "n1", Release("name1", 101, grants[1].fence, grants[1].where, None))
+    bench.run()
+    holdings = [Holding(f"name{at}", 100 + at, one.fence) for at, one in enumerate(grants)]
+    more = (*holdings, Holding("never heard of", 7, 7), Holding("name0", 100, 7))
+    asked = bench.call("c1", "n1", KeepMany(more, grants[0].where))
+    unknown = "n1 knows nothing of this hold"
+    lost = ((1, "it was given up already"), (3, unknown), (4, unknown))
+    assert bench.answer(asked) == KeptMany(grants[0].lease, lost)
+
+
+def test_another_node_says_where_to_ask() -> None:
+    bench = Bench(2)
+    grants = granted(bench, 2)
+    assert isinstance(keep(bench, grants, "n2"), Elsewhere)
+    bench.kill("n1")
+    bench.view("n2")
+    told = keep(bench, grants, "n2")
+    assert told == Declined("BatonLost", "node n1, where these were held, is gone")
+
+
+def test_too_many_for_one_call_are_refused() -> None:
+    bench = Bench(1)
+    (grant,) = granted(bench, 1)
+    many = (Holding("name0", 100, grant.fence),) * (KEEPS_AT_ONCE + 1)
+    told = bench.answer(bench.call("c1", "n1", KeepMany(many, grant.where)))
+    assert told == Declined("TooLarge", "501 holds are too many for one call; at most 500")
+
+
+def test_the_connection_that_keeps_counts_and_not_the_one_that_asked_or_saved() -> None:
+    bench = Bench(1)
+    grants = granted(bench, 2)
+    assert keep(bench, grants, client="keeper") == KeptMany(grants[0].lease)
+    one = grants[0]
+    bench.call("saver", "n1", Save("name0", 100, one.fence, one.where, b"x"))
+    bench.run()
+    for gone in ("c1", "saver"):
+        bench.give(NodeId("n1"), Announced(Gone(NodeId(gone))))
+    bench.pass_time(seconds(2))
+    again = bench.call("keeper", "n1", Keep("name0", 100, one.fence, one.where))
+    assert isinstance(bench.answer(again), Kept)
+    bench.give(NodeId("n1"), Announced(Gone(NodeId("keeper"))))
+    bench.pass_time(seconds(2))
+    assert [at for at, _ in keep(bench, grants, client="keeper").lost] == [0, 1]

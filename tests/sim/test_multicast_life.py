@@ -97,10 +97,10 @@ def test_a_promise_is_kept_to_all_who_never_failed(ledger):
 
 def test_a_promise_speaks_for_every_member(ledger):
     first = Position(5, 0)
-    ledger.keeps(N2, 2, [first])  # in an earlier life
+    ledger.keeps(N2, 3, [first])  # in an earlier life
     with pytest.raises(Broken, match="n2/3 has not"):
         ledger.promises(N1, VIEW, first)
-    ledger.keeps(N2, 3, [first])
+    ledger.keeps(N2, 4, [first])
     ledger.promises(N1, VIEW, first)
 
 

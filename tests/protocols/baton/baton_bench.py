@@ -17,13 +17,14 @@ from snowmelt.core.node import (
     Expired,
     Persist,
     Persisted,
+    PersistFailed,
     Received,
     Reply,
     Send,
     SetTimer,
     Started,
 )
-from snowmelt.core.record import Record
+from snowmelt.core.record import Erase, Record, Write
 from snowmelt.protocols import baton
 from snowmelt.protocols.baton import BatonSettings
 from snowmelt.protocols.baton.calls import Acquire, GetBaton, Keep, Release, Save
@@ -47,7 +48,13 @@ class Bench:
         self.answers: dict[OperationId, list[Any]] = {}
         self.facts: list[tuple[NodeId, Any]] = []
         self.starts: dict[NodeId, int] = {}
+        self.births: dict[NodeId, int] = {}
+        self.wall = 0
         self.disk: dict[NodeId, dict[bytes, bytes]] = {}
+        self.hurt: set[tuple[NodeId, bytes]] = set()
+        """Records that read badly from the next start on."""
+        self.full: set[NodeId] = set()
+        """Whose disk takes nothing."""
         self.epoch = 0
         self.calls = 0
         for number in range(1, count + 1):
@@ -57,26 +64,32 @@ class Bench:
 
     # --- what is done to nodes --------------------------------------------------------------------
 
-    def start(self, name: str) -> None:
+    def start(self, name: str, *, empty: bool = False) -> None:
         """A process begins, for the first time or again, on what it has on its disk."""
         node = NodeId(name)
+        if empty:
+            self.disk[node], self.starts[node] = {}, 0
+            self.births[node] = self.births.get(node, 1) + 10_000
         self.starts[node] = self.starts.get(node, 0) + 1
         self.timers = {key: at for key, at in self.timers.items() if key[0] != node}
         chance = Random(f"{name}/{self.starts[node]}")
         self.hosts[node] = Host(node, baton.families(node, SETTINGS, chance))
         kept = self.disk.get(node, {})
-        self.give(node, Started(tuple(Record(key, value) for key, value in kept.items())))
+        hurt = tuple(key for key in kept if (node, key) in self.hurt)
+        whole = tuple(Record(key, kept[key]) for key in kept if key not in hurt)
+        self.give(node, Started(whole, hurt, self.wall))
 
-    def view(self, *names: str) -> None:
-        """These are the members now, and all of them are told."""
+    def view(self, *names: str, unheard: str = "") -> None:
+        """These are the members now, and all of them are told but one."""
         self.epoch += 1
-        members = tuple(
-            Member(NodeId(name), Address(name, 1), 1, self.starts[NodeId(name)])
-            for name in sorted(names)
-        )
+        members = tuple(self._member(NodeId(name)) for name in sorted(names))
         told = View(1, self.epoch, NodeId("n1"), members)
         for member in members:
-            self.give(member.id, Announced(told))
+            if member.id != unheard:
+                self.give(member.id, Announced(told))
+
+    def _member(self, node: NodeId) -> Member:
+        return Member(node, Address(node, 1), self.births.get(node, 1), self.starts[node])
 
     def kill(self, name: str) -> None:
         """A process is gone; nobody is told."""
@@ -103,9 +116,11 @@ class Bench:
                 self.timers[node, timer] = at
             case CancelTimer(timer):
                 self.timers.pop((node, timer), None)
+            case Persist(ticket) if node in self.full:
+                self.give(node, PersistFailed(ticket, "no space left on the disk"))
             case Persist(ticket, changes):
                 for change in changes:
-                    self.disk.setdefault(node, {})[change.key] = change.value
+                    self._written(node, change)
                 self.give(node, Persisted(ticket))
             case Announce(fact):
                 self.facts.append((node, fact))
@@ -113,6 +128,15 @@ class Bench:
                 raise AssertionError("nobody in the process calls")
             case _:
                 pass
+
+    def _written(self, node: NodeId, change: Write | Erase) -> None:
+        kept = self.disk.setdefault(node, {})
+        if isinstance(change, Write):
+            kept[change.key] = change.value
+            self.hurt.discard((node, change.key))
+        else:
+            for key in [key for key in kept if change.start <= key < change.stop]:
+                del kept[key]
 
     # --- what nodes are inside --------------------------------------------------------------------
 

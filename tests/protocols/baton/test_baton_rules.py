@@ -606,7 +606,7 @@ def test_rule_15_an_old_pass_is_no_baton_after_the_folding(bench):
     (early,) = [word for word in bench.words if isinstance(word[2], Pass)]
     bench.run()
     (token,) = [bench.baton(node).relay.token for node in ("n3",)]
-    bench.release("c2", 2, Granted(token.fence, 0, b"", LEASE, Where(NodeId("n3"), 1, ADDRESS)))
+    bench.release("c2", 2, Granted(token.fence, 0, b"", LEASE, Where(NodeId("n3"), 2, ADDRESS)))
     bench.pass_time(LONG)
     assert bench.kept("n3") == (0, 0)
     bench.words.append(early)
@@ -646,7 +646,7 @@ def test_rule_15_to_be_asked_is_no_use_but_is_remembered(bench):
     assert bench.kept("n4") == (0, 0)
     place = Place(NodeId("n4"), OperationId(NodeId("n4"), 1), filler=True)
     early = Pass(
-        NAME, NodeId("n2"), place, first.fence + 1, first.made, b"", Version(), Census(1, 4)
+        NAME, NodeId("n2"), 2, place, first.fence + 1, first.made, b"", Version(), Census(1, 4)
     )
     bench.give(NodeId("n4"), Received(NodeId("n2"), early))
     assert bench.states() == {"n2": "held"}

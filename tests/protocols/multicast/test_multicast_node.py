@@ -516,12 +516,12 @@ def test_doubled_and_false_words_of_members_change_nothing() -> None:
     operation = table.call(N1, Publish("a", 5, (b"x",), POLL))
     at = Position(101, 0)
     far = (Position(9, 9),)
-    for word in (Heard("a", 1, (at, at), ()), Heard("a", 1, far, far)):
+    for word in (Heard("a", 2, (at, at), ()), Heard("a", 2, far, far)):
         table.give(N1, Received(N2, word))
     assert operation not in table.answers
-    table.give(N1, Received(N3, Heard("a", 0, (at,), ())))  # of an earlier process
+    table.give(N1, Received(N3, Heard("a", 1, (at,), ())))  # of an earlier process
     assert operation not in table.answers
-    table.give(N1, Received(N3, Heard("a", 1, (at, at), ())))
+    table.give(N1, Received(N3, Heard("a", 2, (at, at), ())))
     assert isinstance(table.answers[operation], Published)
     table.give(N1, Received(N2, Upto("a", Position(10**6, 0))))
     table.lost = nothing

@@ -14,9 +14,9 @@ The order (`ways.py`, `turns.py`):
    its root the coordinator. There is one tree for all names.
 2. *Ways.* Each name has an arrow of its own. A node that has not heard of a name points to its
    parent, and the root to itself: this is a legal state, so a name that nobody uses costs nothing.
-3. *Links.* Words along edges carry the sender's start and a count. What does not come in order, or
-   from the start that is in the view, falls: a link that loses, which rule 4 heals, and never one
-   that doubles or turns round.
+3. *Links.* Words along edges carry the sender's life and a count. What does not come in order, or
+   from the life that is in the view, falls: a link that loses, which rule 4 heals, and never one
+   that doubles or turns round. A *life* is one process of one node: its start, on its disk.
 4. *Awake.* An edge is watched (arrow, rules 6 to 9) for a minute after anything happened to the
    name at either end, and after every new view. A child that nobody observes says so to its parent,
    who may never have heard of the name.
@@ -39,8 +39,10 @@ The token (`relay.py`, `token.py`):
    until there is one. Every step makes the fence one larger. A place has one turn, and is forgotten
    then.
 8. *Passing.* `Pass` is sent again on every beat until it is answered by `Arrived`, or the node it
-   goes to is gone: then the token is lost, since it may have come there.
-   A token whose fence is not larger than any seen here came twice, and falls.
+   goes to is gone: then the token is lost, since it may have come there. It names the life that it
+   goes to, and falls at a later one: the earlier may have had it, and handed it on, and whoever
+   sends it again may not know yet that there is another. A token whose fence is not larger than any
+   seen here came twice, and falls.
 9. *Cut off.* A node that is cut off lets its tokens fall: it can't know whether it is still a
    member. So does one that restarts. Its holders learn it from their next call. A node that leaves
    in order first gives the root what rests with it. This is looked at before every event: a process
@@ -55,7 +57,9 @@ What was lost (`inquest.py`, `registrar.py`); the root is asked only when somebo
     idle is sent to the orphan (`Follow`). Of two the one with the smaller fence is void. Each
     `Pass` carries the last census that its sender answered, and falls where a later one was
     answered: so when all have said in one census that they have nothing, nothing is on its way that
-    anybody would still take. (This is a consistent cut, after Lai and Yang.)
+    anybody would still take. (This is a consistent cut, after Lai and Yang.) Who takes a token
+    counts the census it carries as one that it answered: somebody before it did while the token was
+    there. Else no process that began since would pass a token on before the next census.
 12. *Made anew.* Then, and when a lease has passed in which nobody had it, the root makes a new
     token for the orphan. Its fence is larger than any that was told, and than any of an earlier
     epoch: the upper half of a fence is the epoch, which no restart turns back. A name that was

@@ -25,7 +25,7 @@ class Where(msgspec.Struct, frozen=True, array_like=True):
     """The node at which a baton is held: only it can keep, save or pass it."""
 
     node: NodeId
-    start: int
+    life: int
     address: Address
 
 

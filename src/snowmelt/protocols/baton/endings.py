@@ -56,7 +56,7 @@ class Endings:
         where, here = call.where, self._here
         if where is None or call.ticket in self._ended or where.node == here.me:
             return self.lost(operation, call.ticket)
-        if here.start_of(where.node) == where.start:
+        if here.life_of(where.node) == where.life:
             return Reply(operation, Elsewhere(where.node, where.address))
         text = f"baton {self._name!r} is lost: node {where.node}, where it was held, is gone"
         return Reply(operation, Declined("BatonLost", text))

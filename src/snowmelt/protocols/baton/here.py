@@ -23,27 +23,29 @@ class Here:
         """The last one; None before the first, and while this node is cut off."""
         self.until = NEVER
         """How long this node is current, by its own clock, if it is not accepted again."""
-        self.start = 0
+        self.life = 0
         """This node's own, as the views have it."""
+        self.again = False
+        """Whether it is not the first on its disk."""
         self._members: dict[NodeId, int] = {}
         self._place: Where | None = None
 
     def enter(self, view: View) -> tuple[NodeId, ...]:
         """A new view; returns who of the last one is gone, or is there anew."""
-        before, self._members = self._members, {one.id: one.start for one in view.members}
+        before, self._members = self._members, {one.id: one.life for one in view.members}
         self.view = view
         own = view.member(self.me)
         if own is not None:
-            self.start = own.start
-            self._place = Where(own.id, own.start, own.address)
-        return tuple(node for node, start in before.items() if self._members.get(node) != start)
+            self.life, self.again = own.life, own.start > 1
+            self._place = Where(own.id, own.life, own.address)
+        return tuple(node for node, life in before.items() if self._members.get(node) != life)
 
     def has(self, node: NodeId) -> bool:
         """Whether a node is in the view."""
         return node in self._members
 
-    def start_of(self, node: NodeId) -> int | None:
-        """Which start of a node is in the view."""
+    def life_of(self, node: NodeId) -> int | None:
+        """Which life of a node is in the view."""
         return self._members.get(node)
 
     @property

@@ -8,6 +8,7 @@ import msgspec
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.arrow import Place
+from snowmelt.protocols.baton.here import Here
 from snowmelt.protocols.baton.messages import Census, Standing, Told, Version
 
 EPOCH_BITS: Final = 32
@@ -112,14 +113,16 @@ class Inquest:
         largest = max(max(told.fence, told.version.fence) for told in self._answers.values())
         return max(self.census.epoch << EPOCH_BITS, floor, largest) + 1
 
-    def choose(self, now: Instant, fresh: Duration, fence: int) -> Place | None:
+    def choose(self, now: Instant, fresh: Duration, fence: int, here: Here) -> Place | None:
         """Whom to give an idle or a new baton to; None when it may yet come by itself.
 
         An orphan at once; one with another before it only when the baton rested, with the same
         fence, through two of its complaints: then something in between was forgotten.
         """
         self._complaints = {
-            place: one for place, one in self._complaints.items() if now - one.at <= fresh
+            place: one
+            for place, one in self._complaints.items()
+            if now - one.at <= fresh and here.has(place.node)
         }
         orphans = [one for one in self._complaints.values() if one.orphan]
         others = [one for one in self._complaints.values() if not one.orphan]

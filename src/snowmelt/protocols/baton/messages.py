@@ -18,8 +18,8 @@ class Along(msgspec.Struct, frozen=True, tag="baton.along", array_like=True):
     """A word of the arrow protocol, for one name, along an edge of the tree (rule 3)."""
 
     name: str
-    start: int
-    """The sender's start, as the view has it."""
+    life: int
+    """The sender's, as the view has it."""
     number: int
     """It grows with every word to the same node, so that none is taken twice or out of order."""
     message: Find | Observer | Observed | Unwatched
@@ -68,6 +68,8 @@ class Pass(msgspec.Struct, frozen=True, tag="baton.pass", array_like=True):
 
     name: str
     by: NodeId
+    life: int
+    """The receiver's, as the sender's view has it: no later one takes it."""
     place: Place
     fence: int
     made: int

@@ -161,7 +161,7 @@ class Registrar:
 
     def _point(self, name: str, inquest: Inquest, now: Instant) -> Effects:
         node, has = inquest.having[0]
-        place = inquest.choose(now, self._fresh, has.fence)
+        place = inquest.choose(now, self._fresh, has.fence, self._here)
         return [] if place is None else [Send(node, Follow(name, has.fence, place))]
 
     def _make(self, name: str, inquest: Inquest, now: Instant) -> Effects:
@@ -172,13 +172,13 @@ class Registrar:
         started = self._since
         if inquest.ever and since(inquest.lost, now) < patience:
             return []
-        if self._here.start > 1 and started is not None and since(started, now) < patience:
+        if self._here.again and started is not None and since(started, now) < patience:
             return []  # this process may have made it, and have forgotten that
         baton = self._names.use(name, now)
         node, version = inquest.newest_value()
         if version > baton.relay.newest.version and version.fence >= self._made.get(name, 0):
             return [Send(node, Yield(name))]
-        place = inquest.choose(now, self._fresh, 0)
+        place = inquest.choose(now, self._fresh, 0, self._here)
         if place is None:
             return []
         fence, again = inquest.next_fence(self._names.folds.floor), inquest.ever

@@ -59,7 +59,7 @@ class Relay:
         """What a new token begins with."""
         self.newest.learn(line.version, line.value)
         self.census = line.census
-        """The last that was answered (rule 11)."""
+        """The last that was answered here, or before by whoever passed the token on (rule 11)."""
         self.turns: Final = Turns()
         self._here = here
         self._ways = ways
@@ -156,12 +156,14 @@ class Relay:
         """The token comes (rule 8); and rule 11: its sender must have answered the census, too."""
         if come.census < self.census or self._here.view is None:
             return []
+        if come.life != self._here.life:
+            return []  # an earlier process may have had it, and handed it on
         thanks = Send(come.by, Arrived(self.name, come.fence))
         if come.fence <= self.fence:
             return [thanks]
         assert self.token is None or self.token.fence < come.fence
         self.token = Token(come.fence, come.made, come.place, come.value, come.version)
-        self.fence = come.fence
+        self.fence, self.census = come.fence, come.census  # rule 11: this goes on with it
         self.newest.learn(come.version, come.value)
         return [thanks, *self.pass_on(now)]
 
@@ -181,6 +183,8 @@ class Relay:
         """The root knows who waits in vain while the token rests here (rule 11)."""
         token = self.token
         if token is None or token.standing is not Standing.IDLE or token.fence != order.fence:
+            return []
+        if not self._here.has(order.place.node):
             return []
         return self._move(token, order.place, now)
 
@@ -228,9 +232,12 @@ class Relay:
 
     def _send(self, token: Token) -> Effects:
         token.moving = True
+        life = self._here.life_of(token.place.node)
+        assert life is not None, f"{self.name} goes to {token.place.node}, who is not in the view"
         word = Pass(
             name=self.name,
             by=self._here.me,
+            life=life,
             place=token.place,
             fence=token.fence,
             made=token.made,

@@ -114,12 +114,12 @@ class Ways:
 
     def received(self, source: NodeId, along: Along, now: Instant) -> Went:
         """A word along an edge, in order or not at all (rule 3)."""
-        heard = self._heard.get(source, (0, 0))
-        word = (along.start, along.number)
-        if along.start != self._here.start_of(source) or word <= heard:
+        life, last = self._heard.get(source, (0, 0))
+        again = along.life == life and along.number <= last
+        if along.life != self._here.life_of(source) or again:
             self.late += 1
             return Went([], [])
-        self._heard[source] = word
+        self._heard[source] = along.life, along.number
         way = self._way(along.name, now, lasting=isinstance(along.message, Find | Unwatched))
         match along.message:
             case Unwatched():
@@ -191,4 +191,4 @@ class Ways:
 
     def _word(self, name: str, to: NodeId, message: object) -> Send[Message]:
         number = self._sent[to] = self._sent.get(to, 0) + 1
-        return Send(to, Along(name, self._here.start, number, message))  # type: ignore[arg-type]
+        return Send(to, Along(name, self._here.life, number, message))  # type: ignore[arg-type]

@@ -23,6 +23,14 @@ class Member(msgspec.Struct, frozen=True, order=True):
     birth: int
     start: int
 
+    @property
+    def life(self) -> int:
+        """Which life of a node this is; no other of the same id is like it.
+
+        A start alone would not do: who comes back with an empty disk counts from the beginning.
+        """
+        return self.birth + self.start
+
 
 class View(msgspec.Struct, frozen=True):
     """A numbered membership. `cluster` was drawn when the cluster was founded."""

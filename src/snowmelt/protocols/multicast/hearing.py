@@ -42,7 +42,7 @@ class Hearing:
         arrived = [(one.first, self.line.take(one)) for one in publications]
         here = tuple(first for first, arrival in arrived if arrival is Arrival.HERE)
         beyond = tuple(first for first, arrival in arrived if arrival is Arrival.BEYOND)
-        heard = Heard(self._name, self._circle.start, here, beyond)
+        heard = Heard(self._name, self._circle.life, here, beyond)
         return [Send(source, heard), *self.moved(now)]
 
     def moved(self, now: Instant) -> Effects:

@@ -18,7 +18,7 @@ class Heard(msgspec.Struct, frozen=True, tag="multicast.heard", array_like=True)
     """Where the publications stand that came."""
 
     name: str
-    start: int
+    life: int
     """The speaker's, as the views have it: what an earlier process heard was forgotten."""
     here: tuple[Position, ...]
     """These are kept here, or were."""

@@ -132,7 +132,7 @@ class Topic:
 
     def heard(self, source: NodeId, heard: Heard, now: Instant) -> Effects:
         """A node tells what became of what was said to it."""
-        if not self._circle.has_start(source, heard.start):
+        if not self._circle.has_life(source, heard.life):
             return []
         wishes = self._writing.heard(source, heard.here)
         displaced = self._writing.displaced(heard.beyond)

@@ -242,8 +242,8 @@ class Witness:
                 case Send(_, Said(name, publications)):
                     for one in publications:
                         self._ledgers[name].numbered(one)
-                case Send(_, Heard(name, start, here, _)):
-                    self._ledgers[name].keeps(self._name, start, here)
+                case Send(_, Heard(name, life, here, _)):
+                    self._ledgers[name].keeps(self._name, life, here)
                 case Send(client, Answer(number, Published(first))):
                     self._promised(OperationId(client, number), first)
                 case _:

@@ -114,16 +114,16 @@ class Ledger:
             raise Broken(text, str(one.first))
         self._places.setdefault(one.ticket, {})[one.first] = None
 
-    def keeps(self, node: NodeId, start: int, places: Iterable[Position]) -> None:
+    def keeps(self, node: NodeId, life: int, places: Iterable[Position]) -> None:
         """A node says that it has these."""
         for first in places:
-            self._kept.setdefault(first, {})[node, start] = None
+            self._kept.setdefault(first, {})[node, life] = None
 
     def promises(self, node: NodeId, view: View, first: Position) -> None:
         """A node says that all members of its view have this."""
         kept = self._kept.get(first, {})
         for one in view.members:
-            if one.id != node and (one.id, one.start) not in kept:
+            if one.id != node and (one.id, one.life) not in kept:
                 text = f"{node} promised that all have {first}, and {one.id}/{one.start} has not"
                 raise Broken(text, node)
 

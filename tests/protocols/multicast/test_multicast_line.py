@@ -2,6 +2,7 @@
 
 from random import Random
 
+import msgspec
 import pytest
 
 from snowmelt.protocols.multicast.calls import Position, Publication
@@ -110,6 +111,30 @@ def test_only_the_newest_are_kept_and_the_rest_is_missed() -> None:
     assert known is not None
     assert known.first == Position(7, 99)
     assert row.take(one(3)) is Arrival.HERE
+
+
+def test_another_message_at_the_same_place_is_beyond() -> None:
+    row = line()
+    row.take(one(0))
+    row.skip()
+    row.take(one(2, bodies=(b"x", b"y")))
+    other = Publication(Position(7, 0), 5, (b"other",))
+    assert row.take(other) is Arrival.BEYOND
+    assert row.take(msgspec.structs.replace(other, first=Position(7, 2))) is Arrival.BEYOND
+    row.skip()
+    assert row.take(msgspec.structs.replace(other, first=Position(7, 3))) is Arrival.BEYOND
+    assert numbers(row) == [0, 2]
+    assert row.take(one(0)) is row.take(one(2, bodies=(b"x", b"y"))) is Arrival.HERE
+
+
+def test_messages_that_share_places_stand_in_nobodys_way() -> None:
+    row = line()
+    row.take(one(0))
+    row.skip()
+    for each in (one(3), one(1, bodies=(b"x", b"y", b"z")), one(4)):
+        row.take(each)
+        row.check()
+    assert numbers(row) == [0, 1, 4]
 
 
 def test_bytes_count_too() -> None:

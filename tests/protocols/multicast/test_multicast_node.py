@@ -185,6 +185,30 @@ def test_a_client_is_answered_when_every_member_has_heard_it_and_not_before() ->
     assert table.heard(N3) == [b"x"]
 
 
+def test_what_the_baton_forgot_is_numbered_in_a_later_era() -> None:
+    """An older token that came to life again carries places that are taken."""
+    table = Table()
+    table.publish(N1, b"one")
+    older = dict(table.values)
+    table.publish(N2, b"two")
+    table.values = older
+    again = table.publish(N3, b"three")
+    assert again.first > Position(101, 2)
+    for node in ALL:
+        assert table.heard(node) == [b"one", b"two", b"three"]
+
+
+def test_a_listener_of_a_later_era_is_not_left_behind() -> None:
+    """All that was known of the topic is gone, and fences were given out anew."""
+    table = Table()
+    listening = table.call(N1, Listen("a", Position(5_000, 7), POLL))
+    placed = table.publish(N1, b"heard")
+    assert placed.first == Position(5_001, 0)
+    told = table.answers[listening]
+    assert [one.bodies for one in told.publications] == [(b"heard",)]
+    assert told.missed
+
+
 def test_a_member_that_left_is_not_waited_for() -> None:
     table = Table()
     table.lost = to(N3)

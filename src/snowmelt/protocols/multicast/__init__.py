@@ -16,16 +16,19 @@ Numbering (`topic.py`, `writing.py`):
    all that waits at its node, and gives the baton up in the same step, before anything is sent. So
    the order is made by the baton alone, and the bodies never hold it up.
 3. *Eras.* A baton that was lost and made anew may not know the last number. So what it carries
-   counts only if it is from the time of this very baton; else the fence of the hold begins a new
-   era, at number 0. Fences only grow, and so do eras. (A value that somebody else wrote into the
-   baton begins an era, too, and does no other harm.)
+   counts only if it is from the time of this very baton, and not behind what this node or a
+   listener here knows of the topic; else the fence of the hold begins a new era, at number 0.
+   Fences only grow, and so do eras. (A value that somebody else wrote into the baton begins an era,
+   too, and does no other harm. Should a fence ever be behind an era that is known here, the era is
+   one later than that: no listener waits for ever for what is behind it.)
 
 Saying (`writing.py`):
 
 4. *Said, heard.* Who numbered a publication sends it to all members of its view, again on each
    beat, until each has answered `Heard`. Members that leave the view are no longer waited for;
    those that join it are. Then the client is told: every present node has it.
-5. *Beyond.* A node that has gone past a position without the message (rule 8) says so. Then the
+5. *Beyond.* A node that has gone past a position without the message (rule 8) says so, and so does
+   one that has another message there, by its ticket. Then the
    publication is numbered anew, as long as its client asks for it; what was numbered stays what
    it is. So a publication may stand in the order twice, and so it may when a client asks at a
    second node because the first is gone. Listeners pass over tickets that they know. A node that

@@ -74,9 +74,10 @@ class Line:
         """A publication comes; its own node's always finds room."""
         first = come.first
         if first < self.next:
-            return Arrival.HERE if self._passed(first) else Arrival.BEYOND
+            return Arrival.HERE if self._passed(come) else Arrival.BEYOND
         if first in self._early:
-            return Arrival.HERE
+            same = self._early[first].ticket == come.ticket
+            return Arrival.HERE if same else Arrival.BEYOND
         if first != self.next and not own and not self._room(first):
             return Arrival.NO_ROOM
         self._early[first] = come
@@ -105,6 +106,7 @@ class Line:
         return max((one.stop for one in self._early.values()), default=self.next)
 
     def _hand_on(self) -> None:
+        before = self.next
         while (one := self._early.pop(self.next, None)) is not None:
             self._early_bytes -= one.size
             self._log.append(one)
@@ -113,7 +115,14 @@ class Line:
             self._messages += len(one.bodies)
             self.bytes += one.size
             self.next = one.stop
+        if self.next != before and self._early and min(self._early) < self.next:
+            self._drop_overlapped()
         self.trim(self._bytes_max)
+
+    def _drop_overlapped(self) -> None:
+        """No two publications share a position (rule 3); if some did, one of them goes on."""
+        for first in [first for first in self._early if first < self.next]:
+            self._early_bytes -= self._early.pop(first).size
 
     def _room(self, first: Position) -> bool:
         """Whether there is room for one that is too early; what is held up for always has some."""
@@ -123,8 +132,15 @@ class Line:
 
     # --- what is past -----------------------------------------------------------------------------
 
-    def _passed(self, first: Position) -> bool:
-        """Whether a position that lies behind was handed on, rather than skipped."""
+    def _passed(self, come: Publication) -> bool:
+        """Whether this was handed on, rather than skipped, or another in its place.
+
+        What is not kept any more can't be compared; its position is all that is known.
+        """
+        first = come.first
+        at = bisect_right(self._firsts, first) - 1
+        if at >= 0 and first < self._log[at].stop:
+            return self._log[at].ticket == come.ticket and self._firsts[at] == first
         if first < self._horizon:
             return False
         at = bisect_right(self._holes, first, key=lambda hole: hole.start) - 1

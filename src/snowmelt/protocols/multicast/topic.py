@@ -24,6 +24,7 @@ Effects = list[Effect[Any]]
 PREFIX: Final = "multicast."
 """A topic's baton has the topic's name, with this before it."""
 NUMBERS_MAX: Final = 2**62
+ERAS_MAX: Final = 2**62
 
 
 class Carried(msgspec.Struct, frozen=True, array_like=True):
@@ -48,6 +49,8 @@ class Topic:
         self._listening: Final = Listening()
         self._seeking: int | None = None
         self._awake_until = Instant(0)
+        self._era = 0
+        """The latest that a listener came with."""
 
     def idle(self, now: Instant) -> bool:
         """Whether nobody would miss it."""
@@ -75,6 +78,8 @@ class Topic:
     def listen(self, operation: OperationId, call: Listen, now: Instant) -> Effects:
         """Somebody wants to hear."""
         self._wake(now)
+        if call.start is not None and self._era < call.start.era < ERAS_MAX:
+            self._era = call.start.era
         self._listening.add(operation, call, now)
         return self._news(self.hearing.begin(now))
 
@@ -94,7 +99,7 @@ class Topic:
         if got.ticket != self._seeking:
             return [Announce(Drop(got.name, got.ticket, None))]
         self._seeking = None
-        place = _next_position(got)
+        place = _next_position(got, self.hearing.line.furthest, self._era)
         value: bytes | None = None
         wishes = self._writing.unnumbered()
         for wish in wishes:
@@ -196,12 +201,19 @@ class Topic:
             assert self._seeking is not None, f"nobody seeks the baton of {self.name}"
 
 
-def _next_position(got: Got) -> Position:
+def _next_position(got: Got, end: Position, era: int) -> Position:
     """Rule 3: where the order goes on, or begins anew."""
+    carried = _carried(got)
+    if carried is not None and carried >= end and carried.era >= era:
+        return carried
+    return Position(max(got.fence, end.era + 1, era + 1), 0)
+
+
+def _carried(got: Got) -> Position | None:
     try:
         carried = msgspec.msgpack.decode(got.value, type=Carried)
     except (msgspec.MsgspecError, ValueError):
-        return Position(got.fence, 0)
+        return None
     if got.made <= carried.era <= got.fence and 0 <= carried.number < NUMBERS_MAX:
         return Position(carried.era, carried.number)
-    return Position(got.fence, 0)
+    return None

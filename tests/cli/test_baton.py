@@ -256,3 +256,9 @@ def test_how_the_nodes_see_it(cluster: LocalCluster) -> None:
     assert listed == sorted(listed)
     as_json = snowmelt("baton", "list", "--url", cluster.url, "--json").stdout
     assert json.loads(as_json) == {"batons": listed}
+
+
+def test_only_a_value_that_can_not_be_read_is_given_up(cluster: LocalCluster) -> None:
+    told = snowmelt("baton", "reset", "cli-sound", "--url", cluster.url)
+    assert told.returncode == 4
+    assert "is sound" in told.stderr

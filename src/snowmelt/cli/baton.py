@@ -18,7 +18,8 @@ from snowmelt.client.baton_steps import TURN_SECONDS, Sight, list_batons, sights
 from snowmelt.client.clients import Clients
 from snowmelt.client.url import read
 from snowmelt.core.errors import BadOption, TooLarge
-from snowmelt.protocols.baton.calls import VALUE_BYTES_MAX
+from snowmelt.protocols.baton.calls import VALUE_BYTES_MAX, ResetBaton
+from snowmelt.protocols.baton.settings import baton_name
 
 baton = typer.Typer(help="Batons: locks that heal, and carry a value.", no_args_is_help=True)
 T = TypeVar("T")
@@ -116,6 +117,21 @@ def list_(
     else:
         for name in names:
             print(name)
+
+
+@baton.command()
+def reset(
+    name: Annotated[str, NAME],
+    url: Annotated[str, URL] = DEFAULT_URL,
+    token_file: Annotated[Path | None, TOKEN] = None,
+    timeout: Annotated[float, TIMEOUT] = 10.0,
+) -> None:
+    """Give up a value that can't be read on the coordinator's disk; the baton goes on without."""
+    _asked(_reset(name, timeout), url, token_file, timeout)
+
+
+def _reset(name: str, timeout: float) -> steps.Steps[None]:
+    yield steps.Query(ResetBaton(baton_name(name)), timeout)
 
 
 def _asked(asking: steps.Steps[T], url: str, token_file: Path | None, timeout: float) -> T:

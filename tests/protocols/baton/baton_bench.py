@@ -8,7 +8,7 @@ from collections import deque
 from random import Random
 from typing import Any
 
-from snowmelt.core.instant import Duration, Instant, later, seconds
+from snowmelt.core.instant import SECOND, Duration, Instant, later, seconds
 from snowmelt.core.names import Address, NodeId, OperationId
 from snowmelt.core.node import (
     Announce,
@@ -49,7 +49,8 @@ class Bench:
         self.facts: list[tuple[NodeId, Any]] = []
         self.starts: dict[NodeId, int] = {}
         self.births: dict[NodeId, int] = {}
-        self.wall = 0
+        self.wall = 1_800_000_000 * SECOND
+        """What wall clocks show when it begins."""
         self.disk: dict[NodeId, dict[bytes, bytes]] = {}
         self.hurt: set[tuple[NodeId, bytes]] = set()
         """Records that read badly from the next start on."""
@@ -77,7 +78,7 @@ class Bench:
         kept = self.disk.get(node, {})
         hurt = tuple(key for key in kept if (node, key) in self.hurt)
         whole = tuple(Record(key, kept[key]) for key in kept if key not in hurt)
-        self.give(node, Started(whole, hurt, self.wall))
+        self.give(node, Started(whole, hurt, self.wall + self.now))
 
     def view(self, *names: str, unheard: str = "") -> None:
         """These are the members now, and all of them are told but one."""

@@ -1,14 +1,35 @@
-"""What processes that begin again may not undo, on a bench of real machines."""
+"""What processes that begin again, disks that are hurt, and late words may not undo."""
 
 import pytest
-from baton_bench import NAME, Bench
+from baton_bench import LEASE, NAME, Bench
 
-from snowmelt.core.instant import milliseconds, seconds
+from snowmelt.core.instant import SECOND, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.core.node import Received
+from snowmelt.core.node import Announced, Received
 from snowmelt.protocols.arrow import Place
-from snowmelt.protocols.baton.messages import Arrived, Complaint, Follow, Pass
+from snowmelt.protocols.baton.calls import (
+    BatonReset,
+    Granted,
+    Queued,
+    Release,
+    Released,
+    ResetBaton,
+    Save,
+    Saved,
+)
+from snowmelt.protocols.baton.fences import COUNT_BITS
+from snowmelt.protocols.baton.messages import (
+    Arrived,
+    Backup,
+    Complaint,
+    Follow,
+    Got,
+    Pass,
+    Seek,
+    Stored,
+)
 
+ROOT = NodeId("n1")
 BEAT = milliseconds(500)
 
 
@@ -68,4 +89,224 @@ def test_rule_11_a_baton_is_not_sent_to_who_has_left_since_it_complained(bench):
     bench.run()
     assert bench.states() == {"n2": "idle"}
     bench.give(NodeId("n2"), Received(NodeId("n1"), Follow(NAME, first.fence, place)))
+    assert bench.states() == {"n2": "idle"}
+
+
+# --- the root's disk ------------------------------------------------------------------------------
+
+
+def restarted(bench, *empty):
+    """All processes begin again, on the disks that they have, or on empty ones."""
+    for node in ("n1", "n2", "n3", "n4"):
+        bench.start(node, empty=node in empty)
+    bench.view("n1", "n2", "n3", "n4")
+
+
+def asked_for_long(bench, client, node, ticket):
+    """The last answer to somebody who asks again as long as it is told to wait."""
+    for _ in range(8):
+        asked = bench.want(client, node, ticket)
+        bench.pass_time(seconds(1.9))
+        answer = bench.answer(asked)
+        if answer is not None and not isinstance(answer, Queued):
+            return answer
+    raise AssertionError("nothing ever came")
+
+
+def test_rule_14_a_value_of_which_one_record_is_hurt_comes_back_and_is_written_anew(bench):
+    first = bench.held("c1", "n2", 1)
+    bench.release("c1", 1, first, b"kept")
+    bench.run()
+    for key in [key for key in bench.disk[ROOT] if NAME.encode() in key]:
+        bench.hurt.add((ROOT, key))
+        restarted(bench)
+        assert not bench.hurt
+        assert asked_for_long(bench, "c2", "n3", len(key)).value == b"kept"
+
+
+def test_rule_14_a_value_that_cannot_be_read_is_told_and_never_taken_for_none(bench):
+    first = bench.held("c1", "n2", 1)
+    bench.release("c1", 1, first, b"kept")
+    bench.run()
+    bench.hurt.update((ROOT, key) for key in bench.disk[ROOT] if NAME.encode() in key)
+    restarted(bench)
+    for client, node in (("c2", "n3"), ("c3", "n1")):
+        told = asked_for_long(bench, client, node, 7)
+        assert told.error == "StoreDamaged"
+        assert "snowmelt baton reset index" in told.text
+    for name in ("other", NAME):  # a second restart changes nothing of it
+        bench.start("n1")
+        bench.view("n1", "n2", "n3", "n4")
+        bench.pass_time(seconds(6))
+        asked = bench.want("c4", "n4", 8, name)
+        bench.pass_time(seconds(2))
+        assert hasattr(bench.answer(asked), "fence") == (name == "other")
+
+
+def test_rule_14_who_gives_such_a_value_up_begins_without_one(bench):
+    first = bench.held("c1", "n2", 1)
+    bench.release("c1", 1, first, b"kept")
+    bench.run()
+    bench.hurt.update((ROOT, key) for key in bench.disk[ROOT] if NAME.encode() in key)
+    restarted(bench)
+    assert asked_for_long(bench, "c2", "n3", 7).error == "StoreDamaged"
+    assert bench.answer(bench.call("c2", "n3", ResetBaton(NAME))).node == "n1"
+    assert bench.answer(bench.call("c2", "n1", ResetBaton(NAME))) == BatonReset()
+    granted = asked_for_long(bench, "c2", "n3", 9)
+    assert (granted.value, granted.fence > first.fence) == (b"", True)
+    assert bench.answer(bench.call("c2", "n1", ResetBaton(NAME))).error == "StateError"
+
+
+def test_rule_14_another_machine_of_a_node_does_without_such_a_value(bench):
+    first = bench.held("c1", "n2", 1)
+    bench.release("c1", 1, first, b"kept")
+    bench.run()
+    bench.hurt.update((ROOT, key) for key in bench.disk[ROOT] if NAME.encode() in key)
+    restarted(bench)
+    bench.give(NodeId("n3"), Announced(Seek(NAME, 9)))
+    bench.pass_time(seconds(12))
+    assert [fact.value for _, fact in bench.facts if isinstance(fact, Got)] == [b""]
+
+
+def test_rule_14_a_write_that_failed_lets_nothing_older_over_what_is_confirmed(bench):
+    first = bench.held("c1", "n2", 1)
+    bench.save("c1", 1, first, b"older")
+    (late,) = [word for word in bench.words if isinstance(word[2], Backup)]
+    bench.words.clear()
+    saved = bench.save("c1", 1, first, b"confirmed")
+    bench.run()
+    assert bench.answer(saved) == Saved()
+    bench.full.add(ROOT)
+    failed = bench.save("c1", 1, first, b"too much")
+    bench.run()
+    assert bench.answer(failed).error == "MachineError"
+    bench.full.clear()
+    bench.words.append(late)
+    bench.run()
+    kept = [value for key, value in bench.disk[ROOT].items() if NAME.encode() in key]
+    assert all(b"confirmed" in value for value in kept)
+
+
+def test_rule_12_fences_grow_though_the_roots_disk_is_set_back_or_emptied(bench):
+    before = {}
+    older = dict(bench.disk[ROOT])
+    for number, disk in enumerate((None, older, {})):
+        if disk is not None:
+            bench.disk[ROOT] = dict(disk)
+            bench.epoch = 0  # the numbers of views go back, too
+            for node in ("n2", "n3", "n4"):
+                bench.disk[NodeId(node)] = {}
+            restarted(bench, *(() if disk else ("n1", "n2", "n3", "n4")))
+        granted = asked_for_long(bench, "c1", "n2", number + 1)
+        assert granted.fence > max(before.values(), default=0)
+        before[number] = granted.fence
+        assert granted.fence < 2**53
+
+
+def test_rule_12_fences_grow_over_restarts_though_the_time_of_day_goes_back(bench):
+    last = 0
+    for number in range(3):
+        granted = asked_for_long(bench, "c1", "n2", number + 1)
+        assert granted.fence > last
+        last = granted.fence
+        bench.wall -= 3600 * SECOND
+        restarted(bench)
+
+
+def test_rule_12_no_count_runs_into_a_later_term(bench):
+    """A baton that is handed on for ever reaches the fences of later terms, and the root knows."""
+    first = bench.held("c1", "n2", 1)
+    token = bench.baton("n2").relay.token
+    second = bench.want("c2", "n3", 2)
+    bench.run()
+    far = ((first.fence >> COUNT_BITS) + 3) << COUNT_BITS
+    token.fence = bench.baton("n2").relay.fence = far - 1
+    bench.release("c1", 1, Granted(token.fence, 0, b"", LEASE, first.where))
+    bench.run()
+    reached = bench.answer(second).fence
+    restarted(bench)
+    assert asked_for_long(bench, "c3", "n4", 3).fence > reached
+
+
+# --- what a hold does -----------------------------------------------------------------------------
+
+
+def test_rule_14_a_save_that_failed_changes_nothing(bench):
+    first = bench.held("c1", "n2", 1)
+    bench.full.add(ROOT)
+    failed = bench.save("c1", 1, first, b"never kept")
+    bench.run()
+    assert bench.answer(failed).error == "MachineError"
+    second = bench.want("c2", "n3", 2)
+    bench.run()
+    bench.release("c1", 1, first)
+    bench.run()
+    assert bench.answer(second).value == b""
+
+
+def test_rule_14_a_save_is_carried_on_once_it_is_safe(bench):
+    first = bench.held("c1", "n2", 1)
+    second = bench.want("c2", "n3", 2)
+    bench.run()
+    bench.save("c1", 1, first, b"safe")
+    bench.run()
+    bench.release("c1", 1, first)
+    bench.run()
+    assert bench.answer(second).value == b"safe"
+
+
+@pytest.mark.parametrize("left", [None, b"left"])
+def test_rule_14_what_is_carried_on_counts_more_than_a_save_nobody_heard_of(bench, left):
+    first = bench.held("c1", "n2", 1)
+    second = bench.want("c2", "n3", 2)
+    bench.run()
+    bench.save("c1", 1, first, b"unknown")
+    bench.run(but=(Stored,))
+    late = list(bench.words)
+    bench.words.clear()
+    bench.release("c1", 1, first, left)
+    bench.run()
+    bench.words.extend(late)
+    bench.run()
+    assert bench.answer(second).value == (left or b"")
+    restarted(bench)
+    assert asked_for_long(bench, "c3", "n4", 3).value == (left or b"")
+
+
+def test_rule_14_the_same_save_again_is_one_and_an_older_one_that_comes_late_is_void(bench):
+    first = bench.held("c1", "n2", 1)
+
+    def save(number, value):
+        call = Save(NAME, 1, first.fence, first.where, value, number)
+        asked = bench.call("c1", "n2", call)
+        bench.run()
+        return bench.answer(asked)
+
+    assert save(1, b"one") == Saved()
+    assert save(1, b"one") == Saved()
+    assert save(2, b"two") == Saved()
+    assert save(1, b"one").error == "OutcomeUnknown"
+    assert bench.baton("n2").relay.token.value == b"two"
+    assert bench.baton("n2").relay.token.given == 2
+
+
+def test_rule_13_a_release_that_is_sent_again_much_later_is_told_the_same(bench):
+    first = bench.held("c1", "n2", 1)
+    released = bench.release("c1", 1, first)
+    assert bench.answer(released) == Released()
+    lost = bench.held("c2", "n2", 2)
+    bench.pass_time(seconds(7))
+    for ticket in range(3, 303):
+        held = bench.held("c3", "n2", ticket)
+        bench.release("c3", ticket, held)
+    assert bench.answer(bench.release("c1", 1, first)) == Released()
+    assert bench.answer(bench.release("c2", 2, lost)).error == "BatonLost"
+
+
+def test_rule_13_who_gave_up_its_want_is_granted_nothing_by_what_it_asked_before(bench):
+    first = bench.held("c2", "n2", 2)
+    bench.call("c1", "n2", Release(NAME, 1, 0, None, None))
+    assert bench.answer(bench.want("c1", "n2", 1)).error == "BatonLost"
+    bench.release("c2", 2, first)
+    bench.run()
     assert bench.states() == {"n2": "idle"}

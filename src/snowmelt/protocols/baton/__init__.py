@@ -62,8 +62,12 @@ What was lost (`inquest.py`, `registrar.py`); the root is asked only when somebo
     there. Else no process that began since would pass a token on before the next census.
 12. *Made anew.* Then, and when a lease has passed in which nobody had it, the root makes a new
     token for the orphan. Its fence is larger than any that was told, and than any of an earlier
-    epoch: the upper half of a fence is the epoch, which no restart turns back. A name that was
-    never used gets its token at once. A root that began again waits for a lease before the first.
+    *term*, which is its upper part (`fences.py`). A view has a later term than the one before, and
+    it is on the root's disk before a token is made in it; and none that is earlier than the seconds
+    that the wall clock counts, so that a root whose disk was set back, or emptied, is later than
+    itself. A baton that is handed on until its count runs into the next term tells the root. A name
+    that was never used gets its token at once. A root that began again waits for a lease before the
+    first.
 
 Clients (`baton.py`, `wants.py`):
 
@@ -74,8 +78,12 @@ Clients (`baton.py`, `wants.py`):
     at one node together (`KeepMany`). A want lives as long as it is asked for again.
 14. *Values.* A value that a holder changes goes on with the token, and to the root's disk behind
     it. A new token begins with the newest value that any member or the root's disk knows. What a
-    holder changed and did not hand on is lost with it; `Save` is answered when the value is on the
-    disk. The root takes no value from a baton that is older than the last that it made.
+    holder changed and did not hand on is lost with it. `Save` is answered when the value is on the
+    disk, and the token carries it from then on, not before: what failed has changed nothing. Where
+    a hold ends and nobody knows what became of its save, the value that goes on is given anew, and
+    counts as newer. The root takes no value from a baton that is older than the last that it made.
+    It keeps each twice (`values.py`). Where neither can be read no token is made of that name: who
+    waits is told, until somebody gives the value up.
 
 Names that nobody uses (`names.py`, `folds.py`):
 

@@ -3,8 +3,8 @@
 from typing import Final
 
 from snowmelt.core.instant import Instant, later
-from snowmelt.core.names import OperationId
-from snowmelt.core.node import Announce, Reply
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import Announce, Reply, Send
 from snowmelt.protocols.baton.calls import (
     PATIENCE,
     Acquire,
@@ -19,12 +19,13 @@ from snowmelt.protocols.baton.calls import (
 from snowmelt.protocols.baton.endings import Ended, Endings
 from snowmelt.protocols.baton.folds import Line
 from snowmelt.protocols.baton.here import Here
-from snowmelt.protocols.baton.messages import Got, Standing, Taken
+from snowmelt.protocols.baton.messages import Forgo, Got, Standing, Taken
 from snowmelt.protocols.baton.relay import Effects, Relay
 from snowmelt.protocols.baton.saving import Saving
 from snowmelt.protocols.baton.token import Holder
 from snowmelt.protocols.baton.wants import Want, Wants
 from snowmelt.protocols.baton.ways import Ways
+from snowmelt.protocols.calling import Declined
 
 DOUBLINGS_MAX: Final = 3
 """So often the wait before another place is asked for doubles: where the baton is long with one
@@ -43,7 +44,7 @@ class Baton:
         self._here = here
         self._ways = ways
         self.saving: Final = Saving(here.chance)
-        self.endings: Final = Endings(name, here)
+        self.endings: Final = Endings(name, here, line.fence)
         self.due: Instant | None = None
         """When something here is over, or sooner; never later."""
 
@@ -93,17 +94,27 @@ class Baton:
         if holder is None:
             return [self.endings.not_held(operation, call)]
         self._until(holder, later(now, self._here.settings.patience))  # its client is who keeps it
-        self.relay.change(call.value)
-        return [self.relay.backup(self.saving.add(operation))]
+        token = self.relay.token
+        assert token is not None
+        given = self.saving.given(call, token)
+        if given is None:
+            text = "a newer value was saved since"
+            return [Reply(operation, Declined("OutcomeUnknown", text))]
+        number = self.saving.add(operation, given)
+        return [self.relay.backup(given.version, given.value, number)]
 
     def release(self, operation: OperationId, call: Release, now: Instant) -> Effects:
         """The holder gives up; or somebody who waits does."""
         done = Reply(operation, Released())
         if not call.fence:
-            return [*self.drop(call.ticket, None, now), done]
+            dropped = self.drop(call.ticket, None, now)
+            self.endings.add(call.ticket, Ended.GIVEN_UP)  # what asked for it may come only now
+            return [*dropped, done]
         if self._holder(call) is not None:
             return [*self.drop(call.ticket, call.value, now), done]
-        if self.endings.get(call.ticket) is Ended.GIVEN_UP:
+        token = self.relay.token
+        held = token is not None and token.holder is not None
+        if self.endings.gave_up(call, self.relay.fence - held):
             return [done]  # its answer was lost
         return [self.endings.not_held(operation, call)]
 
@@ -111,7 +122,7 @@ class Baton:
         """All connections of a client have ended: who waits is out, who holds has a moment left."""
         for want in self.wants.all():
             if want.client == client:
-                self._give_up(want.ticket, now)
+                self.give_up(want.ticket, now)
         token = self.relay.token
         holder = None if token is None else token.holder
         if holder is not None and holder.client == client and holder.expires is not None:
@@ -129,7 +140,7 @@ class Baton:
     def drop(self, ticket: int, value: bytes | None, now: Instant) -> Effects:
         """Whoever has this ticket gives up."""
         if self._held_by(ticket) is None:
-            self._give_up(ticket, now)
+            self.give_up(ticket, now)
             return self.settle(now)
         backup = [] if value is None else self.relay.change(value)
         return [*self._end(Ended.GIVEN_UP, now), *backup]
@@ -139,7 +150,7 @@ class Baton:
         token, self.relay.token = self.relay.token, None
         if token is None or token.holder is None:
             return []
-        self.endings.add(token.holder.ticket, why)
+        self.endings.add(token.holder.ticket, why, token.fence)
         if token.holder.client is None:
             return [Announce(Taken(self.name, token.holder.ticket))]
         return []
@@ -150,7 +161,7 @@ class Baton:
         """After anything that may have moved the token: passes it on, and grants it."""
         effects = self.relay.pass_on(now)
         if (ticket := self.relay.offered) is not None:
-            want = self._give_up(ticket, now)
+            want = self.give_up(ticket, now)
             assert want is not None, f"a turn of {self.name} is for {ticket}, who is not here"
             return effects + self._grant(want, now)
         return effects
@@ -185,12 +196,16 @@ class Baton:
         token = self.relay.token
         assert token is not None
         assert token.holder is not None
-        self.endings.add(token.holder.ticket, why)
+        self.endings.add(token.holder.ticket, why, token.fence)
         token.holder = None
         self._ways.wake(self.name, now)  # a hold may have been longer than edges are watched
-        return self.settle(now)
+        given, self.saving.newest = self.saving.newest, None
+        if given is None or given.version <= token.version:
+            return self.settle(now)
+        # Nobody knows whether that save came to be: what is carried goes on, on the disk too.
+        return [*self.relay.change(token.value, anew=True), *self.settle(now)]
 
-    def _give_up(self, ticket: int, now: Instant) -> Want | None:
+    def give_up(self, ticket: int, now: Instant) -> Want | None:
         """Nobody waits under this ticket any more."""
         want = self.wants.take(ticket)
         if want is not None:
@@ -204,7 +219,7 @@ class Baton:
         answers, over = self.wants.expire(now)
         effects: Effects = list(answers)
         for want in over:
-            self._give_up(want.ticket, now)
+            self.give_up(want.ticket, now)
         token = self.relay.token
         holder = None if token is None else token.holder
         if holder is not None and holder.expires is not None and holder.expires <= now:
@@ -255,3 +270,16 @@ class Baton:
         assert token is not None
         lease = self._here.settings.lease
         return Granted(token.fence, token.made, token.value, lease, self._here.place)
+
+
+def refused(baton: Baton, root: NodeId, text: str, now: Instant) -> Effects:
+    """What the baton carried can't be read; another machine of this node does without."""
+    effects: Effects = []
+    for want in baton.wants.all():
+        if want.client is None:
+            effects.append(Send(root, Forgo(baton.name)))
+            continue
+        baton.give_up(want.ticket, now)
+        if want.operation is not None:
+            effects.append(Reply(want.operation, Declined("StoreDamaged", text)))
+    return effects

@@ -150,6 +150,16 @@ class BatonNames(msgspec.Struct, frozen=True, tag="baton.names", array_like=True
     names: tuple[str, ...]
 
 
+class ResetBaton(msgspec.Struct, frozen=True, tag="baton.reset", array_like=True):
+    """The value of this baton, which can't be read on the root's disk, is given up."""
+
+    name: str
+
+
+class BatonReset(msgspec.Struct, frozen=True, tag="baton.was-reset", array_like=True):
+    """It goes on without a value."""
+
+
 PATIENCE: Final = seconds(3)
 """How long a want lives after `Queued` without being asked for again."""
 
@@ -158,7 +168,18 @@ NAMES_AT_ONCE: Final = 1_000
 KEEPS_AT_ONCE: Final = 500
 """As many as a node renews in a moment."""
 
-Request = Acquire | Keep | KeepMany | Save | Release | GetBaton | ListBatons
-Response = Granted | Queued | Kept | KeptMany | Saved | Released | BatonStatus | BatonNames
+Request = Acquire | Keep | KeepMany | Save | Release | GetBaton | ListBatons | ResetBaton
+Response = (
+    Granted | Queued | Kept | KeptMany | Saved | Released | BatonStatus | BatonNames | BatonReset
+)
 
-REQUESTS: Final = (Acquire, Keep, KeepMany, Save, Release, GetBaton, ListBatons)
+REQUESTS: Final = (
+    Acquire,
+    Keep,
+    KeepMany,
+    Save,
+    Release,
+    GetBaton,
+    ListBatons,
+    ResetBaton,
+)

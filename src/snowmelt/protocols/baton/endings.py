@@ -24,18 +24,40 @@ class Ended(Enum):
 
 
 class Endings:
-    """The holds of one name that are over at this node, by ticket."""
+    """The holds of one name that are over at this node, by ticket.
 
-    def __init__(self, name: str, here: Here) -> None:
+    Most were given up, and there may be thousands in a second; few were lost. So these are known
+    by their fences for long, and a hold that is not among them was given up.
+    """
+
+    def __init__(self, name: str, here: Here, since: int) -> None:
         self._name = name
         self._here = here
         self._ended: dict[int, Ended] = {}
+        self._lost: dict[int, None] = {}
+        self._since = since
+        """Of holds whose fence is no larger nothing is known."""
 
-    def add(self, ticket: int, why: Ended) -> None:
+    def add(self, ticket: int, why: Ended, fence: int = 0) -> None:
         """One more."""
         self._ended[ticket] = why
-        while len(self._ended) > REMEMBERED:
+        if len(self._ended) > REMEMBERED:
             del self._ended[next(iter(self._ended))]
+        if fence and why is not Ended.GIVEN_UP:
+            self._lost[fence] = None
+        if len(self._lost) > REMEMBERED:
+            oldest = next(iter(self._lost))
+            del self._lost[oldest]
+            self._since = max(self._since, oldest)
+
+    def gave_up(self, call: Release, last: int) -> bool:
+        """Whether this hold, which is over, was given up; `last` is the last fence granted here."""
+        if call.ticket in self._ended:
+            return self._ended[call.ticket] is Ended.GIVEN_UP
+        where, here = call.where, self._here
+        if where is None or (where.node, where.life) != (here.me, here.life):
+            return False
+        return self._since < call.fence <= last and call.fence not in self._lost
 
     def get(self, ticket: int) -> Ended | None:
         """Why it is over; None when it is not, or not known any more."""

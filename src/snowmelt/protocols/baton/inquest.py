@@ -1,7 +1,6 @@
 """The root's search for one baton that somebody waits for in vain: rules 11 and 12."""
 
 from enum import Enum
-from typing import Final
 
 import msgspec
 
@@ -10,10 +9,6 @@ from snowmelt.core.names import NodeId
 from snowmelt.protocols.arrow import Place
 from snowmelt.protocols.baton.here import Here
 from snowmelt.protocols.baton.messages import Census, Standing, Told, Version
-
-EPOCH_BITS: Final = 32
-"""A fence is the epoch in which its baton was made, and a count: none of an earlier epoch is
-larger, whatever was forgotten."""
 
 
 class Complained(msgspec.Struct):
@@ -45,8 +40,8 @@ class Inquest:
     <Verdict.OPEN: 'not all have answered'>
     >>> inquest.hear(there, Told("a", census, Standing.NOTHING, 9, Version()))
     <Verdict.LOST: 'nobody has it'>
-    >>> inquest.next_fence(0) == (4 << EPOCH_BITS) + 1
-    True
+    >>> inquest.next_fence(5), inquest.next_fence(50)
+    (10, 51)
     """
 
     def __init__(self) -> None:
@@ -109,9 +104,14 @@ class Inquest:
         return any(told.fence or told.version.fence for told in self._answers.values())
 
     def next_fence(self, floor: int) -> int:
-        """For a new baton: larger than any that ever was."""
+        """For a new baton: larger than any that was told, and than this."""
         largest = max(max(told.fence, told.version.fence) for told in self._answers.values())
-        return max(self.census.epoch << EPOCH_BITS, floor, largest) + 1
+        return max(floor, largest) + 1
+
+    def complaining(self, now: Instant, fresh: Duration, here: Here) -> list[NodeId]:
+        """The nodes at which somebody waits in vain."""
+        self._forget(now, fresh, here)
+        return list(dict.fromkeys(place.node for place in self._complaints))
 
     def choose(self, now: Instant, fresh: Duration, fence: int, here: Here) -> Place | None:
         """Whom to give an idle or a new baton to; None when it may yet come by itself.
@@ -119,11 +119,7 @@ class Inquest:
         An orphan at once; one with another before it only when the baton rested, with the same
         fence, through two of its complaints: then something in between was forgotten.
         """
-        self._complaints = {
-            place: one
-            for place, one in self._complaints.items()
-            if now - one.at <= fresh and here.has(place.node)
-        }
+        self._forget(now, fresh, here)
         orphans = [one for one in self._complaints.values() if one.orphan]
         others = [one for one in self._complaints.values() if not one.orphan]
         rested, self._rested = self._rested == fence, fence
@@ -133,3 +129,10 @@ class Inquest:
         place = chosen[0].place
         del self._complaints[place]
         return place
+
+    def _forget(self, now: Instant, fresh: Duration, here: Here) -> None:
+        self._complaints = {
+            place: one
+            for place, one in self._complaints.items()
+            if now - one.at <= fresh and here.has(place.node)
+        }

@@ -180,6 +180,26 @@ class Stored(msgspec.Struct, frozen=True, tag="baton.stored", array_like=True):
     text: str = ""
 
 
+class Spoiled(msgspec.Struct, frozen=True, tag="baton.spoiled", array_like=True):
+    """From the root: the baton is lost, and its value can't be read; who waits is to be told."""
+
+    name: str
+    text: str
+
+
+class Forgo(msgspec.Struct, frozen=True, tag="baton.forgo", array_like=True):
+    """To the root: who waits here needs no value; let the baton begin anew."""
+
+    name: str
+
+
+class Reached(msgspec.Struct, frozen=True, tag="baton.reached", array_like=True):
+    """To the root, now and then: so far has this baton come (rule 12)."""
+
+    name: str
+    fence: int
+
+
 # --- between the machines of one node -------------------------------------------------------------
 
 
@@ -232,6 +252,9 @@ Message = (
     | Fold
     | Backup
     | Stored
+    | Spoiled
+    | Forgo
+    | Reached
 )
 
 MESSAGES: Final = (
@@ -251,5 +274,8 @@ MESSAGES: Final = (
     Fold,
     Backup,
     Stored,
+    Spoiled,
+    Forgo,
+    Reached,
     *REQUESTS,
 )

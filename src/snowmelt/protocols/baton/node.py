@@ -24,7 +24,7 @@ from snowmelt.core.node import (
 )
 from snowmelt.protocols.arrow import Branch, Ground
 from snowmelt.protocols.arrow.rings import neighbours
-from snowmelt.protocols.baton.baton import Baton
+from snowmelt.protocols.baton.baton import Baton, refused
 from snowmelt.protocols.baton.calls import (
     KEEPS_AT_ONCE,
     NAMES_AT_ONCE,
@@ -37,6 +37,7 @@ from snowmelt.protocols.baton.calls import (
     KeptMany,
     ListBatons,
     Release,
+    ResetBaton,
     Save,
 )
 from snowmelt.protocols.baton.endings import UNKNOWN, Ended
@@ -52,10 +53,13 @@ from snowmelt.protocols.baton.messages import (
     Drop,
     Fold,
     Follow,
+    Forgo,
     Message,
     Pass,
     Quiet,
+    Reached,
     Seek,
+    Spoiled,
     Stored,
     Tell,
     Told,
@@ -112,9 +116,9 @@ class BatonNode:
             case Expired():
                 return self._beat(now)
             case Persisted(ticket):
-                return self._registrar.persisted(ticket)
+                return self._registrar.persisted(ticket, now)
             case PersistFailed(ticket, reason):
-                return self._registrar.persisted(ticket, reason)
+                return self._registrar.persisted(ticket, now, reason)
             case Announced(fact):
                 return self._announced(fact, now)
             case Started():
@@ -144,7 +148,11 @@ class BatonNode:
             case Told():
                 return self._registrar.told(source, message, now)
             case Backup():
-                return self._registrar.backup(source, message, now)
+                return self._registrar.backup(source, message)
+            case Reached(_, fence):
+                return self._registrar.reached(fence)
+            case Forgo():
+                return self._registrar.forgo(message.name)
             case Quiet():
                 return self._registrar.quiet(source, message, now)
             case Fold():
@@ -182,7 +190,9 @@ class BatonNode:
             case Yield():
                 return [Send(source, Backup(relay.name, relay.newest.version, relay.newest.value))]
             case Stored():
-                return baton.saving.stored(message)
+                return baton.saving.stored(message, relay)
+            case Spoiled(_, text):
+                return refused(baton, source, text, now) if source == self._here.root else []
             case _:
                 return []
 
@@ -206,6 +216,8 @@ class BatonNode:
             if isinstance(call, KeepMany):
                 return self._keep_many(operation, call, now)
             baton_name(call.name)
+            if isinstance(call, ResetBaton):
+                return self._registrar.reset(operation, call.name)
             if isinstance(call, Save | Release) and call.value is not None:
                 baton_value(call.value)
         except SnowmeltError as error:
@@ -291,7 +303,7 @@ class BatonNode:
     def _entered(self, view: View, now: Instant) -> Effects:
         """A new view: the tree grows on it, and places of nodes that are gone are cut off."""
         gone = self._here.enter(view)
-        effects: Effects = []
+        effects = self._registrar.entered(now)
         for baton in self._names:
             token = baton.relay.token
             if token is not None and token.moving and token.place.node in gone:

@@ -3,15 +3,13 @@
 Every node can do this; only the root of the present view is asked to. Rules 10 to 12, 14 and 15.
 """
 
+from itertools import count
 from typing import Final
 
-import msgspec
-
-from snowmelt.core.errors import StoreDamaged
 from snowmelt.core.instant import Duration, Instant, since
-from snowmelt.core.names import NodeId
-from snowmelt.core.node import Note, Persist, Send, Started
-from snowmelt.core.record import Write
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import Note, Reply, Send, Started
+from snowmelt.protocols.baton.fences import Fences
 from snowmelt.protocols.baton.folds import LINES_MAX, Line
 from snowmelt.protocols.baton.here import Here
 from snowmelt.protocols.baton.inquest import Inquest, Verdict
@@ -22,6 +20,7 @@ from snowmelt.protocols.baton.messages import (
     Fold,
     Follow,
     Quiet,
+    Spoiled,
     Stored,
     Tell,
     Told,
@@ -31,19 +30,13 @@ from snowmelt.protocols.baton.messages import (
 )
 from snowmelt.protocols.baton.names import Names
 from snowmelt.protocols.baton.relay import Effects
+from snowmelt.protocols.baton.values import Values
+from snowmelt.protocols.calling import Declined, Elsewhere
 from snowmelt.protocols.membership import View
 
 FRESH_BEATS: Final = 12
 """A complaint is forgotten after so many beats; it comes again as long as it has a cause."""
 ASK_AGAIN_BEATS: Final = 2
-
-
-class Kept(msgspec.Struct, frozen=True, array_like=True):
-    """A value as it stands on the root's disk. Version 1 of the record."""
-
-    version: Version
-    value: bytes
-    record: int = 1
 
 
 class Registrar:
@@ -57,65 +50,70 @@ class Registrar:
         """How many censuses there were, of all names: none has a number that another had."""
         self._called_in: set[str] = set()
         """Tokens that are to rest here, since nobody uses them."""
-        self._stored: dict[str, Version] = {}
+        tickets = count()
+        self._values = Values(tickets)
+        self._fences = Fences(tickets)
         self._made: dict[str, int] = {}
         """The fence of the last baton that this process made; what is older is void."""
-        self._tickets = 0
-        self._writing: dict[int, tuple[NodeId, Stored, Version]] = {}
         self._since: Instant | None = None
         """Since when this process may have forgotten something; None for a disk's first life."""
 
-    # --- values on the disk -----------------------------------------------------------------------
+    # --- the disk ---------------------------------------------------------------------------------
 
     def started(self, start: Started, now: Instant) -> Effects:
         """What the disk holds."""
-        effects: Effects = []
         self._since = now
-        for record in start.records:
-            try:
-                kept = msgspec.msgpack.decode(record.value, type=Kept)
-            except msgspec.ValidationError as error:
-                raise StoreDamaged(f"a baton's value does not read: {error}") from error
-            name = record.key.decode()
-            self._stored[name] = kept.version
+        effects = self._fences.started(start, now)
+        found, written = self._values.started(start)
+        for name, kept in found.items():
             self._names.folds.put(name, Line(version=kept.version, value=kept.value))
-        for key in start.damaged:
-            name = key.decode(errors="replace")
-            effects.append(Note(f"the value of baton {name} is damaged on this disk"))
-        return effects
+        return [*effects, *written]
 
-    def backup(self, source: NodeId, backup: Backup, now: Instant) -> Effects:
-        """A newer value; what is not newer is on the disk already, or on its way there."""
-        stored = Stored(backup.name, backup.number)
+    def entered(self, now: Instant) -> Effects:
+        """A new view."""
+        return self._fences.entered(now) if self._here.led is not None else []
+
+    def backup(self, source: NodeId, backup: Backup) -> Effects:
+        """A newer value, if it is not of a baton that was lost since."""
         if backup.version.fence < self._made.get(backup.name, 0):
             text = f"baton {backup.name!r} is lost: it had been taken for lost, and made again"
             late = Stored(backup.name, backup.number, "BatonLost", text)
             return [Send(source, late)] if backup.number else []
-        if backup.version <= self._stored.get(backup.name, Version()):
-            if self._writes(backup.name):
-                return []  # whoever wants an answer asks again
-            return [Send(source, stored)] if backup.number else []
-        self._stored[backup.name] = backup.version
-        self._names.use(backup.name, now).relay.newest.learn(backup.version, backup.value)
-        self._tickets += 1
-        self._writing[self._tickets] = (source, stored, backup.version)
-        value = msgspec.msgpack.encode(Kept(backup.version, backup.value))
-        return [Persist(self._tickets, (Write(backup.name.encode(), value),))]
+        return self._values.backup(source, backup)
 
-    def persisted(self, ticket: int, failure: str = "") -> Effects:
+    def reached(self, fence: int) -> Effects:
+        """A baton has been handed on a million times."""
+        return self._fences.saw(fence)
+
+    def reset(self, operation: OperationId, name: str) -> Effects:
+        """Somebody gives up a value that can't be read."""
+        view, root = self._here.view, self._here.root
+        member = None if view is None else view.member(root)
+        if member is None:
+            text = f"{self._here.me} has no current view of the cluster; ask another node"
+            return [Reply(operation, Declined("Unavailable", text))]
+        if root != self._here.me:
+            return [Reply(operation, Elsewhere(root, member.address))]
+        return self._values.reset(operation, name)
+
+    def forgo(self, name: str) -> Effects:
+        """Who waits for this one needs no value."""
+        spoiled = name in self._values.spoiled and not self._values.writes(name)
+        return self._values.reset(None, name) if spoiled else []
+
+    def persisted(self, ticket: int, now: Instant, failure: str = "") -> Effects:
         """It is on the disk, or it can't be."""
-        source, stored, version = self._writing.pop(ticket)
-        if failure and self._stored.get(stored.name) == version:
-            del self._stored[stored.name]
-        if stored.number:
-            error = "MachineError" if failure else ""
-            return [Send(source, Stored(stored.name, stored.number, error, failure))]
-        if failure:
-            return [Note(f"the value of baton {stored.name} could not be kept: {failure}")]
-        return []
+        if self._fences.settled(ticket, failure):
+            return []
+        one, effects = self._values.persisted(ticket, failure)
+        if not failure and one.kept.version > self._newest(one.name):
+            baton = self._names.use(one.name, now)
+            baton.relay.newest.learn(one.kept.version, one.kept.value)
+        return effects
 
-    def _writes(self, name: str) -> bool:
-        return any(one.name == name for _, one, _ in self._writing.values())
+    def _newest(self, name: str) -> Version:
+        baton = self._names.get(name)
+        return self._names.folds.get(name).version if baton is None else baton.relay.newest.version
 
     # --- the search -------------------------------------------------------------------------------
 
@@ -166,6 +164,8 @@ class Registrar:
 
     def _make(self, name: str, inquest: Inquest, now: Instant) -> Effects:
         """Rule 12: not before whoever may believe to hold it knows better."""
+        if name in self._values.spoiled:
+            return self._refuse(name, inquest, now)
         patience = self._here.settings.patience
         if inquest.lost is None:
             inquest.lost = now
@@ -178,10 +178,13 @@ class Registrar:
         node, version = inquest.newest_value()
         if version > baton.relay.newest.version and version.fence >= self._made.get(name, 0):
             return [Send(node, Yield(name))]
+        first = self._fences.first
+        if first is None:
+            return self._fences.again()
         place = inquest.choose(now, self._fresh, 0, self._here)
         if place is None:
             return []
-        fence, again = inquest.next_fence(self._names.folds.floor), inquest.ever
+        fence, again = inquest.next_fence(max(first, self._names.folds.floor)), inquest.ever
         inquest.lost = None
         self._made[name] = fence
         if len(self._made) > LINES_MAX:
@@ -189,6 +192,15 @@ class Registrar:
         effects = [*baton.relay.begin(place, fence, now), *baton.settle(now)]
         effects += self.came(name, now)
         return [Note(f"baton {name} is made anew"), *effects] if again else effects
+
+    def _refuse(self, name: str, inquest: Inquest, now: Instant) -> Effects:
+        """Rule 14: nothing is made of a value that can't be read."""
+        text = (
+            f"the value of baton {name!r} can't be read on the disk of {self._here.me}: put a "
+            f"sound copy of that disk back, or give it up with: snowmelt baton reset {name}"
+        )
+        nodes = inquest.complaining(now, self._fresh, self._here)
+        return [Send(node, Spoiled(name, text)) for node in nodes]
 
     # --- names that nobody uses -------------------------------------------------------------------
 
@@ -224,11 +236,11 @@ class Registrar:
     def _fold(self, name: str, now: Instant) -> Effects:
         """Tells all, unless the value is to be written first: then it waits to be asked again."""
         view, relay = self._here.view, self._names.use(name, now).relay
-        if view is None or self._writes(name) or not self._names.rests(name):
+        if view is None or self._values.writes(name) or not self._names.rests(name):
             return []
         newest = relay.newest
-        if newest.version > self._stored.get(name, Version()):
-            return self.backup(self._here.me, Backup(name, newest.version, newest.value), now)
+        if newest.version > self._values.stored(name):
+            return self.backup(self._here.me, Backup(name, newest.version, newest.value))
         return [Send(one.id, Fold(name, relay.fence)) for one in view.members]
 
     @property

@@ -11,6 +11,7 @@ from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Effect, Send
 from snowmelt.protocols.arrow import Followed, Place
+from snowmelt.protocols.baton.fences import NOTED_BITS
 from snowmelt.protocols.baton.folds import Line
 from snowmelt.protocols.baton.grievances import Grievances
 from snowmelt.protocols.baton.here import Here
@@ -23,6 +24,7 @@ from snowmelt.protocols.baton.messages import (
     Doubt,
     Follow,
     Pass,
+    Reached,
     Standing,
     Told,
     Version,
@@ -226,9 +228,13 @@ class Relay:
     def _move(self, token: Token, place: Place, now: Instant) -> Effects:
         """Every step takes a new fence, so none is ever granted twice."""
         token.fence += 1
+        token.given = 0
         self.fence = token.fence
         token.place = place
-        return self.pass_on(now) if place.node == self._here.me else self._send(token)
+        on = self.pass_on(now) if place.node == self._here.me else self._send(token)
+        if self.fence % (1 << NOTED_BITS):
+            return on
+        return [Send(self._here.root, Reached(self.name, self.fence)), *on]
 
     def _send(self, token: Token) -> Effects:
         token.moving = True
@@ -249,22 +255,19 @@ class Relay:
 
     # --- the value ----------------------------------------------------------------------------
 
-    def change(self, value: bytes) -> Effects:
+    def change(self, value: bytes, *, anew: bool = False) -> Effects:
         """The holder gives another value; the root has a copy, behind the hand-over (rule 14)."""
         token = self.token
         assert token is not None
-        if value == token.value:
+        if value == token.value and not anew:
             return []
-        count = token.version.count + 1 if token.version.fence == token.fence else 0
-        token.value, token.version = value, Version(token.fence, count)
+        token.version, token.value = token.next_version(), value
         self.newest.learn(token.version, value)
-        return [self.backup(0)]
+        return [self.backup(token.version, value)]
 
-    def backup(self, number: int) -> Send[Any]:
-        """The newest value that is known here, for the root's disk."""
-        return Send(
-            self._here.root, Backup(self.name, self.newest.version, self.newest.value, number)
-        )
+    def backup(self, version: Version, value: bytes, number: int = 0) -> Send[Any]:
+        """A value for the root's disk."""
+        return Send(self._here.root, Backup(self.name, version, value, number))
 
     # --- time ---------------------------------------------------------------------------------
 

@@ -28,6 +28,8 @@ class Token(msgspec.Struct):
     value: bytes = b""
     version: Version = Version()
     holder: Holder | None = None
+    given: int = 0
+    """How many values the hold with this fence has given (rule 14)."""
     moving: bool = False
     """Whether it is on its way to the place, and not yet known to have come."""
 
@@ -37,6 +39,11 @@ class Token(msgspec.Struct):
         if self.moving:
             return Standing.MOVING
         return Standing.IDLE if self.holder is None else Standing.HELD
+
+    def next_version(self) -> Version:
+        """Of another value that the hold with this fence gives."""
+        self.given += 1
+        return Version(self.fence, self.given - 1)
 
     def held_by(self, ticket: int) -> Holder | None:
         """The holder, if it has this ticket."""

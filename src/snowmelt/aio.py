@@ -63,7 +63,7 @@ class Cluster:
         self._place = read(url, token)
         self._client = AsyncClient(self._place)
         self._parts = Parts()
-        self._keeper = Keeper()
+        self._keeper = Keeper(self._client)
 
     async def __aenter__(self) -> Self:
         return self
@@ -86,7 +86,7 @@ class Cluster:
         try:
             await asyncio.to_thread(self._parts.close)
         finally:
-            await self._keeper.close()
+            self._keeper.lose()
             await self._client.close()
 
     def fifo(

@@ -1,6 +1,7 @@
 """What only the async client has: many calls at once."""
 
 import asyncio
+import socket
 
 import pytest
 
@@ -8,6 +9,9 @@ import snowmelt.aio
 from client.fakes import fake, greeted
 from snowmelt.cli.local import LocalNode
 from snowmelt.core.errors import OutcomeUnknown
+from snowmelt.core.instant import SECOND
+from snowmelt.protocols.calling import FIRST_WAIT
+from snowmelt.protocols.echo import Echo
 
 
 def test_many_calls_wait_at_once_and_each_gets_its_own_answer(node: LocalNode) -> None:
@@ -58,3 +62,41 @@ def test_a_call_that_its_caller_gave_up_harms_no_other(node: LocalNode) -> None:
             assert cluster._client._answers == {}
 
     asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_a_node_whose_connection_ends_is_not_waited_for(node: LocalNode) -> None:
+    def parting(one: socket.socket) -> None:
+        greeted(one)
+        one.recv(1 << 16)  # the call, and then its process is gone
+        one.shutdown(socket.SHUT_RDWR)
+
+    async def main(where: str) -> float:
+        async with snowmelt.aio.connect(f"snowmelt://{where},127.0.0.1:{node.port}") as cluster:
+            begin = asyncio.get_running_loop().time()
+            call = cluster._client.call(Echo(b"hey"), 20.0, weight=64 << 20)  # not soon asked again
+            assert (await call).body == b"hey"
+            return asyncio.get_running_loop().time() - begin
+
+    with fake(parting) as where:
+        assert asyncio.run(asyncio.wait_for(main(where), 30)) < 10
+
+
+def test_what_was_cancelled_is_not_asked_again_elsewhere() -> None:
+    heard: list[bytes] = []
+
+    def listening(one: socket.socket) -> None:
+        greeted(one)
+        while data := one.recv(1 << 16):
+            heard.append(data)
+
+    async def main(first: str, second: str) -> None:
+        async with snowmelt.aio.connect(f"snowmelt://{first},{second}") as cluster:
+            call = asyncio.ensure_future(cluster.ping(b"only once"))
+            while not heard:
+                await asyncio.sleep(0.001)
+            call.cancel()
+            await asyncio.sleep(2 * FIRST_WAIT / SECOND)
+
+    with fake(listening) as first, fake(listening) as second:
+        asyncio.run(asyncio.wait_for(main(first, second), 30))
+    assert b"".join(heard).count(b"only once") == 1

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from snowmelt.client.baton_steps import Hold, Home, Want
+from snowmelt.client.baton_steps import Hold, Home, Want, keep_many
 from snowmelt.client.steps import run
 from snowmelt.core.errors import (
     BadOption,
     BatonLost,
+    MachineError,
     NotGranted,
     OutcomeUnknown,
     SnowmeltError,
@@ -22,8 +23,11 @@ from snowmelt.protocols.baton.calls import (
     POLL,
     Acquire,
     Granted,
+    Holding,
     Keep,
+    KeepMany,
     Kept,
+    KeptMany,
     Queued,
     Release,
     Released,
@@ -39,7 +43,8 @@ LEASE = seconds(5)
 WHERE = Where(NodeId("n1"), 1, HERE)
 VIEW = View(1, 1, NodeId("n1"), (Member(NodeId("n1"), HERE, 1, 1),))
 STATUS = Status(NodeId("n1"), "current", VIEW, {})
-GRANTED = Granted(7, 3, b"before", LEASE, WHERE)
+GOT = b"before"
+GRANTED = Granted(7, 3, GOT, LEASE, WHERE)
 
 
 class Script:
@@ -61,7 +66,7 @@ class Script:
 
 
 def held(lease: Duration = LEASE, asked: Instant | None = None) -> Hold:
-    granted = Granted(7, 3, b"before", lease, WHERE)
+    granted = Granted(7, 3, GOT, lease, WHERE)
     return Hold("index", 11, granted, steady_now() if asked is None else asked)
 
 
@@ -182,15 +187,35 @@ def test_silence_loses_nothing_before_the_lease_is_over() -> None:
         (["save", "set"], True, b"set"),
         (["save", "set"], False, b"saved"),
         (["set", "save"], True, b"saved"),
+        (["set", "put back"], True, None),
+        (["save", "put back"], True, b"before"),
+        (["save", "put back"], False, b"saved"),
+        (["fail"], True, b"before"),
+        (["fail"], False, b"before"),
+        (["save", "fail"], True, b"saved"),
+        (["save", "set", "fail"], False, b"saved"),
+        (["break off"], True, b"before"),
+        (["break off"], False, b"before"),
+        (["save", "break off"], False, b"saved"),
     ],
 )
 def test_what_is_passed_on(does: list[str], changed: bool, passed: bytes | None) -> None:
     hold = held()
     for one in does:
-        if one == "set":
-            hold.set_value(b"set")
-        else:
-            run(Script(Saved()), hold.save(b"saved", 5.0))
+        match one:
+            case "set":
+                hold.set_value(b"set")
+            case "put back":
+                hold.set_value(bytes(bytearray(GOT)))  # the same, and another object
+            case "save":
+                run(Script(Saved()), hold.save(b"saved", 5.0))
+            case "fail":
+                with pytest.raises(MachineError, match="full"):
+                    run(Script(MachineError("the disk is full")), hold.save(b"failed", 5.0))
+            case _:  # as a task that is cancelled: nobody hears what came of it
+                saving = hold.save(b"broken off", 5.0)
+                next(saving)
+                saving.close()
     node = Script(Released())
     run(node, hold.release(changed=changed))
     assert node.asked == [Release("index", 11, 7, WHERE, passed)]
@@ -203,7 +228,7 @@ def test_a_save_is_asked_again_and_ends_in_time() -> None:
     hold = held()
     node = Script(OutcomeUnknown("silence"), Saved())
     run(node, hold.save(b"x", 5.0))
-    assert node.asked == [Save("index", 11, 7, WHERE, b"x")] * 2
+    assert node.asked == [Save("index", 11, 7, WHERE, b"x", 1)] * 2
     with pytest.raises(OutcomeUnknown):
         run(Script(OutcomeUnknown("silence")), hold.save(b"y", 0.0))
     assert hold.value == b"x"
@@ -226,3 +251,73 @@ def test_a_release_that_nobody_could_be_told_of_is_a_loss() -> None:
     with pytest.raises(BatonLost, match="could not be given up before its lease was over"):
         run(Script(Unreachable("nobody")), hold.release())
     assert hold.lost
+
+
+def test_an_empty_value_is_put_back_as_any_other() -> None:
+    hold = Hold("index", 11, Granted(7, 3, b"", LEASE, WHERE), steady_now())
+    run(Script(Saved()), hold.save(b"x", 5.0))
+    hold.set_value(b"")
+    node = Script(Released())
+    run(node, hold.release())
+    assert node.asked[0].value == b""
+
+
+def test_of_two_saves_at_a_time_the_later_one_counts() -> None:
+    hold = held()
+    first, second = hold.save(b"first", 5.0), hold.save(b"second", 5.0)
+    asked = [next(first).body, next(second).body]  # type: ignore[union-attr]
+    assert [one.number for one in asked] == [1, 2]
+    for saving in (second, first):
+        with pytest.raises(StopIteration):
+            saving.send(Saved())
+    assert hold.value == b"second"
+
+
+def test_a_release_that_was_broken_off_is_said_again_as_it_was() -> None:
+    hold = held()
+    hold.set_value(b"done")
+    releasing = hold.release()
+    first = next(releasing)
+    releasing.close()
+    assert not hold.settled
+    node = Script(Released())
+    run(node, hold.give_back())
+    assert [first.body] == node.asked  # type: ignore[union-attr]
+    run(Script(), hold.give_back())  # and nobody is asked a third time
+    with pytest.raises(BatonLost, match="was given up already"):
+        hold.check()
+
+
+def test_what_nobody_has_any_more_goes_on_as_by_a_holder_that_failed() -> None:
+    hold = held()
+    hold.set_value(b"half done")
+    node = Script(OutcomeUnknown("silence"))
+    run(node, hold.give_back())
+    assert node.asked == [Release("index", 11, 7, WHERE, None)]
+    assert hold.settled
+
+
+def test_a_want_that_a_child_goes_on_with_gives_the_child_nothing() -> None:
+    want = Want(Home(), "index", 30.0)
+    want._origin._forks -= 1  # as in a child of the process that asked
+    hold = run(Script(STATUS, GRANTED), want.granted())
+    with pytest.raises(BatonLost, match="is held by the process that this one was forked from"):
+        hold.check()
+
+
+def test_many_are_renewed_by_one_call_and_each_that_is_lost_says_why() -> None:
+    holds = [held() for _ in range(3)]
+    holds[1].lose("before")
+    later_lease = KeptMany(seconds(9), ((1, "another has it"),))
+    node = Script(later_lease)
+    assert run(node, keep_many(holds))
+    assert node.asked == [KeepMany((Holding("index", 11, 7),) * 2, WHERE)]
+    assert holds[0].seconds_left > 8
+    for one, why in ((holds[1], "before"), (holds[2], "baton 'index' is lost: another has it")):
+        with pytest.raises(BatonLost, match=why):
+            one.check()
+    assert not run(Script(OutcomeUnknown("silence")), keep_many(holds))
+    holds[0].check()
+    assert run(Script(BatonLost("its node is gone")), keep_many(holds))
+    with pytest.raises(BatonLost, match="its node is gone"):
+        holds[0].check()

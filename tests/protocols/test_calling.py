@@ -21,6 +21,7 @@ from snowmelt.protocols.calling import (
     CallTimer,
     Declined,
     Elsewhere,
+    Forgotten,
     Lost,
 )
 
@@ -229,6 +230,16 @@ def test_a_lost_way_is_not_waited_for() -> None:
     again = caller.handle(Expired(CallTimer.NEXT), timer.at)[0]
     assert isinstance(again, Send)
     assert again.target == "n2"
+
+
+def test_a_call_that_nobody_waits_for_is_not_sent_again() -> None:
+    caller = Caller([NodeId("n1"), NodeId("n2")], Random(0))
+    operation = OperationId(NodeId("c1"), 1)
+    caller.handle(Requested(operation, Ask("hello", seconds(9))), Instant(0))
+    assert caller.handle(Announced(Forgotten(operation)), Instant(1)) == []
+    assert caller.handle(Expired(CallTimer.NEXT), Instant(FIRST_WAIT)) == []
+    assert caller.handle(Received(NodeId("n1"), Answer(1, "hi")), Instant(seconds(1))) == []
+    assert caller.unanswered == 0
 
 
 def test_unavailable_from_a_second_node_does_not_speak_for_the_first() -> None:

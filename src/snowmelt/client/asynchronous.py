@@ -13,9 +13,9 @@ from snowmelt.client.url import Place
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.core.node import Effect, Event, Expired, Received, Reply, Send, SetTimer
+from snowmelt.core.node import Announced, Effect, Event, Expired, Received, Reply, Send, SetTimer
 from snowmelt.core.outcome import Outcome, Unknown
-from snowmelt.protocols.calling import Answer, Caller, CallTimer, Declined
+from snowmelt.protocols.calling import Answer, Caller, CallTimer, Declined, Forgotten, Lost
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.connection import forsake
 from snowmelt.runtime.limits import Limits
@@ -39,6 +39,7 @@ class AsyncClient:
             self._received,
         )
         self._transport.refused = self._refused
+        self._transport.lost = self._lost
         self._answers: dict[OperationId, asyncio.Future[Outcome[Any]]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._bound = Bound()
@@ -79,6 +80,8 @@ class AsyncClient:
             outcome = await answer
         finally:
             self._answers.pop(request.operation, None)
+            if not answer.done() or answer.cancelled():
+                self._handle(Announced(Forgotten(request.operation)))
         reached = self._transport.sent > frames
         told = value(outcome, reached, self._transport.last_failure)
         self._targets.heard(target, told)
@@ -102,6 +105,11 @@ class AsyncClient:
         for operation in list(self._answers):
             refusal = Declined(type(error).__name__, str(error))
             self._handle(Received(self._session.name, Answer(operation.number, refusal)))
+
+    def _lost(self, target: NodeId) -> None:
+        """The way there has ended; not so when this end closed it."""
+        if not self._bound.closed and self._answers:
+            self._handle(Announced(Lost(target)))
 
     def _received(self, source: NodeId, message: Any) -> None:
         self._handle(Received(source, message))

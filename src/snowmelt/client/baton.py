@@ -1,17 +1,20 @@
 """A baton as a program holds it: a lock that heals, whose holder carries a value. Blocking."""
 
+import sys
 import threading
+from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from snowmelt.client.baton_keeping import Keeper
 from snowmelt.client.baton_steps import TURN_SECONDS, Hold, Want, statuses
-from snowmelt.client.blocking import BlockingClient
-from snowmelt.client.clients import Clients
-from snowmelt.client.holding import Holding
+from snowmelt.client.clients import Borrowed, Clients
+from snowmelt.client.holding import Entered, Holding
 from snowmelt.client.session import TIMEOUT, checked
 from snowmelt.client.staying import stays
-from snowmelt.client.steps import run
+from snowmelt.client.steps import Steps, run
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import later, seconds
@@ -20,25 +23,30 @@ from snowmelt.protocols.baton.settings import baton_name
 from snowmelt.runtime.clock import seconds_until, steady_now
 
 
+T = TypeVar("T")
+
+
 class Held(Holding):
     """The baton while it is yours. `Baton.acquire` gives it; release it, or use it in a `with`.
 
-    One that is only dropped stays held until the cluster is closed. A thread renews it for as long
-    as you hold it. When the nodes can't be reached for too long it is lost: another may hold it
-    then, while you still work. What you change elsewhere under its protection should therefore
-    carry `fence`, and refuse whoever comes with a smaller one.
+    A thread renews it for as long as you hold it; one that you drop is given up behind the scenes.
+    When the nodes can't be reached for too long it is lost: another may hold it then, while you
+    still work. What you change elsewhere under its protection should therefore carry `fence`, and
+    refuse whoever comes with a smaller one.
 
     When the body of a `with` raises, the value goes on as you got it, or as you last saved it.
     """
 
-    def __init__(
-        self, hold: Hold, client: BlockingClient, clients: Clients, keeper: Keeper
-    ) -> None:
+    def __init__(self, hold: Hold, borrowed: Borrowed, keeper: Keeper) -> None:
         super().__init__(hold)
-        self._client = client
-        self._clients = clients
+        self._borrowed = borrowed
         self._keeper = keeper
-        keeper.add(hold, client)
+        keeper.add(hold, borrowed)
+
+    def __del__(self) -> None:
+        with suppress(AttributeError):  # interrupted before there was anything
+            if not (self._hold.settled or sys.is_finalizing()):
+                self._keeper.dropped(self._hold, self._borrowed)
 
     def __enter__(self) -> Self:
         return self
@@ -51,8 +59,11 @@ class Held(Holding):
     ) -> None:
         if self._hold.over and not self._hold.lost:
             return  # given up within
+        if kind is GeneratorExit:
+            self._keeper.dropped(self._hold, self._borrowed)
+            return
         try:
-            self._give_up(changed=error is None)
+            self._through(self._hold.release(changed=error is None))
         except SnowmeltError as failure:
             if error is None:
                 raise
@@ -61,15 +72,23 @@ class Held(Holding):
     def wait_lost(self, timeout: float | None = None) -> bool:
         """Waits until it is over, or for so many seconds; whether it was lost."""
         end = None if timeout is None else later(steady_now(), seconds(max(0.0, checked(timeout))))
-        over = threading.Event()
-        self._hold.watch(over.set)
-        while not (self.lost or over.is_set()):
-            left = self.seconds_left
-            if end is not None:
-                left = min(left, seconds_until(end))
-                if not left:
-                    break
-            over.wait(left)
+        over: SimpleQueue[None] = SimpleQueue()  # which has no lock that a handler could want twice
+
+        def told() -> None:
+            over.put(None)
+
+        self._hold.watch(told)
+        try:
+            while not (self.lost or self._hold.over):
+                left = self.seconds_left
+                if end is not None:
+                    left = min(left, seconds_until(end))
+                    if not left:
+                        break
+                with suppress(Empty):
+                    over.get(timeout=left)
+        finally:
+            self._hold.unwatch(told)
         return self.lost
 
     def save(self, value: Buffer, *, timeout: float = TIMEOUT) -> None:
@@ -77,22 +96,24 @@ class Held(Holding):
 
         Raises `BatonLost`, or `OutcomeUnknown` when the time ran out with no answer.
         """
-        run(self._client, self._hold.save(value, timeout))
+        run(self._borrowed, self._hold.save(value, timeout))
 
     def release(self) -> None:
         """Gives it up, with the value. Raises `BatonLost` when it was lost or given up before."""
-        self._give_up(changed=True)
+        self._through(self._hold.release())
 
-    def _give_up(self, *, changed: bool) -> None:
-        if self._hold.over and not self._hold.lost:
-            self._hold.check()  # the connection is another's by now
-        self._keeper.drop(self._hold)
+    def through(self, steps: Callable[[Hold], Steps[T]]) -> T:
+        """Takes steps that end with the release."""
+        return self._through(steps(self._hold))
+
+    def _through(self, steps: Steps[T]) -> T:
         try:
-            run(self._client, self._hold.release(changed=changed))
-        except BaseException:
-            self._client.close()  # its end tells the node that nobody is there to hold anything
-            raise
-        self._clients.take_back(self._client)
+            return run(self._borrowed, steps)
+        finally:
+            if self._hold.settled:
+                self._borrowed.give_back()
+            else:
+                self._keeper.give_back(self._hold, self._borrowed)
 
 
 class Baton:
@@ -112,14 +133,18 @@ class Baton:
         self._clients = clients
         self._keeper = keeper
         self._timeout = checked(timeout)
-        self._entered = _Entered()
+        self._entered: Entered[Held] = Entered()
 
     def __repr__(self) -> str:
         return f"Baton({self.name!r})"
 
     def __enter__(self) -> Held:
         held = self.acquire()
-        self._entered.stack.append(held)
+        try:
+            self._entered.enter(sys._getframe(1), threading.get_ident(), held)  # noqa: SLF001
+        except BaseException:  # no `with` comes of it
+            self._entered.forget(held)
+            raise
         return held
 
     def __exit__(
@@ -128,7 +153,8 @@ class Baton:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._entered.stack.pop().__exit__(kind, error, traceback)
+        held = self._entered.leave(sys._getframe(1), threading.get_ident())  # noqa: SLF001
+        held.__exit__(kind, error, traceback)
 
     def acquire(self, timeout: float | None = None) -> Held:
         """Waits for a turn, as long as the baton's own `timeout` if none is given.
@@ -137,27 +163,16 @@ class Baton:
         2 s more. What was waited for is given up then.
         """
         want = Want(self._keeper.home, self.name, self._timeout if timeout is None else timeout)
-        client = self._clients.lend()
+        borrowed = Borrowed(self._clients)
         try:
-            hold = run(client, want.granted())
-        except SnowmeltError:
-            if want.open:
-                client.close()
+            return Held(run(borrowed, want.granted()), borrowed, self._keeper)
+        except BaseException as error:
+            if want.open or not isinstance(error, SnowmeltError):
+                borrowed.close()  # the end of its connection ends the want too
             else:
-                self._clients.take_back(client)
+                borrowed.give_back()
             raise
-        except BaseException:  # interrupted; the end of its connection ends the want too
-            client.close()
-            raise
-        return Held(hold, client, self._clients, self._keeper)
 
     def status(self, *, timeout: float = TIMEOUT) -> list[BatonStatus]:
         """How each node of the cluster that answers sees it; none of them sees the whole."""
         return run(self._clients, statuses(self.name, timeout))
-
-
-class _Entered(threading.local):
-    """What each thread holds by a `with`, the innermost last."""
-
-    def __init__(self) -> None:
-        self.stack: list[Held] = []

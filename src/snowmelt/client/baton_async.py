@@ -1,59 +1,119 @@
 """A baton as a program holds it, with `await`; `baton.py` tells more of each call."""
 
 import asyncio
-from collections.abc import Coroutine
+import sys
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from types import TracebackType
-from typing import Any, Final, Self
+from types import FrameType, TracebackType
+from typing import Any, Final, Self, TypeVar
 
-from snowmelt.client.baton_keeping import AGAIN
+from snowmelt.client.baton_keeping import Keeping
 from snowmelt.client.baton_steps import TURN_SECONDS, Hold, Home, Want, statuses
-from snowmelt.client.holding import Holding
+from snowmelt.client.forking import Origin
+from snowmelt.client.holding import Entered, Holding
 from snowmelt.client.session import TIMEOUT, checked
 from snowmelt.client.staying import stays
-from snowmelt.client.steps import AsyncPort, run_async
+from snowmelt.client.steps import KeepingPort, Steps, run_async
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import SnowmeltError
-from snowmelt.core.instant import SECOND, later, seconds
+from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.protocols.baton.calls import BatonStatus
 from snowmelt.protocols.baton.settings import baton_name
 from snowmelt.runtime.clock import seconds_until, steady_now
 
+T = TypeVar("T")
+
 
 class Keeper:
-    """What goes on for a cluster's batons while nobody awaits it; a loop keeps no task alive."""
+    """The task that renews what is held of a cluster's batons; `baton_keeping.py` has the books."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: KeepingPort) -> None:
         self.home = Home()
         """Where all batons of the cluster are asked for."""
-        self._running: set[asyncio.Task[None]] = set()
+        self._port = port
+        self._keeping = Keeping()
+        self._sooner = asyncio.Event()
+        self._next = Instant(0)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._origin = Origin()
 
-    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Begins it; whoever wants it to end cancels it."""
-        task = asyncio.ensure_future(work)
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        return task
+    def add(self, hold: Hold) -> None:
+        """Renews this from now on, until it is over."""
+        self._keeping.add(hold)
+        if hold.renewal < self._next:
+            self._sooner.set()
+        if self._task is None:
+            self._loop = asyncio.get_running_loop()
+            self._port.before_closing(self)
+            self._task = self._loop.create_task(self._work())
+            self._task.add_done_callback(self._done)
 
-    async def close(self) -> None:
-        """Ends all of it."""
-        running = list(self._running)
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+    def give_back(self, work: Steps[None]) -> None:
+        """Somebody was interrupted who wanted or held something: it is given up behind the scenes.
+
+        Where no loop runs, there is none that could.
+        """
+        with suppress(RuntimeError):
+            asyncio.get_running_loop()
+            self._port.keep(_tried(self._port, work))
+
+    def dropped(self, hold: Hold) -> None:
+        """The same, from within the collector of garbage, which may be in any thread."""
+        if self._loop is not None and not self._origin.left:
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._give_back, hold)
+
+    def _give_back(self, hold: Hold) -> None:
+        self.give_back(hold.give_back())
+
+    def lose(self) -> None:
+        """The cluster is closed; what is held still is over."""
+        self._keeping.close()
+
+    async def end(self) -> None:
+        """Ends the task."""
+        self.lose()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def _done(self, _: asyncio.Task[None]) -> None:
+        self._task = None
+
+    async def _work(self) -> None:
+        while (due := self._keeping.next(steady_now())) is not None:
+            if isinstance(due, list):
+                await run_async(self._port, self._keeping.renew(due))
+                continue
+            self._next = due
+            self._sooner.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._sooner.wait(), seconds_until(due))
+
+
+async def _tried(port: KeepingPort, work: Steps[None]) -> None:
+    with suppress(SnowmeltError):
+        await run_async(port, work)
 
 
 class Held(Holding):
     """The baton while it is yours. `Baton.acquire` gives it; release it, or use it in a `with`.
 
     A task renews it for as long as you hold it, so the loop must not be blocked for longer than its
-    lease (5 s).
+    lease (5 s). One that you drop is given up behind the scenes.
     """
 
-    def __init__(self, hold: Hold, port: AsyncPort, keeper: Keeper) -> None:
+    def __init__(self, hold: Hold, port: KeepingPort, keeper: Keeper) -> None:
         super().__init__(hold)
         self._port = port
-        self._renewal = keeper.start(_renewed(hold, port))
+        self._keeper = keeper
+        keeper.add(hold)
+
+    def __del__(self) -> None:
+        with suppress(AttributeError):  # interrupted before there was anything
+            if not (self._hold.settled or sys.is_finalizing()):
+                self._keeper.dropped(self._hold)
 
     async def __aenter__(self) -> Self:
         return self
@@ -66,8 +126,11 @@ class Held(Holding):
     ) -> None:
         if self._hold.over and not self._hold.lost:
             return  # given up within
+        if kind is GeneratorExit:
+            self._keeper.dropped(self._hold)
+            return
         try:
-            await self._give_up(changed=error is None)
+            await self._through(self._hold.release(changed=error is None))
         except SnowmeltError as failure:
             if error is None:
                 raise
@@ -78,14 +141,17 @@ class Held(Holding):
         end = None if timeout is None else later(steady_now(), seconds(max(0.0, checked(timeout))))
         over = asyncio.Event()
         self._hold.watch(over.set)
-        while not (self.lost or over.is_set()):
-            left = self.seconds_left
-            if end is not None:
-                left = min(left, seconds_until(end))
-                if not left:
-                    break
-            with suppress(TimeoutError):
-                await asyncio.wait_for(over.wait(), left)
+        try:
+            while not (self.lost or self._hold.over):
+                left = self.seconds_left
+                if end is not None:
+                    left = min(left, seconds_until(end))
+                    if not left:
+                        break
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(over.wait(), left)
+        finally:
+            self._hold.unwatch(over.set)
         return self.lost
 
     async def save(self, value: Buffer, *, timeout: float = TIMEOUT) -> None:
@@ -94,25 +160,18 @@ class Held(Holding):
 
     async def release(self) -> None:
         """Gives it up, with the value. Raises `BatonLost` when it was lost or given up before."""
-        await self._give_up(changed=True)
+        await self._through(self._hold.release())
 
-    async def _give_up(self, *, changed: bool) -> None:
+    async def through(self, steps: Callable[[Hold], Steps[T]]) -> T:
+        """Takes steps that end with the release."""
+        return await self._through(steps(self._hold))
+
+    async def _through(self, steps: Steps[T]) -> T:
         try:
-            await run_async(self._port, self._hold.release(changed=changed))
+            return await run_async(self._port, steps)
         finally:
-            self._renewal.cancel()
-
-
-async def _renewed(hold: Hold, port: AsyncPort) -> None:
-    """Renews a hold until it is over."""
-    pause = seconds_until(hold.renewal)
-    try:
-        while not hold.over:
-            await asyncio.sleep(pause)
-            answered = await run_async(port, hold.keep())
-            pause = seconds_until(hold.renewal) if answered else AGAIN / SECOND
-    finally:
-        hold.lose(f"the cluster was closed while baton {hold.name!r} was held")
+            if not self._hold.settled:
+                self._keeper.give_back(self._hold.give_back())
 
 
 class Baton:
@@ -126,33 +185,33 @@ class Baton:
     __reduce__ = stays("send its name and the URL, and connect there")
 
     def __init__(
-        self, port: AsyncPort, keeper: Keeper, name: str, timeout: float = TURN_SECONDS
+        self, port: KeepingPort, keeper: Keeper, name: str, timeout: float = TURN_SECONDS
     ) -> None:
         self.name: Final = baton_name(name)
         self._port = port
         self._keeper = keeper
         self._timeout = checked(timeout)
-        self._entered: dict[asyncio.Task[Any] | None, list[Held]] = {}
+        self._entered: Entered[Held] = Entered()
 
     def __repr__(self) -> str:
         return f"Baton({self.name!r})"
 
-    async def __aenter__(self) -> Held:
+    def __aenter__(self) -> Coroutine[Any, Any, Held]:
+        return self._enter(sys._getframe(1))  # noqa: SLF001
+
+    async def _enter(self, frame: FrameType) -> Held:
         held = await self.acquire()
-        self._entered.setdefault(asyncio.current_task(), []).append(held)
+        self._entered.enter(frame, asyncio.current_task(), held)
         return held
 
-    async def __aexit__(
+    def __aexit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None:
-        task = asyncio.current_task()
-        held = self._entered[task].pop()
-        if not self._entered[task]:
-            del self._entered[task]
-        await held.__aexit__(kind, error, traceback)
+    ) -> Coroutine[Any, Any, None]:
+        held = self._entered.leave(sys._getframe(1), _task())  # noqa: SLF001
+        return held.__aexit__(kind, error, traceback)
 
     async def acquire(self, timeout: float | None = None) -> Held:
         """Waits for a turn, as long as the baton's own `timeout` if none is given.
@@ -162,11 +221,19 @@ class Baton:
         want = Want(self._keeper.home, self.name, self._timeout if timeout is None else timeout)
         try:
             hold = await run_async(self._port, want.granted())
-        except asyncio.CancelledError:
-            self._keeper.start(run_async(self._port, want.withdraw()))
+        except BaseException:
+            if want.open:
+                self._keeper.give_back(want.withdraw())
             raise
         return Held(hold, self._port, self._keeper)
 
     async def status(self, *, timeout: float = TIMEOUT) -> list[BatonStatus]:
         """How each node of the cluster that answers sees it; none of them sees the whole."""
         return await run_async(self._port, statuses(self.name, timeout))
+
+
+def _task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None  # no loop runs any more

@@ -1,13 +1,20 @@
 """What can be asked of a baton, as steps (see `steps.py`): no socket, no thread, no wait.
 
 A `Want` asks under one ticket, at one node (`Home`), until it is granted or gives up its place; a
-`Hold` is what comes of it. A hold may be believed in until its lease is over, counted from when the
-last request that was answered well was *sent*: the node counts from when it came, which is never
-earlier. What is over once stays over, whatever an answer says that comes late.
+`Hold` is what comes of it.
+
+1. A hold may be believed in until its lease is over, counted from when the last request that was
+   answered well was *sent*: the node counts from when it came, which is never earlier. What is over
+   once stays over, whatever an answer says that comes late.
+2. It belongs to the process that asked for it, and to no child of that one.
+3. A save that failed, or was broken off, may have come all the same. So whoever has begun one says
+   with the release which value goes on: the one that was set, or, when the holder failed, the one
+   that was got, or last saved.
+4. A release may be said again, and means the same: whoever breaks one off has it said by another.
 """
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -35,8 +42,11 @@ from snowmelt.protocols.baton.calls import (
     BatonStatus,
     GetBaton,
     Granted,
+    Holding,
     Keep,
+    KeepMany,
     Kept,
+    KeptMany,
     ListBatons,
     Queued,
     Release,
@@ -67,7 +77,14 @@ _ASK_SECONDS: Final = 2.0
 class Hold:
     """One hold of a baton: what was granted, what is to be passed on, and whether it is over."""
 
-    def __init__(self, name: str, ticket: int, granted: Granted, asked: Instant) -> None:
+    def __init__(
+        self,
+        name: str,
+        ticket: int,
+        granted: Granted,
+        asked: Instant,
+        origin: Origin | None = None,
+    ) -> None:
         self.name = name
         self.ticket = ticket
         self.fence = granted.fence
@@ -80,10 +97,14 @@ class Hold:
         """Why it is over; nothing while it is held."""
         self.lost = False
         """Whether it ended in another way than by being given up."""
-        self._origin = Origin()
+        self.settled = False
+        """Whether no node needs to be told any more that it is over."""
+        self._origin = origin or Origin()
         self._watching: list[Callable[[], None]] = []
-        self._safe: bytes | None = None
-        self._got = granted.value
+        self._got = self._safe = granted.value
+        self._safe_number = 0  # of the save that it was; 0 for what was got
+        self._saves = 0
+        self._last: Release | None = None
 
     @property
     def seconds_left(self) -> float:
@@ -99,7 +120,7 @@ class Hold:
         """Finds out whether the lease is over by now, or this process never had it."""
         if not self.over and self._origin.left:
             # Whoever watches waits in the parent, and may hold a lock for ever here.
-            self.lost, self._watching = True, []
+            self.lost, self.settled, self._watching = True, True, []
             self.over = f"baton {self.name!r} is held by the process that this one was forked from"
         if not self.over and steady_now() >= self.until:
             self.lose(f"baton {self.name!r} could not be renewed before its lease was over")
@@ -122,6 +143,11 @@ class Hold:
         if self.over:
             told()
 
+    def unwatch(self, told: Callable[[], None]) -> None:
+        """Calls this no more."""
+        with suppress(ValueError):
+            self._watching.remove(told)
+
     def set_value(self, value: Buffer) -> None:
         """What the next holder is to get."""
         checked_value = baton_value(value)
@@ -136,15 +162,19 @@ class Hold:
         keep = Keep(self.name, self.ticket, self.fence, self.where)
         asked = steady_now()
         try:
-            kept: Kept = yield Query(keep, KEEP_SECONDS, self._place, UNHURRIED)
+            kept: Kept = yield Query(keep, KEEP_SECONDS, self.place, UNHURRIED)
         except BatonLost as error:
             self.lose(str(error))
         except SnowmeltError:
             self.look()
             return False
         else:
-            self.until = max(self.until, later(asked, kept.lease))
+            self.kept(asked, kept.lease)
         return True
+
+    def kept(self, asked: Instant, lease: Duration) -> None:
+        """It was renewed, by a request that was sent then: rule 1."""
+        self.until = max(self.until, later(asked, lease))
 
     def save(self, value: Buffer, timeout: float) -> Steps[None]:
         """Puts a value on the root's disk; whoever comes next gets it, if no other is set.
@@ -154,12 +184,14 @@ class Hold:
         """
         safe = baton_value(value)
         end = later(steady_now(), seconds(max(0.0, checked(timeout))))
-        save = Save(self.name, self.ticket, self.fence, self.where, safe)
+        self.check()
+        self._saves = number = self._saves + 1
+        save = Save(self.name, self.ticket, self.fence, self.where, safe, number)
         while True:
             self.check()
             span = min(max(seconds_until(end), _PAUSE), SAVE_SECONDS)
             try:
-                yield Query(save, span, self._place, UNHURRIED)
+                yield Query(save, span, self.place, UNHURRIED)
             except BatonLost as error:
                 self.lose(str(error))
                 raise
@@ -167,36 +199,95 @@ class Hold:
                 if not seconds_until(end):
                     raise
             else:
-                self.value = self._safe = safe
+                self._saved(number, safe)
                 return
             yield Rest(_PAUSE)
+
+    def _saved(self, number: int, value: bytes) -> None:
+        """Of two at a time the later one counts, whichever is answered first."""
+        if number > self._safe_number:
+            self.value = self._safe = value
+            self._safe_number = number
 
     def release(self, *, changed: bool = True) -> Steps[None]:
         """Gives it up, with the value that was set; unless `changed`, with the one last safe."""
         self.check()
-        value = self.value if changed else self._safe
-        passed = None if value is self._got else value
         left = max(self.seconds_left, KEEP_SECONDS)
-        self._end(f"baton {self.name!r} was given up already")
-        release = Release(self.name, self.ticket, self.fence, self.where, passed)
+        release = self._given_up(changed=changed)
         try:
-            yield Query(release, left, self._place, UNHURRIED)
+            yield Query(release, left, self.place, UNHURRIED)
         except BatonLost as error:
-            self.lost, self.over = True, str(error)
+            self.lost, self.settled, self.over = True, True, str(error)
             raise
         except Unreachable as error:
             self.lost = True
             self.over = f"baton {self.name!r} could not be given up before its lease was over"
             raise BatonLost(f"{self.over}: {error}") from error
+        self.settled = True
+
+    def give_back(self) -> Steps[None]:
+        """Nobody has it any more: it goes on at once, if a node can be told; else with its lease.
+
+        What was broken off is said again (rule 4); a holder that vanished has failed.
+        """
+        self.look()
+        if self.settled:
+            return
+        release = self._last or self._given_up(changed=False)
+        self.settled = True
+        with suppress(SnowmeltError):
+            yield Query(release, KEEP_SECONDS, self.place, UNHURRIED)
+
+    def _given_up(self, *, changed: bool) -> Release:
+        """It is over from now on, whether or not a node hears of it. Rule 3."""
+        value = self.value if changed else self._safe
+        passed = value if self._saves or value != self._got else None
+        self._last = Release(self.name, self.ticket, self.fence, self.where, passed)
+        if not self.over:
+            self._end(f"baton {self.name!r} was given up already")
+        return self._last
 
     @property
-    def _place(self) -> NodeId:
+    def place(self) -> NodeId:
+        """The node at which it is held."""
         return contact(self.where.address)
 
     def _end(self, why: str) -> None:
         self.over = why
-        for told in self._watching:
+        for told in list(self._watching):
             told()
+
+
+def keep_many(holds: Sequence[Hold]) -> Steps[bool]:
+    """Asks for another lease of all these, which are at one node; whether there was an answer."""
+    for hold in holds:
+        hold.look()
+    kept = [one for one in holds if not one.over]
+    if not kept:
+        return True
+    where = kept[0].where
+    holdings = tuple(Holding(one.name, one.ticket, one.fence) for one in kept)
+    asked = steady_now()
+    try:
+        query = Query(KeepMany(holdings, where), KEEP_SECONDS, kept[0].place, UNHURRIED)
+        told: KeptMany = yield query
+    except BatonLost as error:
+        told = KeptMany(Duration(0), tuple((at, str(error)) for at in range(len(kept))))
+    except SnowmeltError:
+        for hold in kept:
+            hold.look()
+        return False
+    lost = dict(told.lost)
+    for at, hold in enumerate(kept):
+        if at in lost:
+            hold.lose(f"baton {hold.name!r} is lost: {lost[at]}")
+        else:
+            hold.kept(asked, told.lease)
+    return True
+
+
+def _new_ticket() -> int:
+    return secrets.randbits(63)
 
 
 class Home:
@@ -229,13 +320,17 @@ class Home:
 class Want:
     """One wish for a baton; its place in the line is that of its ticket."""
 
-    def __init__(self, home: Home, name: str, timeout: float) -> None:
+    def __init__(
+        self, home: Home, name: str, timeout: float, tickets: Callable[[], int] = _new_ticket
+    ) -> None:
         self.open = False
         """Whether a node may know of it."""
         self._home = home
         self._name = name
         self._timeout = max(0.0, checked(timeout))
-        self._ticket = _new_ticket()
+        self._tickets = tickets
+        self._ticket = tickets()
+        self._origin = Origin()  # whoever asked: a child that goes on from here holds nothing
         self._target: NodeId | None = None
 
     def granted(self) -> Steps[Hold]:
@@ -248,7 +343,7 @@ class Want:
                 yield from self._go(look())
                 hold = yield from self._ask(Duration(max(0, end - steady_now())))
             except BatonLost:  # it was granted, and nobody here heard of that in time
-                self._ticket = _new_ticket()
+                self._ticket = self._tickets()
                 continue
             except Closed:
                 raise
@@ -298,7 +393,7 @@ class Want:
         answer = yield Query(acquire, wait / SECOND + ANSWER_SECONDS, self._target, UNHURRIED)
         if type(answer) is not Granted:
             return None
-        hold = Hold(self._name, self._ticket, answer, asked)
+        hold = Hold(self._name, self._ticket, answer, asked, self._origin)
         if steady_now() < hold.renewal:
             return hold
         yield from hold.keep()  # it took long, and little may be left of the lease
@@ -313,10 +408,6 @@ class Want:
             return failure
         why = f" ({failure})" if failure is not None else ""
         return NotGranted(f"no turn within {self._timeout:g} s at baton {self._name!r}{why}")
-
-
-def _new_ticket() -> int:
-    return secrets.randbits(63)
 
 
 class Sight(msgspec.Struct, frozen=True):

@@ -1,5 +1,7 @@
 """Blocking clients for threads that share a cluster: each call has one to itself while it lasts."""
 
+from collections import deque
+from contextlib import suppress
 from typing import Any, Final
 
 from snowmelt.client.blocking import BlockingClient
@@ -55,3 +57,37 @@ class Clients:
         self._closed = True
         while self._idle:
             self._idle.pop().close()
+
+
+class Borrowed:
+    """One client for several calls; once it is given back, each call has whichever is free."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._own = deque(
+            [clients.lend()]
+        )  # none or one; it is taken out whole, so it needs no lock
+
+    def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
+        """Calls, waits, and returns the answer's body; raises what went wrong."""
+        try:
+            client = self._own[0]
+        except IndexError:
+            return self._clients.call(body, timeout, target, weight)
+        try:
+            return client.call(body, timeout, target, weight)
+        except SnowmeltError:
+            raise
+        except BaseException:  # interrupted in the middle: its state is worth nothing
+            self.close()
+            raise
+
+    def give_back(self) -> None:
+        """The borrower is done with it."""
+        with suppress(IndexError):
+            self._clients.take_back(self._own.popleft())
+
+    def close(self) -> None:
+        """Its end tells nodes that nobody is there who asked for something by it."""
+        with suppress(IndexError):
+            self._own.popleft().close()

@@ -49,7 +49,7 @@ class Cluster:
         self._client = BlockingClient(place)
         self._clients = Clients(place)
         self._parts = Parts()
-        self._keeper = Keeper()
+        self._keeper = Keeper(self._clients)
 
     def __enter__(self) -> Self:
         return self

@@ -1,7 +1,8 @@
 """Numbers that no two programs of a cluster get, blocking."""
 
 from snowmelt.client.baton import Baton
-from snowmelt.client.counter_tally import advance, checked_numbers
+from snowmelt.client.counter_steps import take
+from snowmelt.client.counter_tally import checked_numbers
 from snowmelt.core.interval import Interval
 
 
@@ -23,9 +24,4 @@ class Counter:
         `NotGranted` when no turn came in time. After any error the numbers are nobody's.
         """
         count = checked_numbers(n)
-        with self._baton.acquire(timeout) as held:
-            step = advance(held.value, held.made, count)
-            if step.reserves:
-                held.save(step.value)
-            held.value = step.value
-        return step.numbers
+        return self._baton.acquire(timeout).through(lambda hold: take(hold, count))

@@ -1,7 +1,8 @@
 """Numbers that no two programs of a cluster get, with `await`."""
 
 from snowmelt.client.baton_async import Baton
-from snowmelt.client.counter_tally import advance, checked_numbers
+from snowmelt.client.counter_steps import take
+from snowmelt.client.counter_tally import checked_numbers
 from snowmelt.core.interval import Interval
 
 
@@ -14,9 +15,5 @@ class Counter:
     async def next(self, n: int = 1, *, timeout: float | None = None) -> Interval:
         """The next `n` numbers, which lie in a row; all are larger than any given out before."""
         count = checked_numbers(n)
-        async with await self._baton.acquire(timeout) as held:
-            step = advance(held.value, held.made, count)
-            if step.reserves:
-                await held.save(step.value)
-            held.value = step.value
-        return step.numbers
+        held = await self._baton.acquire(timeout)
+        return await held.through(lambda hold: take(hold, count))

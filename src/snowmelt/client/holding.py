@@ -1,8 +1,50 @@
-"""What a holder of a baton can know and set without asking a node: the same for both faces."""
+"""What a holder of a baton can know and set without asking a node: the same for both faces.
+
+A hold is handed out or given back, whatever comes between:
+
+1. Whoever is interrupted before its holder has it gives it up; and one that nobody has any more,
+   since what had it was dropped, is given up behind the scenes, as by a holder that failed.
+2. So is one whose `with` ends since a generator or a coroutine is dropped: that may be anywhere,
+   and nothing is waited for there.
+3. A release that is broken off is said again behind the scenes.
+4. A `with` of the baton itself gives up what it took, whoever ends it: a generator may be closed by
+   another thread or task than went on with it.
+"""
+
+from types import FrameType
+from typing import Generic, TypeVar
 
 from snowmelt.client.baton_steps import Hold
 from snowmelt.client.staying import stays
 from snowmelt.core.batch import Buffer
+
+H = TypeVar("H")
+
+
+class Entered(Generic[H]):
+    """What is held by each `with` of one baton, by the frame that the `with` is in: rule 4.
+
+    Where a frame is not known, as of an `ExitStack`, the newest of the same thread or task is
+    meant, whose key is given with it.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[tuple[int, object, H]] = []  # frames themselves would never be dropped
+
+    def enter(self, frame: FrameType, key: object, held: H) -> None:
+        """Held by a `with` of this frame from now on."""
+        self._held.append((id(frame), key, held))
+
+    def leave(self, frame: FrameType, key: object) -> H:
+        """The `with` of this frame ends; what it held."""
+        own = [one for one in self._held if one[0] == id(frame)]
+        own = own or [one for one in self._held if one[1] == key] or self._held
+        self._held.remove(own[-1])
+        return own[-1][2]
+
+    def forget(self, held: H) -> None:
+        """No `with` came of it."""
+        self._held = [one for one in self._held if one[2] is not held]
 
 
 class Holding:

@@ -18,6 +18,7 @@ ends, and asks elsewhere when one node stays silent. Every family gets the same 
    Only "unavailable" or "the disk is full" from a second node says nothing of what the first may
    do: that is silence.
 5. When patience ends first the outcome is `Unknown`: a call that was sent may yet take effect.
+6. A call that nobody waits for any more is not sent again: it could come after one that undoes it.
 """
 
 from enum import Enum
@@ -99,6 +100,12 @@ class Lost(msgspec.Struct, frozen=True):
     target: NodeId
 
 
+class Forgotten(msgspec.Struct, frozen=True):
+    """A fact that whoever runs a client announces to it: nobody waits for this call any more."""
+
+    operation: OperationId
+
+
 class Ask(msgspec.Struct, Generic[B_co], frozen=True, tag=True):
     """What a person hands to the client machine: a body, and how long to wait for its answer."""
 
@@ -169,6 +176,9 @@ class Caller:
                 return self._due(now)
             case Announced(Lost(target)):
                 return self._lost(target, now)
+            case Announced(Forgotten(operation)):
+                self._pending.pop(operation, None)
+                return []
             case _:
                 return []
 

@@ -75,6 +75,7 @@ class Transport:
         self.last_failure: Exception | None = None
         self.refused: Callable[[SnowmeltError], None] = lambda _: None
         self.gone: Callable[[NodeId], None] = lambda _: None
+        self.lost: Callable[[NodeId], None] = lambda _: None
         self.inform: Callable[[], bytes] = bytes
         self._role = role
         self._gate = gate
@@ -248,6 +249,7 @@ class Transport:
         route.not_before = asyncio.get_running_loop().time() + pause
         if self._role is Role.CLIENT:
             del self._routes[target]  # its machine has its own waits
+            self.lost(target)
 
     # --- what connections tell --------------------------------------------------------------------
 
@@ -325,6 +327,7 @@ class Transport:
                 route.connection = None
                 if route.dial is None and not route.waiting:
                     del self._routes[name]
+                self.lost(name)
         if connection.role is Role.CLIENT:
             self._client_closed(connection.peer)
 

@@ -26,7 +26,6 @@ from snowmelt.protocols.arrow import Branch, Ground
 from snowmelt.protocols.arrow.rings import neighbours
 from snowmelt.protocols.baton.baton import Baton, refused
 from snowmelt.protocols.baton.calls import (
-    KEEPS_AT_ONCE,
     NAMES_AT_ONCE,
     Acquire,
     BatonNames,
@@ -34,14 +33,14 @@ from snowmelt.protocols.baton.calls import (
     Keep,
     KeepMany,
     Kept,
-    KeptMany,
     ListBatons,
     Release,
     ResetBaton,
     Save,
 )
-from snowmelt.protocols.baton.endings import UNKNOWN, Ended
+from snowmelt.protocols.baton.endings import Ended
 from snowmelt.protocols.baton.here import NEVER, Here
+from snowmelt.protocols.baton.keeping import keep_many
 from snowmelt.protocols.baton.messages import (
     Along,
     Apart,
@@ -71,7 +70,7 @@ from snowmelt.protocols.baton.registrar import Registrar
 from snowmelt.protocols.baton.relay import Effects
 from snowmelt.protocols.baton.settings import BatonSettings, baton_name, baton_value
 from snowmelt.protocols.baton.ways import Ways, Went
-from snowmelt.protocols.calling import Declined, Elsewhere, Gone
+from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.membership import Current, CutOff, View
 
 NAMES_MAX: Final = 10_000
@@ -214,7 +213,7 @@ class BatonNode:
             if isinstance(call, ListBatons):
                 return [Reply(operation, BatonNames(self._names.page(call.after, NAMES_AT_ONCE)))]
             if isinstance(call, KeepMany):
-                return self._keep_many(operation, call, now)
+                return keep_many(operation, call, self._here, self._names, now)
             baton_name(call.name)
             if isinstance(call, ResetBaton):
                 return self._registrar.reset(operation, call.name)
@@ -231,26 +230,6 @@ class BatonNode:
         elif baton is None:
             baton = self._names.glimpse(call.name)
         return self._call(operation, call, baton, now) + self._remind(call.name)
-
-    def _keep_many(self, operation: OperationId, call: KeepMany, now: Instant) -> Effects:
-        """Rule 13, for many holds of one client that are all at one node."""
-        here, where, holdings = self._here, call.where, call.holdings
-        if len(holdings) > KEEPS_AT_ONCE:
-            text = f"{len(holdings)} holds are too many for one call; at most {KEEPS_AT_ONCE}"
-            return [Reply(operation, Declined("TooLarge", text))]
-        if where.node != here.me:
-            if here.life_of(where.node) == where.life:
-                return [Reply(operation, Elsewhere(where.node, where.address))]
-            text = f"node {where.node}, where these were held, is gone"
-            return [Reply(operation, Declined("BatonLost", text))]
-        lost: list[tuple[int, str]] = []
-        for at, holding in enumerate(holdings):
-            baton = self._names.get(holding.name)
-            if baton is None:
-                lost.append((at, UNKNOWN.format(here.me)))
-            elif not baton.keep(operation, holding, now):
-                lost.append((at, baton.endings.why(holding.ticket)))
-        return [Reply(operation, KeptMany(here.settings.lease, tuple(lost)))]
 
     @property
     def _room(self) -> int:

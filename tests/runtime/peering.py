@@ -143,6 +143,9 @@ class Simple:
     def coming(self) -> list[Coming]:
         return [fact for fact in self.facts if isinstance(fact, Coming)]
 
+    def told(self, kind: type) -> list[Any]:
+        return [fact for fact in self.facts if isinstance(fact, kind)]
+
     def listening(self) -> Address:
         return next(fact.address for fact in self.facts if isinstance(fact, Listening))
 

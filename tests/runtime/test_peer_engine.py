@@ -14,7 +14,7 @@ from runtime.peering import GET, PATIENCE, engine, know, put, wait_room
 from snowmelt.core.errors import BadOption, Empty, MachineCrashed, OutcomeUnknown, Unreachable
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.pool.calls import Acquaintances, Describe, Stop
+from snowmelt.protocols.pool.calls import Acquaintances, Describe, Stop, Unsent
 from snowmelt.protocols.pool.messages import Cancel
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.peer import PeerConfig
@@ -444,23 +444,46 @@ def test_where_may_not_be_listened_is_said():
         pass
 
 
-def test_more_than_may_be_on_its_way_is_refused_with_a_reason():
-    limits = PeerLimits(incoming_bytes=1 << 20)
-    with engine("c-a") as (giver, _), engine("c-b", limits=limits) as (taker, machine):
-        know(taker, machine, giver)
-        giver.call(put(bytes(2 << 20)), 5)
-        taker.submit(GET, lambda _: None)
-        until(machine.lost)
-        assert "Unavailable" in taker.statistics().links.closed
-        assert taker._links.stores.held == 0
+@pytest.mark.parametrize(
+    ("limits", "size"), [({"streams": 8}, 200_000), ({"incoming_bytes": 64 << 20}, 2 << 20)]
+)
+def test_what_is_more_than_may_be_on_its_way_comes_later(limits, size):
+    shrunk = PeerLimits(**limits)
+    with (
+        engine("c-a", limits=shrunk) as (giver, giving),
+        engine("c-b", limits=shrunk) as (taker, taking),
+    ):
+        know(taker, taking, giver)
+        came = []
+        for _ in range(50):
+            taker.submit(GET, came.append)
+        until(lambda: len(giving.line) == 50)
+        with giver._lock:  # so that all are given at once
+            giver._links.eager = False
+            giving.objects.extend(bytes(size) for _ in range(50))
+            for effect in giving._match():
+                giver._links.send(effect.target, effect.message)
+            giver._links.flush()
+        until(lambda: len(came) == 50, 20)
+        assert {len(got.blob) for got in came} == {size}
+        assert giving.lost() == taking.lost() == []
+        until(lambda: taker._links.stores.held == 0)
 
 
-def test_too_many_that_wait_for_a_dial_are_dropped_and_counted():
+def test_too_many_that_wait_for_a_dial_are_dropped_and_told():
     with engine("c-b", limits=PeerLimits(waiting=3)) as (taker, machine):
         machine.producer = NodeId("c-a")
         nowhere = Address("127.0.0.1", 1)
         taker.call(Acquaintances({NodeId("c-a"): nowhere}, (NodeId("c-a"),)), 5)
-        for _ in range(9):
-            taker.call(Cancel(1, 1), 5)
-        until(lambda: "its dial failed" in taker.statistics().links.dropped)
+        for number in range(9):
+            taker.call(Cancel(number, 1), 5)
+        until(lambda: len(machine.told(Unsent)) == 9)
+        assert {fact.message.number for fact in machine.told(Unsent)} == set(range(9))
         assert taker.statistics().links.dropped["too many wait for a dial"] >= 1
+
+
+def test_what_is_for_one_whose_address_nobody_knows_is_told_at_once():
+    with engine("c-b") as (taker, machine):
+        machine.producer = NodeId("c-a")
+        taker.call(Cancel(1, 1), 5)
+        assert machine.told(Unsent) == [Unsent(NodeId("c-a"), Cancel(1, 1))]

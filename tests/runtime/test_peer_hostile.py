@@ -7,15 +7,17 @@ from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import Any, Self
 
+import msgspec
 import pytest
 
 from runtime.peering import GET, Simple, engine, know, put
 from snowmelt.core.instant import milliseconds
 from snowmelt.core.interval import Interval
-from snowmelt.core.names import NodeId
+from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.calling import Call
 from snowmelt.protocols.echo import Echo
-from snowmelt.protocols.pool.messages import Found, Request, Settle, Span
+from snowmelt.protocols.pool.calls import Acquaintances, Reached, Refused, Unsent
+from snowmelt.protocols.pool.messages import Cancel, Found, Request, Settle, Span
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.peer import Engine
 from snowmelt.runtime.peer.limits import PeerLimits
@@ -48,8 +50,8 @@ class Stranger:
             self._came += self._reader.feed(data)
         return self._came.pop(0)
 
-    def greet(self, name: str = "c-stranger", token: str = TOKEN) -> Self:
-        hello = Hello("snowmelt", name, Role.PEER, nonce=NONCE)
+    def greet(self, name: str = "c-stranger", token: str = TOKEN, after: bytes = b"") -> Self:
+        hello = Hello("snowmelt", name, Role.PEER, nonce=NONCE, after=after)
         self.send(said(Kind.HELLO, hello))
         kind, payload = self.frame()
         assert kind is Kind.WELCOME
@@ -138,8 +140,12 @@ def test_a_first_word_that_does_not_fit_ends_the_link_with_a_reason(case):
         is_served(one, machine)
 
 
-def parcel(number: int, size: int, message: Any = FOUND) -> bytes:
-    return framed(Kind.PARCEL, PARCEL_HEAD.pack(number, size) + encode(message))
+def parcel(number: int, size: int, message: Any = FOUND, kind: Kind = Kind.PARCEL) -> bytes:
+    return framed(kind, PARCEL_HEAD.pack(number, size) + encode(message))
+
+
+def grant(number: int) -> bytes:
+    return framed(Kind.GRANT, CHUNK_HEAD.pack(number))
 
 
 def chunk(number: int, data: bytes) -> bytes:
@@ -157,6 +163,12 @@ LATER_WORDS = {
     "a chunk that is too long": (parcel(1, 9) + chunk(1, bytes(10)), "FrameError", "a chunk of 10"),
     "a chunk of nothing": (parcel(1, 9) + chunk(1, b""), "FrameError", "a chunk of 0 bytes"),
     "a chunk without a number": (HEADER.pack(0x53, 1, 9, 0, 3) + b"abcd", "FrameError", "of -1"),
+    "a chunk of what waits for room": (
+        parcel(1, 9, kind=Kind.OFFER) + parcel(2, 9, kind=Kind.OFFER) + chunk(2, b"x"),
+        "FrameError",
+        "no stream 2 waits",
+    ),
+    "room for what was not offered": (grant(3), "FrameError", "room for stream 3"),
     "a message that does not read": (framed(Kind.MESSAGE, b"\xc1"), "MessageError", "not read"),
     "a call": (framed(Kind.MESSAGE, encode(Call(1, Echo(b"x")))), "MessageError", "not read"),
     "a frame above the limit": (HEADER.pack(0x53, 1, 4, 0, 1 << 31), "FrameError", "the limit"),
@@ -167,7 +179,7 @@ LATER_WORDS = {
 @pytest.mark.parametrize("case", LATER_WORDS)
 def test_a_later_word_that_does_not_fit_ends_the_link_with_a_reason(case):
     words, error, text = LATER_WORDS[case]
-    with victim() as (one, machine), stranger(one) as other:
+    with victim(incoming_bytes=8) as (one, machine), stranger(one) as other:
         other.greet().send(words)
         last = other.goodbye()
         assert last.error == error
@@ -246,22 +258,190 @@ def test_a_link_too_many_is_refused_and_the_others_live():
         until(lambda: one.statistics().links.frames_in >= 5)
 
 
-def test_one_who_does_not_read_is_cut_off():
-    with victim(unsent_bytes=1 << 20) as (one, machine), stranger(one) as other:
+def give(one: Engine, message: Any) -> None:
+    """Sends it to the stranger."""
+    with one._lock:
+        one._links.send(NodeId("c-stranger"), message)
+        one._links.flush()
+
+
+def test_one_who_reads_late_has_all_that_it_asked_for():
+    count, body = 400, bytes(60_000)
+    with victim(unsent_bytes=2 << 20) as (one, machine), stranger(one) as other:
         other.greet()
         until(machine.reached)
-        body = bytes(60_000)
+        for number in range(count):
+            give(one, msgspec.structs.replace(FOUND, number=number, blob=body))
+        assert machine.facts[1:] == [Reached(NodeId("c-stranger"))], "nothing is refused"
+        whole, parts = 0, dict[int, int]()
+        while whole < count:
+            kind, payload = other.frame()
+            if kind is Kind.MESSAGE:
+                whole += 1
+            elif kind is Kind.CHUNK:
+                (stream,) = CHUNK_HEAD.unpack_from(payload)
+                parts[stream] = parts.get(stream, 0) + len(payload) - CHUNK_HEAD.size
+                whole += parts[stream] == len(body)
+        assert machine.lost() == []
+
+
+def test_what_is_more_than_one_reads_is_refused_and_when_nothing_is_taken_the_link_ends():
+    limits = {"unsent_bytes": 1 << 20, "stalled": milliseconds(300)}
+    with victim(**limits) as (one, machine), stranger(one) as other:
+        other.greet()
+        until(machine.reached)
+        word = Settle(1, 1, tuple(Interval(n, n + 1) for n in range(1000)))
         sent = 0
-        while sent < 400 and not machine.lost():
+        while not machine.told(Unsent):
             sent += 1
-            one.call(put(body), 5)
-            machine.line.append((NodeId("c-stranger"), REQUEST))
-            with one._lock:
-                for effect in machine._match():
-                    one._links.send(effect.target, effect.message)
-                one._links.flush()
-        assert sent < 400
-        assert machine.lost() == ["c-stranger"]
+            give(one, word)
+        assert machine.told(Unsent)[0].message == word
+        assert machine.lost() == [], "the link stands"
+        until(machine.lost)
+        assert "FrameError" in one.statistics().links.closed
+
+
+def test_a_large_object_for_which_there_is_no_room_is_refused_and_the_link_stands():
+    size = 700_000
+    first = msgspec.structs.replace(FOUND, number=1, token=11)
+    second = msgspec.structs.replace(FOUND, number=2, token=22)
+    with victim(incoming_bytes=1 << 20) as (one, machine), stranger(one) as other:
+        other.greet().send(parcel(1, size, first) + parcel(2, size, second))
+        other.send(chunk(2, bytes(size)) + chunk(1, bytes(size)))
+        until(lambda: one.statistics().links.frames_in == 6)
+        until(lambda: one._links.stores.held == 0)
+        assert machine.told(Refused) == [Refused(NodeId("c-stranger"), 2, 1, 22)]
+        assert machine.lost() == []
+        other.send(framed(Kind.MESSAGE, encode(REQUEST)))
+        until(lambda: machine.line)
+
+
+def test_what_is_offered_is_asked_for_when_there_is_room():
+    size = 700_000
+    with victim(incoming_bytes=1 << 20) as (one, machine), stranger(one) as other:
+        other.greet().send(parcel(1, size) + parcel(2, size, kind=Kind.OFFER))
+        until(lambda: len(machine.coming()) == 2)
+        other.send(chunk(1, bytes(size)))
+        assert other.frame() == (Kind.GRANT, CHUNK_HEAD.pack(2))
+        assert one._links.stores.held == size
+        other.send(chunk(2, bytes(size)))
+        until(lambda: one._links.stores.held == 0)
+        assert machine.told(Refused) == machine.lost() == []
+
+
+def test_what_an_ended_link_had_offered_keeps_nobody_from_the_room():
+    size = 700_000
+    with (
+        victim(incoming_bytes=1 << 20) as (one, machine),
+        stranger(one) as first,
+        stranger(one) as second,
+        stranger(one) as third,
+    ):
+        first.greet("c-first").send(parcel(1, size))
+        until(machine.coming)
+        second.greet("c-second").send(parcel(1, size, kind=Kind.OFFER))
+        until(lambda: len(machine.coming()) == 2)
+        third.greet("c-third").send(parcel(1, size, kind=Kind.OFFER))
+        until(lambda: len(machine.coming()) == 3)
+        second.socket.close()
+        first.socket.close()
+        assert third.frame() == (Kind.GRANT, CHUNK_HEAD.pack(1))
+
+
+def test_what_had_not_left_a_link_when_it_ended_is_told():
+    with victim() as (one, machine), stranger(one) as other:
+        other.greet()
+        until(machine.reached)
+        large = [msgspec.structs.replace(FOUND, number=n, blob=bytes(16 << 20)) for n in (1, 2)]
+        for message in large:
+            give(one, message)
+        other.socket.close()
+        until(machine.lost)
+        assert [fact.message for fact in machine.told(Unsent)] == large
+
+
+# --- one link between two -------------------------------------------------------------------------
+
+
+def test_a_new_link_of_the_same_process_takes_the_place_of_the_old_and_both_are_told():
+    """Half an object lies on the old one, which nobody but the other side knows to be dead."""
+    with victim() as (one, machine), stranger(one) as other, stranger(one) as again:
+        other.greet().send(parcel(1, 1 << 20) + chunk(1, bytes(1000)))
+        until(machine.coming)
+        again.greet()
+        until(machine.lost)
+        until(lambda: len(machine.reached()) == 2)
+        assert "another link was made" in other.goodbye().text
+        assert len(one._links._links) == 1
+        again.send(framed(Kind.MESSAGE, encode(REQUEST)))
+        until(lambda: machine.line)
+
+
+class Listening:
+    """A raw process that is dialled."""
+
+    def __init__(self, name: str) -> None:
+        self.name = NodeId(name)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = Address("127.0.0.1", self.listener.getsockname()[1])
+        self._gate = Gate("snowmelt", TOKEN)
+
+    def accept(self) -> tuple[socket.socket, Hello]:
+        """Lets in who has dialled; returns the link, and how it was greeted."""
+        self.listener.settimeout(5)
+        stream, _ = self.listener.accept()
+        stream.settimeout(5)
+        hello = heard(_payload(stream), Hello)
+        welcome = self._gate.welcome(hello, self.name, 1 << 20)
+        stream.sendall(said(Kind.WELCOME, welcome))
+        self._gate.check_proof(hello, welcome, heard(_payload(stream), Proof))
+        return stream, hello
+
+
+@contextmanager
+def both_dialled(name: str) -> Iterator[tuple[Engine, Simple, socket.socket, Hello]]:
+    """The engine has dialled one who may dial it too."""
+    raw = Listening(name)
+    with raw.listener, victim() as (one, machine):
+        one.call(Acquaintances({raw.name: raw.address}, (raw.name,)), 5)
+        stream, hello = raw.accept()
+        until(machine.reached)
+        with stream:
+            yield one, machine, stream, hello
+
+
+@pytest.mark.parametrize("name", ["c-0", "c-z"])
+def test_of_two_links_that_were_dialled_at_once_the_lesser_names_stands(name):
+    with both_dialled(name) as (one, machine, dialled, _), stranger(one) as other:
+        other.greet(name)
+        until(lambda: len(one._links._links) == 2)
+        machine.producer = NodeId(name)
+        until(lambda: one.statistics().links.frames_in >= 2)
+        one.call(Cancel(7, 1), 5)
+        stands, spare = (other.socket, dialled) if name < "c-a" else (dialled, other.socket)
+        stands.settimeout(5)
+        assert b"pool.cancel" in stands.recv(1000)
+        spare.sendall(framed(Kind.MESSAGE, encode(REQUEST)))
+        until(lambda: machine.line)  # what was sent by the other is not lost
+        spare.settimeout(5)
+        assert spare.recv(1000) == b"", "it ends without a word"
+        assert (machine.lost(), machine.reached()) == ([], [name])
+
+
+def test_one_who_dials_since_it_has_seen_the_end_of_a_link_is_believed():
+    with both_dialled("c-z") as (one, machine, _, hello), stranger(one) as other:
+        other.greet("c-z", after=hello.nonce)
+        until(machine.lost)
+        until(lambda: len(machine.reached()) == 2)
+        machine.producer = NodeId("c-z")
+        one.call(Cancel(7, 1), 5)
+        other.socket.settimeout(5)
+        assert b"pool.cancel" in other.socket.recv(1000)
+
+
+def _payload(stream: socket.socket) -> bytes:
+    head = stream.recv(HEADER.size, socket.MSG_WAITALL)
+    return stream.recv(HEADER.unpack(head)[-1], socket.MSG_WAITALL)
 
 
 def test_a_machine_that_a_message_crashes_ends_its_engine_only():

@@ -36,6 +36,8 @@ class Kind(IntEnum):
     PROVE = 7
     PARCEL = 8
     CHUNK = 9
+    OFFER = 10
+    GRANT = 11
 
 
 _KINDS: Final = {int(kind): kind for kind in Kind}

@@ -50,6 +50,11 @@ class Hello(msgspec.Struct, frozen=True, omit_defaults=True):
     token: str = ""
     nonce: bytes = b""
     """Of peers: new for every connection."""
+    after: bytes = b""
+    """Of peers: the nonce of the last connection that these two had open and whose end the one who
+    dials has seen."""
+    offers: bool = False
+    """Of peers: whether frames of the kinds `OFFER` and `GRANT` are understood."""
 
 
 class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -60,6 +65,8 @@ class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
     nonce: bytes = b""
     proof: bytes = b""
     """Of peers: that who answers is of this cluster."""
+    offers: bool = False
+    """As in `Hello`."""
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -135,7 +142,7 @@ class Gate(msgspec.Struct, frozen=True):
 
     def welcome(self, hello: Hello, name: NodeId, frame_max: int) -> Welcome:
         """The answer to a peer, with its proof."""
-        bare = Welcome(name, frame_max, secrets.token_bytes(NONCE_BYTES))
+        bare = Welcome(name, frame_max, secrets.token_bytes(NONCE_BYTES), offers=True)
         return msgspec.structs.replace(bare, proof=self._proof(b"welcome", hello, bare))
 
     def prove(self, hello: Hello, welcome: Welcome) -> Proof:

@@ -5,13 +5,14 @@ it is done aside, in plain blocking steps with one limit, by a few short-lived t
 of it is handed over. They are daemons: a program that ends does not wait for a dial.
 """
 
+import contextlib
 import encodings.idna  # noqa: F401 - else a dial loads it, and a fork meanwhile never can
 import secrets
 import socket
 import ssl
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import monotonic
 from typing import Final
 
@@ -57,6 +58,10 @@ class Reached(msgspec.Struct, frozen=True):
     stream: socket.socket
     role: Role
     frame_max: int
+    nonce: bytes = b""
+    """Of the greeting, between peers."""
+    offers: bool = False
+    """Whether the other side understands offers."""
 
 
 class Missed(msgspec.Struct, frozen=True):
@@ -64,6 +69,36 @@ class Missed(msgspec.Struct, frozen=True):
 
     target: NodeId
     error: Exception
+
+
+class Outcomes:
+    """What dials have brought, handed over by their threads."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._row: deque[Reached | Missed] = deque()
+        self._over = False
+
+    def add(self, outcome: Reached | Missed) -> None:
+        """In a dialling thread."""
+        self._row.append(outcome)
+        if self._over:
+            self.end()
+        else:
+            self._wake()
+
+    def __iter__(self) -> Iterator[Reached | Missed]:
+        """Takes them out."""
+        with contextlib.suppress(IndexError):  # two threads may do it at once, at the end
+            while True:
+                yield self._row.popleft()
+
+    def end(self) -> None:
+        """Nobody takes them over any more."""
+        self._over = True
+        for outcome in self:
+            if not isinstance(outcome, Missed):
+                outcome.stream.close()
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -86,13 +121,16 @@ class Dialler:
         self._limits = limits
         self._done = done
         self._lock = threading.Lock()
-        self._wanted: deque[tuple[NodeId, Address, Role]] = deque()
+        self._wanted: deque[tuple[NodeId, Address, Role, bytes]] = deque()
         self._threads = 0
 
-    def dial(self, target: NodeId, address: Address, role: Role) -> None:
-        """Will say `Reached` or `Missed` for this target, in another thread."""
+    def dial(self, target: NodeId, address: Address, role: Role, after: bytes = b"") -> None:
+        """Will say `Reached` or `Missed` for this target, in another thread.
+
+        `after` is the nonce of the last link with it that has ended here.
+        """
         with self._lock:
-            self._wanted.append((target, address, role))
+            self._wanted.append((target, address, role, after))
             if self._threads >= self._limits.dials:
                 return
             self._threads += 1
@@ -109,33 +147,35 @@ class Dialler:
                 if not self._wanted:
                     self._threads -= 1
                     return
-                target, address, role = self._wanted.popleft()
+                target, address, role, after = self._wanted.popleft()
             try:
-                outcome: Reached | Missed = self._reach(target, address, role)
+                outcome: Reached | Missed = self._reach(target, address, role, after)
             except (OSError, SnowmeltError, ValueError, OverflowError) as error:
                 outcome = Missed(target, error)
             self._done(outcome)
 
-    def _reach(self, target: NodeId, address: Address, role: Role) -> Reached:
+    def _reach(self, target: NodeId, address: Address, role: Role, after: bytes) -> Reached:
         deadline = monotonic() + self._limits.dial_seconds
         stream = self._stream(address, role)
         try:
             set_options(stream)
             if role is Role.PEER:
                 stream, channel = self._caller.protection.wrap_dialled(stream, deadline)
-                name = self._greet_peer(stream, channel, target, deadline)
-                frame_max = FRAME_BYTES_MAX
+                hello, welcome = self._greet_peer(stream, channel, target, after, deadline)
+                reached = Reached(
+                    target, target, stream, role, FRAME_BYTES_MAX, hello.nonce, welcome.offers
+                )
             else:
                 stream = self._wrap_for_node(stream, deadline)
                 name = self._greet_node(stream, deadline)
-                frame_max = NODE_FRAME_BYTES_MAX
+                reached = Reached(target, name, stream, role, NODE_FRAME_BYTES_MAX)
             stream.setblocking(False)
         except BaseException as error:
             stream.close()
             if isinstance(error, ssl.SSLError):
                 raise HandshakeError(f"TLS with {target} failed: {why(error)}") from error
             raise
-        return Reached(target, name, stream, role, frame_max)
+        return reached
 
     def _stream(self, address: Address, role: Role) -> socket.socket:
         if role is Role.PEER or not self._caller.credentials.encrypted:
@@ -145,19 +185,19 @@ class Dialler:
         return socket.create_connection((address.host, address.port), self._limits.dial_seconds)
 
     def _greet_peer(
-        self, stream: socket.socket, channel: bytes, target: NodeId, deadline: float
-    ) -> NodeId:
+        self, stream: socket.socket, channel: bytes, target: NodeId, after: bytes, deadline: float
+    ) -> tuple[Hello, Welcome]:
         caller = self._caller
         gate = caller.gate.on(channel)
         nonce = secrets.token_bytes(NONCE_BYTES)
-        hello = Hello(gate.cluster, caller.name, Role.PEER, nonce=nonce)
+        hello = Hello(gate.cluster, caller.name, Role.PEER, nonce=nonce, after=after, offers=True)
         stream.sendall(said(Kind.HELLO, hello))
         welcome = _welcomed(stream, deadline)
         proof = gate.prove(hello, welcome)
         if welcome.name != target:
             raise AccessDenied(f"{welcome.name} answers where {target} should be")
         stream.sendall(said(Kind.PROVE, proof))
-        return target
+        return hello, welcome
 
     def _wrap_for_node(self, stream: socket.socket, deadline: float) -> socket.socket:
         context = self._caller.credentials.client_context()

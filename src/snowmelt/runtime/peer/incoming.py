@@ -3,6 +3,9 @@
 Small frames are read into a buffer that all links share. Once the head of a chunk is known the
 socket writes straight into the blob that it belongs to (`room` says where), so that a large blob is
 copied by the system alone. Whatever does not fit raises `FrameError`, before it has cost anything.
+
+A blob that begins unasked (`PARCEL`) and finds no room is read and thrown away, and `refused`; one
+that is offered (`OFFER`) is sent when this side says that it has room (`stores.py`).
 """
 
 from collections.abc import Callable
@@ -10,9 +13,10 @@ from typing import Any, Final
 
 import msgspec
 
-from snowmelt.core.errors import FrameError, MessageError, TooLarge, Unavailable
+from snowmelt.core.errors import FrameError, MessageError, TooLarge
 from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX, WITH_BLOB, PeerLimits
 from snowmelt.runtime.peer.outgoing import CHUNK_HEAD, PARCEL_HEAD
+from snowmelt.runtime.peer.stores import Stores
 from snowmelt.wire.codec import Codec
 from snowmelt.wire.framing import (
     GREETING_BYTES_MAX,
@@ -26,40 +30,34 @@ from snowmelt.wire.framing import (
 _MESSAGE: Final = int(Kind.MESSAGE)
 _PARCEL: Final = int(Kind.PARCEL)
 _CHUNK: Final = int(Kind.CHUNK)
+_OFFER: Final = int(Kind.OFFER)
+_GRANT: Final = int(Kind.GRANT)
+_SCRAP: Final = bytearray(64 << 10)
+"""Where goes what nobody wants."""
 _KINDS: Final = {int(kind): kind for kind in Kind}
 
 
-class Stores:
-    """How many bytes of blobs are on their way into this process, over all links."""
-
-    __slots__ = ("bytes_max", "held")
-
-    def __init__(self, bytes_max: int) -> None:
-        self.held = 0
-        self.bytes_max = bytes_max
-
-    def take(self, size: int) -> None:
-        """Keeps room; raises when there is none."""
-        if self.held + size > self.bytes_max:
-            text = f"{self.held} bytes are on their way here; {size} more are too many"
-            raise Unavailable(text)
-        self.held += size
-
-    def give(self, size: int) -> None:
-        """The room is free again."""
-        self.held -= size
-
-
 class _Stream:
-    """A blob on its way in."""
+    """A blob on its way in; without room it is thrown away as it comes, and the link goes on."""
 
-    __slots__ = ("blob", "message", "number", "rest")
+    __slots__ = ("blob", "message", "missing", "number", "rest", "size", "waits")
 
-    def __init__(self, number: int, message: Any, size: int) -> None:
+    def __init__(self, number: int, message: Any, size: int, *, waits: bool) -> None:
         self.number = number
+        self.waits = waits  # until there is room
         self.message = message
-        self.blob = bytearray(size)
+        self.size = self.missing = size
+        self.blob: bytearray | None = None
+        self.rest: memoryview | None = None
+
+    def make_room(self) -> bool:
+        """Whether there is as much memory."""
+        try:
+            self.blob = bytearray(self.size)
+        except MemoryError:
+            return False
         self.rest = memoryview(self.blob)
+        return True
 
 
 class Handler:
@@ -67,6 +65,15 @@ class Handler:
 
     def heralded(self, message: Any) -> None:
         """The head of a large message has come; its blob follows."""
+
+    def room_made(self, number: int) -> None:
+        """There is room for what was offered under this number."""
+
+    def granted(self, number: int) -> None:
+        """The other side has room for what it was offered."""
+
+    def refused(self, message: Any) -> None:
+        """There was no room for the blob of this message, which was heralded."""
 
     def said(self, kind: Kind, payload: bytes) -> None:
         """A frame that is no message: a greeting, a goodbye."""
@@ -88,13 +95,14 @@ class Incoming:
         self._rest = bytearray()
         self._need = HEADER_BYTES
         self._streams: dict[int, _Stream] = {}
+        self._offered = 0  # of those, how many wait for room
         self._stream: _Stream | None = None  # whose chunk is coming
         self._left = 0  # of that chunk
 
     @property
-    def streams(self) -> int:
-        """How many blobs have begun and are not whole."""
-        return len(self._streams)
+    def pending(self) -> int:
+        """How many blobs are on their way and are not whole; those that wait for room are not."""
+        return len(self._streams) - self._offered
 
     def admit(self, frame_max: int, deliver: Callable[[Any], None]) -> None:
         """The other side has shown who it is; whole messages go to `deliver`."""
@@ -105,11 +113,13 @@ class Incoming:
     def end(self) -> None:
         """Nothing more is taken; what has come in part is dropped."""
         self.over = True
-        for stream in self._streams.values():
-            self._stores.give(len(stream.blob))
-        self._streams.clear()
+        streams, self._streams = self._streams, {}
         self._stream = None
         self._rest.clear()
+        self._stores.forget(self)
+        for stream in streams.values():
+            if stream.blob is not None:
+                self._stores.give(stream.size)
 
     # --- large blobs ------------------------------------------------------------------------------
 
@@ -121,26 +131,45 @@ class Incoming:
     def room(self) -> memoryview:
         """Where they belong."""
         assert self._stream is not None
-        return self._stream.rest[: self._left]
+        rest = self._stream.rest
+        return (memoryview(_SCRAP) if rest is None else rest)[: self._left]
 
     def filled(self, count: int) -> None:
         """So many bytes have been written into `room`."""
         stream = self._stream
         assert stream is not None
-        stream.rest = stream.rest[count:]
+        if stream.rest is not None:
+            stream.rest = stream.rest[count:]
+        stream.missing -= count
         self._left -= count
         if self._left:
             return
         self._stream = None
-        if not stream.rest:
+        if not stream.missing:
             del self._streams[stream.number]
-            self._stores.give(len(stream.blob))
-            self._deliver(msgspec.structs.replace(stream.message, blob=stream.blob))
+            self._complete(stream)
 
-    def _begin(self, payload: memoryview) -> None:
+    def room_for(self, number: int) -> None:
+        """What was offered under this number may come."""
+        stream = self._streams[number]
+        stream.waits = False
+        self._offered -= 1
+        if not stream.make_room():
+            self._stores.give(stream.size)
+        self._handler.room_made(number)
+
+    def _complete(self, stream: _Stream) -> None:
+        if stream.blob is None:
+            self._handler.refused(stream.message)
+            return
+        stream.rest = None  # the blob is the machine's from now on
+        self._stores.give(stream.size)
+        self._deliver(msgspec.structs.replace(stream.message, blob=stream.blob))
+
+    def _begin(self, kind: int, payload: memoryview) -> None:
         """The head of a large message."""
         if not self._open or len(payload) < PARCEL_HEAD.size:
-            raise FrameError("PARCEL does not stand here")
+            raise FrameError(f"{_KINDS[kind].name} does not stand here")
         number, size = PARCEL_HEAD.unpack_from(payload)
         limits = self._limits
         if not 0 < size <= limits.blob_bytes:
@@ -150,13 +179,17 @@ class Incoming:
         message = self._decode(payload[PARCEL_HEAD.size :])
         if type(message) not in WITH_BLOB or message.blob:
             raise MessageError(f"a {type(message).__name__} has no large blob")
-        self._stores.take(size)
-        self._streams[number] = _Stream(number, message, size)
+        self._streams[number] = stream = _Stream(number, message, size, waits=kind == _OFFER)
+        self._offered += stream.waits
         self._handler.heralded(message)
+        if stream.waits:
+            self._stores.offer(self, number, size)
+        elif self._stores.take(size) and not stream.make_room():
+            self._stores.give(size)
 
     def _begin_chunk(self, number: int, size: int) -> None:
         stream = self._streams.get(number)
-        if stream is None or not 0 < size <= len(stream.rest):
+        if stream is None or stream.waits or not 0 < size <= stream.missing:
             raise FrameError(f"a chunk of {size} bytes that no stream {number} waits for")
         self._stream, self._left = stream, size
 
@@ -208,8 +241,10 @@ class Incoming:
         elif kind == _CHUNK:
             (number,) = CHUNK_HEAD.unpack(payload)
             self._begin_chunk(number, length - CHUNK_HEAD.size)
-        elif kind == _PARCEL:
-            self._begin(payload)
+        elif kind in (_PARCEL, _OFFER):
+            self._begin(kind, payload)
+        elif kind == _GRANT and self._open and length == CHUNK_HEAD.size:
+            self._handler.granted(*CHUNK_HEAD.unpack(payload))
         elif kind in _KINDS:
             self._handler.said(_KINDS[kind], bytes(payload))
         else:

@@ -10,6 +10,9 @@ from snowmelt.protocols.pool.settings import OBJECT_BYTES_MAX
 
 LARGE: Final = 64 << 10
 """From this size on a blob travels apart from its message, in chunks."""
+CROWDED: Final = 1 << 20
+"""While so many bytes of small frames wait on a link, smaller blobs travel apart as well."""
+LARGE_WHEN_CROWDED: Final = 1 << 10
 WITH_BLOB: Final = frozenset(one for one in MESSAGES if "blob" in one.__struct_fields__)
 """The messages whose field `blob` may be large."""
 CHUNK_BYTES: Final = 512 << 10
@@ -18,22 +21,28 @@ FRAME_BYTES_MAX: Final = 32 << 20
 
 
 class PeerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process lets others cost it; nothing a program has to choose."""
+    """What a process lets others cost it; nothing a program has to choose.
+
+    They slow, or refuse the one thing that is too much; no link ends for them.
+    """
 
     links: int = 20_000
     blob_bytes: int = OBJECT_BYTES_MAX
     """Of one message."""
     incoming_bytes: int = 1 << 30
-    """Of all blobs together that have begun to come and are not whole."""
+    """Of all blobs together that have begun to come and are not whole; others wait."""
     streams: int = 1_024
-    """Blobs that one link may bring at a time."""
+    """Blobs that one link may bring at a time; whoever sends has the others wait."""
+    begun_bytes: int = 8 << 20
+    """Of one link, of blobs that were sent before they were asked for."""
     unsent_bytes: int = 64 << 20
-    """Of one link, without what goes in chunks: above this it is closed."""
-    waiting: int = 256
-    """Messages that wait for one dial."""
+    """Of one link, without what goes in chunks: above this a message is refused."""
+    waiting: int = 65_536
+    """Messages that wait for one dial; others are refused."""
     greeting: Duration = seconds(5)
     stalled: Duration = seconds(10)
-    """A link on which a blob has begun and nothing comes for so long is closed."""
+    """A link on which a blob has begun and nothing comes for so long is closed, and one that takes
+    nothing for so long of more than it may have unsent."""
     dial: Duration = seconds(5)
     dials: int = 8
     """Dials under way at a time."""

@@ -10,15 +10,16 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final, Protocol
 
-from snowmelt.core.errors import FrameError, SnowmeltError
+from snowmelt.core.errors import FrameError, SnowmeltError, TooLarge
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Event, Received
 from snowmelt.runtime.clock import steady_now
 from snowmelt.runtime.peer.carriers import NOT_NOW, Carrier
-from snowmelt.runtime.peer.incoming import Handler, Incoming, Stores
+from snowmelt.runtime.peer.incoming import Handler, Incoming
 from snowmelt.runtime.peer.limits import PeerLimits
 from snowmelt.runtime.peer.outgoing import Outgoing
+from snowmelt.runtime.peer.stores import Stores
 from snowmelt.wire.codec import Codec
 from snowmelt.wire.framing import Kind
 from snowmelt.wire.greeting import Goodbye, Hello, Welcome, as_error, goodbye, heard
@@ -66,6 +67,12 @@ class Owner(Protocol):
     def heralded(self, link: "Link", message: Any) -> None:
         """The head of a large message came."""
 
+    def refused(self, link: "Link", message: Any) -> None:
+        """What was heralded was not taken in."""
+
+    def stir(self, link: "Link") -> None:
+        """The link has something to send, at the end of the turn."""
+
     def watch(self, link: "Link") -> None:
         """What the link waits for has changed."""
 
@@ -86,13 +93,19 @@ class Link(Handler):
         """By which name this process speaks to it: its name, or a node's address."""
         self.hello: Hello | None = None  # of the other side, while it is let in
         self.welcome: Welcome | None = None
-        self.began = self.heard = steady_now()
+        self.nonce = b""
+        """Of its greeting, between peers."""
+        self.dialled = False
+        """Whether this side has dialled."""
+        self.began = self.heard = self.taken = steady_now()
         self.blocked = False
         """Whether something waits until the system takes more."""
+        self.complete = True
+        """Whether all that it had begun to bring was whole when it ended."""
         self.bytes_in = self.bytes_out = 0
         self._owner = owner
         self.incoming = Incoming(codec, owner.limits, owner.stores, self)
-        self.outgoing = Outgoing()
+        self.outgoing = Outgoing(owner.limits)
         self._read_blocked = False  # TLS must write before it can read on
 
     def open(self, name: NodeId, target: NodeId, frame_max: int) -> None:
@@ -103,11 +116,15 @@ class Link(Handler):
 
     # --- out --------------------------------------------------------------------------------------
 
-    def send(self, message: Any) -> None:
-        """Adds a message to what `flush` sends. Raises `TooLarge`."""
-        self.outgoing.add(message)
+    def send(self, message: Any) -> str:
+        """Adds a message to what `flush` sends; returns why it can't be added, or nothing."""
         if self.outgoing.small_bytes > self._owner.limits.unsent_bytes:
-            self.close(FrameError("slow reader: too much is unsent"), told=False)
+            return "too much is unsent"
+        try:
+            self.outgoing.add(message)
+        except TooLarge:
+            return "too large"
+        return ""
 
     def flush(self) -> None:
         """Sends what the system takes, in one turn; the rest when it takes more."""
@@ -137,6 +154,7 @@ class Link(Handler):
             self.bytes_out += sent
             budget -= sent
             if sent < wanted:
+                self.taken = steady_now()
                 return True
         return bool(outgoing)
 
@@ -208,6 +226,22 @@ class Link(Handler):
         """A large one comes."""
         self._owner.heralded(self, message)
 
+    def room_made(self, number: int) -> None:
+        """The other side may send what it has offered; it has its time from now on."""
+        self.heard = steady_now()
+        self.outgoing.grant(number)
+        self._owner.stir(self)
+
+    def granted(self, number: int) -> None:
+        """The other side has room."""
+        if not self.outgoing.granted(number):
+            raise FrameError(f"room for stream {number}, which was not offered")
+        self._owner.stir(self)
+
+    def refused(self, message: Any) -> None:
+        """There was no room here."""
+        self._owner.refused(self, message)
+
     def said(self, kind: Kind, payload: bytes) -> None:
         """A greeting, or a goodbye."""
         if kind is Kind.GOODBYE:
@@ -225,9 +259,17 @@ class Link(Handler):
         limits = self._owner.limits
         if self.stage is Stage.GREETING and now - self.began > limits.greeting:
             return FrameError("no greeting came in time")
-        if self.incoming.streams and now - self.heard > limits.stalled:
+        if self.incoming.pending and now - self.heard > limits.stalled:
             return FrameError("nothing came while a large object was on its way")
+        crowded = self.outgoing.small_bytes > limits.unsent_bytes
+        if crowded and now - self.taken > limits.stalled:
+            return FrameError("slow reader: nothing was taken while too much is unsent")
         return None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing large is on its way, and nothing waits to be sent."""
+        return not (self.incoming.pending or self.outgoing.waits)
 
     def close(self, error: SnowmeltError | None = None, *, told: bool = True) -> None:
         """Ends the link; the other side is told why, where it can be."""
@@ -247,6 +289,7 @@ class Link(Handler):
         if self.stage is Stage.CLOSED:
             return
         self.stage = Stage.CLOSED
+        self.complete = self.idle
         self.incoming.end()
         self._owner.closed(self, reason)
         self.socket.close()

@@ -1,40 +1,30 @@
-"""All connections of a process in a pool: who is reached, who must be dialled, what is dropped.
+"""All connections of a process in a pool: those who knock, those that were dialled, their end.
 
-1. Two processes may have several links between them, since both may dial. Whoever sends takes the
-   newest; a process is `Lost` when its last link has ended, and `Reached` when its first is open.
-2. A message to one without a link waits for a dial, if its address is known; else it is dropped.
-   When the dial fails so does what waits for it, and the machine is told `Lost`, each time.
-3. To whoever is wanted there is always a link, or a dial, or a pause before the next dial.
-4. The cluster's nodes are called by their addresses, as clients call them.
-5. A handshake of TLS costs the lock a signature; a few in each turn, the others wait for the next.
+Which of them is the way to whom stands in `ways.py`. A handshake of TLS costs the lock a signature;
+a few in each turn, the others wait for the next.
 """
 
 import contextlib
 import socket
-from collections import deque
 from collections.abc import Callable
-from random import Random
 from typing import Any, Final
 
 import msgspec
 
-from snowmelt.core.errors import BadOption, HandshakeError, SnowmeltError, TooLarge, Unavailable
+from snowmelt.core.errors import HandshakeError, SnowmeltError, Unavailable
 from snowmelt.core.instant import SECOND, Instant, later
-from snowmelt.core.names import Address, NodeId, address_of
+from snowmelt.core.names import Address, NodeId
 from snowmelt.core.node import Announced, Event
-from snowmelt.protocols.calling import Lost
-from snowmelt.protocols.pool.calls import Acquaintances, Coming, Reached
+from snowmelt.protocols.pool.calls import Coming, Refused
 from snowmelt.protocols.pool.messages import Found
-from snowmelt.runtime.clock import steady_now
-from snowmelt.runtime.logs import tell
-from snowmelt.runtime.peer import dialling
 from snowmelt.runtime.peer.carriers import Carrier, Knocking, Plain, carrier
-from snowmelt.runtime.peer.dialling import Caller, Dialler, Missed, set_options
-from snowmelt.runtime.peer.incoming import Stores
+from snowmelt.runtime.peer.dialling import Caller, Dialler, Missed, Outcomes, set_options
 from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX, PeerLimits
 from snowmelt.runtime.peer.link import Buffers, Link, Stage
 from snowmelt.runtime.peer.listener import Listener
 from snowmelt.runtime.peer.poller import READ, WRITE, new_poller
+from snowmelt.runtime.peer.stores import Stores
+from snowmelt.runtime.peer.ways import Ways
 from snowmelt.runtime.statistics import Counts
 from snowmelt.wire.codec import Codec
 from snowmelt.wire.framing import Kind
@@ -57,19 +47,6 @@ class LinkStatistics(msgspec.Struct, frozen=True):
     dropped: dict[str, int]
 
 
-class Way:
-    """The way to one other: links, or a dial with what waits for it."""
-
-    __slots__ = ("dialling", "failures", "links", "not_before", "waiting")
-
-    def __init__(self) -> None:
-        self.links: list[Link] = []
-        self.waiting: deque[Any] = deque()
-        self.dialling = False
-        self.failures = 0
-        self.not_before = Instant(0)
-
-
 class Links:
     """The links of one process, under its engine's lock."""
 
@@ -83,30 +60,43 @@ class Links:
         self.stores = Stores(limits.incoming_bytes)
         self.buffers = Buffers()
         self.poller = new_poller()
-        self.last_failure: Exception | None = None
-        self.over = False
         self.eager = False
         """Whether a message leaves at once, and not with others at the end of the turn."""
         self.report: Callable[[Event[Any]], None] = lambda _: None
         """Whom to tell what came."""
-        self.next_look = Instant(0)
-        """When `look` has something to do next."""
         self._caller = caller
-        self._wake = wake
-        self._chance = Random()
-        self._dialler = Dialler(caller, limits, self._dialled)
-        self._outcomes: deque[dialling.Reached | Missed] = deque()
-        self._ways: dict[NodeId, Way] = {}
+        self._outcomes = Outcomes(wake)
+        self._dropped = Counts()
+        self._ways = Ways(
+            caller.name,
+            limits,
+            Dialler(caller, limits, self._outcomes.add),
+            self._dropped,
+            self._tell,
+        )
+        self.acquaint = self._ways.acquaint
+        self._look_at = Instant(0)
         self._links: dict[Link, None] = {}
         self._dirty: dict[Link, None] = {}
-        self._addresses: dict[NodeId, Address] = {}
-        self._wanted: tuple[NodeId, ...] = ()
         self._listener: Listener | None = None
         self._handshakes = 0  # of this turn
         self._past = [0, 0, 0, 0]  # frames and bytes in and out, of links that are gone
         self._total = 0
         self._closed = Counts()
-        self._dropped = Counts()
+
+    @property
+    def last_failure(self) -> Exception | None:
+        """Why a link did not come to be, the last time; nothing once a node is reached."""
+        return self._ways.last_failure
+
+    @last_failure.setter
+    def last_failure(self, error: Exception | None) -> None:
+        self._ways.last_failure = error
+
+    @property
+    def next_look(self) -> Instant:
+        """When `look` has something to do next."""
+        return min(self._look_at, self._ways.next_dial)
 
     # --- whole life -------------------------------------------------------------------------------
 
@@ -118,13 +108,11 @@ class Links:
     @property
     def unsent(self) -> bool:
         """Whether anything waits to be sent on an open link."""
-        return any(link.outgoing for link in list(self._links) if link.stage is Stage.OPEN)
+        return any(link.outgoing.waits for link in list(self._links) if link.stage is Stage.OPEN)
 
     def stop_listening(self) -> None:
         """Takes no new links, and dials for none."""
-        self.over = True
-        self._wanted = ()
-        self._dialler.stop()
+        self._ways.stop()
         if self._listener is not None:
             self._listener.close()
             self._listener = None
@@ -134,7 +122,7 @@ class Links:
         self.stop_listening()
         for link in list(self._links):
             link.close(reason)
-        self._drop_outcomes()
+        self._outcomes.end()
 
     def close(self, reason: SnowmeltError) -> None:
         """Ends all; nobody may wait for the sockets any more."""
@@ -158,32 +146,28 @@ class Links:
             dropped=self._dropped.read(),
         )
 
+    def _tell(self, event: Event[Any]) -> None:
+        self.report(event)
+
     # --- sending ----------------------------------------------------------------------------------
 
     def send(self, target: NodeId, message: Any) -> None:
-        """Sends, at the end of the turn if not eager; or dials first, or drops and counts."""
-        way = self._ways.get(target)
-        if way is not None and way.links:
-            link = way.links[-1]
-            try:
-                link.send(message)
-            except TooLarge:
-                self._dropped.add("too large")
-            if self.eager:
-                link.flush()
-            else:
-                self._dirty[link] = None
+        """Sends, at the end of the turn if not eager; or dials first; or says what can't leave."""
+        link = self._ways.link(target)
+        if link is None:
+            self._ways.wait(target, message)
             return
-        if self._address(target) is None:
-            self._dropped.add("no route")
-            return
-        if way is None:
-            way = self._ways[target] = Way()
-        if len(way.waiting) >= self.limits.waiting:
-            self._dropped.add("too many wait for a dial")
-            return
-        way.waiting.append(message)
-        self._dial(target, way)
+        reason = link.send(message)
+        if reason:
+            self._ways.refuse(target, message, reason)
+        if self.eager:
+            link.flush()
+        else:
+            self._dirty[link] = None
+
+    def stir(self, link: Link) -> None:
+        """The link has something to send, at the end of the turn."""
+        self._dirty[link] = None
 
     def flush(self) -> None:
         """Sends what this turn has added."""
@@ -193,99 +177,36 @@ class Links:
             for link in dirty:
                 link.flush()
 
-    def acquaint(self, told: Acquaintances) -> None:
-        """Whom the machine knows, and to whom it wants a link now."""
-        self._addresses = told.addresses
-        self._wanted = told.wanted
-        for target in told.wanted:
-            way = self._ways.setdefault(target, Way())
-            if not way.links:
-                self._dial(target, way)
-
-    def _address(self, target: NodeId) -> Address | None:
-        try:
-            return self._addresses.get(target) or address_of(target)
-        except BadOption:  # another process said this address
-            return None
-
     # --- dialling ---------------------------------------------------------------------------------
-
-    def _dial(self, target: NodeId, way: Way) -> None:
-        if way.dialling:
-            return
-        if way.not_before > steady_now():
-            self.next_look = min(self.next_look, way.not_before)
-            return
-        address = self._address(target)
-        if address is None:
-            self._failed(target, way, Unavailable(f"{target} has no address any more"))
-            return
-        way.dialling = True
-        self._dialler.dial(target, address, Role.CLIENT if ":" in target else Role.PEER)
-
-    def _dialled(self, outcome: dialling.Reached | Missed) -> None:
-        """In a dialling thread."""
-        self._outcomes.append(outcome)
-        if self.over:
-            self._drop_outcomes()
-        else:
-            self._wake()
 
     def adopt(self) -> None:
         """Takes over what the dials have brought."""
-        while self._outcomes:
-            outcome = self._outcomes.popleft()
-            way = self._ways.setdefault(outcome.target, Way())
-            way.dialling = False
+        for outcome in self._outcomes:
+            self._ways.dialled(outcome.target)
             if isinstance(outcome, Missed):
-                self._failed(outcome.target, way, outcome.error)
+                self._ways.missed(outcome.target, outcome.error)
                 continue
             codec = Codec.for_peers() if outcome.role is Role.PEER else Codec.for_clients()
             link = self._begin(outcome.stream, carrier(outcome.stream), codec)
             if link is not None:
+                link.dialled = True
+                link.nonce = outcome.nonce
+                link.outgoing.offers = outcome.offers
                 self._open(link, outcome.name, outcome.target, outcome.frame_max)
                 link.read()  # TLS may hold bytes that no selector sees
-
-    def _drop_outcomes(self) -> None:
-        with contextlib.suppress(IndexError):  # two threads may do it at once
-            while True:
-                outcome = self._outcomes.popleft()
-                if not isinstance(outcome, Missed):
-                    outcome.stream.close()
-
-    def _failed(self, target: NodeId, way: Way, error: Exception) -> None:
-        self.last_failure = error
-        self._dropped.add(f"dial failed: {type(error).__name__}")
-        for _ in way.waiting:
-            self._dropped.add("its dial failed")
-        way.waiting.clear()
-        limits = self.limits
-        pause = min(limits.first_pause << min(way.failures, 10), limits.longest_pause)
-        way.failures += 1
-        way.not_before = Instant(steady_now() + round(pause * self._chance.uniform(0.5, 1)))
-        self.next_look = min(self.next_look, way.not_before)
-        if not way.links:
-            self.report(Announced(Lost(target)))
 
     # --- now and then -----------------------------------------------------------------------------
 
     def look(self, now: Instant) -> None:
         """Dials that are due, links that have waited too long."""
-        self.next_look = later(now, SECOND)
+        self._look_at = later(now, SECOND)
         if self._listener is not None:
             self._listener.resume()
         for link in list(self._links):
             error = link.overdue(now)
             if error is not None:
                 link.close(error)
-        for target in dict.fromkeys((*self._wanted, *self._ways)):
-            way = self._ways.setdefault(target, Way())
-            if way.links or way.dialling:
-                continue
-            if way.waiting or target in self._wanted:
-                self._dial(target, way)
-            elif way.not_before < now:
-                del self._ways[target]
+        self._ways.look(now)
 
     # --- what the selector tells ------------------------------------------------------------------
 
@@ -354,23 +275,19 @@ class Links:
         elif kind is Kind.PROVE and link.hello is not None and link.welcome is not None:
             gate.check_proof(link.hello, link.welcome, heard(payload, Proof))
             name = NodeId(link.hello.name)
-            self._open(link, name, name, FRAME_BYTES_MAX)
+            link.nonce = link.hello.nonce
+            link.outgoing.offers = link.hello.offers
+            self._open(link, name, name, FRAME_BYTES_MAX, link.hello.after)
         else:
             raise HandshakeError(f"{kind.name} does not stand here in a greeting")
 
-    def _open(self, link: Link, name: NodeId, target: NodeId, frame_max: int) -> None:
+    def _open(
+        self, link: Link, name: NodeId, target: NodeId, frame_max: int, after: bytes = b""
+    ) -> None:
         link.open(name, target, frame_max)
-        way = self._ways.setdefault(target, Way())
-        first = not way.links
-        way.links.append(link)
-        way.failures = 0
-        way.not_before = Instant(0)
-        while way.waiting:
-            self.send(target, way.waiting.popleft())
-        if ":" in target:  # a node: introductions come
-            self.last_failure = None
-        elif first:
-            self.report(Announced(Reached(target)))
+        self._ways.opened(link, after)
+        for message in self._ways.take_waiting(target):
+            self.send(target, message)
 
     def heralded(self, link: Link, message: Any) -> None:
         """A large message has begun to come."""
@@ -380,6 +297,13 @@ class Links:
             )
             self.report(Announced(coming))
 
+    def refused(self, link: Link, message: Any) -> None:
+        """There was no room for a large message."""
+        self._dropped.add("no room for what came")
+        if isinstance(message, Found):
+            refused = Refused(link.name, message.number, message.attempt, message.token)
+            self.report(Announced(refused))
+
     def closed(self, link: Link, reason: str) -> None:
         """A link is gone, and perhaps the way that it was."""
         self.poller.remove(link.socket)
@@ -387,14 +311,7 @@ class Links:
         self._dirty.pop(link, None)
         self._past = [one + more for one, more in zip(self._past, _counts(link), strict=True)]
         self._closed.add(reason.split(":", 1)[0])
-        way = self._ways.get(link.target)
-        if way is None or link not in way.links:
-            return
-        way.links.remove(link)
-        if not way.links:
-            tell("a way ended", 10, peer=link.target, reason=reason)
-            self.next_look = Instant(0)  # if it is wanted it is dialled anew
-            self.report(Announced(Lost(link.target)))
+        self._ways.closed(link, reason)
 
 
 def _counts(link: Link) -> tuple[int, int, int, int]:

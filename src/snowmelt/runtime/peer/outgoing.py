@@ -1,19 +1,34 @@
 """What one link has yet to send, and in which order.
 
-Small frames go first, all that are there. Then each open stream has one chunk, in turn. What is
-once cut is sent as it was cut. So a small message waits for one chunk at most, and no stream for
-another's end. Nothing of a blob is copied: the chunks are views of the bytes it was given in.
+1. Small frames go first, all that are there. Then each open stream has one chunk, in turn. What is
+   once cut is sent as it was cut. So a small message waits for one chunk at most, and no stream for
+   another's end. Nothing of a blob is copied: the chunks are views of the bytes it was given in.
+2. A blob begins unasked while those that have begun so are few bytes. Others are offered: their
+   message goes, so that the other side knows, and their chunks follow when it has room for them.
+3. At most so many blobs as one link may bring are open or offered; messages with more of them wait,
+   in their order.
+4. While much waits on a link, small blobs travel apart too: whoever reads slowly is given what it
+   asked for as it can take it.
 """
 
 from collections import deque
+from collections.abc import Iterator
 from struct import Struct
 from typing import Any, Final
 
 import msgspec
 
 from snowmelt.core.errors import TooLarge
-from snowmelt.runtime.peer.limits import CHUNK_BYTES, FRAME_BYTES_MAX, LARGE, WITH_BLOB
-from snowmelt.wire.codec import encode_into
+from snowmelt.runtime.peer.limits import (
+    CHUNK_BYTES,
+    CROWDED,
+    FRAME_BYTES_MAX,
+    LARGE,
+    LARGE_WHEN_CROWDED,
+    WITH_BLOB,
+    PeerLimits,
+)
+from snowmelt.wire.codec import encode, encode_into
 from snowmelt.wire.framing import HEADER, HEADER_BYTES, MAGIC, VERSION, Kind
 
 PARCEL_HEAD: Final = Struct("!IQ")
@@ -24,22 +39,32 @@ NUMBERS: Final = 1 << 32
 _MESSAGE: Final = int(Kind.MESSAGE)
 _PARCEL: Final = int(Kind.PARCEL)
 _CHUNK: Final = int(Kind.CHUNK)
+_OFFER: Final = int(Kind.OFFER)
+_GRANT: Final = int(Kind.GRANT)
+
+
+def check_frame(size: int) -> None:
+    """Raises `TooLarge` for what is no frame."""
+    if size > FRAME_BYTES_MAX:
+        raise TooLarge(f"a message of {size} bytes; the limit is {FRAME_BYTES_MAX}")
 
 
 class _Stream:
     """A blob on its way out."""
 
-    __slots__ = ("number", "rest")
+    __slots__ = ("message", "number", "rest", "unasked")
 
-    def __init__(self, number: int, rest: memoryview) -> None:
+    def __init__(self, number: int, message: Any, rest: memoryview) -> None:
         self.number = number
+        self.message = message
         self.rest = rest
+        self.unasked = 0  # how many bytes it has, if it began so
 
 
 class Outgoing:
     """The bytes of one link that have not left.
 
-    >>> outgoing = Outgoing()
+    >>> outgoing = Outgoing(PeerLimits())
     >>> outgoing.add_frame(b"small")
     >>> [bytes(piece) for piece in outgoing.pieces()]
     [b'small']
@@ -48,38 +73,106 @@ class Outgoing:
     [b'll']
     """
 
-    __slots__ = ("_cut", "_number", "_small", "_streams", "frames")
+    __slots__ = (
+        "_cut",
+        "_cut_stream",
+        "_later",
+        "_limits",
+        "_number",
+        "_offered",
+        "_small",
+        "_streams",
+        "_unasked",
+        "frames",
+        "offers",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, limits: PeerLimits) -> None:
         self.frames = 0
+        self.offers = False
+        """Whether the other side understands offers; else all begins unasked."""
+        self._limits = limits
         self._small = bytearray()
         self._streams: deque[_Stream] = deque()
+        self._offered: dict[int, _Stream] = {}
+        self._later: deque[Any] = deque()
+        self._unasked = 0
         self._cut: list[memoryview] = []
+        self._cut_stream: _Stream | None = None  # whose chunk is in the cut
         self._number = 0
 
     def __bool__(self) -> bool:
+        """Whether anything may be sent now."""
         return bool(self._cut or self._small or self._streams)
+
+    @property
+    def waits(self) -> bool:
+        """Whether anything is to be sent, now or when the other side has room for it."""
+        return bool(self or self._offered or self._later)
 
     @property
     def small_bytes(self) -> int:
         """How many bytes of small frames wait."""
         return len(self._small)
 
+    def unfinished(self) -> Iterator[Any]:
+        """The messages with a blob that has not left as a whole: nobody has had them."""
+        cut = self._cut_stream
+        if cut is not None and self._cut and not cut.rest:
+            yield cut.message
+        for stream in (*self._streams, *self._offered.values()):
+            yield stream.message
+        yield from self._later
+
+    # --- adding -----------------------------------------------------------------------------------
+
     def add_frame(self, frame: bytes) -> None:
         """Sends a frame that is made already."""
         self._small += frame
         self.frames += 1
 
+    def grant(self, number: int) -> None:
+        """Tells the other side that there is room for what it has offered."""
+        size = CHUNK_HEAD.size
+        self.add_frame(HEADER.pack(MAGIC, VERSION, _GRANT, 0, size) + CHUNK_HEAD.pack(number))
+
+    def granted(self, number: int) -> bool:
+        """The other side has room for what it was offered; whether it was offered anything."""
+        stream = self._offered.pop(number, None)
+        if stream is None:
+            return False
+        self._streams.append(stream)
+        return True
+
     def add(self, message: Any) -> None:
         """Sends a message; a large blob goes apart. Raises `TooLarge`, and then adds nothing."""
-        if type(message) in WITH_BLOB and len(message.blob) >= LARGE:
-            self._number = (self._number + 1) % NUMBERS
-            rest = memoryview(message.blob).cast("B")
-            head = PARCEL_HEAD.pack(self._number, len(rest))
-            self._add(_PARCEL, head, msgspec.structs.replace(message, blob=b""))
-            self._streams.append(_Stream(self._number, rest))
-        else:
+        if type(message) not in WITH_BLOB or len(message.blob) < self._large:
             self._add(_MESSAGE, b"", message)
+        elif self._later or len(self._streams) + len(self._offered) >= self._limits.streams:
+            check_frame(len(encode(msgspec.structs.replace(message, blob=b""))))
+            self._later.append(message)
+        else:
+            self._begin(message)
+
+    @property
+    def _large(self) -> int:
+        return LARGE if len(self._small) < CROWDED else LARGE_WHEN_CROWDED
+
+    def _begin(self, message: Any) -> None:
+        """Rule 2."""
+        self._number = (self._number + 1) % NUMBERS
+        rest = memoryview(message.blob).cast("B")
+        size = len(rest)
+        stream = _Stream(self._number, message, rest)
+        head = PARCEL_HEAD.pack(self._number, size)
+        asks = self.offers and self._unasked + size > self._limits.begun_bytes
+        self._add(_OFFER if asks else _PARCEL, head, msgspec.structs.replace(message, blob=b""))
+        if asks:
+            self._offered[self._number] = stream
+        else:
+            stream.unasked = size
+            self._unasked += size
+            self._streams.append(stream)
 
     def _add(self, kind: int, head: bytes, message: Any) -> None:
         small = self._small
@@ -88,11 +181,13 @@ class Outgoing:
         size = len(small) - begin - HEADER_BYTES
         if size > FRAME_BYTES_MAX:
             del small[begin:]
-            raise TooLarge(f"a message of {size} bytes; the limit is {FRAME_BYTES_MAX}")
+            check_frame(size)
         HEADER.pack_into(small, begin, MAGIC, VERSION, kind, 0, size)
         if head:
             small[begin + HEADER_BYTES : begin + HEADER_BYTES + len(head)] = head
         self.frames += 1
+
+    # --- sending ----------------------------------------------------------------------------------
 
     def pieces(self) -> list[memoryview]:
         """What is to be sent next, as one write; empty when nothing waits."""
@@ -109,6 +204,7 @@ class Outgoing:
         length = CHUNK_HEAD.size + len(chunk)
         head = HEADER.pack(MAGIC, VERSION, _CHUNK, 0, length) + CHUNK_HEAD.pack(stream.number)
         self._cut += (memoryview(head), chunk)
+        self._cut_stream = stream
         self.frames += 1
         stream.rest = stream.rest[CHUNK_BYTES:]
         if stream.rest:
@@ -121,3 +217,14 @@ class Outgoing:
             count -= len(cut.pop(0))
         if count:
             cut[0] = cut[0][count:]
+        if not cut and self._cut_stream is not None:
+            stream, self._cut_stream = self._cut_stream, None
+            if not stream.rest:
+                self._unasked -= stream.unasked
+                self._begin_later()
+
+    def _begin_later(self) -> None:
+        """Rule 3."""
+        open_ = len(self._streams) + len(self._offered)
+        for _ in range(min(len(self._later), self._limits.streams - open_)):
+            self._begin(self._later.popleft())

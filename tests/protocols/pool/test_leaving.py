@@ -1,10 +1,20 @@
 """A producer that leaves in order hands over, and no object is ever with two (rule 12)."""
 
+import pytest
 from pool_bench import PoolBench, bodies_of
 
 from snowmelt.core.instant import seconds
+from snowmelt.core.node import Announced
 from snowmelt.protocols.pool import calls
-from snowmelt.protocols.pool.messages import Found, Invite, Request, Settle, Settled
+from snowmelt.protocols.pool.messages import (
+    Cancel,
+    Found,
+    GiveBack,
+    Invite,
+    Request,
+    Settle,
+    Settled,
+)
 
 
 def company(*, heirs=1, count=5, **settings):
@@ -164,3 +174,68 @@ def test_who_leaves_too_takes_nothing_over():
     leaver.stop(patience=seconds(5))
     bench.wait(1)
     assert (leaver.statistics.stock, heir.statistics.stock) == (5, 0)
+
+
+@pytest.mark.parametrize("heard", [(Cancel, GiveBack), (GiveBack,), (Cancel,)])
+def test_what_an_heir_asked_for_before_it_left_too_is_not_adopted_by_the_dead(heard):
+    """Its program has ended when the answer comes; only its last bytes are still being sent."""
+    bench, leaver, (heir,), _ = company(count=1)
+    stopped = leaver.stop(patience=seconds(20))
+    bench.deliver((Invite, Request))
+    left = heir.stop(patience=0)
+    assert heir.told[left] == calls.Stopped(0)
+    for word in {Cancel, GiveBack} - set(heard):
+        bench.take(word)
+    bench.deliver((Found, *heard))
+    assert (leaver.statistics.stock, heir.statistics.stock) == (1, 0)
+    bench.take(object)
+    bench.wait(21, between=lambda: bench.take(object))
+    assert leaver.told[stopped] == calls.Stopped(1), "it says what was left behind"
+
+
+def test_who_has_left_gives_nothing_more():
+    bench, leaver, _, consumer = company(heirs=0, count=1)
+    call = consumer.get()
+    left = leaver.stop(patience=0)
+    assert leaver.told[left] == calls.Stopped(1)
+    bench.deliver()
+    assert call not in consumer.told
+
+
+def handed_over_slowly():
+    """An heir hears that what it asked for begins to come."""
+    bench, leaver, (heir,), _ = company(count=1, lease=seconds(1))
+    stopped = leaver.stop(patience=seconds(60))
+    bench.deliver((Invite, Request))
+    (letter,) = bench.take(Found)
+    found = letter.message
+    coming = calls.Coming(leaver.name, found.number, found.attempt, found.token, found.lease)
+    heir.hear(Announced(coming))
+    return bench, leaver, heir, stopped, letter, coming
+
+
+def test_a_handover_may_take_as_long_as_its_way_is_slow():
+    bench, leaver, heir, stopped, letter, _ = handed_over_slowly()
+    bench.wait(20)
+    assert leaver.statistics.on_loan == 1, "it is held, and neither cancelled nor given again"
+    assert heir.statistics.stock == 0
+    bench.hand(letter)
+    bench.wait(1)
+    assert leaver.told[stopped] == calls.Stopped(0)
+    assert heir.statistics.stock == 1
+
+
+def test_a_handover_whose_way_ends_is_begun_anew():
+    bench, leaver, heir, stopped, _, _ = handed_over_slowly()
+    heir.lost(leaver)
+    bench.wait(2)
+    assert leaver.told[stopped] == calls.Stopped(0)
+    assert heir.statistics.stock == 1
+
+
+def test_a_handover_for_which_there_was_no_room_is_begun_anew():
+    bench, leaver, heir, stopped, _, coming = handed_over_slowly()
+    heir.hear(Announced(calls.Refused(coming.source, coming.number, 1, coming.token)))
+    bench.wait(2)
+    assert leaver.told[stopped] == calls.Stopped(0)
+    assert heir.statistics.stock == 1

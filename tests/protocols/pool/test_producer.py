@@ -1,6 +1,6 @@
 """A producer's rules, one at a time: probe, line, room, loans, settling."""
 
-from pool_bench import PoolBench, bodies_of
+from pool_bench import PoolBench, batch_of, bodies_of
 
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
@@ -129,6 +129,53 @@ def test_await_room_is_answered_when_a_put_will_find_room():
     consumer.fetch()
     assert producer.told[call] == calls.HasRoom()
     assert producer.put(b"b") in producer.told
+
+
+def asking(producer, asker):
+    return producer.ask(calls.AwaitRoom(seconds(60), asker))
+
+
+def put_by(producer, asker, body=b"x"):
+    return producer.ask(calls.Put(*batch_of(body), seconds(60), asker))
+
+
+def test_one_buffer_is_told_of_to_one_of_three_threads():
+    _, producer, _ = pair(buffers=2)
+    producer.put(b"a")
+    first, second, third = (asking(producer, asker) for asker in (1, 2, 3))
+    assert producer.told[first] == calls.HasRoom()
+    assert second not in producer.told
+    assert third not in producer.told
+    put = put_by(producer, 1)
+    assert producer.told[put].count == 1, "a put by who was told of room does not wait"
+
+
+def test_as_many_are_told_of_room_as_objects_have_left():
+    _, producer, consumer = pair(buffers=2)
+    producer.put(b"a", b"b")
+    asked = [asking(producer, asker) for asker in (1, 2, 3)]
+    consumer.ack(consumer.fetch())
+    consumer.bench.deliver()
+    assert [call in producer.told for call in asked] == [True, False, False]
+    consumer.fetch()
+    assert [call in producer.told for call in asked] == [True, True, False]
+    assert producer.told[put_by(producer, 2)].count == producer.told[put_by(producer, 1)].count == 1
+
+
+def test_who_was_told_of_room_and_asks_again_is_told_again():
+    _, producer, _ = pair(buffers=1)
+    for _ in range(3):
+        assert producer.told[asking(producer, 1)] == calls.HasRoom()
+
+
+def test_who_was_told_of_room_and_makes_nothing_keeps_others_out_for_a_while_only():
+    bench, producer, _ = pair(buffers=1)
+    asking(producer, 1)
+    second = asking(producer, 2)
+    bench.wait(9.9)
+    assert second not in producer.told
+    bench.wait(0.2)
+    assert producer.told[second] == calls.HasRoom()
 
 
 def test_await_room_is_declined_when_its_time_is_over():
@@ -298,13 +345,13 @@ def test_what_is_given_for_a_cancelled_attempt_is_taken_back():
     assert consumer.told[call].error == "Empty"
 
 
-def test_a_cancel_that_overtakes_its_request_costs_time_and_no_object():
+def test_a_request_that_its_cancel_has_overtaken_is_given_nothing():
     bench, producer, consumer = pair()
     producer.put(b"a")
     consumer.ask(calls.Withdraw(consumer.get()))
     bench.deliver(Cancel)
     bench.deliver()
-    assert consumer.statistics.refused == 1
+    assert (producer.statistics.given, consumer.statistics.refused) == (0, 0)
     assert (producer.statistics.stock, producer.statistics.on_loan) == (1, 0)
 
 

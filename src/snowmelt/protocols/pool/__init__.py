@@ -33,10 +33,11 @@ What the paper leaves out, and a user needs:
 6. *Attempts.* A request has a number, and each time it is tried again an attempt. It is tried again
    when the way to a producer on its route has ended, or when it has waited for `wait`; then it goes
    round all producers that its consumer knows, each once, so no consumer stays idle beside a full
-   producer for longer than that. Before, the consumer cancels the attempt: it has used and will use
-   nothing that came for it. So the producer may take what it gave for it back at once, and what
-   comes for it later is given back by its token. A request in line is dropped after `wait`, for its
-   consumer is elsewhere by then.
+   producer for longer than that. Before, the consumer cancels the attempt, wherever it may be: it
+   has used and will use nothing that came for it. So the producer may take what it gave for it back
+   at once, and what comes for it later is given back by its token; a request that comes after the
+   word that it is over is dropped. A request in line is dropped after `wait`, for its consumer is
+   elsewhere by then.
 7. *A loan that was used is never given back*, not by a doubled message either: for every request
    the consumer remembers for a time under which token it was answered.
 8. *Large objects* travel in pieces between other messages. When the first has come the consumer
@@ -65,6 +66,11 @@ What the paper leaves out, and a user needs:
     until its settlement is; a producer that starts again on that disk offers all that is there.
     So it gives at least once: what a consumer asked for at most once comes again, if the producer
     died before it heard that it came.
+
+14. *Room is told of once.* Several threads that ask for room are told of as much as there is; what
+   one was told of is its own until it puts, or for `PROMISED`.
+15. *Nothing is dropped in silence.* A message that could not leave this process comes back to it
+   (`Unsent`): what it gave is taken back, for it can't have been used; a request goes another way.
 
 What a failure costs: a producer that dies without spill takes its objects with it. Those that it
 had given away are used by whoever has them. A consumer that dies gives back what it had not

@@ -4,6 +4,9 @@ It asks as a consumer does, but what it is given is its own at once, as soon as 
 one who leaves offers it to nobody else, unless it is given back. So nothing depends on whether the
 settlement is heard. It is said until it is confirmed, or the one who left is gone; what is
 remembered of it longer is only that an answer that comes again is not given back.
+
+An answer that has begun to come is waited for, and held meanwhile, however slow its way is. Whoever
+begins to leave takes over nothing more: what comes for it then goes back.
 """
 
 from collections.abc import Callable
@@ -12,12 +15,14 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.batch import Batch
-from snowmelt.core.instant import Instant, later, milliseconds, seconds
+from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Note, Send
 from snowmelt.protocols.pool.alarms import Alarms, Effects
+from snowmelt.protocols.pool.calls import Coming, Refused
 from snowmelt.protocols.pool.consumer import batches_of
-from snowmelt.protocols.pool.messages import Cancel, Found, GiveBack, Request, Settle
+from snowmelt.protocols.pool.messages import Cancel, Found, GiveBack, Hold, Request, Settle
+from snowmelt.protocols.pool.settings import LEASE_SHORTEST
 
 ANSWER_WAIT: Final = seconds(2)
 ASK_AGAIN: Final = milliseconds(300)
@@ -32,6 +37,8 @@ class _Adoption(msgspec.Struct):
     leaver: NodeId
     token: int | None = None
     """Under which its objects came; None while they are waited for."""
+    coming: Coming | None = None
+    """Its head, while the rest of it is on its way."""
     own: bool = False
     """Whether they are safe here, and this process' own."""
     until: Instant = Instant(0)
@@ -66,6 +73,46 @@ class Adopter:
             self._me, number, 1, 1, (), OBJECTS_MAX, BYTES_MAX, ANSWER_WAIT, takes_over=True
         )
         return [Send(leaver, ask)]
+
+    def coming(self, fact: Coming, now: Instant) -> Effects:
+        """The head of something large has come: it is waited for, and held meanwhile (rule 8)."""
+        adoption = self._adoptions.get(fact.number)
+        if adoption is None or adoption.leaver != fact.source or adoption.token is not None:
+            return []
+        adoption.coming = fact
+        lease = max(fact.lease, LEASE_SHORTEST)
+        self._alarms.set(("adopt", fact.number), later(now, Duration(lease // 3)))
+        return [Send(fact.source, Hold((fact.token,)))]
+
+    def refused(self, fact: Refused) -> Effects:
+        """There was no room here for what came; who leaves has it still."""
+        adoption = self._adoptions.get(fact.number)
+        if adoption is None or adoption.leaver != fact.source or adoption.token is not None:
+            return []
+        return self._give_up(fact.number, adoption)
+
+    def lost(self, leaver: NodeId) -> Effects:
+        """The way to one who leaves has ended: nothing of what was asked for is on its way now."""
+        asked = self._asked
+        return [
+            effect
+            for number, one in asked
+            if one.leaver == leaver
+            for effect in self._give_up(number, one)
+        ]
+
+    def leave(self) -> Effects:
+        """This process leaves too: it takes over nothing more."""
+        return [effect for number, one in self._asked for effect in self._give_up(number, one)]
+
+    @property
+    def _asked(self) -> list[tuple[int, _Adoption]]:
+        return [(number, one) for number, one in self._adoptions.items() if one.token is None]
+
+    def _give_up(self, number: int, adoption: _Adoption) -> Effects:
+        del self._adoptions[number]
+        self._alarms.cancel(("adopt", number))
+        return [Send(adoption.leaver, Cancel(number, 1))]
 
     def found(self, source: NodeId, found: Found) -> tuple[Batch | None, Effects]:
         """Objects came; those that are to be made safe here, after which `stored` is called."""
@@ -112,8 +159,9 @@ class Adopter:
         if adoption is None:
             return []
         if adoption.token is None:
-            del self._adoptions[number]
-            return [Send(adoption.leaver, Cancel(number, 1))]
+            if adoption.coming is not None and not gone(adoption.leaver):
+                return self.coming(adoption.coming, now)
+            return self._give_up(number, adoption)
         if now >= adoption.until:
             del self._adoptions[number]
             return []

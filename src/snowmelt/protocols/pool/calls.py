@@ -5,7 +5,7 @@ stands beside it, or with `Declined`, whose `error` is a name from `core.errors`
 is how long the answer may take at most.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -22,6 +22,8 @@ class Put(msgspec.Struct, frozen=True):
     offsets: bytes
     blob: bytes
     patience: Duration
+    asker: int = 0
+    """Which of the program's threads or tasks puts, as in `AwaitRoom`."""
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -32,9 +34,14 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class AwaitRoom(msgspec.Struct, frozen=True):
-    """Waits until the next put will find room: the paper's producer makes nothing before."""
+    """Waits until the asker's next put will find room: the paper's producer makes nothing before.
+
+    Room is told of to as many askers as it has place for (rule 14).
+    """
 
     patience: Duration
+    asker: int = 0
+    """Which of the program's threads or tasks asks; all for which it is 0 are told at once."""
 
 
 class HasRoom(msgspec.Struct, frozen=True):
@@ -177,7 +184,8 @@ class Reached(msgspec.Struct, frozen=True):
 class Coming(msgspec.Struct, frozen=True):
     """Announced to the machine: a large `Found` is on its way, without its blob yet.
 
-    Until it is whole, or `Lost` tells that its way has ended, its request need not be tried again.
+    Until it is whole, or `Refused`, or `Lost` tells that its way has ended, its request need not be
+    tried again. One of the three always follows.
     """
 
     source: NodeId
@@ -186,6 +194,22 @@ class Coming(msgspec.Struct, frozen=True):
     token: int
     lease: Duration = Duration(0)
     """How long its loan lasts, if that is known: while it comes, it is held."""
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """Announced to the machine: what was `Coming` was not taken in, and nothing of it comes now."""
+
+    source: NodeId
+    number: int
+    attempt: int
+    token: int
+
+
+class Unsent(msgspec.Struct, frozen=True):
+    """Announced to the machine: this message has not left this process, and never will."""
+
+    target: NodeId
+    message: Any
 
 
 class Known(msgspec.Struct, frozen=True):

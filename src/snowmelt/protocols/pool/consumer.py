@@ -18,7 +18,7 @@ from snowmelt.core.node import Note, Reply, Send
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.pool.access import AccessList
 from snowmelt.protocols.pool.alarms import Alarms, Effects
-from snowmelt.protocols.pool.calls import Coming, Get, Got
+from snowmelt.protocols.pool.calls import Coming, Get, Got, Refused
 from snowmelt.protocols.pool.holding import Holding
 from snowmelt.protocols.pool.messages import Cancel, Found, GiveBack, Hold, Request
 from snowmelt.protocols.pool.settings import LEASE_SHORTEST, Delivery, PoolSettings
@@ -155,6 +155,16 @@ class Consumer:
         awaited = want is not None and want.coming == fact.source
         return self.coming(fact, now) if awaited else []
 
+    def refused(self, fact: Refused, now: Instant) -> Effects:
+        """There was no room here for what came: it goes back, and is asked for again soon."""
+        self._soon(fact.number, fact.attempt, now)
+        return [Send(fact.source, GiveBack(fact.token))]
+
+    def unsent(self, request: Request, now: Instant) -> Effects:
+        """A request never left this process: it is sent another way soon."""
+        self._soon(request.number, request.attempt, now)
+        return []
+
     def lost(self, producer: NodeId, now: Instant) -> Effects:
         """The way to a producer has ended; what may have been there is asked for elsewhere."""
         effects: Effects = []
@@ -223,15 +233,20 @@ class Consumer:
         )
         return [Send(first, request)]
 
+    def _soon(self, number: int, attempt: int, now: Instant) -> None:
+        want = self._wants.get(number)
+        if want is not None and want.attempt == attempt:
+            want.coming = None
+            self._alarms.set(("want", number), min(want.deadline, later(now, SHORTEST)))
+
     def _again(self, want: Want, way: tuple[NodeId, ...], now: Instant) -> Effects:
         self.counts.tried_again += bool(want.route)
         return [*self._cancel(want), *self._try(want, way, now)]
 
     def _cancel(self, want: Want) -> Effects:
-        """Where it waits in line, if it has come so far; elsewhere what it finds is given back."""
-        if not want.route:
-            return []
-        return [Send(want.route[-1], Cancel(want.number, want.attempt))]
+        """Wherever it may be: it waits in line, or found something that never came here."""
+        word = Cancel(want.number, want.attempt)
+        return [Send(producer, word) for producer in dict.fromkeys(want.route)]
 
     def _give_up(self, want: Want) -> Effects:
         del self._wants[want.number]

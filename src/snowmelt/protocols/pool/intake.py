@@ -15,6 +15,7 @@ from snowmelt.protocols.pool.calls import AwaitRoom, HasRoom, Kept, Put
 from snowmelt.protocols.pool.keep import Keep, Then
 from snowmelt.protocols.pool.lending import Lender, fits
 from snowmelt.protocols.pool.messages import Request
+from snowmelt.protocols.pool.promised import Promised
 from snowmelt.protocols.pool.rate import Rate
 from snowmelt.protocols.pool.settings import PoolSettings
 from snowmelt.protocols.pool.stock import Parcel, fitting
@@ -39,6 +40,13 @@ class _Putting(msgspec.Struct):
         return self.batch.slice(self.admitted, len(self.batch)) if self.admitted else self.batch
 
 
+class _Asking(msgspec.Struct, frozen=True):
+    """Somebody who waits to be told of room."""
+
+    asker: int
+    begun: Instant
+
+
 class Intake:
     """Who wants to put, and who wants to know when there is room."""
 
@@ -55,7 +63,8 @@ class Intake:
         self._lender = lender
         self._rate = Rate()
         self._puts: deque[_Putting] = deque()
-        self._rooms: dict[OperationId, Instant] = {}
+        self._rooms: dict[OperationId, _Asking] = {}
+        self._promised = Promised()
 
     # --- what the program asks --------------------------------------------------------------------
 
@@ -71,6 +80,7 @@ class Intake:
         if not len(batch):
             return [Reply(operation, Kept(0, Interval(self.numbers, self.numbers)))]
         self.used = True
+        self._promised.used(put.asker)
         self._rate.made(len(batch), now)
         awaiting = None if self._puts else self._awaiting(batch, now)
         if awaiting is not None:
@@ -80,8 +90,7 @@ class Intake:
             self._rate.freed(now)
             effects = self._lender.hand_over(awaiting, parcel, now)
             kept = Kept(len(batch), Interval(parcel.start, parcel.stop))
-            effects.append(Reply(operation, kept))
-            return effects
+            return [*effects, Reply(operation, kept), *self._tell_of_room(now)]
         putting = _Putting(operation, batch, now, [])
         self._puts.append(putting)
         effects = self.admit(now)
@@ -93,12 +102,9 @@ class Intake:
         """Nothing is to be made before there is room for it."""
         if self._lender.leaving:
             return [Reply(operation, _leaving())]
-        if self._has_room():
-            self._rate.freed(now)
-            return [Reply(operation, HasRoom())]
-        self._rooms[operation] = now
+        self._rooms[operation] = _Asking(ask.asker, now)
         self._alarms.set(("room", operation), later(now, ask.patience))
-        return []
+        return self._tell_of_room(now)
 
     def withdraw(self, operation: OperationId, now: Instant) -> Effects:
         """Its time is over: what is in the pool stays there, the rest never comes in."""
@@ -143,7 +149,8 @@ class Intake:
 
     def blocked_until(self, now: Instant) -> Duration:
         """How long puts have waited for room, those that wait still counted in."""
-        begun = [*(one.begun for one in self._puts), *self._rooms.values()]
+        begun = [one.begun for one in self._puts]
+        begun += [one.begun for one in self._rooms.values()]
         return Duration(self.blocked + sum(now - one for one in begun))
 
     # --- room -------------------------------------------------------------------------------------
@@ -164,23 +171,34 @@ class Intake:
                 self._alarms.cancel(("put", putting.operation))
                 self._waited(putting.begun, now)
             effects += self._arrive(parcel, putting, now)
-        if self._rooms and self._has_room():
-            self._rate.freed(now)
-            for operation, since in self._rooms.items():
-                self._waited(since, now)
-                self._alarms.cancel(("room", operation))
-                effects.append(Reply(operation, HasRoom()))
-            self._rooms.clear()
+        if self._rooms:
+            effects += self._tell_of_room(now)
         return effects
+
+    def _tell_of_room(self, now: Instant) -> Effects:
+        """Those who ask are told, as many as there is room for, in their order (rule 14)."""
+        count, size = self._room()
+        if self._puts or count <= 0 or size <= 0:
+            return []
+        told: Effects = []
+        for operation, asking in list(self._rooms.items()):
+            if self._promised.to_others(asking.asker, now) >= count:
+                continue
+            self._promised.give(asking.asker, now)
+            self._waited(asking.begun, now)
+            del self._rooms[operation]
+            self._alarms.cancel(("room", operation))
+            told.append(Reply(operation, HasRoom()))
+        if told:
+            self._rate.freed(now)
+        if self._rooms and (end := self._promised.next_end) is not None:
+            self._alarms.set(("promised", None), end)
+        return told
 
     def check(self) -> None:
         """A put that waits has something to bring; one that leaves has none."""
         assert all(one.admitted < len(one.batch) for one in self._puts)
         assert not (self._lender.leaving and self._puts), "a producer that leaves takes puts"
-
-    def _has_room(self) -> bool:
-        count, size = self._room()
-        return not self._puts and count > 0 and size > 0
 
     def _room(self) -> tuple[int, int]:
         """How many objects, and bytes, may come in."""

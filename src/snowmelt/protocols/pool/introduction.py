@@ -50,6 +50,14 @@ class Introduction:
         """Whether there is no node to ask."""
         return not self._contacts
 
+    def gone(self, producer: NodeId) -> bool:
+        """Whether it is known that this one is not there any more."""
+        return self.complete and producer not in self.producers
+
+    def heirs(self, me: NodeId) -> list[NodeId]:
+        """Who may take over what this process leaves behind."""
+        return [one.id for one in self.producers.values() if one.id != me and not one.leaving]
+
     def beat(self, word: Introduce, now: Instant, *, impatient: bool = False) -> Effects:
         """Says what this process is; if the last word was not answered, to another node."""
         if self.target is None or self.address is None:

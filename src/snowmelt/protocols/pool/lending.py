@@ -65,6 +65,8 @@ class Lender:
         self.counts = Counts()
         self.rate = 0.0
         self.leaving = False
+        self.gone = False
+        """Whether this process has left, and gives nothing more."""
         self._settings = settings
         self._alarms = alarms
         self._keep = keep
@@ -80,9 +82,11 @@ class Lender:
             return []  # another process wrote it, and it asks for nothing
         if request.takes_over and not self.leaving:
             return []  # meant for one who had this name before
+        if self.line.is_over(request):
+            return []  # it was overtaken by the word that it is over
         if self.loans.given(request.consumer, request.number, request.attempt) is not None:
             return []  # it was said twice, and is answered
-        if self.stock.count:
+        if self.stock.count and not self.gone:
             return self._lend(request, now)
         self.counts.probes_empty += 1
         if request.route:
@@ -93,9 +97,16 @@ class Lender:
 
     def cancelled(self, source: NodeId, word: Cancel, now: Instant) -> Effects:
         """An attempt is over. What was given for it was not used, and never will be."""
-        self.line.leave(source, word.number, word.attempt)
+        self.line.cancel(source, word.number, word.attempt)
         loan = self.loans.given(source, word.number, word.attempt)
         return [] if loan is None else self._take_back(loan, (), now)
+
+    def unsent(self, target: NodeId, found: Found, now: Instant) -> Effects:
+        """What was given never left this process; so it was not used, however it is delivered."""
+        loan = self.loans.held(found.token, target)
+        if loan is None or loan.tellings != 1:
+            return []  # it is over, or it was told before and may have come
+        return self._take_back(loan, (), now)
 
     def given_back(self, source: NodeId, word: GiveBack, now: Instant) -> Effects:
         """Objects were not used, or in vain."""
@@ -203,6 +214,7 @@ class Lender:
         return [self._told(loan, request.hop)]
 
     def _told(self, loan: Loan, hop: int) -> Send[Found]:
+        loan.tellings += 1
         spans, blob = packed(loan.parcels)
         found = Found(
             loan.number, loan.attempt, hop, loan.token, self.lease, self.rate, spans, blob

@@ -1,12 +1,19 @@
-"""The requests that wait in line at a producer: the paper's queue of blocked processes (rule 2)."""
+"""The requests that wait in line at a producer: the paper's queue of blocked processes (rule 2).
+
+Attempts that are over are remembered for a while: the word of it may overtake the request, which is
+passed on from one to the next, and nothing is given to an attempt that is over (rule 6).
+"""
 
 from collections import OrderedDict
+from typing import Final
 
 import msgspec
 
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.pool.messages import Request
+
+OVER_MAX: Final = 10_000
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -21,6 +28,7 @@ class Line:
 
     def __init__(self) -> None:
         self._row: OrderedDict[tuple[NodeId, int], Waiting] = OrderedDict()
+        self._over: OrderedDict[tuple[NodeId, int], int] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._row)
@@ -49,6 +57,18 @@ class Line:
         waiting = self._row.get((consumer, number))
         if waiting is not None and waiting.request.attempt <= attempt:
             del self._row[consumer, number]
+
+    def cancel(self, consumer: NodeId, number: int, attempt: int) -> None:
+        """This attempt is over, here and wherever it comes from still."""
+        self.leave(consumer, number, attempt)
+        key = consumer, number
+        self._over[key] = max(attempt, self._over.pop(key, attempt))
+        if len(self._over) > OVER_MAX:
+            self._over.popitem(last=False)
+
+    def is_over(self, request: Request) -> bool:
+        """Whether its consumer wants nothing more for this attempt."""
+        return self._over.get((request.consumer, request.number), -1) >= request.attempt
 
     def drop(self, consumer: NodeId) -> None:
         """Nothing can be sent there now; when it lives it asks anew."""

@@ -24,6 +24,8 @@ class Loan(msgspec.Struct):
     """Whether they are dropped, and not offered again, when it is over."""
     heir: bool = False
     """Whether the consumer has taken them over: it is over when the consumer says so, or never."""
+    tellings: int = 0
+    """How often it was told to its consumer."""
     settling: int = 0
     """How many more are done, of which the disk is being told: it is no more the consumer's."""
     done: IntervalSet | None = None

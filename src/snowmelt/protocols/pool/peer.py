@@ -5,7 +5,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-from snowmelt.core.instant import START, Duration, Instant, later, milliseconds, since
+from snowmelt.core.instant import START, Instant, since
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import (
     Announce,
@@ -27,6 +27,7 @@ from snowmelt.protocols.pool.access import AccessList
 from snowmelt.protocols.pool.adopting import Adopter
 from snowmelt.protocols.pool.alarms import Alarms, Effects
 from snowmelt.protocols.pool.consumer import Consumer
+from snowmelt.protocols.pool.departure import Departure
 from snowmelt.protocols.pool.holding import Holding
 from snowmelt.protocols.pool.introduction import BEAT, Introduction
 from snowmelt.protocols.pool.introductions import Introduce
@@ -47,8 +48,6 @@ from snowmelt.protocols.pool.rate import Taking
 from snowmelt.protocols.pool.settings import PoolSettings
 from snowmelt.protocols.pool.statistics import Stopwatch, described, reported
 
-INVITE_EVERY: Final = milliseconds(200)
-LEAVE: Final = ("leave", None)
 BOTH: Final = (True, True)
 """The roles of a process that produces and consumes."""
 TAKEN: Final = (*MESSAGES, *calls.MESSAGES, Answer)
@@ -90,13 +89,19 @@ class PoolPeer:
         self._producer = Producer(settings, chance, self._alarms)
         self._consumer = Consumer(me, settings, chance, self._alarms, self._access, self._holding)
         self._adopter = Adopter(me, self._alarms, self._next_number)
+        self._departure = Departure(
+            me,
+            self._alarms,
+            self._introduction,
+            self._producer,
+            self._consumer,
+            self._holding,
+            self._adopter,
+        )
         self._roles = (False, False)
         self._using = Stopwatch()
         self._taking = Taking()
         self._begun: Instant | None = None
-        self._stopping: tuple[OperationId, Instant] | None = None
-        self._stopped = False
-        self._invitations = 0
         self._hears: dict[type, Callable[[NodeId, Any, Instant], Effects]] = {
             Request: self._producer.requested,
             Settle: self._producer.settled,
@@ -165,7 +170,7 @@ class PoolPeer:
         match message:
             case calls.Put():
                 return producer.put(operation, message, now)
-            case calls.Get() if self._stopping is not None:
+            case calls.Get() if self._departure.begun:
                 return [Reply(operation, Declined("Unavailable", "this process leaves the pool"))]
             case calls.Get():
                 own_stock = producer.lender.stock.count > 0
@@ -180,10 +185,9 @@ class PoolPeer:
             case calls.Withdraw(number):
                 other = OperationId(operation.client, number)
                 return [*producer.intake.withdraw(other, now), *consumer.withdraw(other)]
-            case calls.Stop() if self._stopping is not None:
-                return [Reply(operation, Declined("Unavailable", "this process leaves already"))]
             case calls.Stop(patience):
-                return self._stop(operation, patience, now)
+                began = self._departure.stop(operation, patience, now)
+                return [*began, *self._leave_further(now)]
             case calls.Describe():
                 told = described(producer, consumer, self._holding, self._access, now)
                 return [Reply(operation, told)]
@@ -204,12 +208,12 @@ class PoolPeer:
     def _settled(self, source: NodeId, word: Settled, now: Instant) -> Effects:
         if word.number not in self._adopter:
             return self._holding.settled(source, word)
-        if not self._adopter.settled(source, word.number) or self._stopping:
+        if not self._adopter.settled(source, word.number) or self._departure.begun:
             return []
         return self._adopter.invited(source, now)  # there may be more
 
     def _invited(self, source: NodeId, _: Invite, now: Instant) -> Effects:
-        return [] if self._stopping else self._adopter.invited(source, now)
+        return [] if self._departure.begun else self._adopter.invited(source, now)
 
     def _answered(self, _: NodeId, answer: Answer[Any], now: Instant) -> Effects:
         if self._introduction.address is None:
@@ -234,8 +238,16 @@ class PoolPeer:
                 return [*self._holding.reached(target), *self._consumer.met(now)]
             case Lost(target):
                 return self._lost(target, now)
+            case calls.Coming(_, number) if number in self._adopter:
+                return self._adopter.coming(fact, now)
             case calls.Coming():
                 return self._consumer.coming(fact, now)
+            case calls.Refused(_, number) if number in self._adopter:
+                return self._adopter.refused(fact)
+            case calls.Refused():
+                return self._consumer.refused(fact, now)
+            case calls.Unsent(target, message):
+                return self._unsent(target, message, now)
             case _:
                 return []
 
@@ -244,7 +256,22 @@ class PoolPeer:
         self._access.lost(target)
         self._producer.lender.lost(target, now)
         self._holding.lost(target, now)
-        return self._consumer.lost(target, now)
+        return [*self._adopter.lost(target), *self._consumer.lost(target, now)]
+
+    def _unsent(self, target: NodeId, message: Any, now: Instant) -> Effects:
+        """What never left is not out of sight: whoever counts on it does something else (rule 15).
+
+        All other messages are said again, or are about a loan whose lease ends.
+        """
+        match message:
+            case Found():
+                return self._producer.unsent(target, message, now)
+            case Request(consumer) if consumer == self.me:
+                return self._consumer.unsent(message, now)
+            case Request():  # to the next of its way
+                return self._producer.requested(self.me, message, now)
+            case _:
+                return []
 
     def _met(self, now: Instant) -> Effects:
         """The roster is another."""
@@ -266,8 +293,8 @@ class PoolPeer:
             name=self._name,
             produces=produces,
             consumes=consumes,
-            leaving=self._stopping is not None,
-            gone=self._stopped,
+            leaving=self._departure.begun,
+            gone=self._departure.over,
             rate=producer.lender.rate,
             stock=producer.lender.stock.count,
             fan_out=self._settings.fan_out,
@@ -286,7 +313,7 @@ class PoolPeer:
         )
 
     def _beat(self, now: Instant) -> Effects:
-        if self._introduction.address is None or self._stopped:
+        if self._introduction.address is None or self._departure.over:
             return []
         self._producer.lender.rate = self._producer.intake.rate(now)
         self._taking.seen(self._consumer.counts.got, now)
@@ -309,6 +336,8 @@ class PoolPeer:
                 return self._producer.loan_due(key, now)
             case "put" | "room":
                 return self._producer.intake.withdraw(key, now)
+            case "promised":
+                return self._producer.intake.admit(now)
             case "want":
                 return self._consumer.due(key, now)
             case "coming":
@@ -320,7 +349,7 @@ class PoolPeer:
             case "hold":
                 return self._holding.hold_due(key, now)
             case "adopt":
-                return self._adopter.due(key, now, gone=self._gone)
+                return self._adopter.due(key, now, gone=self._introduction.gone)
             case "leave":
                 return self._leave_further(now)
             case "beat":
@@ -328,43 +357,16 @@ class PoolPeer:
             case _:
                 raise AssertionError(f"nobody waits for {kind}")
 
-    def _gone(self, producer: NodeId) -> bool:
-        introduction = self._introduction
-        return introduction.complete and producer not in introduction.producers
-
     # --- leaving ----------------------------------------------------------------------------------
 
-    def _stop(self, operation: OperationId, patience: Duration, now: Instant) -> Effects:
-        self._stopping = operation, later(now, patience)
-        self._introduction.soon(now)
-        effects = [*self._consumer.leave(), *self._holding.leave(), *self._producer.leave()]
-        effects += self._holding.say()
-        return [*effects, *self._leave_further(now)]
-
     def _leave_further(self, now: Instant) -> Effects:
-        """Until nothing is left here, or the time is over: others are invited in turn."""
-        if self._stopping is None or self._stopped:
+        if self._departure.over:
             return []
-        operation, deadline = self._stopping
-        producer = self._producer
-        # What is on a disk waits there; only who holds some of it is still to say so.
-        waits_for = producer.lender.loans.count if producer.spills else producer.left
-        waits = waits_for or self._holding.settling or self._adopter.busy(self._gone)
-        if not waits or now >= deadline:
-            self._stopped = True
+        effects = self._departure.further(now)
+        if self._departure.over:
             self._alarms.cancel(BEAT)
-            last = self._last_word(now)
-            return [*last, Reply(operation, calls.Stopped(producer.left))]
-        self._alarms.set(LEAVE, min(deadline, later(now, INVITE_EVERY)))
-        heirs = [
-            one.id
-            for one in self._introduction.producers.values()
-            if one.id != self.me and not one.leaving
-        ]
-        if producer.spills or not producer.lender.stock.count or not heirs:
-            return []
-        self._invitations += 1
-        return [Send(heirs[self._invitations % len(heirs)], Invite())]
+            effects = [*self._last_word(now), *effects]
+        return effects
 
     def _last_word(self, now: Instant) -> Effects:
         """It is gone; nobody answers any more."""

@@ -18,6 +18,7 @@ from snowmelt.protocols.pool.intake import Intake
 from snowmelt.protocols.pool.keep import Disk, Memory, Then
 from snowmelt.protocols.pool.lending import Lender
 from snowmelt.protocols.pool.messages import Cancel, GiveBack, Hold, Request, Settle
+from snowmelt.protocols.pool.messages import Found as Given
 from snowmelt.protocols.pool.settings import PoolSettings
 
 HOPS_COUNTED: Final = 1 << 32
@@ -61,6 +62,10 @@ class Producer:
         if effects is None:
             return [_passed_on(request)]
         return [*effects, *self.intake.admit(now)]
+
+    def unsent(self, target: NodeId, found: Given, now: Instant) -> Effects:
+        """What was given never left this process."""
+        return self.lender.unsent(target, found, now)
 
     def cancelled(self, source: NodeId, word: Cancel, now: Instant) -> Effects:
         """An attempt is over."""

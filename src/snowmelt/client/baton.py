@@ -22,7 +22,6 @@ from snowmelt.protocols.baton.calls import BatonStatus
 from snowmelt.protocols.baton.settings import baton_name
 from snowmelt.runtime.clock import seconds_until, steady_now
 
-
 T = TypeVar("T")
 
 

@@ -20,7 +20,7 @@ def keep_many(
         text = f"{len(holdings)} holds are too many for one call; at most {KEEPS_AT_ONCE}"
         return [Reply(operation, Declined("TooLarge", text))]
     if where.node != here.me:
-        if here.start_of(where.node) == where.start:
+        if here.life_of(where.node) == where.life:
             return [Reply(operation, Elsewhere(where.node, where.address))]
         text = f"node {where.node}, where these were held, is gone"
         return [Reply(operation, Declined("BatonLost", text))]

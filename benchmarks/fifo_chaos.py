@@ -15,7 +15,8 @@ done to somebody, up to three things at a time:
     sever    a process of clients hears only some of the nodes, up to 20 s
     full     a node's disk, a small one of its own, is full to the last byte, up to 10 s
     fail     a node's disk says "input/output error" to all, and loses what was not flushed: the
-             node must end by itself, and is started again on what was flushed
+             node must end by itself, unless it is cut off and writes nothing, and is started again
+             on what was flushed
 
 Cuts and disks of one's own need Linux and root: each process gets a network namespace, each node a
 file system in an image, which go away with the program. In the end all nodes come up, the queue is

@@ -20,6 +20,7 @@ from snowmelt.cli.local import LocalCluster, LocalNode
 
 LOOK_SECONDS: Final = 0.1
 AT_ONCE: Final = 3
+CURRENT: Final = "current"
 NO_ROOM: Final = "No space left on device"
 OF_A_NODE: Final = frozenset({Kind.KILL, Kind.STOP, Kind.FULL, Kind.FAIL})
 
@@ -162,8 +163,8 @@ class Storm:
                     self._nodes[injury.whose].start()
             case Kind.FAIL:
                 node = self._nodes[injury.whose]
-                if node.running:  # it goes on without a disk, and keeps its queues from others
-                    self.wrong.append(f"{node.name} did not notice that its disk fails")
+                if node.running:
+                    self._unnoticed(node)
                     node.kill()
                 self._restored(node)
 
@@ -184,6 +185,14 @@ class Storm:
                 self._restored(node)
                 continue
             self._ended_by_itself(node)
+
+    def _unnoticed(self, node: LocalNode) -> None:
+        # One that is cut off writes nothing, and keeps nothing from others; one that is in a view
+        # keeps its queues from them.
+        status = node.status()
+        if status is not None and status.standing == CURRENT:
+            self.wrong.append(f"{node.name} did not notice that its disk fails")
+        self.note("its disk failed unnoticed", node=node.name, status=status)
 
     def _restored(self, node: LocalNode) -> None:
         """Its failed disk is repaired, and it goes on with what was flushed."""

@@ -1,10 +1,18 @@
 """What each planted bug does to a node, told by a node that repeats what it hears."""
 
+import pytest
+
+from snowmelt.cli.sim import _bug
+from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import Instant
 from snowmelt.core.node import Expired, Persist, Persisted, PersistFailed, Started
 from snowmelt.core.record import Write
 from snowmelt.protocols.membership.member import MemberTimer
-from snowmelt.sim.planted import Bug, planted
+from snowmelt.sim.families import family
+from snowmelt.sim.faults import KINDS
+from snowmelt.sim.life import Ending, live
+from snowmelt.sim.planted import FIFO_BUGS, Bug, bugs_of, planted
+from snowmelt.sim.scenario import drawn
 
 TICK = Expired(MemberTimer.SPEAK)
 
@@ -56,3 +64,35 @@ def test_a_late_clock_shows_when_the_event_before_came():
     for now in (5, 7, 90):
         bug.handle(TICK, Instant(now))
     assert [now for _, now in parrot.heard] == [5, 5, 7]
+
+
+# --- found by lives, each by the first that does --------------------------------------------------
+
+FOUND_BY = {
+    Bug.REPLY_BEFORE_PERSISTED: 4,
+    Bug.FORGOTTEN_TIMER: 0,
+    Bug.IGNORED_FAILURE: 27,
+    Bug.FORGOTTEN_WRITE: 4,
+    Bug.LATE_CLOCK: 7,
+    Bug.GHOST_ADMITTED: 401,
+    Bug.STRIPPED_COPIES: 3,
+    Bug.CUT_ENDURED: 93,
+    Bug.LATE_LEASE: 10,
+    Bug.MERGED_NUMBERS: 4,
+    Bug.FORGOTTEN_ANSWER: 12,
+}
+
+
+@pytest.mark.parametrize(
+    ("bug", "seed"), FOUND_BY.items(), ids=lambda one: getattr(one, "value", "")
+)
+def test_a_life_of_the_fifo_finds_it(bug, seed):
+    report = live(drawn("fifo", seed, KINDS, bug), family("fifo"))
+    assert report.ending in (Ending.INVARIANT_BROKEN, Ending.NEVER_SETTLED)
+
+
+def test_only_the_fifo_has_the_bugs_of_its_own_machine():
+    assert set(bugs_of("fifo")) == set(Bug)
+    assert set(Bug) - set(bugs_of("baton")) == set(FIFO_BUGS)
+    with pytest.raises(BadOption, match="--plant is 'late-lease'"):
+        _bug("late-lease", "baton")

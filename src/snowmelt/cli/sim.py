@@ -19,7 +19,7 @@ from snowmelt.core.instant import spelled
 from snowmelt.sim import faults as faults_
 from snowmelt.sim.families import family
 from snowmelt.sim.life import Ending, Report, Tally
-from snowmelt.sim.planted import Bug
+from snowmelt.sim.planted import Bug, bugs_of
 from snowmelt.sim.scenario import drawn, kinds_of
 from snowmelt.sim.sweep import sweep
 
@@ -55,7 +55,7 @@ def sim(
     family(protocol)
     range_ = _range(seed, seeds)
     kinds = faults_.kinds(faults.split(","), kinds_of(protocol))
-    bug = _bug(plant)
+    bug = _bug(plant, protocol)
     if jobs < 0:
         raise BadOption("--jobs", jobs, "0 or more")
     console = Console(stderr=True)
@@ -100,14 +100,13 @@ def _range(seed: int | None, seeds: str) -> range:
     return range(int(found[1]), int(found[2]))
 
 
-def _bug(word: str) -> Bug | None:
+def _bug(word: str, protocol: str) -> Bug | None:
     if not word:
         return None
-    try:
-        return Bug(word)
-    except ValueError:
-        allowed = ", ".join(bug.value for bug in Bug)
-        raise BadOption("--plant", word, allowed) from None
+    known = {bug.value: bug for bug in bugs_of(protocol)}
+    if word not in known:
+        raise BadOption("--plant", word, ", ".join(known))
+    return known[word]
 
 
 def _print_scenario(protocol: str, seed: int, kinds: tuple[str, ...], bug: Bug | None) -> None:

@@ -6,7 +6,7 @@ a sweep not worth running.
 """
 
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from snowmelt.core.instant import Instant
 from snowmelt.core.node import (
@@ -30,6 +30,25 @@ class Bug(Enum):
     IGNORED_FAILURE = "ignored-failure"
     FORGOTTEN_WRITE = "forgotten-write"
     LATE_CLOCK = "late-clock"
+    GHOST_ADMITTED = "ghost-admitted"
+    STRIPPED_COPIES = "stripped-copies"
+    MERGED_NUMBERS = "merged-numbers"
+    LATE_LEASE = "late-lease"
+    FORGOTTEN_ANSWER = "forgotten-answer"
+    CUT_ENDURED = "cut-endured"
+
+
+FIFO_BUGS: Final = tuple(Bug)[tuple(Bug).index(Bug.GHOST_ADMITTED) :]
+"""Those of the fifo's own machine (`families/fifo_planted.py`)."""
+
+
+def bugs_of(protocol: str) -> tuple[Bug, ...]:
+    """The bugs that can be planted in a family's lives.
+
+    >>> Bug.LATE_LEASE in bugs_of("fifo"), Bug.LATE_LEASE in bugs_of("echo")
+    (True, False)
+    """
+    return tuple(bug for bug in Bug if bug not in FIFO_BUGS or protocol == "fifo")
 
 
 def planted(bug: Bug | None, node: Node[Any]) -> Node[Any]:
@@ -49,6 +68,8 @@ def planted(bug: Bug | None, node: Node[Any]) -> Node[Any]:
             return ForgottenWrite(node)
         case Bug.LATE_CLOCK:
             return LateClock(node)
+        case _:
+            return node  # it is in one of the node's machines already
 
 
 class _Spoiled:

@@ -40,14 +40,19 @@ THEMES: Final[dict[str, dict[str, Theme]]] = {
         "older copies": Theme(3, ("older-disk", "rolling-restart", "quick-restarts", "pause"), 2),
     }
 }
-OF_TEN: Final[dict[str, dict[int, tuple[str, Theme]]]] = {
+_DARK: Final = Theme(0, ("power-cut", "slow-node", "loss", "full-disk"), calm=0, alone=1)
+_NIGHT: Final = Theme(0, ("power-cut", "pause", "duplication", "crash"), calm=0, alone=1)
+_STALLED: Final = Theme(0, ("stalls", "slow-disk", "failing-disk"), calm=0, alone=1)
+_BACKLOG: Final = Theme(0, ("client-pause", "delay"), 4, calm=0.7, alone=1)
+OF_TWENTY: Final[dict[str, dict[int, tuple[str, Theme]]]] = {
     "fifo": {
-        4: ("power", Theme(0, ("power-cut", "slow-node", "loss", "full-disk"), calm=0, alone=1)),
-        7: ("stalls", Theme(0, ("stalls", "slow-disk", "failing-disk"), calm=0, alone=1)),
-        9: ("power", Theme(0, ("power-cut", "pause", "duplication", "crash"), calm=0, alone=1)),
+        **dict.fromkeys((3, 8), ("backlog", _BACKLOG)),
+        **dict.fromkeys((4, 14), ("power", _DARK)),
+        **dict.fromkeys((9, 19), ("power", _NIGHT)),
+        **dict.fromkeys((7, 17), ("stalls", _STALLED)),
     }
 }
-"""Of any ten seeds in a row those that end so have this theme, and the others what they had."""
+"""Which of any twenty seeds in a row have these themes; the others have what they had."""
 
 
 def theme_of(protocol: str, seed: int) -> tuple[str, tuple[str, ...] | None, int]:
@@ -59,7 +64,7 @@ def theme_of(protocol: str, seed: int) -> tuple[str, tuple[str, ...] | None, int
     themes = THEMES.get(protocol, {ANY: Theme(1)})
     chance = Random(f"{seed}/{protocol}/theme")
     name = chance.choices(list(themes), [theme.weight for theme in themes.values()])[0]
-    name, theme = OF_TEN.get(protocol, {}).get(seed % 10, (name, themes[name]))
+    name, theme = OF_TWENTY.get(protocol, {}).get(seed % 20, (name, themes[name]))
     if not theme.kinds or chance.random() >= theme.alone:
         return name, None, theme.least_nodes
     most = min(3, len(theme.kinds))

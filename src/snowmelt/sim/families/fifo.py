@@ -27,6 +27,7 @@ from snowmelt.sim.families.fifo_excuses import NEWS
 from snowmelt.sim.families.fifo_groups import Reader, Stager
 from snowmelt.sim.families.fifo_ledger import Ledger
 from snowmelt.sim.families.fifo_load import load_of, settings_of
+from snowmelt.sim.families.fifo_planted import machine
 from snowmelt.sim.families.fifo_steward import Looker, Steward
 from snowmelt.sim.families.membership import SETTINGS, address
 from snowmelt.sim.faults import (
@@ -46,7 +47,7 @@ from snowmelt.sim.faults import (
     WallClock,
 )
 from snowmelt.sim.life import FamilyLife, Tally
-from snowmelt.sim.planted import planted
+from snowmelt.sim.planted import Bug, planted
 from snowmelt.sim.scenario import Scenario
 from snowmelt.sim.world import World
 
@@ -54,7 +55,13 @@ BYTES_MAX: Final = 1 << 40
 GROUPS_SHARE: Final = 0.4
 
 
-def process(node: NodeId, founder: NodeId, chance: Random, limits: Limits = LIMITS) -> Node[Any]:
+def process(
+    node: NodeId,
+    founder: NodeId,
+    chance: Random,
+    limits: Limits = LIMITS,
+    bug: Bug | None = None,
+) -> Node[Any]:
     """One process of a simulated cluster with queues."""
     contacts = () if node == founder else (contact(address(founder)),)
     identity = Identity(id=node, address=address(node), contacts=contacts)
@@ -63,7 +70,7 @@ def process(node: NodeId, founder: NodeId, chance: Random, limits: Limits = LIMI
         node,
         [
             Family("membership", member, membership_.MESSAGES),
-            Family("fifo", fifo.FifoNode(node, chance, limits=limits), fifo.MESSAGES),
+            Family("fifo", machine(bug, node, chance, limits), fifo.MESSAGES),
         ],
     )
 
@@ -147,8 +154,9 @@ class FifoLife(FamilyLife):
         founder, said = self._scenario.nodes[0], self._stage.said
 
         def build(chance: Random) -> Node[Any]:
-            machine = process(node, founder, chance, self._load.limits)
-            return planted(self._scenario.bug, Listened(machine, said, lambda: world.now))
+            bug = self._scenario.bug
+            whole = process(node, founder, chance, self._load.limits, bug)
+            return planted(bug, Listened(whole, said, lambda: world.now))
 
         world.add(node, build, address(node))
 

@@ -66,6 +66,9 @@ def load_of(chance: Random, theme: str) -> Load:
             load.queues, load.late = 1, 0.4
             load.items, load.batches = chance.choice((60, 300)), 8
             load.looks = 20
+        case "backlog":
+            load.queues, load.late, load.looks = 1, 0.6, 40
+            load.items, load.batches, load.work = 100, 16, seconds(3)
         case "sparse numbers":
             load.sparse, load.batches, load.items = True, 24, 5
         case "short leases":
@@ -89,7 +92,7 @@ def _limits(chance: Random, load: Load) -> Limits:
     """In most lives some limits are so small that they are met."""
     if chance.random() < 0.3:
         return LIMITS
-    small = load.theme == "late readers" or chance.random() < 0.4
+    small = load.theme in ("late readers", "backlog") or chance.random() < 0.4
     runs = chance.choice((16, 64, LIMITS.run_items))
     return Limits(
         recent_bytes=chance.choice((0, 3_000, LIMITS.recent_bytes)),
@@ -101,7 +104,7 @@ def _limits(chance: Random, load: Load) -> Limits:
         lease_runs=chance.choice((2, LIMITS.lease_runs)),
         group_pieces=chance.choice((2, LIMITS.group_pieces)),
         surveyed=chance.choice((5, LIMITS.surveyed)),
-        run_items=LIMITS.run_items if load.theme == "late readers" else runs,
+        run_items=runs if load.theme not in ("late readers", "backlog") else LIMITS.run_items,
         endings=chance.choice((3, LIMITS.endings)),
         producer_gaps=chance.choice((3, 8)) if chance.random() < 0.5 else LIMITS.producer_gaps,
         producer_recent=chance.choice((2, LIMITS.producer_recent)),
@@ -116,9 +119,9 @@ def settings_of(chance: Random, load: Load, nodes: int, losses: int) -> QueueSet
     """
     covered = chance.random() < 0.9
     least = min(nodes, 1 + losses, 4) if covered else 1
-    fewest = 2 if load.theme in ("bounded", "late readers") else 1
+    fewest = 2 if load.theme in ("bounded", "late readers", "backlog") else 1
     replicas = max(least, min(nodes, chance.choice((fewest, 2, 3, 3))))
-    if load.theme in ("bounded", "late readers"):
+    if load.theme in ("bounded", "late readers", "backlog"):
         replicas = max(least, min(3, nodes - 1, replicas), 1)
     needed = max(replicas // 2 + 1, least)
     durable = chance.choice((needed, needed, replicas, chance.randint(least, replicas)))
@@ -136,7 +139,7 @@ def settings_of(chance: Random, load: Load, nodes: int, losses: int) -> QueueSet
         case "lingering":
             choices = (milliseconds(50), milliseconds(500), seconds(3), seconds(10))
             linger = chance.choice(choices)
-        case "late readers" | "sparse numbers":
+        case "late readers" | "sparse numbers" | "backlog":
             items_max, bytes_max = 0, 0
             lease = Duration(chance.randrange(milliseconds(500), seconds(3)))
     return QueueSettings(

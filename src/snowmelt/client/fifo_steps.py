@@ -23,7 +23,6 @@ from snowmelt.client.delivered import (
 )
 from snowmelt.client.fetching import Fetching
 from snowmelt.client.queue_options import Producer, seconds_of
-from snowmelt.client.session import checked
 from snowmelt.client.steps import Query, Rest, Steps
 from snowmelt.client.waits import ANSWER_SECONDS as ANSWER_SECONDS  # noqa: PLC0414 - staging takes it
 from snowmelt.client.waits import LATE, Wait
@@ -187,7 +186,7 @@ class FifoSteps:
     def _put(
         self, items: Parcel, headers: bytes, due: int, timeout: float, sequence: int | None
     ) -> Steps[PutDone]:
-        wait = Wait(min(checked(timeout), PUT_LONGEST))
+        wait = Wait(timeout, longest=PUT_LONGEST)
         put = Put(
             self.name,
             self.producer.name,

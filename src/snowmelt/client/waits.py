@@ -9,7 +9,7 @@ means that nobody waits for items or for room; the way there and back takes what
 
 from typing import Final
 
-from snowmelt.client.session import checked
+from snowmelt.client.session import TIMEOUT_MAX, checked
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.runtime.clock import seconds_until, steady_now
 
@@ -28,9 +28,11 @@ class Wait:
 
     __slots__ = ("_end", "_over")
 
-    def __init__(self, timeout: float, least: Duration = LATE) -> None:
+    def __init__(
+        self, timeout: float, least: Duration = LATE, longest: float = TIMEOUT_MAX
+    ) -> None:
         now = steady_now()
-        span = seconds(max(0.0, checked(timeout)))
+        span = seconds(max(0.0, min(checked(timeout), longest)))
         self._over: Instant = later(now, span)
         """When the person's time is over."""
         self._end: Instant = later(now, max(Duration(span + LATE) if span else ANSWER, least))

@@ -198,10 +198,14 @@ class IntervalSet:
     def add(self, interval: Interval) -> None:
         """Holds these positions too; those it held are no harm. O(log n + joined)."""
         start, stop = interval.start, interval.stop
+        starts, stops, held = self._starts, self._stops, 0
+        if stops and stops[-1] == start:  # as positions and numbers mostly come
+            stops[-1] = stop
+            self._total += stop - start
+            return
         if start == stop:
             return
         # Every interval that overlaps or touches becomes one with the new one.
-        starts, stops, held = self._starts, self._stops, 0
         first, last = bisect_left(stops, start), bisect_right(starts, stop)
         if first < last:
             held = sum(stops[first:last]) - sum(starts[first:last])
@@ -225,8 +229,12 @@ class IntervalSet:
         first, last = bisect_right(stops, start), bisect_left(starts, stop)
         if first >= last:
             return
-        held = sum(stops[first:last]) - sum(starts[first:last])
         left, right = starts[first], stops[last - 1]
+        if left == start and stop < right and last - first == 1:  # from the front, mostly
+            starts[first] = stop
+            self._total -= stop - start
+            return
+        held = sum(stops[first:last]) - sum(starts[first:last])
         kept_starts, kept_stops = [], []
         if left < start:
             kept_starts.append(left)

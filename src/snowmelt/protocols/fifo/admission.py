@@ -61,7 +61,8 @@ class Admission:
         if not self._is_here(message.stream):
             return  # rule 3
         known, past = self._stream(message.stream), Interval(0, message.low)
-        known.decided.add(past)  # rule 4
+        if not known.decided.covers(past):  # rule 4
+            known.decided.add(past)
         known.refused.remove(past)
         for entry in message.entries:
             if entry.first >= message.low and (message.stream, entry.first) not in self._pending:
@@ -104,7 +105,7 @@ class Admission:
                 passed += 1
             else:
                 del puts[put]
-                self._take(*best)
+                self._take(*best, self._living(best[1]))
                 for one in here:
                     if one is not best:
                         self._answered(*one)
@@ -122,22 +123,23 @@ class Admission:
     def _offered(self, stream: str, entry: Entry) -> None:
         if self._answered(stream, entry):
             return
-        if not self._is_whole(entry):
+        copies = self._living(entry)
+        if copies < self._queue.settings.copies_needed:
             return  # its node makes the copies again, and offers it then
         if entry.hold:
             self._hold(stream, entry)
         elif self._waiting.puts or not self._fits(entry):
             self._wait(stream, entry)
         else:
-            self._take(stream, entry)
+            self._take(stream, entry, copies)
 
     def _answered(self, stream: str, entry: Entry) -> bool:
         """Whether it is known what becomes of it (rules 1, 4 and 5)."""
         known, first = self._stream(stream), entry.first
         producers, producer, number = self._queue.producers, entry.producer, entry.sequence
-        earlier = self._earlier(entry)
+        decided, earlier = first in known.decided, self._earlier(entry)
         waits = (producer, number) in self._waiting.puts  # then it was new when that began
-        if first in known.decided and first not in known.refused:
+        if decided and first not in known.refused:
             where = NOT_REMEMBERED if earlier is None else earlier
             self._tell_later(stream, _verdict(entry, where, self._living(entry)))
         elif entry.hold and len(self._queue.staged) >= self._desk.limits.staged:
@@ -157,10 +159,10 @@ class Admission:
             text = f"this node could not reach the queue for {entry.age // 10**9} seconds"
             self._refuse(stream, entry, "OutcomeUnknown", text)
         else:
-            # What it was a repetition of found no room on its disk after all, or it is new.
-            place = Interval(first, entry.stop)
-            known.refused.remove(place)
-            known.decided.remove(place)
+            if decided:  # what it was a repetition of found no room on its disk after all
+                place = Interval(first, entry.stop)
+                known.refused.remove(place)
+                known.decided.remove(place)
             return False
         return True
 
@@ -185,7 +187,7 @@ class Admission:
             del puts[put]
             self._full(put, waiting)
 
-    def _take(self, stream: str, entry: Entry) -> None:
+    def _take(self, stream: str, entry: Entry, copies: int) -> None:
         queue, count = self._queue, entry.stop - entry.first
         where = queue.admit(stream, entry.first, count, entry.bytes, entry.keepers)
         due, wall = self._desk.moment(entry.due), self._desk.wall
@@ -197,7 +199,7 @@ class Admission:
         self._decide(stream, entry, refused=False)
         self._pending[stream, entry.first] = entry
         self._watch(entry.keepers)
-        verdict = _verdict(entry, where, self._living(entry))
+        verdict = _verdict(entry, where, copies)
 
         def safe() -> None:
             if self._pending.pop((stream, entry.first), None) is not None:

@@ -336,8 +336,9 @@ def _problem(put: Put, items_max: int) -> tuple[str, str] | None:
         return "TooLarge", f"{put.size} bytes in one put; the limits are {limits}"
     try:
         batch = Batch(put.offsets, put.blob)
-        labels.check_shared(put.headers)
-        labels.checked(put.headers, count)
+        if put.headers:
+            labels.check_shared(put.headers)
+            labels.checked(put.headers, count)
     except ValueError as error:
         return "BadOption", f"the batch does not read: {error}"
     if count == 0 or batch.size != len(put.blob):

@@ -312,6 +312,38 @@ def test_threads_share_a_pool(node: LocalNode, name: str) -> None:
         assert sorted(map(int, got)) == list(range(makers * each))
 
 
+@pytest.mark.parametrize("size", [100, 100_000])
+def test_in_one_process_no_program_gets_the_bytes_of_another(tmp_path: Path, size: int) -> None:
+    with snowmelt.open(tmp_path) as cluster:
+        frames = cluster.pool("frames")
+        mine = bytearray(size)
+        frames.put(mine)
+        if size < 64 << 10:  # the page says from where on a body is not copied
+            mine[0] = 1
+        with frames.get() as got:
+            mine[1] = 1
+            assert got.body == bytes(size)
+        frames.put(bytearray(size))
+        with frames.get_many() as objects:
+            assert objects.batch.blob.readonly
+
+
+def test_a_pool_that_is_closed_keeps_nothing_in_memory(tmp_path: Path) -> None:
+    body = bytes(1 << 20)
+    before = sys.getrefcount(body)
+    closed = []
+    for _ in range(5):
+        cluster = snowmelt.open(tmp_path)
+        pool = cluster.pool("frames")
+        pool.put(body)
+        assert sys.getrefcount(body) > before
+        with pytest.raises(DataLost):
+            cluster.close()
+        closed.append(pool)
+    assert len(closed) == 5
+    assert sys.getrefcount(body) == before
+
+
 def test_embedded_pools_are_shared_by_name(tmp_path: Path) -> None:
     with snowmelt.open(tmp_path) as cluster:
         first = cluster.pool("frames", buffers=10)

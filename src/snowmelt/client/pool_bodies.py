@@ -17,7 +17,7 @@ _ONE: Final = struct.Struct("<2i")
 
 
 def single(body: Buffer) -> Parcel:
-    """One body as it is: whoever put it must not change it any more.
+    """One body; a large one as it is: whoever put it must not change it any more.
 
     >>> single("text")
     Traceback (most recent call last):
@@ -25,6 +25,8 @@ def single(body: Buffer) -> Parcel:
     """
     if type(body) is not bytes:
         body = as_buffer(body)
+        if len(body) < LARGE:
+            body = bytes(body)
     size = len(body)
     if size > OBJECT_BYTES_MAX:
         raise TooLarge(f"a body of {size} bytes; at most {OBJECT_BYTES_MAX} can be put")
@@ -64,6 +66,8 @@ def joined(spans: tuple[Span, ...], blob: Buffer) -> Batch:
     >>> [bytes(one) for one in joined((Span(5, bytes(two.offsets)),) * 2, b"abcabc")]
     [b'a', b'bc', b'a', b'bc']
     """
+    if isinstance(blob, memoryview):
+        blob = blob.toreadonly()  # it may be another program's own
     if len(spans) == 1:
         return Batch(spans[0].offsets, blob)
     edges = [0]
@@ -82,10 +86,17 @@ def numbers(spans: tuple[Span, ...]) -> Iterator[Interval]:
 
 
 def owned(blob: Buffer) -> bytes | bytearray:
-    """A body that came alone, as a program gets it; not copied when it came from elsewhere."""
+    """A body that came alone, as a program gets it; not copied when it came from elsewhere.
+
+    What was put in this very process may be its program's own, and can change: that is copied.
+
+    >>> mine = bytearray(b"frame")
+    >>> got = owned(memoryview(mine)); mine[0] = 0; got
+    b'frame'
+    """
     if not isinstance(blob, memoryview):
         return blob
     whole = blob.obj
-    if isinstance(whole, bytes | bytearray) and len(whole) == len(blob):
+    if isinstance(whole, bytes) and len(whole) == len(blob):
         return whole
     return bytes(blob)

@@ -231,3 +231,40 @@ def test_a_parcel_that_is_damaged_is_named(found):
     (key,) = shelf.restore([Record(k, v) for k, v in rack.records.items() if k[:1] != BULK])
     parcels, reason = shelf.restored(found(key))
     assert (parcels, reason) == ([], "objects from 0 on are damaged on the disk, and lost")
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+def kept(parcels):
+    """How many bytes they keep in memory."""
+    return sum({id(one.batch.blob.obj): len(one.batch.blob.obj) for one in parcels}.values())
+
+
+@pytest.mark.parametrize("step", [1, 7, 300])
+def test_what_is_left_of_a_large_put_keeps_no_more_than_twice_its_size(step):
+    stock = Stock()
+    stock.add(Parcel(0, Batch.of([bytes(100)] * 1000)))
+    while stock.count:
+        row = stock.clear()
+        assert kept(row) <= 2 * sum(one.batch.size for one in row)
+        for one in row:
+            stock.add(one)
+        stock.take(step, 1 << 30)
+
+
+def test_what_comes_back_of_a_large_put_keeps_no_more_than_twice_its_size():
+    stock = Stock()
+    stock.add(Parcel(0, Batch.of([bytes(100)] * 1000)))
+    (taken,) = stock.take(1000, 1 << 30)
+    stock.put_back([taken.part(17, 18)])
+    assert kept(stock.clear()) == 100
+
+
+def test_a_loan_that_lasts_keeps_no_more_than_twice_its_size():
+    loans = Loans(Random(1))
+    whole = Parcel(0, Batch.of([bytes(100)] * 1000))
+    loan = loans.lend(NodeId("c"), 1, 1, [whole.part(3, 5)], Instant(9), once=False)
+    loan.compact()
+    assert kept(loan.parcels) == 200
+    loans.check()

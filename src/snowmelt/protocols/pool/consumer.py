@@ -79,7 +79,7 @@ class Consumer:
         """Whether anything was ever wanted here."""
         self.using = False
         """Whether its program was given what it wanted last, and wants nothing more yet."""
-        self.numbers = count(chance.getrandbits(48) + 1)  # so that no earlier life's are the same
+        self._numbers = count(chance.getrandbits(48) + 1)  # so that no earlier life's are the same
         self._me = me
         self._settings = settings
         self._alarms = alarms
@@ -89,6 +89,10 @@ class Consumer:
         self._wants: dict[int, Want] = {}
         self._answered: dict[int, tuple[int, Instant]] = {}
 
+    def next_number(self) -> int:
+        """For a word that is answered."""
+        return next(self._numbers)
+
     # --- what its own program asks ----------------------------------------------------------------
 
     def get(self, operation: OperationId, get: Get, now: Instant, *, own_stock: bool) -> Effects:
@@ -97,7 +101,7 @@ class Consumer:
         self.using = False
         self.counts.requests += 1
         deadline = later(now, max(get.patience, SHORTEST))
-        want = Want(next(self.numbers), operation, get, now, deadline)
+        want = Want(self.next_number(), operation, get, now, deadline)
         self._wants[want.number] = want
         way = self._access.way(self._settings.max_hops)
         return self._try(want, (self._me, *way) if own_stock else way, now)

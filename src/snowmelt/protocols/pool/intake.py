@@ -229,7 +229,7 @@ class Intake:
     # --- objects come in --------------------------------------------------------------------------
 
     def _numbered(self, batch: Batch) -> Parcel:
-        parcel = Parcel(self.numbers, batch)
+        parcel = Parcel(self.numbers, batch.compact())
         self.numbers = parcel.stop
         return parcel
 

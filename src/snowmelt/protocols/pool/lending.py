@@ -141,6 +141,7 @@ class Lender:
             if loan is None:
                 over.append(token)
             else:
+                loan.compact()
                 self._extend(loan, later(now, self.lease))
         return [Send(source, Over(tuple(over)))] if over else []
 

@@ -36,6 +36,10 @@ class Loan(msgspec.Struct):
         """Whether nothing is left of it."""
         return not self.parcels and not self.settling
 
+    def compact(self) -> None:
+        """It lasts: it is to keep no more in memory than it counts for."""
+        self.parcels = [parcel.compact() for parcel in self.parcels]
+
     def cut(self, intervals: tuple[Interval, ...]) -> list[Parcel]:
         """Takes objects out of it, all when no interval is named; returns what was taken out."""
         if not intervals:

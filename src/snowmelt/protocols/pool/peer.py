@@ -88,7 +88,7 @@ class PoolPeer:
         self._holding = Holding(self._alarms, settings.grace)
         self._producer = Producer(settings, chance, self._alarms)
         self._consumer = Consumer(me, settings, chance, self._alarms, self._access, self._holding)
-        self._adopter = Adopter(me, self._alarms, self._next_number)
+        self._adopter = Adopter(me, self._alarms, self._consumer.next_number)
         self._departure = Departure(
             me,
             self._alarms,
@@ -108,11 +108,7 @@ class PoolPeer:
             Cancel: self._producer.cancelled,
             GiveBack: self._producer.given_back,
             Hold: self._producer.held,
-            Found: self._found,
-            Settled: self._settled,
             Over: self._holding.over,
-            Invite: self._invited,
-            Answer: self._answered,
         }
 
     def handle(self, event: Event[Any], now: Instant) -> Effects:
@@ -136,7 +132,8 @@ class PoolPeer:
         match event:
             case Received(source, message):
                 hear = self._hears.get(type(message))
-                effects = hear(source, message, now) if hear is not None else []
+                hear = self._heard if hear is None else hear
+                effects = hear(source, message, now)
             case Requested(operation, message):
                 effects = self._requested(operation, message, now)
             case Expired():
@@ -179,7 +176,7 @@ class PoolPeer:
             case calls.AwaitRoom():
                 return producer.await_room(operation, message, now)
             case calls.Ack():
-                return self._holding.ack(operation, message, self._next_number, now)
+                return self._holding.ack(operation, message, self._consumer.next_number, now)
             case calls.Nack():
                 return self._holding.nack(operation, message)
             case calls.Withdraw(number):
@@ -192,10 +189,21 @@ class PoolPeer:
                 told = described(producer, consumer, self._holding, self._access, now)
                 return [Reply(operation, told)]
 
-    def _next_number(self) -> int:
-        return next(self._consumer.numbers)
-
     # --- others -----------------------------------------------------------------------------------
+
+    def _heard(self, source: NodeId, message: Any, now: Instant) -> Effects:
+        """What concerns several parts; none of them knows this one, so that nothing goes round."""
+        match message:
+            case Found():
+                return self._found(source, message, now)
+            case Settled():
+                return self._settled(source, message, now)
+            case Invite() if not self._departure.begun:
+                return self._adopter.invited(source, now)
+            case Answer():
+                return self._answered(message, now)
+            case _:
+                return []
 
     def _found(self, source: NodeId, found: Found, now: Instant) -> Effects:
         if found.number in self._adopter:
@@ -212,10 +220,7 @@ class PoolPeer:
             return []
         return self._adopter.invited(source, now)  # there may be more
 
-    def _invited(self, source: NodeId, _: Invite, now: Instant) -> Effects:
-        return [] if self._departure.begun else self._adopter.invited(source, now)
-
-    def _answered(self, _: NodeId, answer: Answer[Any], now: Instant) -> Effects:
+    def _answered(self, answer: Answer[Any], now: Instant) -> Effects:
         if self._introduction.address is None:
             return []  # it has asked nobody yet
         changed, effects = self._introduction.answered(answer, self._word(now))

@@ -1,7 +1,8 @@
 """The objects that a producer keeps and has given to nobody: parcels, cut only where they must be.
 
 A parcel is what was put together, or what is left of it. Nothing here handles objects one by one,
-and a body is never copied, but when small parcels travel as one.
+and a body is copied only when small parcels travel as one, or when less than half is left of what
+was put together: else the rest would stay in memory, and count for nothing.
 """
 
 from collections import deque
@@ -28,6 +29,11 @@ class Parcel(msgspec.Struct, frozen=True):
     def stop(self) -> int:
         """The number behind its last object."""
         return self.start + len(self.batch)
+
+    def compact(self) -> "Parcel":
+        """The same objects, without much that is no part of them."""
+        batch = self.batch.compact()
+        return self if batch is self.batch else Parcel(self.start, batch)
 
     def part(self, start: int, stop: int) -> "Parcel":
         """The objects of these numbers. O(1), nothing is copied."""
@@ -97,7 +103,7 @@ class Stock:
 
     def put_back(self, parcels: Sequence[Parcel]) -> None:
         """To the front, in their order: they have waited longest."""
-        self._row.extendleft(reversed(parcels))
+        self._row.extendleft(one.compact() for one in reversed(parcels))
         self.count += count_of(parcels)
         self.size += size_of(parcels)
 
@@ -113,7 +119,7 @@ class Stock:
             if len(part.batch) == len(parcel.batch):
                 self._row.popleft()
             else:
-                self._row[0] = parcel.part(part.stop, parcel.stop)
+                self._row[0] = parcel.part(part.stop, parcel.stop).compact()
             taken.append(part)
             count += len(part.batch)
             size += part.batch.size

@@ -383,6 +383,7 @@ class Engine:
         with self._lock:
             self._links.close(reason)
             self._alarm.close()
+            self._steps.close()
 
 
 def outcome_of(body: Any, failure: Exception | None) -> Any:

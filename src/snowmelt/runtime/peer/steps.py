@@ -147,6 +147,13 @@ class Steps:
     def _set_due(self) -> None:
         self.due = min(self._timers.values(), default=FOR_EVER)
 
+    def close(self) -> None:
+        """The machine is over: what it kept is nobody's, whoever still knows its pool."""
+        self.stopped = True
+        self._waiting.clear()
+        self._timers.clear()
+        del self._node
+
     def _stop(self, error: str, text: str) -> None:
         self.stopped = True
         self._waiting.clear()

@@ -3,13 +3,18 @@
 import pytest
 
 from snowmelt.core.instant import Instant, seconds
+from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.baton.calls import Granted, Where
+from snowmelt.sim.families.baton_excuses import Excuses
 from snowmelt.sim.families.baton_ledger import Ledger
+from snowmelt.sim.families.baton_numbers import Numbers
+from snowmelt.sim.faults import ClockJump, Crash
 from snowmelt.sim.world import Broken
 
 ANN, BOB = NodeId("ann"), NodeId("bob")
 MINE, YOURS = 1, 2
+CRASH = Crash(Instant(0), Instant(1), NodeId("n1"))
 WHERE = Where(NodeId("n1"), 1, Address("n1", 4410))
 
 
@@ -23,7 +28,7 @@ def granted(fence, value=b"", made=1):
 
 @pytest.fixture
 def ledger():
-    ledger = Ledger("b1", polite=True, steady=False)
+    ledger = Ledger("b1", Excuses([CRASH]))
     ledger.wants(ANN, MINE, at(0))
     ledger.wants(BOB, YOURS, at(1))
     return ledger
@@ -58,23 +63,39 @@ def test_what_was_granted_before_and_acts_late_is_turned_away(ledger):
 
 @pytest.mark.parametrize(("until", "now"), [(5, 4), (5, 4.999)])
 def test_two_never_believe_that_they_hold_it(ledger, until, now):
-    ledger.believes(ANN, 1, at(until), at(0))
+    ledger.believes(ANN, 1, at(until), at(0), at(0))
     with pytest.raises(Broken, match="bob believes that it holds b1 with fence 2, and ann"):
-        ledger.believes(BOB, 2, at(9), at(now))
+        ledger.believes(BOB, 2, at(9), at(now), at(now))
 
 
 def test_a_belief_ends_with_its_time_and_with_the_hold(ledger):
-    ledger.believes(ANN, 1, at(5), at(0))
-    ledger.believes(BOB, 2, at(6), at(5))
+    ledger.believes(ANN, 1, at(5), at(0), at(0))
+    ledger.believes(BOB, 2, at(6), at(5), at(5))
     ledger.doubts(BOB)
-    ledger.believes(ANN, 3, at(9), at(5))
-    ledger.believes(BOB, 2, at(5), at(7))  # it comes too late to be believed
+    ledger.believes(ANN, 3, at(9), at(5), at(5))
+    ledger.believes(BOB, 2, at(5), at(5), at(7))  # it comes too late to be believed
 
 
-def test_where_clocks_leap_two_may_believe():
-    rude = Ledger("b1", polite=False, steady=False)
-    rude.believes(ANN, 1, at(5), at(0))
-    rude.believes(BOB, 2, at(6), at(1))
+@pytest.mark.parametrize(("leap", "excused"), [(1, True), (3, True), (5, False)])
+def test_where_a_clock_leaps_between_two_may_believe(leap, excused):
+    ledger = Ledger("b1", Excuses([ClockJump(at(leap), NodeId("n1"), seconds(9))]))
+    ledger.believes(ANN, 1, at(6), at(1), at(1))
+    if not excused:
+        with pytest.raises(Broken, match="bob believes"):
+            ledger.believes(BOB, 2, at(9), at(3), at(4))
+        return
+    ledger.believes(BOB, 2, at(9), at(3), at(4))
+    assert ledger.excused == {"clock": 1}
+
+
+def test_who_can_not_be_heard_may_believe_until_its_lease_is_over(ledger):
+    ledger.believes(ANN, 1, at(5), at(0), at(0))
+    ledger.unheard(ANN, at(1))
+    ledger.believes(BOB, 2, at(9), at(3), at(3))
+    ledger.doubts(BOB)
+    ledger.believes(ANN, 3, at(9), at(4), at(4))  # it was heard again
+    with pytest.raises(Broken, match="bob believes"):
+        ledger.believes(BOB, 4, at(9), at(5), at(5))
 
 
 def test_no_value_is_invented(ledger):
@@ -101,7 +122,7 @@ def test_where_nothing_is_lost_nothing_is_made_anew(ledger):
     ledger.grants(MINE, granted(1), at(1))
     ledger.grants(YOURS, granted(2, made=2), at(2))
     ledger.judge()
-    ledger.steady = True
+    ledger.excuses.shaken.clear()
     with pytest.raises(Broken, match="b1 was made anew"):
         ledger.judge()
 
@@ -118,20 +139,64 @@ def test_what_was_saved_is_never_forgotten(ledger, value, judged):
         return
     with pytest.raises(Broken, match="is older than b'y', which was saved"):
         ledger.judge()
-    ledger.disks_hurt = True
+    ledger.excuses.set_back(at(2), at(3))
     ledger.judge()
+    assert ledger.excused == {"older disk": 1}
+
+
+def test_who_means_to_leave_what_it_got_leaves_that(ledger):
+    ledger.grants(MINE, granted(1), at(1))
+    ledger.says(1, b"x")
+    ledger.saved(1, b"x", at(1))
+    ledger.means(1, [b""])
+    ledger.passed(1)
+    ledger.grants(YOURS, granted(2, b"x"), at(2))
+    with pytest.raises(Broken, match="had left it with one of"):
+        ledger.judge()
+
+
+def test_nobody_waits_long_where_nothing_happens(ledger):
+    ledger.excuses.shaken.clear()
+    ledger.grants(MINE, granted(1), at(2))
+    ledger.judge_waits(at(20))
+    with pytest.raises(Broken, match="bob wanted b1 at 1s, and waited 29s"):
+        ledger.judge_waits(at(30))
+
+
+def test_a_number_is_never_given_twice_and_later_ones_are_larger(ledger):
+    numbers = Numbers(ledger)
+    for fence, numbered in ((1, Interval(0, 5)), (3, Interval(9, 12))):
+        numbers.takes(fence, 1)
+        numbers.told(ANN, fence, numbered, at(fence))
+    numbers.takes(2, 1)
+    with pytest.raises(Broken, match="bob and ann both got numbers"):
+        numbers.told(BOB, 2, Interval(4, 6), at(4))
+    with pytest.raises(Broken, match="with fence 2, and ann"):
+        numbers.told(BOB, 2, Interval(20, 21), at(4))
+
+
+def test_a_gap_has_a_reason(ledger):
+    numbers = Numbers(ledger)
+    for fence, made, numbered in ((1, 1, Interval(0, 5)), (3, 3, Interval(9, 12))):
+        numbers.takes(fence, made)
+        numbers.told(ANN, fence, numbered, at(fence))
+    numbers.judge()
+    numbers.takes(4, 3)
+    numbers.told(BOB, 4, Interval(13, 14), at(4))
+    with pytest.raises(Broken, match=r"bob got \[13, 14\) of b1, next to \[9, 12\)"):
+        numbers.judge()
 
 
 @pytest.mark.parametrize(
     ("asked", "over", "ordered"), [(3.5, False, False), (2, False, True), (3.5, True, True)]
 )
 def test_nobody_is_overtaken_by_one_who_asked_much_later(asked, over, ordered):
-    ledger = Ledger("b1", polite=True, steady=False)
+    ledger = Ledger("b1", Excuses(()))
     ledger.ordered_from = at(1)
     ledger.wants(ANN, MINE, at(1))
     ledger.wants(BOB, YOURS, at(asked))
     if over:
-        ledger.ends_want(MINE)
+        ledger.ends_want(MINE, at(3))
     if ordered:
         ledger.grants(YOURS, granted(1), at(4))
         return

@@ -11,6 +11,7 @@ import pytest
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.sim.families import baton, baton_users
+from snowmelt.sim.families.baton_load import DROWSY, Load
 from snowmelt.sim.faults import Crash, Partition
 from snowmelt.sim.life import Ending, live
 from snowmelt.sim.network import LinkStyle
@@ -57,9 +58,13 @@ class OneBaton(baton.BatonLife):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_was_handed_on_is_not_taken_again_by_a_process_that_began_since(seed, monkeypatch):
-    monkeypatch.setattr(baton, "USERS", (2, 3))
-    quick = {"HOLD": 100, "PAUSE": 40, "HOG": 1000, "SHORT": 20}
-    for name, span in quick.items():
+    quick = {"hold": milliseconds(100), "pause": milliseconds(40), "short": milliseconds(20)}
+
+    def load(chance, _):
+        return Load(users=(2, 3), awake=chance.choice(DROWSY), **quick)
+
+    monkeypatch.setattr(baton, "load_of", load)
+    for name, span in {"DYING": 40, "HOG": 1000, "SHORT": 20}.items():
         monkeypatch.setattr(baton_users, name, milliseconds(span))
     report = live(scenario(seed), OneBaton)
     assert (report.ending, report.sentence) == (Ending.SETTLED, "")

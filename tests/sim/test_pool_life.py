@@ -13,9 +13,10 @@ from snowmelt.protocols.pool.lending import Lender
 from snowmelt.protocols.pool.messages import Settle, Settled
 from snowmelt.protocols.pool.shelf import Shelf
 from snowmelt.sim.families import family
-from snowmelt.sim.faults import KINDS
+from snowmelt.sim.faults import HARDER, KINDS
 from snowmelt.sim.life import Ending, live
 from snowmelt.sim.scenario import drawn
+from snowmelt.sim.themes import ANY
 
 # Each of these lives showed what is named, before it was mended.
 SEEDS = (
@@ -31,12 +32,15 @@ CALM_SEEDS = (
 )
 
 
-def lived(seed, kinds=KINDS):
-    return live(drawn("pool", seed, kinds), family("pool"))
+EASY = tuple(kind for kind in KINDS if kind not in HARDER)
+
+
+def lived(seed, kinds=EASY, theme=ANY):
+    return live(drawn("pool", seed, kinds, theme=theme), family("pool"))
 
 
 @pytest.mark.parametrize(
-    ("seed", "kinds"), [*((seed, KINDS) for seed in SEEDS), *((seed, ()) for seed in CALM_SEEDS)]
+    ("seed", "kinds"), [*((seed, EASY) for seed in SEEDS), *((seed, ()) for seed in CALM_SEEDS)]
 )
 def test_what_once_went_wrong_goes_well(seed, kinds):
     report = lived(seed, kinds)
@@ -115,7 +119,7 @@ def disk_is_not_told(real):
     return settle
 
 
-NOTHING, ALL = (), KINDS
+NOTHING, ALL = (), EASY
 BUGS = {
     "lost": (Lender, "due", expired_is_dropped, NOTHING, "is lost"),
     "once": (Lender, "due", once_comes_again, ALL, "at most once"),

@@ -6,10 +6,11 @@ ended while a laptop's lid was closed is over when it is opened.
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from time import time_ns
-from typing import Final, cast
+from typing import cast
 
 from snowmelt.core.instant import SECOND, Instant
 
@@ -23,7 +24,28 @@ def _steady() -> Callable[[], int]:
 
 
 # `Instant` is a name for the checker; calling it would cost as much as reading the clock.
-steady_now: Final = cast("Callable[[], Instant]", _steady())
+_read = cast("Callable[[], Instant]", _steady())
+
+
+def steady_now() -> Instant:
+    """What the steady clock shows."""
+    return _read()
+
+
+@contextmanager
+def shown(now: Instant) -> Iterator[None]:
+    """Meanwhile the steady clock shows this: for steps that live in a simulated world.
+
+    >>> with shown(Instant(7)):
+    ...     steady_now()
+    7
+    """
+    global _read  # noqa: PLW0603 (a process has one clock)
+    before, _read = _read, lambda: now
+    try:
+        yield
+    finally:
+        _read = before
 
 
 def wall_now() -> int:

@@ -3,7 +3,7 @@
 from typing import Final
 from zlib import crc32
 
-from snowmelt.core.instant import SECOND, Duration, Instant
+from snowmelt.core.instant import SECOND, START, Duration, Instant
 
 DAWN: Final = 1_767_225_600 * SECOND
 """What wall clocks show when a world begins: the first of January 2026."""
@@ -48,12 +48,13 @@ class Clock:
     __slots__ = ("_own", "_ppm", "_world")
 
     def __init__(self, shows: int = 0) -> None:
-        self._world = 0  # a moment of the world, and what this clock showed then
+        self._world = START  # a moment of the world, and what this clock showed until then
         self._own = shows
         self._ppm = 0
 
     def read(self, world: Instant) -> Instant:
         """What this clock shows at a moment of the world."""
+        world = max(world, self._world)
         if not self._ppm:
             return Instant(self._own + world - self._world)
         return Instant(self._own + (world - self._world) * (_PARTS + self._ppm) // _PARTS)
@@ -66,9 +67,19 @@ class Clock:
 
     def skew(self, world: Instant, ppm: int) -> None:
         """From now on it runs so many parts per million fast (or slow)."""
-        self._own, self._world = self.read(world), world
+        self._own, self._world = self.read(world), max(world, self._world)
         self._ppm = ppm
 
     def jump(self, world: Instant, by: Duration) -> None:
         """It leaps forward."""
-        self._own, self._world = self.read(world) + by, world
+        self._own, self._world = self.read(world) + by, max(world, self._world)
+
+    def stop(self, world: Instant, until: Instant) -> None:
+        """It stands still until then.
+
+        >>> clock = Clock()
+        >>> clock.stop(Instant(10), Instant(50))
+        >>> clock.read(Instant(30)), clock.read(Instant(55)), clock.when(Instant(12))
+        (10, 15, 52)
+        """
+        self._own, self._world = self.read(world), max(until, self._world)

@@ -18,6 +18,7 @@ from snowmelt.core.names import NodeId
 from snowmelt.sim.faults import (
     HARDER,
     KINDS,
+    LATEST,
     THEMED,
     ClientPause,
     ClockJump,
@@ -43,11 +44,13 @@ from snowmelt.sim.faults import (
     PowerCut,
     QuickRestarts,
     Reordering,
+    RestartInCut,
     RollingRestart,
     SlowDisk,
     SlowNode,
     Split,
     Stalls,
+    Suspend,
     TornRecord,
     WallClock,
 )
@@ -277,6 +280,22 @@ def _most(chance: Random, cast: Cast) -> tuple[NodeId, ...]:
     return tuple(sorted(chance.sample(cast.nodes, chance.randint(1, len(cast.nodes)))))
 
 
+def _restart_in_cut(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+    until = _until(chance, at, Duration(SECOND // 2), Duration(8 * SECOND), cast)
+    node, down = chance.choice(cast.nodes), milliseconds(chance.randint(20, 400))
+    last = max(at + 1, until - down)
+    times = sorted(chance.randrange(at, last) for _ in range(chance.choice((1, 1, 2))))
+    others = [one for one in cast.nodes if one != node]
+    deaf = chance.choice(others)
+    unheard = (node,) if chance.random() < 0.3 else tuple(n for n in cast.nodes if n != deaf)
+    return RestartInCut(at, until, node, tuple(map(Instant, times)), down, deaf, unheard)
+
+
+def _suspend(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+    until = _until(chance, at, Duration(SECOND // 2), Duration(40 * SECOND), cast)
+    return Suspend(at, until, chance.choice(cast.nodes))
+
+
 _DRAWS: Final[dict[str, Draw]] = {
     "loss": _loss,
     "duplication": _duplication,
@@ -308,6 +327,8 @@ _DRAWS: Final[dict[str, Draw]] = {
     "rolling-restart": _rolling_restart,
     "power-cut": _power_cut,
     "stalls": _stalls,
+    "restart-in-cut": _restart_in_cut,
+    "suspend": _suspend,
 }
 _SHARES: Final = {
     **dict.fromkeys(HARDER, 0.3),
@@ -316,10 +337,11 @@ _SHARES: Final = {
     "lost-disk": 0.2,
     "lost-founder": 0.02,
     **dict.fromkeys(THEMED, 0.0),
+    "suspend": 0.15,
 }
 """Of how many lives a kind is part; half, where nothing is said."""
 _ONCE: Final = ("older-disk", "lost-founder", "rolling-restart")
-_OF_SEVERAL: Final = ("cut-links", "lost-disk")
+_OF_SEVERAL: Final = ("cut-links", "lost-disk", "restart-in-cut")
 
 
 def draw(
@@ -337,9 +359,9 @@ def draw(
     """
     cast = Cast(tuple(nodes), tuple(clients), end)
     # Every kind has dice of its own, so that leaving one out moves no other.
-    dice = {kind: Random(chance.getrandbits(64)) for kind in KINDS if kind not in THEMED}
+    dice = {kind: Random(chance.getrandbits(64)) for kind in KINDS if kind not in LATEST}
     few = _few(Random(chance.getrandbits(64)), calm) if only is None else list(only)
-    dice |= {kind: Random(chance.getrandbits(64)) for kind in THEMED}
+    dice |= {kind: Random(chance.getrandbits(64)) for kind in LATEST}
     drawn: list[Fault] = []
     for kind, own in dice.items():
         on = own.random() >= 1.0 - _SHARES.get(kind, 0.5)
@@ -374,5 +396,5 @@ def _few(chance: Random, share: float) -> list[str] | None:
     """The kinds of a calm life, whatever is allowed; None for a life that is not."""
     if chance.random() >= share:
         return None
-    known = [kind for kind in KINDS if kind not in ("lost-founder", *THEMED)]
+    known = [kind for kind in KINDS if kind != "lost-founder" and kind not in LATEST]
     return chance.sample(known, chance.randint(1, CALM_MOST))

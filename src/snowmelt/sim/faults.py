@@ -283,6 +283,29 @@ class Stalls(msgspec.Struct, frozen=True, tag="stalls"):
     length: Duration
 
 
+class RestartInCut(msgspec.Struct, frozen=True, tag="restart-in-cut"):
+    """A process is killed and back after `down`, sooner than it is missed, within a one-way cut.
+
+    Meanwhile `deaf` hears none of `unheard`, and all hear it: it still sees what was before.
+    """
+
+    at: Instant
+    until: Instant
+    node: NodeId
+    times: tuple[Instant, ...]
+    down: Duration
+    deaf: NodeId
+    unheard: tuple[NodeId, ...]
+
+
+class Suspend(msgspec.Struct, frozen=True, tag="suspend"):
+    """A machine sleeps, and its steady clock stands still meanwhile."""
+
+    at: Instant
+    until: Instant
+    node: NodeId
+
+
 Fault = (
     Loss
     | Duplication
@@ -314,6 +337,8 @@ Fault = (
     | RollingRestart
     | PowerCut
     | Stalls
+    | RestartInCut
+    | Suspend
 )
 
 KINDS: Final = tuple(str(kind.__struct_config__.tag) for kind in get_args(Fault))
@@ -321,6 +346,8 @@ HARDER: Final = KINDS[KINDS.index("cut-links") :]
 """Those that only some families are judged with, by `scenario.kinds_of`."""
 THEMED: Final = ("power-cut", "stalls")
 """Of these, those that only lives with a theme of theirs hold (`themes.py`)."""
+LATEST: Final = (*THEMED, "restart-in-cut", "suspend")
+"""Those whose dice are drawn last, so that they move no other's."""
 
 
 def kinds(words: Sequence[str], known: Sequence[str] = KINDS) -> tuple[str, ...]:

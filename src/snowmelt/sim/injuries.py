@@ -24,10 +24,12 @@ from snowmelt.sim.faults import (
     Pause,
     PowerCut,
     QuickRestarts,
+    RestartInCut,
     RollingRestart,
     SlowDisk,
     SlowNode,
     Stalls,
+    Suspend,
     TornRecord,
     WallClock,
 )
@@ -37,6 +39,7 @@ from snowmelt.sim.world import World
 _ENDINGS = {Crash: Ending.CRASH, LostWrites: Ending.POWER, TornRecord: Ending.TORN}
 _MOMENTS = ClockSkew | ClockJump | FlippedBit | WallClock
 """Those that have no end."""
+_RESTARTS = QuickRestarts | RestartInCut | RollingRestart
 
 
 def schedule(world: World, faults: tuple[Fault, ...]) -> None:
@@ -48,7 +51,7 @@ def schedule(world: World, faults: tuple[Fault, ...]) -> None:
         if isinstance(fault, OlderDisk):
             world.at(fault.taken, _keep_copy, world, fault.node)
         world.at(fault.at, begin, world, fault)
-        if isinstance(fault, QuickRestarts | RollingRestart):
+        if isinstance(fault, _RESTARTS):
             _schedule_restarts(world, fault)
         if isinstance(fault, PowerCut):
             world.at(fault.fails, _cut_power, world, fault)
@@ -58,7 +61,7 @@ def schedule(world: World, faults: tuple[Fault, ...]) -> None:
             world.at(fault.until, end, world, fault)
 
 
-def _schedule_restarts(world: World, fault: QuickRestarts | RollingRestart) -> None:
+def _schedule_restarts(world: World, fault: _RESTARTS) -> None:
     for node, at in _restarts(fault):
         if at < fault.until:
             world.at(at, world.stop, node)
@@ -72,9 +75,9 @@ def _schedule_stalls(world: World, fault: Stalls) -> None:
             world.at(at, _pause, world, node, until)
 
 
-def _restarts(fault: QuickRestarts | RollingRestart) -> list[tuple[NodeId, Instant]]:
+def _restarts(fault: _RESTARTS) -> list[tuple[NodeId, Instant]]:
     match fault:
-        case QuickRestarts(node=node, times=times):
+        case QuickRestarts(node=node, times=times) | RestartInCut(node=node, times=times):
             return [(node, at) for at in times]
         case RollingRestart(at=at, nodes=nodes, down=down, up=up):
             turn = Duration(down + up)
@@ -94,6 +97,9 @@ def begin(world: World, fault: Fault) -> None:
             | ClientPause(until=until, client=node)
         ):
             _pause(world, node, until)
+        case Suspend(until=until, node=node):
+            _pause(world, node, until)
+            world.suspend_clock(node, until)
         case SlowNode(node=node, extra=extra):
             world.slots[node].slowness = extra
         case ClockSkew(node=node, ppm=ppm):

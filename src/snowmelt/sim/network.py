@@ -15,6 +15,7 @@ from snowmelt.sim.faults import (
     Partition,
     QuickRestarts,
     Reordering,
+    RestartInCut,
     Split,
 )
 
@@ -27,7 +28,7 @@ class LinkStyle(msgspec.Struct, frozen=True):
     in_order: bool = True
 
 
-Cut = Partition | CutLinks | Split | OneDoor | QuickRestarts
+Cut = Partition | CutLinks | Split | OneDoor | QuickRestarts | RestartInCut
 NetworkFault = Loss | Duplication | Reordering | Delay | Cut
 
 
@@ -76,7 +77,7 @@ class Network:
                     in_order = False
                 case Partition() if _parted(fault, source, target, now):
                     copies = 0
-                case CutLinks() | Split() | OneDoor() | QuickRestarts() if _cut(
+                case CutLinks() | Split() | OneDoor() | QuickRestarts() | RestartInCut() if _cut(
                     fault, source, target
                 ):
                     copies = 0
@@ -104,8 +105,14 @@ def _parted(fault: Partition, source: NodeId, target: NodeId, now: Instant) -> b
     return not fault.period or (now - fault.at) // fault.period % 2 == 0
 
 
-def _cut(fault: CutLinks | Split | OneDoor | QuickRestarts, source: NodeId, target: NodeId) -> bool:
+def _cut(
+    fault: CutLinks | Split | OneDoor | QuickRestarts | RestartInCut,
+    source: NodeId,
+    target: NodeId,
+) -> bool:
     match fault:
+        case RestartInCut(deaf=deaf, unheard=unheard):
+            return target == deaf and source in unheard
         case CutLinks(links=links, one_way=one_way):
             return (source, target) in links or ((target, source) in links and not one_way)
         case Split(side=side, one_way=one_way):

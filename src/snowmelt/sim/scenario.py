@@ -4,11 +4,12 @@ from random import Random
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.sim.draws import draw
-from snowmelt.sim.faults import HARDER, KINDS, Fault
+from snowmelt.sim.faults import HARDER, KINDS, CutLinks, Fault
 from snowmelt.sim.network import LinkStyle
 from snowmelt.sim.planted import Bug
 from snowmelt.sim.themes import ANY, theme_of
@@ -16,8 +17,18 @@ from snowmelt.sim.themes import ANY, theme_of
 NODES: Final = {"fifo": (1, 7), "pool": (4, 9)}
 """How many nodes a family's lives have, at least and at most; where nothing is said, 3 to 7."""
 
-JUDGED_HARDER: Final = ("fifo",)
-"""The families whose lives meet every kind of fault; docs/simulation.md says why no others."""
+_DISKS: Final = ("failing-disk", "filling-disk", "slow-disk")
+_TOKENS: Final = (
+    *("cut-links", "split", "one-door", "client-pause", "long-pause", "older-disk", "lost-disk"),
+    *(*_DISKS, "quick-restarts", "rolling-restart", "restart-in-cut", "suspend"),
+)
+JUDGED_HARDER: Final = {
+    "fifo": tuple(kind for kind in HARDER if kind not in ("restart-in-cut", "suspend")),
+    "baton": _TOKENS,
+    "multicast": _TOKENS,
+    "pool": ("cut-links", "split", "long-pause", *_DISKS, "quick-restarts", "rolling-restart"),
+}
+"""Which of the harder kinds of faults a family's lives meet; docs/simulation.md says why."""
 
 CALM: Final = 0.3
 LONG: Final = 0.1
@@ -46,15 +57,22 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     theme: str = ANY
 
 
-def drawn(protocol: str, seed: int, kinds: tuple[str, ...], bug: Bug | None = None) -> Scenario:
-    """Draws a life's options from its seed."""
+def drawn(
+    protocol: str,
+    seed: int,
+    kinds: tuple[str, ...],
+    bug: Bug | None = None,
+    theme: str | None = None,
+) -> Scenario:
+    """Draws a life's options from its seed; its theme too, unless one is given."""
     chance = Random(f"{seed}/{protocol}/scenario")
     fewest, most = NODES.get(protocol, (3, 7))
-    theme, only, least = theme_of(protocol, seed)
-    count = max(least, chance.randrange(fewest, most + 1))
+    name, about, only = theme_of(protocol, seed, theme)
+    count = chance.randrange(fewest, most + 1)
+    count = min(max(count, about.least_nodes), about.most_nodes)
     nodes = tuple(NodeId(f"n{number}") for number in range(1, count + 1))
     end = Instant(chance.randrange(seconds(20), seconds(90)))
-    harder = protocol in JUDGED_HARDER
+    harder = protocol == "fifo"
     if harder:
         end = _longer(Random(f"{seed}/{protocol}/length"), end)
     style = LinkStyle(
@@ -65,6 +83,8 @@ def drawn(protocol: str, seed: int, kinds: tuple[str, ...], bug: Bug | None = No
     allowed = [kind for kind in kinds if kind in kinds_of(protocol)]
     clients = tuple(NodeId(name) for name in CLIENTS.get(protocol, ()))
     faults = draw(chance, allowed, nodes, end, clients, CALM if harder else 0.0, only)
+    if protocol != "fifo":
+        faults = tuple(_passing(fault) for fault in faults)
     return Scenario(
         protocol=protocol,
         seed=seed,
@@ -73,7 +93,7 @@ def drawn(protocol: str, seed: int, kinds: tuple[str, ...], bug: Bug | None = No
         style=style,
         faults=faults,
         bug=bug,
-        theme=theme,
+        theme=name,
     )
 
 
@@ -83,7 +103,7 @@ def kinds_of(protocol: str) -> tuple[str, ...]:
     >>> "failing-disk" in kinds_of("fifo"), "failing-disk" in kinds_of("echo")
     (True, False)
     """
-    harder = HARDER if protocol in JUDGED_HARDER else ()
+    harder = JUDGED_HARDER.get(protocol, ())
     return tuple(kind for kind in KINDS if kind not in HARDER or kind in harder)
 
 
@@ -91,3 +111,8 @@ def _longer(chance: Random, end: Instant) -> Instant:
     if chance.random() >= LONG:
         return end
     return later(end, Duration(chance.randrange(seconds(60), seconds(150))))
+
+
+def _passing(fault: Fault) -> Fault:
+    """No family but the fifo promises to come to rest with links that stay cut."""
+    return replace(fault, stays=False) if isinstance(fault, CutLinks) else fault

@@ -20,6 +20,7 @@ class Theme(msgspec.Struct, frozen=True):
     kinds: tuple[str, ...] = ()
     """The faults that belong to it; none: whatever is drawn."""
     least_nodes: int = 1
+    most_nodes: int = 9
     calm: float = 0.15
     """How many of the lives with only its own faults have none at all."""
     alone: float = 0.6
@@ -30,7 +31,7 @@ THEMES: Final[dict[str, dict[str, Theme]]] = {
     "fifo": {
         ANY: Theme(26),
         "bounded": Theme(14, ("rolling-restart", "quick-restarts", "crash", "slow-node"), 4),
-        "late readers": Theme(12, ("lost-disk", "crash", "client-pause", "delay"), 4, 0.5),
+        "late readers": Theme(12, ("lost-disk", "crash", "client-pause", "delay"), 4, calm=0.5),
         "sparse numbers": Theme(6, ("crash", "loss", "client-pause")),
         "short leases": Theme(12, ("slow-disk", "long-pause", "pause", "slow-node", "loss"), 2),
         "lingering": Theme(7, ("crash", "lost-writes", "quick-restarts", "filling-disk")),
@@ -38,7 +39,38 @@ THEMES: Final[dict[str, dict[str, Theme]]] = {
         "cuts": Theme(7, ("cut-links", "split", "one-door", "long-pause", "quick-restarts"), 4),
         "disks": Theme(5, ("failing-disk", "filling-disk", "full-disk", "flipped-bit"), 2),
         "older copies": Theme(3, ("older-disk", "rolling-restart", "quick-restarts", "pause"), 2),
-    }
+    },
+    "baton": {
+        ANY: Theme(18),
+        "programs": Theme(15),
+        "short holds": Theme(
+            18, ("restart-in-cut", "quick-restarts", "cut-links", "crash", "loss", "delay"), 3, 5
+        ),
+        "idle": Theme(
+            12, ("lost-disk", "rolling-restart", "quick-restarts", "crash", "older-disk"), 3
+        ),
+        "counting": Theme(
+            12, ("filling-disk", "full-disk", "failing-disk", "crash", "slow-disk", "loss"), 3
+        ),
+        "disks": Theme(
+            8, ("older-disk", "flipped-bit", "torn-record", "lost-disk", "rolling-restart"), 3
+        ),
+        "new disks": Theme(7, ("lost-disk", "rolling-restart"), 3, 5),
+        "cuts": Theme(5, ("cut-links", "split", "one-door", "long-pause", "client-pause"), 4),
+        "clocks": Theme(5, ("suspend", "clock-jump", "clock-skew", "long-pause", "pause"), 3),
+    },
+    "pool": {
+        ANY: Theme(48),
+        "links": Theme(16, ("cut-links", "partition", "crash", "delay"), 5, calm=0.3),
+        "once": Theme(14, ("crash", "cut-links", "loss"), 5, calm=0.6),
+        "large": Theme(10, ("pause", "partition", "crash"), 5, calm=0.4),
+        "leaving": Theme(12, ("partition", "crash", "pause"), 5, calm=0.5),
+    },
+    "multicast": {
+        ANY: Theme(70),
+        "cuts": Theme(15, ("restart-in-cut", "cut-links", "split", "crash", "loss"), 3),
+        "disks": Theme(15, ("older-disk", "lost-disk", "rolling-restart", "crash"), 3),
+    },
 }
 _DARK: Final = Theme(0, ("power-cut", "slow-node", "loss", "full-disk"), calm=0, alone=1)
 _NIGHT: Final = Theme(0, ("power-cut", "pause", "duplication", "crash"), calm=0, alone=1)
@@ -55,20 +87,31 @@ OF_TWENTY: Final[dict[str, dict[int, tuple[str, Theme]]]] = {
 """Which of any twenty seeds in a row have these themes; the others have what they had."""
 
 
-def theme_of(protocol: str, seed: int) -> tuple[str, tuple[str, ...] | None, int]:
-    """A life's theme; the only kinds of faults in it, or None for any; and how many nodes at least.
+def theme_of(
+    protocol: str, seed: int, name: str | None = None
+) -> tuple[str, Theme, tuple[str, ...] | None]:
+    """A life's theme, by its name too; and the only kinds of faults in it, or None for any.
 
-    >>> theme_of("echo", 1)
-    ('everything', None, 1)
+    It is drawn, unless one is named.
+
+    >>> name, theme, only = theme_of("echo", 1)
+    >>> name, only
+    ('everything', None)
     """
     themes = THEMES.get(protocol, {ANY: Theme(1)})
     chance = Random(f"{seed}/{protocol}/theme")
-    name = chance.choices(list(themes), [theme.weight for theme in themes.values()])[0]
-    name, theme = OF_TWENTY.get(protocol, {}).get(seed % 20, (name, themes[name]))
+    drawn = chance.choices(list(themes), [theme.weight for theme in themes.values()])[0]
+    drawn, theme = OF_TWENTY.get(protocol, {}).get(seed % 20, (drawn, themes[drawn]))
+    if name is None:
+        name = drawn
+    else:
+        theme = themes[name]
     if not theme.kinds or chance.random() >= theme.alone:
-        return name, None, theme.least_nodes
+        return name, theme, None
+    if not theme.kinds or chance.random() >= theme.alone:
+        return name, theme, None
     most = min(3, len(theme.kinds))
     few = {theme.kinds[0], *chance.sample(theme.kinds, chance.randint(0, most))}
     if chance.random() < theme.calm:
         few = set()
-    return name, tuple(kind for kind in theme.kinds if kind in few), theme.least_nodes
+    return name, theme, tuple(kind for kind in theme.kinds if kind in few)

@@ -218,6 +218,12 @@ class World:
         """Whoever runs a process gives it an event: to the life that runs now, to no other."""
         self.at(self.now, self._deliver, node, self.slots[node].life, event)
 
+    def post(self, source: NodeId, target: NodeId, message: Any) -> None:
+        """Whoever runs a process sends what it had kept back."""
+        slot = self.slots[source]
+        if slot.node is not None:
+            self._send(source, slot, target, message)
+
     # --- time -------------------------------------------------------------------------------------
 
     def at(self, when: Instant, act: Callable[..., None], *arguments: Any) -> None:
@@ -329,6 +335,13 @@ class World:
             slot.clock.skew(self.now, ppm)
         if by is not None:
             slot.clock.jump(self.now, by)
+        for timer in slot.timers:
+            self._arm(node, slot, timer)
+
+    def suspend_clock(self, node: NodeId, until: Instant) -> None:
+        """A node's clock stands still until then; its timers follow."""
+        slot = self.slots[node]
+        slot.clock.stop(self.now, until)
         for timer in slot.timers:
             self._arm(node, slot, timer)
 

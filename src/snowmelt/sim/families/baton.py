@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from snowmelt.client.counter_tally import counter_baton
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId, contact
 from snowmelt.core.node import Announce, Announced, Effect, Event, Node, Reply, Send
@@ -23,28 +24,21 @@ from snowmelt.protocols.baton.settings import BatonSettings
 from snowmelt.protocols.calling import Answer, Gone
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import CutOff, Depart, Departed, Identity, MembershipNode
+from snowmelt.sim.families.baton_callers import Caller, Carrier, Counting
+from snowmelt.sim.families.baton_excuses import Excuses
 from snowmelt.sim.families.baton_ledger import Ledger
+from snowmelt.sim.families.baton_load import USERS_MAX, load_of
+from snowmelt.sim.families.baton_numbers import Numbers
 from snowmelt.sim.families.baton_users import Client, Stage, User
 from snowmelt.sim.families.membership import SETTINGS, address
-from snowmelt.sim.faults import (
-    ClockJump,
-    Crash,
-    Fault,
-    Loss,
-    LostWrites,
-    Partition,
-    Pause,
-    TornRecord,
-)
-from snowmelt.sim.life import FamilyLife
+from snowmelt.sim.families.operators import Operators
+from snowmelt.sim.faults import Partition
+from snowmelt.sim.life import FamilyLife, Tally
 from snowmelt.sim.planted import planted
 from snowmelt.sim.scenario import Scenario
 from snowmelt.sim.world import World
 
 BATON: Final = BatonSettings()
-DROWSY: Final = (BATON.awake, BATON.awake, seconds(1))
-"""In every third life a name is folded as soon as nobody wants it for a moment."""
-USERS: Final = (4, 10)
 CALM_AFTER: Final = seconds(12)
 """When everybody has joined, and the tree has grown."""
 TOLD: Final = 0.7
@@ -53,10 +47,6 @@ LEAVERS: Final = 0.2
 """In so many lives a node leaves in order."""
 LEAVE: Final = seconds(20)
 HERE: Final = ("held", "idle", "moving")
-RUDE: Final = (Pause, ClockJump)
-"""Who sleeps, or whose clock leaps, can't know how long a lease lasts."""
-COSTLY: Final = (*RUDE, Crash, LostWrites, TornRecord, Loss, Partition)
-"""With these a token may be lost, or taken for lost."""
 
 
 class BatonLife(FamilyLife):
@@ -65,28 +55,30 @@ class BatonLife(FamilyLife):
     def __init__(self, scenario: Scenario, chance: Random) -> None:
         self._scenario = scenario
         self._chance = chance
-        faults = scenario.faults
-        self._torn = any(isinstance(one, TornRecord) for one in faults)
         self._breaks = chance.choice((0, 0, 0, 8))
-        # Who can't be heard within the grace when its connection breaks loses the baton for it.
-        polite = not self._breaks and none(faults, RUDE)
         self._leavers = chance.sample(scenario.nodes[1:], int(chance.random() < LEAVERS))
-        steady = none(faults, COSTLY) and not self._leavers
+        self._excuses = Excuses(scenario.faults)
+        self._load = load_of(self._dice("awake"), scenario.theme)
+        self._over = False
+        """Whether the cluster can't go on: then there is nothing more to be seen."""
+        self._lost: dict[NodeId, Instant] = {}
         self._ledgers = {
-            f"b{number}": Ledger(f"b{number}", polite=polite, steady=steady)
-            for number in range(1, chance.choice((1, 1, 2, 3)) + 1)
+            f"b{number}": Ledger(f"b{number}", self._excuses)
+            for number in range(1, chance.choice(self._load.batons) + 1)
         }
-        self._users: dict[NodeId, User] = {}
+        self._counts: dict[int, bool] = {}
+        """Which seats are taken by programs with shipped steps, and whether they count."""
+        self._numbers: dict[str, Numbers] = {}
+        self._users: dict[NodeId, User | Caller] = {}
         """Whoever lives."""
         self._lives = 0
-        awake = self._dice("awake").choice(DROWSY)
-        self._settings = msgspec.structs.replace(BATON, awake=awake)
+        self._settings = msgspec.structs.replace(BATON, awake=self._load.awake)
 
     @property
     def bound(self) -> Duration:
         """How long after the last fault it may take; docs/simulation.md says what adds up to it."""
         members = SETTINGS.patience + SETTINGS.lease
-        return Duration(members + 3 * BATON.lease + seconds(USERS[1]))
+        return Duration(members + 3 * BATON.lease + seconds(USERS_MAX + self._load.callers[1]))
 
     # --- who is there -----------------------------------------------------------------------------
 
@@ -94,15 +86,22 @@ class BatonLife(FamilyLife):
         """The founder first, the others soon after; then those who want batons."""
         self._world = world
         chance, nodes, end = self._chance, self._scenario.nodes, self._scenario.faults_end
-        self._stage = Stage(world, self._ledgers, self._died)
+        self._stage = Stage(world, self._ledgers, self._died, self._load)
+        self._operators = Operators(world, nodes)
         for node in nodes:
             world.add(node, partial(self._node, node), address(node))
             begin = 0 if node == nodes[0] else chance.randrange(seconds(2))
             world.at(Instant(begin), world.start, node)
         self._inspector = Inspector(self._stage, nodes, Random(f"{self._scenario.seed}/inspector"))
-        self._seats = chance.randint(*USERS)
-        for number in range(self._seats):
+        users = chance.randint(*self._load.users)
+        for number in range(users):
             world.at(self._sometime(seconds(5)), self._sit, number)
+        dice = self._dice("callers")
+        callers = dice.randint(*self._load.callers)
+        for number in range(users, users + callers):
+            self._counts[number] = dice.random() < self._load.counts
+            world.at(Instant(dice.randrange(seconds(5))), self._sit, number)
+        self._seats = users + callers
         for _ in range(self._breaks):
             world.at(self._sometime(end), self._break)
         for fault in self._scenario.faults:
@@ -131,12 +130,28 @@ class BatonLife(FamilyLife):
     def _sit(self, number: int) -> None:
         """A process of this user begins."""
         self._lives += 1
-        names = sorted(self._ledgers)
+        names = [name for name in sorted(self._ledgers) if name not in self._numbers]
         ledger = self._ledgers[names[number % len(names)]]
         name = f"u{number + 1}.{self._lives}"
-        nodes = self._dice(name).sample(self._scenario.nodes, self._chance.randint(1, 3))
-        user = User(self._stage, name, nodes, self._dice(f"{name}/will"), ledger)
+        dice, will = self._dice(name), self._dice(f"{name}/will")
+        user: User | Caller
+        if number not in self._counts:
+            nodes = dice.sample(self._scenario.nodes, self._chance.randint(1, 3))
+            user = User(self._stage, name, nodes, will, ledger)
+        else:
+            nodes = dice.sample(self._scenario.nodes, dice.randint(1, 3))
+            if self._counts[number]:
+                user = Counting(self._stage, name, nodes, will, self._counter("c1"))
+            else:
+                user = Carrier(self._stage, name, nodes, will, ledger)
         self._users[user.name] = user
+
+    def _counter(self, name: str) -> Numbers:
+        baton = counter_baton(name)
+        if baton not in self._numbers:
+            ledger = self._ledgers[baton] = Ledger(baton, self._excuses)
+            self._numbers[baton] = Numbers(ledger)
+        return self._numbers[baton]
 
     def _sometime(self, end: int) -> Instant:
         return Instant(self._chance.randrange(end))
@@ -146,7 +161,7 @@ class BatonLife(FamilyLife):
 
     # --- processes die, connections break ---------------------------------------------------------
 
-    def _died(self, user: User) -> None:
+    def _died(self, user: Client) -> None:
         """Its connections end, which most nodes see; and somebody else takes its seat."""
         del self._users[user.name]
         for node in self._scenario.nodes:
@@ -191,6 +206,8 @@ class BatonLife(FamilyLife):
 
     def replied(self, at: Instant, node: NodeId, effect: Reply[Any]) -> None:
         """A client has an outcome; or a node has left: its operator stops and restarts it."""
+        if self._over or self._operators.answered(node, effect.message):
+            return
         if isinstance(effect.message, Departed):
             world = self._world
             world.at(at, world.stop, node)
@@ -204,51 +221,77 @@ class BatonLife(FamilyLife):
 
     def announced(self, at: Instant, node: NodeId, effect: Announce) -> None:
         """A node that is cut off lets its tokens fall."""
-        del at, node
+        del node
         if isinstance(effect.fact, CutOff):
-            for ledger in self._ledgers.values():
-                ledger.steady = False
+            self._excuses.shakes(at)
 
-    def damaged(self, at: Instant, node: NodeId, key: bytes) -> None:
-        """A bit turned in a record: in the value of a baton, perhaps."""
-        del at, node
-        for ledger in self._ledgers.values():
-            if key == f"baton/{ledger.name}".encode():
-                ledger.disks_hurt = True
+    def ended(self, at: Instant, node: NodeId) -> None:
+        """A process is gone, with its tokens."""
+        del node
+        self._excuses.shakes(at)
 
     def started(self, at: Instant, node: NodeId) -> None:
-        """A process begins; if its last write was torn, a record may be damaged that was good."""
-        for key in self._world.slots[node].disk.start().damaged if self._torn else ():
-            self.damaged(at, node, key)
+        """A process begins, and knows nothing."""
+        if node in self._scenario.nodes:
+            self._excuses.begins(at)
+
+    def halted(self, at: Instant, node: NodeId, reason: str) -> None:
+        """It is not let in."""
+        del at
+        self._operators.halted(node, reason)
+
+    def disk_lost(self, at: Instant, node: NodeId) -> None:
+        """The machine is replaced: its operator frees the id, and starts it with an empty disk."""
+        self._lost[node] = at
+        if node == self._scenario.nodes[0]:
+            self._over = True
+        else:
+            self._operators.set_free(node)
+
+    def set_back(self, at: Instant, node: NodeId, taken: Instant) -> None:
+        """It has lost what came after the copy, and nobody knows.
+
+        A copy of a disk that was lost since, or from before its first record, is another disk.
+        """
+        empty = not self._world.slots[node].disk.start().records
+        if empty or taken < self._lost.get(node, Instant(0)):
+            self.disk_lost(at, node)
+        elif node == self._scenario.nodes[0]:
+            self._excuses.set_back(taken, at)
 
     # --- at the end -------------------------------------------------------------------------------
 
     def unsettled(self, world: World) -> str:
         """At rest when all run, everybody has had its turn, and there is one of each baton."""
+        if self._over:
+            return ""
         for node in self._scenario.nodes:
             if world.slots[node].node is None:
                 return f"{node} does not run"
         if len(self._users) < self._seats:
             return "somebody is not there again"
         for user in self._users.values():
-            if not user.served:
-                return f"{user.name} has not had its turn"
-            if user.waiting:
-                return user.waiting
-            if user.held is not None:
-                return f"{user.name} has not let go"
+            if user.busy:
+                return user.busy
         return self._inspector.findings()
+
+    @property
+    def tally(self) -> Tally:
+        """Of all batons."""
+        excused: dict[str, int] = {}
+        for ledger in self._ledgers.values():
+            for reason, count in ledger.excused.items():
+                excused[reason] = excused.get(reason, 0) + count
+        return Tally(sum(ledger.calls for ledger in self._ledgers.values()), excused)
 
     def judge(self, world: World) -> None:
         """Each baton's history."""
-        del world
         for ledger in self._ledgers.values():
             ledger.judge()
-
-
-def none(faults: Sequence[Fault], kinds: tuple[type[Fault], ...]) -> bool:
-    """Whether no fault is of these kinds."""
-    return not any(isinstance(one, kinds) for one in faults)
+            if self._load.brisk and not self._breaks:
+                ledger.judge_waits(world.now)
+        for numbers in self._numbers.values():
+            numbers.judge()
 
 
 class Witness:
@@ -290,7 +333,7 @@ class Inspector(Client):
         if self.waiting:
             return self.waiting
         wrong = ""
-        for name in self.stage.ledgers:
+        for name in self._wanted:
             answers = self._seen.get(name, {})
             here = [f"{node} ({state})" for node, state in answers.items() if state in HERE]
             if len(answers) < len(self.nodes):
@@ -301,9 +344,13 @@ class Inspector(Client):
             self._look_round()
         return wrong
 
+    @property
+    def _wanted(self) -> list[str]:
+        return [name for name, ledger in self.stage.ledgers.items() if ledger.wanted]
+
     def _look_round(self) -> None:
-        self._seen = {name: {} for name in self.stage.ledgers}
-        for name in self.stage.ledgers:
+        self._seen = {name: {} for name in self._wanted}
+        for name in self._wanted:
             for node in self.nodes:
                 self.ask(calls.GetBaton(name), self._told, contact(address(node)))
 

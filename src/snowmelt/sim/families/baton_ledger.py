@@ -5,17 +5,25 @@ is seen from the users' side: when somebody began to ask, until when somebody be
 the baton, what it did meanwhile with the thing that the baton guards, and which values it sent on.
 """
 
+from itertools import pairwise
 from typing import Final
 
 import msgspec
 
-from snowmelt.core.instant import Instant, later, seconds, spelled
+from snowmelt.core.instant import Duration, Instant, later, seconds, spelled
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.baton.calls import Granted
+from snowmelt.sim.families.baton_excuses import Excuses, covering
 from snowmelt.sim.world import Broken
 
 LATER: Final = seconds(2)
 """Who began to ask so much later than another stands behind it; else either may be first."""
+
+SERVED: Final = seconds(20)
+"""So long nobody waits among those who hold for a moment: one may die, and one say nothing more."""
+
+PASSED_OVER: Final = 40
+"""And nobody waits while so many have it who began to ask later."""
 
 
 class Want(msgspec.Struct):
@@ -27,6 +35,8 @@ class Want(msgspec.Struct):
     granted: bool = False
     over: bool = False
     """Whether it was given up, or its process is gone."""
+    waited: Instant | None = None
+    """Until when it waited."""
 
 
 class Hold(msgspec.Struct):
@@ -43,12 +53,16 @@ class Hold(msgspec.Struct):
     saved_at: Instant = Instant(0)
     passed: bool = False
     """Whether it was told that the last of them has gone on (or what it got, when it said none)."""
+    final: list[bytes] = []
+    """What it means to leave, one of these; nothing when that is the last that it said."""
 
     @property
     def leaves(self) -> list[bytes]:
         """The values that may come next; one, once it was told what has become of it."""
         values = [self.granted.value, *self.said]
-        return values[-1:] if self.passed else values[self.saved :]
+        if self.passed:
+            return self.final or values[-1:]
+        return [*values[self.saved :], *self.final]
 
 
 class Belief(msgspec.Struct, frozen=True):
@@ -56,30 +70,41 @@ class Belief(msgspec.Struct, frozen=True):
 
     fence: int
     until: Instant
+    since: Instant
+    """When it asked what was answered so."""
 
 
 class Ledger:
     """The history of one baton."""
 
-    def __init__(self, name: str, *, polite: bool, steady: bool) -> None:
+    def __init__(self, name: str, excuses: Excuses) -> None:
         self.name = name
-        self.steady = steady
-        """Whether nothing happened for which the baton may have been lost and made anew."""
+        self.excuses = excuses
+        self.calls = 0
+        """How many grants, renewals and confirmations were judged."""
+        self.excused: dict[str, int] = {}
         self.ordered_from: Instant | None = None
         """From when on grants follow the order of the wants; None where faults may change it."""
-        self.disks_hurt = False
-        """Whether a fault has spoiled what was on a disk."""
         self.accepted = 0
         self.rejected = 0
         """How many acts came too late, and were turned away by their fence."""
         self.holds: dict[int, Hold] = {}
         """By fence."""
-        self._polite = polite
         self._wants: dict[int, Want] = {}
         self._largest_acted = 0
         self._beliefs: dict[NodeId, Belief] = {}
+        self._unheard: dict[NodeId, Instant] = {}
+        """Whose connections ended, and when."""
         self._ages: dict[bytes, int] = {b"": 0}
-        """How many values were known before this one."""
+        """How many values were said before this one was for the last time."""
+        self._said = 0
+        self._undone: dict[Instant, None] = {}
+        """When what was told that may be undone."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody ever wanted it; what nobody wants is nowhere."""
+        return bool(self._wants)
 
     # --- asking and being granted -----------------------------------------------------------------
 
@@ -87,13 +112,15 @@ class Ledger:
         """Somebody begins to ask."""
         self._wants[ticket] = Want(user, ticket, at)
 
-    def ends_want(self, ticket: int) -> None:
+    def ends_want(self, ticket: int, at: Instant) -> None:
         """Nobody asks under this ticket any more."""
-        self._wants[ticket].over = True
+        want = self._wants[ticket]
+        want.over, want.waited = True, want.waited or at
 
     def grants(self, ticket: int, granted: Granted, at: Instant) -> None:
         """A node says, perhaps again, that it is this one's turn."""
         want, fence = self._wants[ticket], granted.fence
+        self.calls += 1
         first = self.holds.get(fence)
         if first is not None:
             if first.ticket != ticket:
@@ -101,14 +128,19 @@ class Ledger:
                 raise Broken(f"{text} {fence}", want.user)
             return
         self.holds[fence] = Hold(want.user, ticket, granted, at)
-        if fence <= self._largest_acted:
+        if fence <= self._largest_acted and not self._stale(at):
             text = f"{want.user} was granted {self.name} with fence {fence}, after"
             raise Broken(f"{text} {self._largest_acted} had acted", want.user)
         if granted.value not in self._ages:
             text = f"{want.user} was granted {self.name} with {granted.value!r}"
             raise Broken(f"{text}, which nobody ever sent on", want.user)
         self._check_order(want, at)
-        want.granted = True
+        want.granted, want.waited = True, at
+
+    def _stale(self, at: Instant) -> bool:
+        """Whether a node may grant what it has no more; fences keep out whoever believes it."""
+        span = covering(self.excuses.clocks, at, at)
+        return span is not None and self._excuse(span.reason)
 
     def _check_order(self, want: Want, at: Instant) -> None:
         if self.ordered_from is None or want.asked < self.ordered_from or want.granted:
@@ -122,18 +154,33 @@ class Ledger:
 
     # --- holding ----------------------------------------------------------------------------------
 
-    def believes(self, user: NodeId, fence: int, until: Instant, now: Instant) -> None:
-        """Somebody was told that it holds, or still holds, the baton."""
+    def believes(
+        self, user: NodeId, fence: int, until: Instant, since: Instant, now: Instant
+    ) -> None:
+        """Somebody was told that it holds, or still holds, the baton, as it had asked then."""
+        self.calls += 1
         if until <= now:
             return
-        self._beliefs[user] = Belief(fence, until)
-        if not self._polite:
-            return
+        self._beliefs[user] = Belief(fence, until, since)
         for other, belief in self._beliefs.items():
-            if other != user and belief.until > now:
+            if other != user and belief.until > now and not self._may_overlap(other, belief, now):
                 text = f"{user} believes that it holds {self.name} with fence {fence}, and {other}"
                 text += f" that it does with {belief.fence} until {spelled(belief.until)}"
                 raise Broken(text, user)
+
+    def _may_overlap(self, user: NodeId, belief: Belief, now: Instant) -> bool:
+        if self._unheard.get(user, Instant(-1)) >= belief.since:
+            return self._excuse("connection ended")
+        span = covering(self.excuses.clocks, belief.since, now)
+        return span is not None and self._excuse(span.reason)
+
+    def _excuse(self, reason: str) -> bool:
+        self.excused[reason] = self.excused.get(reason, 0) + 1
+        return True
+
+    def unheard(self, user: NodeId, at: Instant) -> None:
+        """The connections of one who holds the baton ended."""
+        self._unheard[user] = at
 
     def doubts(self, user: NodeId) -> None:
         """Somebody does not believe any more that it holds the baton."""
@@ -151,13 +198,22 @@ class Ledger:
 
     def says(self, fence: int, value: bytes) -> None:
         """A holder begins to save or to send on a value."""
-        self._ages.setdefault(value, len(self._ages))
+        self._said += 1
+        self._ages[value] = self._said
         self.holds[fence].said.append(value)
 
     def saved(self, fence: int, value: bytes, at: Instant) -> None:
         """A holder was told that this value is on a disk."""
+        self.calls += 1
         hold = self.holds[fence]
         hold.saved, hold.saved_at = max(hold.saved, hold.said.index(value) + 1), at
+
+    def means(self, fence: int, values: list[bytes]) -> None:
+        """A holder gives the baton up, and means to leave one of these."""
+        self.holds[fence].final = values
+        for value in values:
+            self._said += 1
+            self._ages[value] = self._said
 
     def passed(self, fence: int) -> None:
         """A holder was told that the baton has gone on."""
@@ -165,12 +221,29 @@ class Ledger:
 
     # --- at the end -------------------------------------------------------------------------------
 
+    def judge_waits(self, now: Instant) -> None:
+        """Where nobody holds for long and nothing happens everybody is served soon."""
+        turns = sorted((want.waited or now, want.asked) for want in self._wants.values())
+        for want in self._wants.values():
+            until = want.waited or now
+            soon = later(want.asked, SERVED)
+            if until <= later(want.asked, LATER):
+                continue
+            if covering(self.excuses.shaken, want.asked, min(until, soon)):
+                continue
+            behind = sum(want.asked + LATER < asked and at < until for at, asked in turns)
+            if until > soon or behind > PASSED_OVER:
+                text = f"{want.user} wanted {self.name} at {spelled(want.asked)}, and waited"
+                text += f" {spelled(Duration(until - want.asked))} for it, while {behind} others"
+                raise Broken(f"{text} had it who came later, though nothing happened", want.user)
+
     def judge(self) -> None:
         """Values go from holder to holder, and what was saved is never forgotten."""
         holds = [self.holds[fence] for fence in sorted(self.holds)]
-        if self.steady and len({hold.granted.made for hold in holds}) > 1:
-            text = f"{self.name} was made anew, and nothing had happened to it"
-            raise Broken(text, holds[-1].user)
+        for one, other in pairwise(holds):
+            if one.granted.made != other.granted.made and not self._may_be_lost(one, other):
+                text = f"{self.name} was made anew, and nothing had happened to it"
+                raise Broken(text, other.user)
         last: dict[int, Hold] = {}
         for hold in holds:
             before = last.get(hold.granted.made)
@@ -179,8 +252,10 @@ class Ledger:
                 text += f" {hold.granted.value!r}, but {before.user} had left it with one of"
                 raise Broken(f"{text} {before.leaves}", hold.user)
             last[hold.granted.made] = hold
-        if not self.disks_hurt:
-            self._judge_saved(holds)
+        self._judge_saved(holds)
+
+    def _may_be_lost(self, one: Hold, other: Hold) -> bool:
+        return covering(self.excuses.shaken, one.at, other.at) is not None
 
     def _judge_saved(self, holds: list[Hold]) -> None:
         saved = [hold for hold in holds if hold.saved]
@@ -189,6 +264,20 @@ class Ledger:
             for before in saved:
                 value = before.said[before.saved - 1]
                 behind = before.granted.fence < hold.granted.fence and before.saved_at < hold.at
-                if behind and age < self._ages[value]:
+                if (
+                    behind
+                    and age < self._ages[value]
+                    and not self.undone(before.at, before.saved_at)
+                ):
                     text = f"{hold.user} was granted {self.name} with {hold.granted.value!r}, which"
                     raise Broken(f"{text} is older than {value!r}, which was saved", hold.user)
+
+    def undone(self, since: Instant, until: Instant) -> bool:
+        """Whether what was saved in that time may be undone."""
+        span = covering(self.excuses.undone, since, until)
+        if span is None:
+            return False
+        if since not in self._undone:
+            self._undone[since] = None
+            self._excuse(span.reason)
+        return True

@@ -22,6 +22,7 @@ from snowmelt.core.outcome import Failed, Outcome, Succeeded
 from snowmelt.protocols.baton import calls
 from snowmelt.protocols.calling import SLOWEST, Ask, Caller, Lost
 from snowmelt.sim.families.baton_ledger import Ledger
+from snowmelt.sim.families.baton_load import Load
 from snowmelt.sim.families.membership import address
 from snowmelt.sim.world import World
 
@@ -30,9 +31,9 @@ WAITING: Final = 7 * SLOWEST
 PATIENCE: Final = seconds(15)
 WANT: Final = seconds(30)
 """The longest that somebody asks before it gives up, while there are faults."""
-HOLD: Final = seconds(8)
 HOG: Final = seconds(40)
-PAUSE: Final = seconds(4)
+DYING: Final = seconds(4)
+"""The longest until somebody dies who does so while it waits."""
 SHORT: Final = milliseconds(400)
 """The longest hold, and the longest pause, once the faults are over."""
 AGAIN: Final = milliseconds(300)
@@ -59,8 +60,9 @@ class Stage(msgspec.Struct):
 
     world: World
     ledgers: dict[str, Ledger]
-    gone: Callable[["User"], None]
+    gone: Callable[["Client"], None]
     """What is done when a user's process has died."""
+    load: Load
     tickets: dict[OperationId, tuple[str, int]] = {}
     """Which baton each call is about, and under which ticket."""
     draining: bool = False
@@ -121,11 +123,36 @@ class Client:
         _, then = self.open.pop(operation.number)
         then(outcome, at)
 
+    @property
+    def place(self) -> NodeId | None:
+        """The node at which it holds the baton."""
+        return None
+
+    def drain(self) -> None:
+        """The faults are over."""
+
+    def lose(self, node: NodeId) -> None:
+        """Its connection to a node has ended, and it knows."""
+        self.stage.world.give(self.name, Announced(Lost(node)))
+
+    def die(self) -> None:
+        """Its process is gone, without a word."""
+        self.dead = True
+        self.open.clear()
+        self.stage.world.slots[self.name].wanted = False
+        self.stage.world.stop(self.name)
+        self.stage.gone(self)
+
     def after(self, wait: Duration, act: Callable[[], None]) -> None:
-        """Later, if its process lives then."""
+        """Later, if its process lives then; when it stands still, once it goes on."""
 
         def due() -> None:
-            if not self.dead:
+            goes_on = self.stage.world.slots[self.name].paused_until
+            if self.dead:
+                return
+            if goes_on > self.now:
+                self.stage.world.at(goes_on, due)
+            else:
                 act()
 
         self.stage.world.at(later(self.now, wait), due)
@@ -164,6 +191,13 @@ class User(Client):
         self.rest()
 
     @property
+    def busy(self) -> str:
+        """What it is still about, in words; nothing when it has nothing to do."""
+        if not self.served:
+            return f"{self.name} has not had its turn"
+        return self.waiting or (f"{self.name} has not let go" if self.held is not None else "")
+
+    @property
     def place(self) -> NodeId | None:
         """The node at which it holds the baton."""
         return None if self.held is None else contact(self.held.granted.where.address)
@@ -172,7 +206,9 @@ class User(Client):
         """Wants nothing for a while."""
         self._idle = True
         if not self.served:
-            self.after(self.some(SHORT if self.stage.draining else PAUSE), self._want)
+            self.after(
+                self.some(SHORT if self.stage.draining else self.stage.load.pause), self._want
+            )
 
     def drain(self) -> None:
         """The faults are over: whoever only holds on lets go; all others go on as they are."""
@@ -181,18 +217,15 @@ class User(Client):
 
     def die(self) -> None:
         """Its process is gone, without a word."""
-        self.dead = True
         self._ledger.doubts(self.name)
         if self._ticket:
-            self._ledger.ends_want(self._ticket)
-        self.open.clear()
-        self.stage.world.slots[self.name].wanted = False
-        self.stage.world.stop(self.name)
-        self.stage.gone(self)
+            self._ledger.ends_want(self._ticket, self.now)
+        super().die()
 
     def lose(self, node: NodeId) -> None:
         """Its connection to a node has ended, and it knows: it says at once that it lives."""
-        self.stage.world.give(self.name, Announced(Lost(node)))
+        self._ledger.unheard(self.name, self.now)
+        super().lose(node)
         if self.held is not None and self.held.way is not Way.MUTE:
             self._keep(self.held)
 
@@ -206,7 +239,7 @@ class User(Client):
         self._ledger.wants(self.name, self._ticket, self.now)
         self._acquire(self._ticket, later(self.now, self.some(WANT)))
         if self.chance.random() < 0.04 and not self.stage.draining:
-            self.after(self.some(PAUSE), partial(self._die_waiting, self._ticket))
+            self.after(self.some(DYING), partial(self._die_waiting, self._ticket))
 
     def _die_waiting(self, ticket: int) -> None:
         if self._ticket == ticket and self.held is None and not self.stage.draining:
@@ -221,7 +254,7 @@ class User(Client):
             if isinstance(outcome, Succeeded) and isinstance(outcome.value, calls.Granted):
                 self._hold(ticket, outcome.value, sent)
             elif isinstance(outcome, Failed) and "BatonLost" in outcome.reason:
-                self._ledger.ends_want(ticket)  # it had it, and never heard of it in time
+                self._ledger.ends_want(ticket, self.now)  # it had it, and never heard of it in time
                 self.rest()
             elif at >= end and not self.stage.draining:
                 self._give_up(ticket)
@@ -234,25 +267,26 @@ class User(Client):
         self.ask(acquire, told, weight=WAITING)
 
     def _give_up(self, ticket: int) -> None:
-        self._ledger.ends_want(ticket)
+        self._ledger.ends_want(ticket, self.now)
         release = calls.Release(self._ledger.name, ticket, 0, None, None)
         self.ask(release, lambda _, __: self.rest())
 
     # --- holding ----------------------------------------------------------------------------------
 
     def _hold(self, ticket: int, granted: calls.Granted, sent: Instant) -> None:
-        ways = (74, 3, 16, 7)
-        way = Way.WORK if self.stage.draining else self.chance.choices(tuple(Way), ways)[0]
+        load = self.stage.load
+        way = Way.WORK if self.stage.draining else self.chance.choices(tuple(Way), load.ways)[0]
         held = self.held = Held(ticket, granted, way, later(sent, granted.lease))
-        self._ledger.believes(self.name, granted.fence, held.until, self.now)
+        self._ledger.believes(self.name, granted.fence, held.until, sent, self.now)
         self.served = self.stage.draining
         self._act(held)
         if way is not Way.MUTE:
             self._keep(held)
         if way is Way.DIE:
-            self.after(self.some(HOLD), partial(self._die_holding, held))
+            self.after(self.some(load.hold), partial(self._die_holding, held))
         else:
-            most = SHORT if self.stage.draining else self.chance.choice((SHORT, SHORT, HOLD))
+            kinds = (load.short, load.short, load.hold)
+            most = SHORT if self.stage.draining else self.chance.choice(kinds)
             most = HOG if way is Way.HOG else most
             self.after(self.some(most), partial(self._finish, held))
             if self.chance.random() < 0.4:
@@ -282,7 +316,7 @@ class User(Client):
                 return
             if isinstance(outcome, Succeeded):
                 held.until = max(held.until, later(sent, outcome.value.lease))
-                self._ledger.believes(self.name, held.granted.fence, held.until, at)
+                self._ledger.believes(self.name, held.granted.fence, held.until, sent, at)
                 self.after(Duration(max(sent + beat - at, milliseconds(1))), again)
             elif at >= held.until or (isinstance(outcome, Failed) and "Lost" in outcome.reason):
                 self._over()
@@ -350,5 +384,5 @@ class User(Client):
         """It holds nothing any more, by its own will or not."""
         self.held = None
         self._ledger.doubts(self.name)
-        self._ledger.ends_want(self._ticket)
+        self._ledger.ends_want(self._ticket, self.now)
         self.rest()

@@ -24,6 +24,7 @@ from snowmelt.protocols.multicast.messages import Heard, Said
 from snowmelt.sim.families.membership import SETTINGS, address
 from snowmelt.sim.families.multicast_crowd import Actor, Listener, Publisher, Stage
 from snowmelt.sim.families.multicast_ledger import FINAL, Ledger
+from snowmelt.sim.families.operators import Operators
 from snowmelt.sim.life import FamilyLife
 from snowmelt.sim.planted import planted
 from snowmelt.sim.scenario import Scenario
@@ -47,6 +48,9 @@ class MulticastLife(FamilyLife):
         self._publishers: list[Publisher] = []
         self._listeners: list[Listener] = []
         self._views: dict[NodeId, View] = {}
+        self._over = False
+        """Whether the cluster can't go on: then there is nothing more to be seen."""
+        self._lost: dict[NodeId, Instant] = {}
         self._rounds = 0
         self._rested: list[int] = []
         """How often each listener had been told of a gap when the last round at rest began."""
@@ -69,6 +73,7 @@ class MulticastLife(FamilyLife):
         self._world = world
         chance, nodes, end = self._chance, self._scenario.nodes, self._scenario.faults_end
         self._stage = Stage(world, nodes, self._ledgers)
+        self._operators = Operators(world, nodes)
         for node in nodes:
             world.add(node, partial(self._node, node), address(node))
             begin = 0 if node == nodes[0] else chance.randrange(seconds(2))
@@ -116,6 +121,8 @@ class MulticastLife(FamilyLife):
         """A client has an outcome."""
         del at
         actor = self._actors.get(node)
+        if self._over or self._operators.answered(node, effect.message):
+            return
         if actor is not None:
             actor.answered(effect.operation, effect.message)
 
@@ -141,6 +148,25 @@ class MulticastLife(FamilyLife):
         self._views.pop(node, None)
         self._failed(node, at)
 
+    def halted(self, at: Instant, node: NodeId, reason: str) -> None:
+        """It is not let in."""
+        del at
+        self._operators.halted(node, reason)
+
+    def disk_lost(self, at: Instant, node: NodeId) -> None:
+        """The machine is replaced: its operator frees the id, and starts it with an empty disk."""
+        self._lost[node] = at
+        if node == self._scenario.nodes[0]:
+            self._over = True
+        else:
+            self._operators.set_free(node)
+
+    def set_back(self, at: Instant, node: NodeId, taken: Instant) -> None:
+        """A copy of a disk that was lost since, or from before anything, is another disk."""
+        empty = not self._world.slots[node].disk.start().records
+        if empty or taken < self._lost.get(node, Instant(0)):
+            self.disk_lost(at, node)
+
     def _failed(self, node: NodeId, at: Instant) -> None:
         for ledger in self._ledgers.values():
             ledger.fails(node, at)
@@ -152,6 +178,8 @@ class MulticastLife(FamilyLife):
 
         The first time may show that a baton had been lost, of which nobody knew; not the second.
         """
+        if self._over:
+            return ""
         for node in self._scenario.nodes:
             if world.slots[node].node is None:
                 return f"{node} does not run"

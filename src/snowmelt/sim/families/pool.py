@@ -11,7 +11,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
+from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds, spelled
 from snowmelt.core.names import NodeId, contact
 from snowmelt.core.node import Announced, Node, Reply
 from snowmelt.core.record import Damaged
@@ -21,21 +21,27 @@ from snowmelt.protocols.membership import Identity, MembershipNode
 from snowmelt.protocols.pool import introductions
 from snowmelt.protocols.pool.calls import Listening
 from snowmelt.protocols.pool.introducer import Introducer
+from snowmelt.protocols.pool.messages import Found
 from snowmelt.protocols.pool.peer import TAKEN, PoolPeer
 from snowmelt.protocols.pool.settings import Access, AccessKind, Delivery, PoolSettings
 from snowmelt.sim.disk import Ending
 from snowmelt.sim.families.membership import SETTINGS, address
+from snowmelt.sim.families.pool_excuses import Excuses
 from snowmelt.sim.families.pool_ledger import Ledger, Part
-from snowmelt.sim.families.pool_users import LEAVING, LOOK_EVERY, PACE, Program, Stage
+from snowmelt.sim.families.pool_links import Links
+from snowmelt.sim.families.pool_load import LEASE_MAX, LEAVING, load_of
+from snowmelt.sim.families.pool_users import IDLE, LOOK_EVERY, PACE, Program, Stage
 from snowmelt.sim.families.pool_ways import Herald, Ways
 from snowmelt.sim.faults import TornRecord
-from snowmelt.sim.life import FamilyLife
+from snowmelt.sim.life import FamilyLife, Tally
 from snowmelt.sim.planted import planted
 from snowmelt.sim.scenario import Scenario
 from snowmelt.sim.world import Broken, World
 
 POOL: Final = "frames"
-LEASE_MAX: Final = seconds(5)
+TOGETHER: Final = seconds(12)
+LINGERS: Final = seconds(5)
+"""The longest that a process goes on that has left."""
 CALM_SHARE: Final = 0.7
 """Of the lives without faults, so many are wholly calm."""
 SLOW_PACE: Final = seconds(15)
@@ -72,7 +78,12 @@ class PoolLife(FamilyLife):
         """How likely it is that one that does so leaves in order."""
         self._drawn: dict[NodeId, PoolSettings] = {}
         self._programs: dict[NodeId, Program] = {}
-        self._ledger = Ledger()
+        load = self._load = load_of(self._dice("load"), scenario.theme)
+        self._deliveries = load.deliveries or self._deliveries
+        self._restless = self._restless if load.restless is None else load.restless
+        self._leavers = self._leavers if load.leavers is None else load.leavers
+        self._excuses = Excuses(scenario.faults, Duration(load.lease + load.slow))
+        self._ledger = Ledger(self._excuses)
 
     @property
     def bound(self) -> Duration:
@@ -91,9 +102,12 @@ class PoolLife(FamilyLife):
         if calm:
             breaks, self._restless = 0, 0.0
         pace = dice.choice((PACE, SLOW_PACE)) if calm else PACE
-        self._stage = Stage(world, self._ledger, self._left, calm, pace)
+        self._stage = Stage(world, self._ledger, self._left, calm, pace, self._load)
         self._ledger.calm = calm
-        self._ways = Ways(world, self._peers, self._nodes, self._dice("ways"))
+        who = world, self._peers, self._nodes, self._dice("ways")
+        end = self._scenario.faults_end
+        self._ways = Links(*who, self._load, end) if self._load.links else Ways(*who)
+        self._excuses.breaks = self._ways.breaks
         for node in self._nodes:
             world.add(node, partial(self._node, node), address(node))
             world.start(node)
@@ -124,8 +138,9 @@ class PoolLife(FamilyLife):
         contacts = tuple(contact(address(one)) for one in self._nodes)
         machine = PoolPeer(peer, POOL, settings, chance, contacts, str(peer))
         host = Host(peer, [Family("pool", machine, TAKEN)])
-        losses = 0.0 if self._stage.calm else 0.15
-        herald = Herald(host, peer, self._ways, losses, self._dice(f"herald/{peer}"))
+        losses = 0.0 if self._stage.calm else self._load.losses
+        dice = self._dice(f"herald/{peer}")
+        herald = Herald(host, peer, self._ways, losses, self._load.slow, self._given, dice)
         return planted(self._scenario.bug, herald)
 
     def _settings(self, peer: NodeId) -> PoolSettings:
@@ -142,7 +157,7 @@ class PoolLife(FamilyLife):
             buffers=chance.randint(1, 8),
             bytes_max=chance.choice((1 << 30, 1 << 30, 200)),
             max_hops=chance.randint(1, 4),
-            wait=Duration(chance.randrange(milliseconds(300), seconds(2))),
+            wait=self._wait(peer, Duration(chance.randrange(milliseconds(300), seconds(2)))),
             lease=Duration(chance.randrange(seconds(1), LEASE_MAX)),
             grace=Duration(chance.randrange(milliseconds(100), seconds(2))),
             delivery=Delivery.AT_LEAST_ONCE if spill else chance.choice(self._deliveries),
@@ -150,6 +165,11 @@ class PoolLife(FamilyLife):
             fan_out=chance.choice((0, 0, 1, 2)) if uniform else 0,
             spill=spill,
         ).checked()
+
+    def _wait(self, peer: NodeId, drawn: Duration) -> Duration:
+        """For some it is for ever."""
+        dice = self._dice(f"settings/{peer}/{self._world.slots[peer].life}")
+        return Duration(0) if dice.random() < self._load.for_ever else drawn
 
     def _sometime(self, end: int) -> Instant:
         return Instant(self._chance.randrange(end))
@@ -175,6 +195,9 @@ class PoolLife(FamilyLife):
         self._world.at(at, self._listens, program, life)
         if chance.random() < self._restless and not self._stage.draining:
             wait = Duration(chance.randrange(seconds(1), seconds(30)))
+            if self._load.together:
+                soon = -(at + wait) % TOGETHER
+                wait = Duration(wait + soon + chance.randrange(seconds(2)))
             self._world.at(later(at, wait), self._ends, program, chance)
 
     def _listens(self, program: Program, life: int) -> None:
@@ -195,7 +218,11 @@ class PoolLife(FamilyLife):
 
     def _left(self, part: Part) -> None:
         """It has left in order, and its process ends; another begins there."""
-        self._world.at(self._world.now, self._stop_if, part)
+        at = self._world.now
+        if self._load.lingers:  # what it has said is not sent yet, or so its runtime believes
+            dice = self._dice(f"lingers/{part.name}")
+            at = later(at, Duration(dice.randrange(LINGERS)))
+        self._world.at(at, self._stop_if, part)
 
     def _stop_if(self, part: Part) -> None:
         if part.ended_at is None:
@@ -220,6 +247,12 @@ class PoolLife(FamilyLife):
         if program is not None and program.part.ended_at is None:
             program.part.ended_at = at
             self._ways.ended(node)
+
+    def _given(self, by: NodeId, to: NodeId, found: Found) -> None:
+        """A process sends objects to another."""
+        receiver = self._programs.get(to)
+        if receiver is not None:
+            self._ledger.gives(self._programs[by].part, receiver.part, found, self._world.now)
 
     # --- what is seen -----------------------------------------------------------------------------
 
@@ -257,6 +290,10 @@ class PoolLife(FamilyLife):
         now, running = self._world.now, self._running()
         full = next((one for one in running if one.has_long_had(now)), None)
         idle = next((one for one in running if one.waits_long(now)), None)
+        late = self._ledger.idle_since(Instant(now - 2 * IDLE)) if idle is not None else None
+        if idle is not None and late is not None:
+            text = f"{idle.part.name} is idle, and for {spelled(Duration(2 * IDLE))} nobody got"
+            raise Broken(f"{text} {late.value.rstrip('.')}", idle.part.node)
         if full is not None and idle is not None:
             text = f"{idle.part.name} is idle, and {full.part.name} has objects"
             raise Broken(text, idle.part.node)
@@ -282,6 +319,11 @@ class PoolLife(FamilyLife):
                 return f"{program.part.node} has objects still"
         self._stage.over = True
         return next((one.waiting for one in running if one.waiting), "")
+
+    @property
+    def tally(self) -> Tally:
+        """Of the pool."""
+        return Tally(self._ledger.calls, self._ledger.excused)
 
     def judge(self, world: World) -> None:
         """Nothing is lost."""

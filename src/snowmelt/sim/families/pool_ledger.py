@@ -1,23 +1,23 @@
 """What the programs of a pool saw, and what of it may never be.
 
 Everything is judged from outside: from what a program asked of its own part, from the answers, and
-from the times of both. What no program is promised is no fault, and only that is left out:
-
-1. A producer that dies takes with it what is not on its disk. So does one that leaves and says how
-   many it could not hand over, and one that took over what another had handed over.
-2. An object that a consumer said is done is done, whether anybody confirmed it or not.
-3. What is delivered at most once may be lost; and where one consumer of a pool asks for that, any
-   object may have been on its way to it.
-4. Who gives an object back wants it to go to another, however often it was to be delivered.
+from the times of both; and from what processes sent each other, so that it is known where an object
+may have been. An object that a consumer said is done is done, whether anybody confirmed it or not;
+and who gives one back wants it to go to another, however often it was to be delivered. What of the
+rest may be lost is in `pool_excuses.py`.
 """
+
+from collections.abc import Sequence
 
 import msgspec
 
-from snowmelt.core.batch import Batch
-from snowmelt.core.instant import Instant
+from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.instant import Instant, spelled
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.pool.calls import Got, Kept, PeerStatistics
+from snowmelt.protocols.pool.messages import Found, Span
 from snowmelt.protocols.pool.settings import Delivery, PoolSettings
+from snowmelt.sim.families.pool_excuses import Excuses
 from snowmelt.sim.world import Broken
 
 
@@ -34,6 +34,8 @@ class Part(msgspec.Struct, eq=False):
     """How many objects nobody took, when it has said so before its end."""
     put: int = 0
     """How many objects its program came with."""
+    adopted: int = 0
+    """How many came from those who left."""
 
     @property
     def once(self) -> bool:
@@ -59,6 +61,24 @@ class Handed(msgspec.Struct, eq=False):
     """What its program gave back."""
 
 
+class Giving(msgspec.Struct, eq=False):
+    """A process sent an object to another."""
+
+    by: Part
+    to: Part
+    at: Instant
+    leaving: bool
+    """Whether its sender was leaving, so that it may be the other's own from then on."""
+
+    def __str__(self) -> str:
+        return f"{self.to.name} at {spelled(self.at)}" + " (at most once)" * self.once
+
+    @property
+    def once(self) -> bool:
+        """Whether it is gone once it is sent."""
+        return self.by.once or self.to.once
+
+
 class Object(msgspec.Struct, eq=False):
     """One object, from the put on."""
 
@@ -66,6 +86,8 @@ class Object(msgspec.Struct, eq=False):
     home: Part
     kept: bool | None = None
     """Whether it is in the pool; None while nobody knows."""
+    kept_at: Instant = Instant(0)
+    givings: list[Giving] = []
     deliveries: list[Handed] = []
     done: bool = False
     """Whether a program that got it has said that it is done."""
@@ -76,7 +98,11 @@ class Object(msgspec.Struct, eq=False):
 class Ledger:
     """One pool, as its programs know it."""
 
-    def __init__(self) -> None:
+    def __init__(self, excuses: Excuses) -> None:
+        self.excuses = excuses
+        self.calls = 0
+        """How many objects were put, got and confirmed as done."""
+        self.excused: dict[str, int] = {}
         self.calm = False
         """Whether nothing ever goes wrong: then nothing comes twice that was not given back."""
         self.parts: list[Part] = []
@@ -96,13 +122,14 @@ class Ledger:
         for value in values:
             self._objects[value] = Object(value, home)
 
-    def kept(self, home: Part, values: tuple[str, ...], answer: Kept) -> None:
+    def kept(self, home: Part, values: tuple[str, ...], answer: Kept, at: Instant) -> None:
         """The first of them are in the pool, and the others never will be."""
+        self.calls += answer.count
         if not 0 <= answer.count <= len(values):
             raise Broken(f"{home.name} put {len(values)}, and {answer.count} are kept", home.node)
         for place, value in enumerate(values):
             one = self._objects[value]
-            one.kept = place < answer.count
+            one.kept, one.kept_at = place < answer.count, at
             if one.deliveries and not one.kept:
                 raise Broken(f"{value} was delivered, and never kept", home.node)
 
@@ -111,18 +138,31 @@ class Ledger:
         for value in values:
             self._objects[value].kept = False
 
+    def gives(self, by: Part, to: Part, found: Found, at: Instant) -> None:
+        """A process sends objects to another."""
+        leaving = by.leaves_at is not None
+        for value in bodies_of(found.spans, found.blob):
+            one = self._objects.get(value)
+            if one is not None:
+                one.givings.append(Giving(by, to, at, leaving))
+            to.adopted += leaving
+
+    def idle_since(self, before: Instant) -> Object | None:
+        """An object that was kept before then, and that nobody has got yet."""
+        for one in self._objects.values():
+            waits = one.kept and one.kept_at < before and not one.deliveries
+            if waits and one.home.ended_at is None:
+                return one
+        return None
+
     # --- objects out ------------------------------------------------------------------------------
 
     def got(self, to: Part, got: Got, called: Instant, at: Instant) -> Handed:
         """A get brought objects."""
-        bodies: list[str] = []
-        rest = memoryview(got.blob)
-        for span in got.spans:
-            batch = Batch(span.offsets, rest[: span.size])
-            bodies += [bytes(body).decode(errors="replace") for body in batch]
-            rest = rest[span.size :]
+        bodies = bodies_of(got.spans, got.blob)
+        self.calls += len(bodies)
         numbers = [number for span in got.spans for number in span.interval]
-        if len(rest) or not bodies or len(numbers) != len(bodies):
+        if not bodies or len(numbers) != len(bodies):
             raise Broken(f"{to.name} got what does not add up", to.node)
         handed = Handed(to, got, called, at, dict(zip(numbers, bodies, strict=True)), {})
         if len(handed.values) != len(bodies) or len(set(bodies)) != len(bodies):
@@ -170,6 +210,7 @@ class Ledger:
 
     def confirmed(self, handed: Handed, values: tuple[str, ...], at: Instant) -> None:
         """Their producer has forgotten these."""
+        self.calls += len(values)
         for value in values:
             one = self._objects[value]
             before = one.confirmed
@@ -184,9 +225,9 @@ class Ledger:
     def described(self, part: Part, told: PeerStatistics) -> None:
         """What is above the bounds came back, was taken over, or was found on the disk."""
         settings = part.settings
-        if settings.spill or any(one.leaves_at is not None for one in self.parts):
+        if settings.spill:
             return
-        above = told.stock - settings.buffers - told.given_back - told.expired
+        above = told.stock - settings.buffers - told.given_back - told.expired - part.adopted
         if above > 0:
             text = f"{part.name} has {told.stock} objects, and may have {settings.buffers}"
             raise Broken(text, part.node)
@@ -195,18 +236,56 @@ class Ledger:
 
     def judge(self) -> None:
         """Whatever was kept, and could not be lost, is done."""
-        if any(part.once for part in self.parts):
-            return
+        left: dict[str, int] = {}
         for one in self._objects.values():
-            if one.kept and not one.done and not self._may_be_lost(one):
-                seen = ", ".join(handed.to.name for handed in one.deliveries)
-                raise Broken(f"{one.value} is lost; it was with {seen or 'nobody'}", one.home.node)
+            if not one.kept or one.done:
+                continue
+            reason = self._why_lost(one)
+            if reason == "left" and not any(giving.leaving for giving in one.givings):
+                left[one.home.name] = left.get(one.home.name, 0) + 1
+                if left[one.home.name] > (one.home.left or 0):
+                    reason = ""
+            if not reason:
+                seen = ", ".join(f"{giving}" for giving in one.givings) or "nobody"
+                text = f"{one.value.rstrip('.')} is lost; it was sent to {seen}"
+                raise Broken(text, one.home.node)
+            self.excused[reason] = self.excused.get(reason, 0) + 1
 
-    def _may_be_lost(self, one: Object) -> bool:
+    def _why_lost(self, one: Object) -> str:
+        """What excuses it; nothing when nothing does."""
         home = one.home
-        if home.settings.spill:
-            return home.node in self.hurt
-        if home.leaves_at is None or home.lost_objects:
-            return home.ended_at is not None
-        heirs = [part for part in self.parts if part.ended_at and part.ended_at >= home.leaves_at]
-        return bool(self.hurt) or any(part.lost_objects for part in heirs)
+        if home.settings.spill and home.node in self.hurt:
+            return "damaged"
+        if home.ended_at is not None and not home.settings.spill:
+            if home.leaves_at is None or home.left is None:
+                return "producer died"
+            if home.left:
+                return "left"
+        had = [handed.to for handed in one.deliveries if handed.to.ended_at is not None]
+        if any(giving.once and giving.to in had for giving in one.givings):
+            return "at most once"
+        for giving in one.givings:
+            to, by = giving.to, giving.by
+            if giving.leaving and to.lost_objects:
+                return "heir died"
+            if giving.leaving and to.settings.spill and to.node in self.hurt:
+                return "damaged"
+            if giving.once and (
+                self.excuses.ends(to.ended_at, giving.at)
+                or self.excuses.ends(to.leaves_at, giving.at)
+                or self.excuses.ends(by.ended_at, giving.at)
+                or self.excuses.fails(by.node, to.node, giving.at)
+            ):
+                return "at most once"
+        return ""
+
+
+def bodies_of(spans: Sequence[Span], blob: Buffer) -> list[str]:
+    """What lies in an answer; nothing when it does not add up."""
+    bodies: list[str] = []
+    rest = memoryview(blob)
+    for span in spans:
+        batch = Batch(span.offsets, rest[: span.size])
+        bodies += [bytes(body).decode(errors="replace") for body in batch]
+        rest = rest[span.size :]
+    return [] if len(rest) else bodies

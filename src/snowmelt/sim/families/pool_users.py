@@ -22,12 +22,11 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.pool import calls
 from snowmelt.protocols.pool.settings import AccessKind
 from snowmelt.sim.families.pool_ledger import Handed, Ledger, Part
+from snowmelt.sim.families.pool_load import Load
 from snowmelt.sim.world import Broken, World
 
 PATIENCE: Final = seconds(4)
 """The longest that a put waits for room, a get for objects, an end for its confirmation."""
-LEAVING: Final = seconds(20)
-"""The longest that a process may take to leave."""
 WORK: Final = seconds(6)
 LOOK_EVERY: Final = seconds(1)
 PACE: Final = seconds(2)
@@ -52,6 +51,7 @@ class Stage(msgspec.Struct):
     """Whether nothing ever goes wrong in this life."""
     pace: Duration = PACE
     """The longest between two puts of a maker."""
+    load: Load = Load()
     draining: bool = False
     over: bool = False
     """Whether nobody has anything left."""
@@ -116,7 +116,9 @@ class Process:
             self.part.left = body.left
             self.stage.left(self.part)
 
-        self.ask(calls.Stop(self._some(LEAVING)), told)
+        several = self.stage.load.leaving
+        most = several[0] if len(several) == 1 else self.chance.choice(several)
+        self.ask(calls.Stop(self._some(most)), told)
 
     def _after(self, wait: Duration, act: Callable[[], None]) -> None:
         def due() -> None:
@@ -193,7 +195,7 @@ class Program(Process):
     def _put(self, count: int) -> None:
         numbers = range(self._made, self._made + count)
         self._made += count
-        padding = self.chance.choice((0, 0, 3, 80))
+        padding = self.chance.choice(self.stage.load.padding)
         values = tuple(f"{self.part.name}/{number}" + "." * padding for number in numbers)
         batch = Batch.of(value.encode() for value in values)
         put = calls.Put(bytes(batch.offsets), bytes(batch.blob), self._some(PATIENCE))
@@ -203,7 +205,7 @@ class Program(Process):
     def _put_told(self, values: tuple[str, ...], body: Any, _: Instant) -> None:
         match body:
             case calls.Kept():
-                self.stage.ledger.kept(self.part, values, body)
+                self.stage.ledger.kept(self.part, values, body, self._now)
             case Declined("TooLarge" | "Unavailable"):
                 self.stage.ledger.refused(values)
         self._after(self._some(self.stage.pace), self._make)

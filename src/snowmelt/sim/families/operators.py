@@ -1,0 +1,55 @@
+"""Who runs the machines of a simulated cluster: frees the id of a node whose disk is lost."""
+
+from typing import Any, Final
+
+from snowmelt.core.instant import later, seconds
+from snowmelt.core.names import NodeId, OperationId, contact
+from snowmelt.core.outcome import Outcome, Succeeded
+from snowmelt.protocols.calling import Ask, Caller
+from snowmelt.protocols.membership import Forget
+from snowmelt.sim.families.membership import address
+from snowmelt.sim.world import World
+
+PATIENCE: Final = seconds(4)
+AGAIN: Final = seconds(1)
+
+
+class Operators:
+    """As many as nodes lose their disks; each asks until it is told that its node's id is free."""
+
+    def __init__(self, world: World, nodes: tuple[NodeId, ...]) -> None:
+        self._world = world
+        self._targets = [contact(address(node)) for node in nodes]
+        self._frees: dict[NodeId, NodeId] = {}
+        self._asked = 0
+
+    def set_free(self, node: NodeId) -> None:
+        """This one has an empty disk: it is started once its id is nobody's."""
+        self._world.slots[node].wanted = False
+        operator = NodeId(f"operator-{len(self._frees)}")
+        self._frees[operator] = node
+        self._world.add(operator, lambda dice: Caller(list(self._targets), dice))
+        self._world.start(operator)
+        self._forget(operator)
+
+    def halted(self, node: NodeId, reason: str) -> None:
+        """What the process on its old disk had said came late, and bound the id again."""
+        if "belongs to another disk" in reason:
+            self.set_free(node)
+
+    def answered(self, operator: NodeId, outcome: Outcome[Any]) -> bool:
+        """Whether this was one of them; it asks again, or starts the node."""
+        node = self._frees.get(operator)
+        if node is None:
+            return False
+        if isinstance(outcome, Succeeded):
+            self._world.slots[node].wanted = True
+            self._world.start(node)
+        else:  # it is not missed yet, or nobody who decides can be reached
+            self._world.at(later(self._world.now, AGAIN), self._forget, operator)
+        return True
+
+    def _forget(self, operator: NodeId) -> None:
+        self._asked += 1
+        ask = Ask(Forget(self._frees[operator]), PATIENCE)
+        self._world.request(operator, OperationId(operator, self._asked), ask)

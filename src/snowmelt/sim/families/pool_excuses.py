@@ -1,0 +1,77 @@
+"""What the promises of a pool do not cover, from when to when, and because of what.
+
+Each rests on a sentence of docs/pool.md:
+
+1. "A producer: its objects are gone." What was made, or taken over, by a process without a spill
+   that died, or that said on leaving how many nobody took ("not taken over, nor acknowledged").
+2. "At most once: what a dying consumer had is lost." So what was on its way to one is lost where it
+   dies or leaves, where its producer does, or where the way between them fails, or a process sleeps
+   or a message is lost or late, within a lease.
+3. "With `spill` it is on the producer's disk": a record of it that can't be read is lost.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.instant import Duration, Instant, later, seconds
+from snowmelt.core.names import NodeId
+from snowmelt.sim.faults import (
+    ClockSkew,
+    Crash,
+    Duplication,
+    FailingDisk,
+    Fault,
+    FillingDisk,
+    FlippedBit,
+    FullDisk,
+    LostWrites,
+    QuickRestarts,
+    Reordering,
+    RollingRestart,
+    SlowDisk,
+    TornRecord,
+)
+
+HARMLESS: Final = (
+    *(ClockSkew, Crash, Duplication, FailingDisk, FillingDisk, FlippedBit, FullDisk, LostWrites),
+    *(Reordering, RollingRestart, SlowDisk, TornRecord),
+)
+"""With these no message is lost and nobody sleeps; that a process ended is known by itself."""
+LATE: Final = seconds(4)
+"""How much longer than a lease may pass until a loan is over."""
+
+
+class Span(msgspec.Struct, frozen=True):
+    """From when to when messages were lost or late, or somebody slept."""
+
+    since: Instant
+    until: Instant
+
+
+class Excuses:
+    """For one pool."""
+
+    def __init__(self, faults: Sequence[Fault], lease: Duration) -> None:
+        self._after = Duration(lease + LATE)
+        self._spans = [
+            Span(fault.at, getattr(fault, "until", fault.at))
+            for fault in faults
+            if not isinstance(fault, HARMLESS)
+            and not (isinstance(fault, QuickRestarts) and not fault.cut)
+        ]
+        self.breaks: list[tuple[Instant, NodeId, NodeId]] = []
+        """When the way between which two ended."""
+
+    def fails(self, one: NodeId, other: NodeId, at: Instant) -> bool:
+        """Whether what one gave another then may not have come, or nobody heard that it did (2)."""
+        end = later(at, self._after)
+        if any(span.since <= end and at <= span.until for span in self._spans):
+            return True
+        pair = (one, other), (other, one)
+        return any(at <= when <= end and (a, b) in pair for when, a, b in self.breaks)
+
+    def ends(self, ended: Instant | None, at: Instant) -> bool:
+        """Whether a process that was given something then ended before it was over."""
+        return ended is not None and at <= ended <= later(at, self._after)

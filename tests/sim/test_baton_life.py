@@ -8,7 +8,7 @@ import pytest
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.node import Persist, Send
 from snowmelt.protocols.baton.baton import Baton
-from snowmelt.protocols.baton.inquest import EPOCH_BITS, Inquest
+from snowmelt.protocols.baton.inquest import Inquest
 from snowmelt.protocols.baton.messages import Stored
 from snowmelt.protocols.baton.node import BatonNode
 from snowmelt.protocols.baton.registrar import Registrar
@@ -84,12 +84,12 @@ def a_step_keeps_its_fence(_):
     return move
 
 
-def a_new_token_forgets_the_epoch(_):
+def a_new_token_forgets_what_the_root_knows(_):
     return lambda self, _: max(told.fence for told in self._answers.values()) + 1
 
 
 def a_new_token_forgets_what_was_told(_):
-    return lambda self, _: (self.census.epoch << EPOCH_BITS) + 1
+    return lambda _, floor: floor + 1
 
 
 def a_lease_is_half_as_long_as_told(real):
@@ -160,8 +160,8 @@ NOTHING, ALL = (), EASY
 CUTS, CRASHES, SKEW, PAUSES = ("partition",), ("crash",), ("clock-skew",), ("pause",)
 BUGS = {
     "same fence": (Relay, "_move", a_step_keeps_its_fence, ALL, "were both granted"),
-    "no epoch": (Inquest, "next_fence", a_new_token_forgets_the_epoch, ALL, ""),
-    "only the epoch": (Inquest, "next_fence", a_new_token_forgets_what_was_told, ALL, ""),
+    "no floor": (Inquest, "next_fence", a_new_token_forgets_what_the_root_knows, ALL, ""),
+    "only the floor": (Inquest, "next_fence", a_new_token_forgets_what_was_told, ALL, ""),
     "half a lease": (Baton, "_renew", a_lease_is_half_as_long_as_told, NOTHING, "believes that"),
     "lease": (Registrar, "_make", a_new_token_does_not_wait, CRASHES, "believes that"),
     "cut off": (BatonNode, "_announced", who_is_cut_off_goes_on, CUTS, ""),

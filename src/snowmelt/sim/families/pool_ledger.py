@@ -256,11 +256,9 @@ class Ledger:
         home = one.home
         if home.settings.spill and home.node in self.hurt:
             return "damaged"
-        if home.ended_at is not None and not home.settings.spill:
-            if home.leaves_at is None or home.left is None:
-                return "producer died"
-            if home.left:
-                return "left"
+        died = home.ended_at is not None and not home.settings.spill
+        if died and home.left is None:
+            return "producer died"
         had = [handed.to for handed in one.deliveries if handed.to.ended_at is not None]
         if any(giving.once and giving.to in had for giving in one.givings):
             return "at most once"
@@ -277,7 +275,7 @@ class Ledger:
                 or self.excuses.fails(by.node, to.node, giving.at)
             ):
                 return "at most once"
-        return ""
+        return "left" if died and home.left else ""
 
 
 def bodies_of(spans: Sequence[Span], blob: Buffer) -> list[str]:

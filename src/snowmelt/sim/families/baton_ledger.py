@@ -46,11 +46,14 @@ class Hold(msgspec.Struct):
     ticket: int
     granted: Granted
     at: Instant
+    age: int
+    """How many values had been said, for the last time so far, before the one it got."""
     said: list[bytes] = []
     """The values that its holder sent on or saved, in order, whether that was heard or not."""
     saved: int = 0
     """How many of these it knows to be on a disk, or replaced there."""
     saved_at: Instant = Instant(0)
+    saved_age: int = 0
     passed: bool = False
     """Whether it was told that the last of them has gone on (or what it got, when it said none)."""
     final: list[bytes] = []
@@ -127,7 +130,8 @@ class Ledger:
                 text = f"{first.user} and {want.user} were both granted {self.name} with fence"
                 raise Broken(f"{text} {fence}", want.user)
             return
-        self.holds[fence] = Hold(want.user, ticket, granted, at)
+        age = self._ages.get(granted.value, 0)
+        self.holds[fence] = Hold(want.user, ticket, granted, at, age)
         if fence <= self._largest_acted and not self._stale(at):
             text = f"{want.user} was granted {self.name} with fence {fence}, after"
             raise Broken(f"{text} {self._largest_acted} had acted", want.user)
@@ -207,6 +211,7 @@ class Ledger:
         self.calls += 1
         hold = self.holds[fence]
         hold.saved, hold.saved_at = max(hold.saved, hold.said.index(value) + 1), at
+        hold.saved_age = self._ages[value]
 
     def means(self, fence: int, values: list[bytes]) -> None:
         """A holder gives the baton up, and means to leave one of these."""
@@ -260,13 +265,12 @@ class Ledger:
     def _judge_saved(self, holds: list[Hold]) -> None:
         saved = [hold for hold in holds if hold.saved]
         for hold in holds:
-            age = self._ages[hold.granted.value]
             for before in saved:
                 value = before.said[before.saved - 1]
                 behind = before.granted.fence < hold.granted.fence and before.saved_at < hold.at
                 if (
                     behind
-                    and age < self._ages[value]
+                    and hold.age < before.saved_age
                     and not self.undone(before.at, before.saved_at)
                 ):
                     text = f"{hold.user} was granted {self.name} with {hold.granted.value!r}, which"

@@ -143,8 +143,8 @@ def who_calls_again_stands_at_the_end(real):
 
 
 def saved_before_it_is_safe(real):
-    def backup(self, source, word, now):
-        effects = real(self, source, word, now)
+    def backup(self, source, word):
+        effects = real(self, source, word)
         if word.number and any(isinstance(effect, Persist) for effect in effects):
             return [*effects, Send(source, Stored(word.name, word.number))]
         return effects
@@ -153,7 +153,7 @@ def saved_before_it_is_safe(real):
 
 
 def nothing_comes_of_it(_):
-    return lambda *_: []
+    return lambda *_, **__: []
 
 
 NOTHING, ALL = (), EASY

@@ -228,6 +228,16 @@ def test_rule_12_no_count_runs_into_a_later_term(bench):
     assert asked_for_long(bench, "c3", "n4", 3).fence > reached
 
 
+def test_rule_12_no_baton_is_made_before_its_term_is_on_the_disk(bench):
+    bench.full.add(ROOT)
+    bench.view("n1", "n2", "n3", "n4")
+    asked = bench.want("c1", "n2", 1)
+    bench.pass_time(seconds(1.9))
+    assert bench.answer(asked) is None
+    bench.full.clear()
+    assert hasattr(asked_for_long(bench, "c1", "n2", 1), "fence")
+
+
 # --- what a hold does -----------------------------------------------------------------------------
 
 

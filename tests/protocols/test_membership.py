@@ -502,6 +502,16 @@ def test_rule_6_the_coordinator_cannot_leave(keeper):
     assert reply.message.error == "StateError"
 
 
+@pytest.mark.parametrize("mine", [True, False])
+def test_rule_6_whoever_knows_another_view_of_the_same_number_makes_the_next_go_above_it(
+    keeper, mine
+):
+    known = DECIDED.view if mine else View(CLUSTER, 3, N1, (member(N1), member(N2), member(N3)))
+    keeper.hear(N2, msgspec.structs.replace(beat(N2, 22), mark=known.mark))
+    told = [] if mine else sends(keeper.flush(), Adopt)
+    assert [one.message.view.epoch for one in told] == ([] if mine else [4, 4])
+
+
 @pytest.mark.parametrize(
     "word", [beat(N2, 22, epoch=9), join(N2, 22, number=2, cluster=CLUSTER, epoch=9)]
 )

@@ -28,9 +28,10 @@ Rules of the coordinator (`keeper.py`, deciding through `coordinator.py`):
    slept or its clock leapt, and every member gets the whole time anew: its own sleep is not their
    silence. (A leap of less than two intervals may pass unseen, and costs members that much.)
 6. `Leave` takes a member out at once; its id stays bound. `Forget` frees the id of an absent node.
-   A word of this cluster with an epoch above its own shows the coordinator that its disk is an
-   older copy: it decides at once on a view with a number above that, or nobody would listen to it
-   for as many views as it has forgotten.
+   A word of this cluster with an epoch above its own, or with its own and another `mark`, shows
+   the coordinator that its disk is an older copy: it decides at once on a view with a number above
+   that, or nobody would listen to it for as many views as it has forgotten; and who has another
+   view of one number would never hear of its own.
 
 Rules of a member (`member.py`):
 

@@ -113,7 +113,8 @@ class Keeper:
     def _surpassing(self, word: Join | Heartbeat) -> Effects:
         """Rule 6: whoever speaks may know more views than this disk."""
         view = self._coordinator.decided.view
-        if word.cluster != view.cluster or word.epoch <= view.epoch:
+        other = word.epoch == view.epoch and word.mark not in (0, view.mark)
+        if word.cluster != view.cluster or not (word.epoch > view.epoch or other):
             return []
         text = f"view {word.epoch} is known, and {view.epoch} is the last here: the disk is a copy"
         note = Note(f"{text} -> propose a view above it")

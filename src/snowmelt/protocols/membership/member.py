@@ -162,13 +162,17 @@ class Follower:
                 return [Send(self.view.coordinator, leave), self._speak_after(short, now)]
 
     def _join(self, target: NodeId, now: Instant) -> Effect[object]:
-        cluster, epoch = (self.view.cluster, self.view.epoch) if self.view else (0, 0)
-        return Send(target, Join(self._numbered(now), self._run, self.member, cluster, epoch))
+        view, number = self.view, self._numbered(now)
+        if view is None:
+            return Send(target, Join(number, self._run, self.member, 0, 0))
+        known = view.cluster, view.epoch, view.mark
+        return Send(target, Join(number, self._run, self.member, *known))
 
     def _heartbeat(self, view: View, now: Instant) -> Effect[object]:
         own = self._self
         number = self._numbered(now)
-        beat = Heartbeat(number, self._run, own.birth, own.start, view.cluster, view.epoch)
+        known = view.cluster, view.epoch, view.mark
+        beat = Heartbeat(number, self._run, own.birth, own.start, *known)
         return Send(view.coordinator, beat)
 
     def _numbered(self, now: Instant) -> int:

@@ -16,6 +16,8 @@ class Join(msgspec.Struct, frozen=True, tag="membership.join", array_like=True):
     member: Member
     cluster: int
     epoch: int
+    mark: int = 0
+    """Of the view with this number, as this node has it; 0 when it has none."""
 
 
 class Redirected(msgspec.Struct, frozen=True, tag="membership.redirected", array_like=True):
@@ -35,6 +37,8 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="membership.heartbeat", array_l
     start: int
     cluster: int
     epoch: int
+    mark: int = 0
+    """Of the view with this number, as this node has it."""
 
 
 class Accepted(msgspec.Struct, frozen=True, tag="membership.accepted", array_like=True):

@@ -46,7 +46,7 @@ class StrippingRepair(Repair):
                 named = lane.stream == message.extent.stream and message.keeper in lane.keepers
                 if named and others:
                     self._queue.rehouse(run, lane, others)
-                    self.watch(run)
+                    self.watch(others)
 
 
 class StubbornRepair(Repair):

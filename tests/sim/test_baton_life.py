@@ -46,6 +46,20 @@ def test_what_once_went_wrong_goes_well(seed):
     assert (report.ending, report.sentence) == (Ending.SETTLED, "")
 
 
+# The same with all kinds of faults, and the theme that is drawn.
+HARDER_SEEDS = (
+    1,  # a value was saved, and the one before put back: the next holder got what had been saved
+    16,  # the same, between three who hold for milliseconds
+    72,  # a save was refused for want of room, and the token had changed all the same
+)
+
+
+@pytest.mark.parametrize("seed", HARDER_SEEDS)
+def test_what_went_wrong_for_shipped_programs_goes_well(seed):
+    report = lived(seed, KINDS, theme=None)
+    assert (report.ending, report.sentence) == (Ending.SETTLED, "")
+
+
 class CountedLife(BatonLife):
     """One that adds up what happened in it."""
 

@@ -258,6 +258,8 @@ class BatonLife(FamilyLife):
             self.disk_lost(at, node)
         elif node == self._scenario.nodes[0]:
             self._excuses.set_back(taken, at)
+            for other in self._lost:
+                self._operators.again(other)
 
     # --- at the end -------------------------------------------------------------------------------
 

@@ -166,6 +166,9 @@ class MulticastLife(FamilyLife):
         empty = not self._world.slots[node].disk.start().records
         if empty or taken < self._lost.get(node, Instant(0)):
             self.disk_lost(at, node)
+        elif node == self._scenario.nodes[0]:
+            for other in self._lost:
+                self._operators.again(other)
 
     def _failed(self, node: NodeId, at: Instant) -> None:
         for ledger in self._ledgers.values():

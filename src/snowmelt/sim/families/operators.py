@@ -32,6 +32,11 @@ class Operators:
         self._world.start(operator)
         self._forget(operator)
 
+    def again(self, node: NodeId) -> None:
+        """The coordinator's disk was put back, and knows nothing of this one's new disk."""
+        self._world.stop(node)
+        self.set_free(node)
+
     def halted(self, node: NodeId, reason: str) -> None:
         """What the process on its old disk had said came late, and bound the id again."""
         if "belongs to another disk" in reason:

@@ -99,7 +99,7 @@ def begin(world: World, fault: Fault) -> None:
             _pause(world, node, until)
         case Suspend(until=until, node=node):
             _pause(world, node, until)
-            world.suspend_clock(node, until)
+            world.turn_clock(node, until=until)
         case SlowNode(node=node, extra=extra):
             world.slots[node].slowness = extra
         case ClockSkew(node=node, ppm=ppm):

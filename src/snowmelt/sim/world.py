@@ -327,21 +327,21 @@ class World:
         self._handle(name, slot, Expired(timer))
 
     def turn_clock(
-        self, node: NodeId, *, ppm: int | None = None, by: Duration | None = None
+        self,
+        node: NodeId,
+        *,
+        ppm: int | None = None,
+        by: Duration | None = None,
+        until: Instant | None = None,
     ) -> None:
-        """A node's clock changes its rate or leaps; its timers follow."""
+        """A node's clock changes its rate, leaps, or stands still until then; its timers follow."""
         slot = self.slots[node]
         if ppm is not None:
             slot.clock.skew(self.now, ppm)
         if by is not None:
             slot.clock.jump(self.now, by)
-        for timer in slot.timers:
-            self._arm(node, slot, timer)
-
-    def suspend_clock(self, node: NodeId, until: Instant) -> None:
-        """A node's clock stands still until then; its timers follow."""
-        slot = self.slots[node]
-        slot.clock.stop(self.now, until)
+        if until is not None:
+            slot.clock.stop(self.now, until)
         for timer in slot.timers:
             self._arm(node, slot, timer)
 

@@ -11,7 +11,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds, spelled
+from snowmelt.core.instant import Duration, Instant, later, seconds, spelled
 from snowmelt.core.names import NodeId, contact
 from snowmelt.core.node import Announced, Node, Reply
 from snowmelt.core.record import Damaged
@@ -23,13 +23,13 @@ from snowmelt.protocols.pool.calls import Listening
 from snowmelt.protocols.pool.introducer import Introducer
 from snowmelt.protocols.pool.messages import Found
 from snowmelt.protocols.pool.peer import TAKEN, PoolPeer
-from snowmelt.protocols.pool.settings import Access, AccessKind, Delivery, PoolSettings
+from snowmelt.protocols.pool.settings import Delivery, PoolSettings
 from snowmelt.sim.disk import Ending
 from snowmelt.sim.families.membership import SETTINGS, address
 from snowmelt.sim.families.pool_excuses import Excuses
 from snowmelt.sim.families.pool_ledger import Ledger, Part
 from snowmelt.sim.families.pool_links import Links
-from snowmelt.sim.families.pool_load import LEASE_MAX, LEAVING, load_of
+from snowmelt.sim.families.pool_load import LEASE_MAX, LEAVING, load_of, settings_of
 from snowmelt.sim.families.pool_users import IDLE, LOOK_EVERY, PACE, Program, Stage
 from snowmelt.sim.families.pool_ways import Herald, Ways
 from snowmelt.sim.faults import TornRecord
@@ -134,7 +134,11 @@ class PoolLife(FamilyLife):
         return planted(self._scenario.bug, Host(node, families))
 
     def _peer(self, peer: NodeId, chance: Random) -> Node[Any]:
-        settings = self._drawn[peer] = self._settings(peer)
+        dice = self._dice(f"settings/{peer}/{self._world.slots[peer].life}")
+        for_ever = dice.random() < self._load.for_ever
+        deliveries = () if self._spills[peer] else self._deliveries
+        settings = settings_of(self._chance, peer, self._peers, deliveries, for_ever=for_ever)
+        self._drawn[peer] = settings
         contacts = tuple(contact(address(one)) for one in self._nodes)
         machine = PoolPeer(peer, POOL, settings, chance, contacts, str(peer))
         host = Host(peer, [Family("pool", machine, TAKEN)])
@@ -142,34 +146,6 @@ class PoolLife(FamilyLife):
         dice = self._dice(f"herald/{peer}")
         herald = Herald(host, peer, self._ways, losses, self._load.slow, self._given, dice)
         return planted(self._scenario.bug, herald)
-
-    def _settings(self, peer: NodeId) -> PoolSettings:
-        chance, spill = self._chance, self._spills[peer]
-        kind = chance.choice(tuple(AccessKind))
-        if kind is AccessKind.WEIGHTED and peer == self._peers[0]:
-            kind = AccessKind.UNIFORM  # one at least may find whatever there is
-        weights = {str(one): chance.choice((0.5, 1.0, 3.0)) for one in self._peers}
-        if len(weights) > 2 and chance.random() < 0.5:
-            weights.pop(chance.choice(self._peers))
-        access = Access(kind, weights if kind is AccessKind.WEIGHTED else {}, chance.random() < 0.2)
-        uniform = kind is not AccessKind.WEIGHTED and peer != self._peers[0]
-        return PoolSettings(
-            buffers=chance.randint(1, 8),
-            bytes_max=chance.choice((1 << 30, 1 << 30, 200)),
-            max_hops=chance.randint(1, 4),
-            wait=self._wait(peer, Duration(chance.randrange(milliseconds(300), seconds(2)))),
-            lease=Duration(chance.randrange(seconds(1), LEASE_MAX)),
-            grace=Duration(chance.randrange(milliseconds(100), seconds(2))),
-            delivery=Delivery.AT_LEAST_ONCE if spill else chance.choice(self._deliveries),
-            access=access,
-            fan_out=chance.choice((0, 0, 1, 2)) if uniform else 0,
-            spill=spill,
-        ).checked()
-
-    def _wait(self, peer: NodeId, drawn: Duration) -> Duration:
-        """For some it is for ever."""
-        dice = self._dice(f"settings/{peer}/{self._world.slots[peer].life}")
-        return Duration(0) if dice.random() < self._load.for_ever else drawn
 
     def _sometime(self, end: int) -> Instant:
         return Instant(self._chance.randrange(end))

@@ -1,12 +1,14 @@
 """What the lives of a pool are about, by theme (`sim.themes`)."""
 
+from collections.abc import Sequence
 from random import Random
 from typing import Final
 
 import msgspec
 
 from snowmelt.core.instant import Duration, milliseconds, seconds
-from snowmelt.protocols.pool.settings import Delivery
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.pool.settings import Access, AccessKind, Delivery, PoolSettings
 
 LEASE_MAX: Final = seconds(5)
 LEAVING: Final = seconds(20)
@@ -87,3 +89,37 @@ def load_of(chance: Random, theme: str) -> Load:
             )
         case _:
             return Load()
+
+
+def settings_of(
+    chance: Random,
+    peer: NodeId,
+    peers: Sequence[NodeId],
+    deliveries: Sequence[Delivery],
+    *,
+    for_ever: bool,
+) -> PoolSettings:
+    """Draws what one process chooses; one that spills has no choice of deliveries."""
+    kind = chance.choice(tuple(AccessKind))
+    if kind is AccessKind.WEIGHTED and peer == peers[0]:
+        kind = AccessKind.UNIFORM  # one at least may find whatever there is
+    weights = {str(one): chance.choice((0.5, 1.0, 3.0)) for one in peers}
+    if len(weights) > 2 and chance.random() < 0.5:
+        weights.pop(chance.choice(peers))
+    access = Access(kind, weights if kind is AccessKind.WEIGHTED else {}, chance.random() < 0.2)
+    uniform = kind is not AccessKind.WEIGHTED and peer != peers[0]
+    buffers, bytes_max = chance.randint(1, 8), chance.choice((1 << 30, 1 << 30, 200))
+    max_hops = chance.randint(1, 4)
+    wait = Duration(chance.randrange(milliseconds(300), seconds(2)))
+    return PoolSettings(
+        buffers=buffers,
+        bytes_max=bytes_max,
+        max_hops=max_hops,
+        wait=Duration(0) if for_ever else wait,
+        lease=Duration(chance.randrange(seconds(1), LEASE_MAX)),
+        grace=Duration(chance.randrange(milliseconds(100), seconds(2))),
+        delivery=chance.choice(deliveries) if deliveries else Delivery.AT_LEAST_ONCE,
+        access=access,
+        fan_out=chance.choice((0, 0, 1, 2)) if uniform else 0,
+        spill=not deliveries,
+    ).checked()

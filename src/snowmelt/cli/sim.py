@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from hashlib import blake2b
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -14,9 +15,11 @@ import typer
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
+from snowmelt.cli.explore import INJURIES_HELP, WORLD_HELP, Wanted, explore
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import spelled
 from snowmelt.sim import faults as faults_
+from snowmelt.sim.explore.walk import STATES_MAX
 from snowmelt.sim.families import family
 from snowmelt.sim.life import Ending, Report, Tally
 from snowmelt.sim.planted import Bug, bugs_of
@@ -47,11 +50,27 @@ def sim(
     ] = "",
     jobs: Annotated[int, typer.Option(help="Processes; 0 is one for each core.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    explores: Annotated[
+        bool, typer.Option("--explore", help="Walk all states of a small world instead.")
+    ] = False,
+    world: Annotated[str, typer.Option(help=f"With --explore. {WORLD_HELP}.")] = "",
+    injuries: Annotated[str, typer.Option(help=f"With --explore. {INJURIES_HELP}; or none.")] = "",
+    depth: Annotated[int, typer.Option(help="With --explore: so many moves; 0: to the end.")] = 0,
+    states: Annotated[int, typer.Option(help="With --explore: so many states.")] = STATES_MAX,
+    script: Annotated[
+        Path | None, typer.Option(help="With --explore: play a story from a file instead.")
+    ] = None,
 ) -> None:
     """Live one or many lives of a family in a world with faults, and judge them.
 
-    Ends with 10 when an invariant broke, 11 when a life never settled, 12 when a machine crashed.
+    With --explore, walk every state of a small world without chance. Ends with 10 when an invariant
+    broke, 11 when a life never settled, 12 when a machine crashed.
     """
+    if explores:
+        if seed is not None or seeds:
+            raise BadOption("--explore", "with a seed", "no seed: nothing is drawn by chance")
+        explore(Wanted(protocol, world, injuries, depth, states, script, _bug(plant), as_json))
+        return
     family(protocol)
     range_ = _range(seed, seeds)
     kinds = faults_.kinds(faults.split(","), kinds_of(protocol))

@@ -8,17 +8,24 @@ a sweep not worth running.
 from enum import Enum
 from typing import Any, Final
 
+import msgspec
+
 from snowmelt.core.instant import Instant
 from snowmelt.core.node import (
+    Announce,
+    Announced,
     Effect,
     Event,
     Node,
     Persist,
     Persisted,
     PersistFailed,
+    Received,
     Send,
     SetTimer,
 )
+from snowmelt.protocols.baton.messages import Pass
+from snowmelt.protocols.membership import View
 
 
 class Bug(Enum):
@@ -30,6 +37,7 @@ class Bug(Enum):
     IGNORED_FAILURE = "ignored-failure"
     FORGOTTEN_WRITE = "forgotten-write"
     LATE_CLOCK = "late-clock"
+    REVIVED_TOKEN = "revived-token"  # noqa: S105 - a baton's, not a password
     GHOST_ADMITTED = "ghost-admitted"
     STRIPPED_COPIES = "stripped-copies"
     MERGED_NUMBERS = "merged-numbers"
@@ -68,6 +76,8 @@ def planted(bug: Bug | None, node: Node[Any]) -> Node[Any]:
             return ForgottenWrite(node)
         case Bug.LATE_CLOCK:
             return LateClock(node)
+        case Bug.REVIVED_TOKEN:
+            return RevivedToken(node)
         case _:
             return node  # it is in one of the node's machines already
 
@@ -172,3 +182,29 @@ class LateClock(_Spoiled):
         """As the node does, at the time of the event before."""
         late, self._read = self._read, now
         return self._node.handle(event, now if late is None else late)
+
+
+class RevivedToken(_Spoiled):
+    """Takes every baton that comes, also one that was sent to another life of this node."""
+
+    def __init__(self, node: Node[Any]) -> None:
+        super().__init__(node)
+        self._views: list[View] = []
+
+    def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
+        """As the node does, which believes that each `Pass` is meant for this life of it."""
+        if isinstance(event, Announced) and isinstance(event.fact, View):
+            self._views = [event.fact]
+        if isinstance(event, Received) and isinstance(event.message, Pass) and self._views:
+            event = Received(event.source, self._redirected(event.message))
+        effects = self._node.handle(event, now)
+        for effect in effects:
+            if isinstance(effect, Announce) and isinstance(effect.fact, View):
+                self._views = [effect.fact]
+        return effects
+
+    def _redirected(self, word: Pass) -> Pass:
+        me = self._views[0].member(word.place.node)
+        if me is None or "life" not in word.__struct_fields__:
+            return word
+        return msgspec.structs.replace(word, life=getattr(me, "life", 0))

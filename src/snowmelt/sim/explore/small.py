@@ -1,0 +1,115 @@
+"""What a family says of its small world: who is there, what they want, and what may never be.
+
+The *scene* is all that is not a process or a message: how far each user is, which views were
+decided, what has been granted so far. It is a value, and every function here is pure: the walk
+comes to one scene by many ways, and goes on from it in many.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, ClassVar
+
+import msgspec
+
+from snowmelt.core.instant import START, Instant
+from snowmelt.core.names import NodeId
+from snowmelt.core.node import Effect, Event, Node
+from snowmelt.sim.explore.machines import Process
+from snowmelt.sim.explore.value import LeftOut
+from snowmelt.sim.planted import Bug
+
+Scene = Hashable
+
+
+class Act(msgspec.Struct, frozen=True):
+    """Something that may be done: by a user, an operator, whoever runs a process."""
+
+    words: str
+    """As it stands in a story, where no other act of the same moment has the same words."""
+    scene: Any
+    """How things are then."""
+    node: NodeId | None = None
+    events: tuple[Event[Any], ...] = ()
+    """What that process is given, one after another."""
+    until: Instant = START
+    """Time does not pass beyond this before it is done."""
+    ends: bool = False
+    """Whether that process ends by it, in order."""
+
+
+class Look(msgspec.Struct, frozen=True):
+    """What a family may see of a state."""
+
+    scene: Any
+    now: Instant
+    processes: tuple[Process, ...]
+    hurt: bool
+    """Whether any injury was done so far."""
+
+    def of(self, node: NodeId) -> Process:
+        """One process. O(processes)."""
+        return next(one for one in self.processes if one.node == node)
+
+
+Ask = Callable[[NodeId, Event[Any]], Iterable[Effect[Any]]]
+"""Asks a process something, and forgets that it did."""
+
+
+class SmallLife(ABC):
+    """One small world of a family."""
+
+    words: ClassVar[str] = ""
+    """What it shows, in a line."""
+    left_out: ClassVar[LeftOut] = frozenset()
+    injuries: ClassVar[tuple[str, ...]] = ()
+    """Those that it has when nobody says which."""
+    prelude: tuple[str, ...] = ()
+    """Moves that are made before the walk begins, in this one order, and all that comes of them."""
+    horizon: Instant
+    """By then all must be at rest, whatever happened."""
+    nodes: tuple[NodeId, ...]
+    mortal: tuple[NodeId, ...] = ()
+    """Those of them that may crash."""
+
+    def __init__(self, bug: Bug | None = None) -> None:
+        self._bug = bug
+
+    @abstractmethod
+    def build(self, node: NodeId, life: int) -> Node[Any]:
+        """A machine that has not begun."""
+
+    @abstractmethod
+    def opening(self) -> Scene:
+        """How things are before anything begins."""
+
+    @abstractmethod
+    def acts(self, look: Look) -> Iterator[Act]:
+        """What may be done now."""
+
+    @abstractmethod
+    def saw(self, look: Look, node: NodeId, effects: list[Effect[Any]]) -> Scene:
+        """What a process told its users and its operator; raises `Broken`."""
+
+    def started(self, look: Look, node: NodeId) -> tuple[Scene, tuple[Event[Any], ...]]:
+        """A process has begun; what whoever runs it tells it at once."""
+        del node
+        return look.scene, ()
+
+    def ended(self, look: Look, node: NodeId) -> Scene:
+        """A process is gone; `look` is of after that."""
+        del node
+        scene: Scene = look.scene
+        return scene
+
+    def returns(self, look: Look, node: NodeId) -> bool:
+        """Whether a process that is gone is started again."""
+        del look, node
+        return True
+
+    @abstractmethod
+    def unsettled(self, look: Look) -> str:
+        """Who still waits for what; nothing at rest."""
+
+    @abstractmethod
+    def judge(self, look: Look, ask: Ask) -> None:
+        """At rest: raises `Broken` when something is lost."""

@@ -20,7 +20,7 @@ BROKEN = 10
 WORLD_HELP = "Which small world: " + "; ".join(
     f"{protocol}: {', '.join(worlds)}" for protocol, worlds in WORLDS.items()
 )
-INJURIES_HELP = f"What may happen to it, by commas, each as often as named: {', '.join(INJURIES)}"
+INJURIES_HELP = f"What may happen to it, in this order, by commas: {', '.join(INJURIES)}"
 
 
 class Wanted(msgspec.Struct, frozen=True):

@@ -17,10 +17,10 @@ What is walked (`moves.py`):
 4. *Leisure.* What may be put off has a moment by which it must be done: a process that ended
    begins again within a second, a node enters a new view within a heartbeat. Any moment until then
    at which something else is due will do.
-5. *Injuries* may be done at any moment, each as often as it is named: `crash` ends a process, with
-   each beginning of what its disk was asked for done or not, and what is on its way there lost, or
-   brought to its next life; `lose` and `repeat` take the oldest message of a link, or bring it
-   twice; with `stall` a link stands still for up to four seconds while time passes.
+5. *Injuries* may be done at any moments, in the order in which they are named: `crash` ends a
+   process, with each beginning of what its disk was asked for done or not, and what is on its way
+   there lost, or brought to its next life; `lose` and `repeat` take the oldest message of a link,
+   or bring it twice; with `stall` a link stands still for up to four seconds while time passes.
 6. *Rest.* Where all calls are answered and everybody is back, time stands still: beats go on for
    ever and change nothing. Injuries that are left may still be done.
 
@@ -74,7 +74,7 @@ def small_world(protocol: str, name: str = "") -> type[SmallLife]:
 
 
 def injuries_named(text: str, life: type[SmallLife]) -> tuple[str, ...]:
-    """Those of a world, or those named by commas, one as often as it may be done.
+    """Those of a world, or those named by commas, in the order in which they come.
 
     >>> injuries_named("crash,lose,lose", small_world("baton")), injuries_named("none", OneEach)
     (('crash', 'lose', 'lose'), ())

@@ -253,7 +253,7 @@ class BatonWorld(SmallLife):
 class TwoNodes(BatonWorld):
     """Where a token may come twice."""
 
-    words: ClassVar[str] = "two nodes, and three who want the baton, two of them at one node"
+    words: ClassVar[str] = "two nodes, each with one who wants it, and one more at the next life"
     nodes = (NodeId("n1"), NodeId("n2"))
     users: ClassVar[tuple[tuple[str, str], ...]] = (("u1", "n1"), ("u2", "n2"))
     heirs: ClassVar[tuple[tuple[str, str], ...]] = (("u3", "n2"),)

@@ -64,6 +64,7 @@ class Process(NamedTuple):
 class Step(NamedTuple):
     """What came of an event."""
 
+    event: Event[Any]
     process: Process
     effects: tuple[Effect[Any], ...]
     broken: str = ""
@@ -147,7 +148,8 @@ class Machines:
         except Exception as error:
             broken = f"crashed: {error!r}"
         number = self._number(process, node, event, now)
-        return Step(_carried_out(process._replace(machine=number), effects), tuple(effects), broken)
+        after = _carried_out(process._replace(machine=number), effects)
+        return Step(event, after, tuple(effects), broken)
 
     def _brought(self, process: Process) -> Node[Any]:
         """The machine, given again all that it was given."""

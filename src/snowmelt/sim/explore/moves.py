@@ -61,8 +61,8 @@ class State(NamedTuple):
     links: tuple[tuple[int, ...], ...]
     """What is on its way, oldest first, by `World.pairs`."""
     scene: int
-    left: tuple[int, ...]
-    """How many of each injury are still to come."""
+    done: int = 0
+    """How many injuries were done, of those that are to come."""
     stalls: tuple[tuple[int, Instant], ...] = ()
     """Which links stand still, and since when."""
 
@@ -74,7 +74,7 @@ class Move(NamedTuple):
     state: State | None
     """Where it leads; nowhere when it breaks something."""
     broken: str = ""
-    steps: tuple[tuple[Event[Any] | None, Step], ...] = ()
+    steps: tuple[Step, ...] = ()
     """What processes did, for the story."""
 
 
@@ -84,8 +84,7 @@ class World:
     def __init__(self, life: SmallLife, injuries: tuple[str, ...]) -> None:
         self.life = life
         self.machines = Machines(life.build, Portrait(life.left_out))
-        self._kinds = tuple(dict.fromkeys(injuries))
-        self._whole = tuple(injuries.count(kind) for kind in self._kinds)
+        self.injuries = injuries
         self._places = {node: at for at, node in enumerate(life.nodes)}
         self.pairs = [(a, b) for a in life.nodes for b in life.nodes if a != b]
         self._at = {pair: at for at, pair in enumerate(self.pairs)}
@@ -93,17 +92,11 @@ class World:
         self._messages: Table[Any] = Table()
         self._scenes: Table[Any] = Table()
 
-    @property
-    def injuries(self) -> list[str]:
-        """What may be done to it, and how often."""
-        times = zip(self._kinds, self._whole, strict=True)
-        return [kind + (f" {many} times" if many > 1 else "") for kind, many in times]
-
     def opening(self) -> State:
         """Nobody has begun, or all that the prelude names is done."""
         processes = tuple(self._processes.number(Process(node)) for node in self.life.nodes)
         scene = self._scenes.number(self.life.opening())
-        state = State(Instant(0), processes, ((),) * len(self.pairs), scene, self._whole)
+        state = State(Instant(0), processes, ((),) * len(self.pairs), scene)
         for words in self.life.prelude:
             state = self._quiet(self._made(state, words))
         return state
@@ -155,7 +148,7 @@ class World:
                 continue
             if process.asked:
                 step = self.machines.flush(process, state.now)
-                yield self._moved(f"{process.node} flushes", state, None, step)
+                yield self._moved(f"{process.node} flushes", state, step)
             for timer, at in process.timers:
                 if at <= state.now:
                     yield self._fired(state, process, timer)
@@ -163,7 +156,7 @@ class World:
     def _fired(self, state: State, process: Process, timer: Any) -> Move:
         timers = tuple(one for one in process.timers if one[0] is not timer)
         step = self.machines.step(process._replace(timers=timers), Expired(timer), state.now)
-        return self._moved(f"{process.node} {timer.value}", state, Expired(timer), step)
+        return self._moved(f"{process.node} {timer.value}", state, step)
 
     def _at_leisure(self, state: State) -> Iterator[tuple[Instant, Move]]:
         """What may be put off until some time."""
@@ -203,7 +196,7 @@ class World:
     def _started(self, state: State, process: Process) -> Move:
         node, words = process.node, f"start {process.node}"
         step = self.machines.start(process, state.now)
-        move = self._moved(words, state, None, step)
+        move = self._moved(words, state, step)
         if move.state is None:
             return move
         scene, events = self.life.started(self._look(move.state), node)
@@ -238,19 +231,18 @@ class World:
     # --- injuries ---------------------------------------------------------------------------------
 
     def _injuries(self, state: State) -> Iterator[Move]:
-        for at, kind in enumerate(self._kinds):
-            if not state.left[at]:
-                continue
-            left = _replaced(state.left, at, state.left[at] - 1)
-            after = state._replace(left=left)
-            if kind == "crash":
-                for node in self.life.mortal:
-                    if self._process(state, node).runs:
-                        yield from self._crashes(after, self._process(state, node))
-                continue
-            for link, row in enumerate(state.links):
-                if row:
-                    yield from self._hurt_link(kind, after, link, row)
+        """The next of those that are to come."""
+        if state.done == len(self.injuries):
+            return
+        kind, after = self.injuries[state.done], state._replace(done=state.done + 1)
+        if kind == "crash":
+            for node in self.life.mortal:
+                if self._process(state, node).runs:
+                    yield from self._crashes(after, self._process(state, node))
+            return
+        for link, row in enumerate(state.links):
+            if row:
+                yield from self._hurt_link(kind, after, link, row)
 
     def _hurt_link(
         self, kind: str, state: State, link: int, row: tuple[int, ...]
@@ -299,16 +291,16 @@ class World:
             assert move.state is not None
             step = self.machines.step(self._process(move.state, node), event, state.now)
             before = move.steps
-            move = self._moved(words, move.state, event, step)
+            move = self._moved(words, move.state, step)
             move = move._replace(steps=before + move.steps)
             if move.state is None:
                 break
         return move
 
-    def _moved(self, words: str, state: State, event: Event[Any] | None, step: Step) -> Move:
+    def _moved(self, words: str, state: State, step: Step) -> Move:
         """A process has taken a step: what it says goes on its way."""
         process = step.process
-        steps = ((event, step),)
+        steps = (step,)
         if step.broken:
             return Move(words, None, f"{process.node}: {step.broken}", steps)
         after = self._put(state, process)
@@ -348,7 +340,7 @@ class World:
 
     def _look(self, state: State) -> Look:
         processes = tuple(self._processes[number] for number in state.processes)
-        return Look(self._scenes[state.scene], state.now, processes, state.left != self._whole)
+        return Look(self._scenes[state.scene], state.now, processes, state.done > 0)
 
     def _named(self, link: int) -> str:
         source, target = self.pairs[link]

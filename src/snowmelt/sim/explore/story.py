@@ -56,15 +56,13 @@ def scripted(text: str) -> tuple[str, ...]:
 
 def _lines(state: State, move: Move) -> list[str]:
     lines: list[str] = []
-    for event, step in move.steps:
+    for step in move.steps:
         effects = [brief(one) for one in step.effects[:SHOWN]]
         more = len(step.effects) - SHOWN
         if more > 0:
             effects.append(f"{more} more")
-        what = "" if event is None else f"{brief(event)} "
-        text = (
-            f"{spelled(state.now)} {step.process.node}: {what}-> {', '.join(effects) or 'nothing'}"
-        )
+        came = ", ".join(effects) or "nothing"
+        text = f"{spelled(state.now)} {step.process.node}: {brief(step.event)} -> {came}"
         lines.append(f"{'' if lines else move.words:<{WIDTH}}# {text}")
     if not lines:
         lines.append(f"{move.words:<{WIDTH}}# {spelled(state.now)}")

@@ -200,6 +200,11 @@ def test_mail_to_one_who_crashed_waits_or_is_lost():
     assert played(world, ["a goes", "crash b", "start b", "a > b"]).refused == "a > b"
 
 
+def test_a_move_that_may_be_missing_is_passed_over():
+    world = World(Clerks(), ())
+    assert not played(world, ["a flushes?", "a goes?", "a > b"]).refused
+
+
 def test_a_walk_has_bounds():
     assert explored(World(Three({A: B, C: B}), ()), depth_max=1).depth == 1
     bounded = explored(World(Clerks(), ()), states_max=5)
@@ -305,6 +310,8 @@ def test_a_token_that_was_passed_on_is_revived_where_a_pass_is_for_any_life():
 @pytest.mark.skipif(not MENDED, reason="a Pass does not name yet for which life it is")
 def test_a_token_that_was_passed_on_is_revived_no_more():
     told = played(World(HANDOVER(), HANDOVER.injuries), REVIVED)
+    again = [line for line in told.lines if "n2: Received n1 Pass" in line][1]
+    assert again.endswith("-> nothing")
     assert not told.broken
 
 

@@ -1,4 +1,8 @@
-"""A story as a script: one move a line, which can be played again, on this code or on another."""
+"""A story as a script: one move a line, which can be played again, on this code or on another.
+
+A move with `?` behind it is made where it can be, and else passed over: so a script that is kept
+bears that a machine begins to write something down that it did not before.
+"""
 
 from collections.abc import Iterable
 
@@ -31,7 +35,9 @@ def played(world: World, words: Iterable[str]) -> Told:
     lines: list[str] = []
     for word in words:
         moves = {one.words: one for one in world.moves(state)}
-        move = moves.get(word)
+        move = moves.get(word.removesuffix("?"))
+        if move is None and word.endswith("?"):
+            continue
         if move is None:
             return Told(tuple(lines), refused=word, possible=tuple(moves))
         lines += _lines(state, move)

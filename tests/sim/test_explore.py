@@ -315,6 +315,15 @@ def test_a_token_that_was_passed_on_is_revived_no_more():
     assert not told.broken
 
 
+def test_an_object_is_not_handed_over_to_one_who_has_left():
+    script = SCRIPTS / "an_object_is_handed_over_to_one_who_has_left.txt"
+    told = played(World(small_world("pool", "leavers")(), ("stall",)), scripted(script.read_text()))
+    stopped, taken = "Stopped 1", "l2: Received l1 Found"
+    lines = "\n".join(told.lines)
+    assert lines.index(stopped) < lines.index(taken)
+    assert not told.broken
+
+
 def test_options_that_can_not_be_are_refused():
     for worlds in WORLDS.values():
         assert all(life.words for life in worlds.values())

@@ -10,8 +10,8 @@ What may never be seen:
 2. *Nothing revived.* What was confirmed as done comes to nobody who asked after that; and while
    nothing is hurt nothing comes twice.
 3. *Nothing lost.* At rest whatever was kept and is not done is with somebody who runs and has not
-   left, or was counted as left behind; and what is confirmed as done is with nobody. A process
-   that was killed takes with it what it had.
+   left, or was counted as left behind, by one or by both of two; and what is confirmed as done is
+   with nobody. A process that was killed takes with it what it had.
 """
 
 from collections.abc import Iterator
@@ -40,6 +40,8 @@ PATIENCE: Final = seconds(2)
 """Of every call but a get."""
 LONG: Final = seconds(4)
 """Of a get."""
+LEAVES: Final = seconds(1)
+"""So long may somebody take to leave: less than one who takes over waits for its answer."""
 FLUSHES: Final = seconds(1)
 """Who has left is gone by then; and others hear by then of who is gone, or is back."""
 
@@ -187,7 +189,7 @@ class PoolWorld(SmallLife):
                 scene = scene.thing(thing._replace(done=thing.done or "said"))
                 call = calls.Ack(program.token, (), PATIENCE)
             case _:
-                call = calls.Stop(PATIENCE)
+                call = calls.Stop(LEAVES)
         event = Requested(OperationId(node, number), call)
         return Act(f"{node} {word}s", scene.program(program), node, (event,))
 
@@ -295,7 +297,7 @@ class PoolWorld(SmallLife):
         scene: Scene = look.scene
         if scene.killed:
             return
-        there = sum(one.left for one in scene.programs)
+        there, left = 0, sum(one.left for one in scene.programs)
         for process in look.processes:
             if process.runs:
                 told = ask(process.node, Requested(OperationId(process.node, 0), calls.Describe()))
@@ -305,8 +307,9 @@ class PoolWorld(SmallLife):
         names = " ".join(one.value for one in scene.things if one.kept and not one.done)
         open_ = len(names.split())
         doubtful = sum(one.done == "said" for one in scene.things)
-        if there < open_:
-            raise Broken(f"lost: {there} objects are there or left behind, of {names}", "pool")
+        if there + left < open_:
+            text = f"lost: {there} objects are there, {left} were left behind, to be done are"
+            raise Broken(f"{text} {names}", "pool")
         if there > open_ + doubtful:
             raise Broken(f"{there} objects are there, and to be done are only: {names}", "pool")
 
@@ -314,12 +317,12 @@ class PoolWorld(SmallLife):
 class TwoLeave(PoolWorld):
     """Two leave at the same time, each the other's heir."""
 
-    words: ClassVar[str] = "one producer, one consumer, and two who leave at once"
+    words: ClassVar[str] = "two who leave, each of whom may take over what the other made"
     programs: ClassVar[dict[str, tuple[str, ...]]] = {
-        "p1": ("put", "leave"),
-        "c1": ("get", "ack"),
         "l1": ("put", "leave"),
+        "l2": ("put", "leave"),
     }
+    mortal = ()
 
 
 class OneEach(PoolWorld):

@@ -124,6 +124,43 @@ def test_a_planted_bug_is_found_told_and_ends_with_its_code(
     assert "again: snowmelt sim" in shown.stdout
 
 
+def test_a_small_world_is_walked_whole_and_says_so() -> None:
+    walk = ("sim", "--protocol", "membership", "--explore", "--world", "leave")
+    told = as_json(*walk)
+    assert (told["complete"], told["bad"]) == (True, [])
+    assert told["states"] > told["depth"] > 0
+    assert as_json(*walk, "--depth", "2")["complete"] is False
+    shown = snowmelt(*walk)
+    assert f"{told['states']} states, all there are" in shown.stdout
+
+
+def test_a_story_that_breaks_something_ends_with_10_and_can_be_played_again(tmp_path: Path) -> None:
+    walk = ("sim", "--protocol", "membership", "--explore", "--plant", "forgotten-timer")
+    told = as_json(*walk, code=10)
+    assert (told["complete"], len(told["bad"])) == (False, 1)
+    script = tmp_path / "story"
+    script.write_text("\n".join(told["bad"][0]["story"]))
+    shown = snowmelt(*walk, "--script", str(script))
+    assert shown.returncode == 10
+    assert f"broken: {told['bad'][0]['sentence']}" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--seed", "1"), "--explore is 'with a seed'"),
+        (("--world", "five"), "--world is 'five'; allowed: wants, handover"),
+        (("--injuries", "flood"), "--injuries is 'flood'"),
+        (("--states", "0"), "--states is 0"),
+        (("--script", "/nowhere/at/all"), "a file that can be read"),
+    ],
+)
+def test_what_can_not_be_explored_ends_with_2(options: tuple[str, ...], text: str) -> None:
+    ended = snowmelt("sim", "--protocol", "baton", "--explore", *options)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert text in " ".join(ended.stderr.split())
+
+
 OPERATIONS = """\
 {"process": "p1", "kind": "put", "values": ["a"], "called": 1, "returned": 2}
 {"process": "p1", "kind": "put", "values": ["b"], "called": 3, "returned": 4}

@@ -69,7 +69,9 @@ def sim(
     if explores:
         if seed is not None or seeds:
             raise BadOption("--explore", "with a seed", "no seed: nothing is drawn by chance")
-        explore(Wanted(protocol, world, injuries, depth, states, script, _bug(plant), as_json))
+        explore(
+            Wanted(protocol, world, injuries, depth, states, script, _bug(plant, protocol), as_json)
+        )
         return
     family(protocol)
     range_ = _range(seed, seeds)

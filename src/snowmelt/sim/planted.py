@@ -205,6 +205,4 @@ class RevivedToken(_Spoiled):
 
     def _redirected(self, word: Pass) -> Pass:
         me = self._views[0].member(word.place.node)
-        if me is None or "life" not in word.__struct_fields__:
-            return word
-        return msgspec.structs.replace(word, life=getattr(me, "life", 0))
+        return word if me is None else msgspec.structs.replace(word, life=me.life)

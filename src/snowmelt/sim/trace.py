@@ -82,6 +82,8 @@ def brief(word: object) -> str:
     >>> brief(Send(NodeId("n2"), "hello"))
     'Send n2 hello'
     """
+    if isinstance(word, memoryview):  # its own words are its address
+        return brief(bytes(word))
     if isinstance(word, bytes) and len(word) > BYTES_SHOWN:
         return f"{word[:BYTES_SHOWN]!r}…({len(word)} bytes)"
     if isinstance(word, SetTimer):  # without the whole days that its clock shows above the world's

@@ -126,7 +126,7 @@ class PoolWorld(SmallLife):
         "c1": ("get", "ack"),
         "l1": ("put", "leave"),
     }
-    mortal = (NodeId("c1"),)
+    mortal: tuple[NodeId, ...] = (NodeId("c1"),)
 
     def __init__(self, bug: Bug | None = None) -> None:
         super().__init__(bug)
@@ -322,7 +322,7 @@ class TwoLeave(PoolWorld):
         "l1": ("put", "leave"),
         "l2": ("put", "leave"),
     }
-    mortal = ()
+    mortal: tuple[NodeId, ...] = ()
 
 
 class OneEach(PoolWorld):

@@ -34,7 +34,7 @@ def test_waiting_for_a_turn_counts_to_the_call_s_time_and_is_definite() -> None:
         ThreadPoolExecutor(2) as pool,
     ):
         long = pool.submit(client.ping, timeout=1.0)
-        while not client._client._turn.locked():
+        while not client._client._calling:
             assert not long.done()
         begin = time.monotonic()
         with pytest.raises(Unreachable, match=r"other threads used this client for all of 0\.2 s"):
@@ -50,7 +50,7 @@ def test_a_client_closed_while_another_thread_waits_its_turn_opens_nothing_more(
     with fake(greeted) as where, ThreadPoolExecutor(2) as pool:
         client = snowmelt.connect(f"snowmelt://{where}")
         calls = [pool.submit(client.ping, timeout=0.5) for _ in range(2)]
-        while not client._client._turn.locked():
+        while not client._client._calling:
             assert not calls[0].done()
         client.close()
         errors = [type(call.exception(5)) for call in calls]

@@ -11,7 +11,7 @@ from typing import Self, TypeVar
 from snowmelt.client.baton_keeping import Keeper
 from snowmelt.client.baton_steps import TURN_SECONDS, Hold, Want, statuses
 from snowmelt.client.clients import Borrowed, Clients
-from snowmelt.client.holding import Entered, Holding
+from snowmelt.client.holding import Entered, Holding, leave_word
 from snowmelt.client.session import TIMEOUT, checked
 from snowmelt.client.staying import stays
 from snowmelt.client.steps import Steps, run
@@ -40,12 +40,8 @@ class Held(Holding):
         super().__init__(hold)
         self._borrowed = borrowed
         self._keeper = keeper
+        leave_word(self, hold, borrowed, keeper.leave)
         keeper.add(hold, borrowed)
-
-    def __del__(self) -> None:
-        with suppress(AttributeError):  # interrupted before there was anything
-            if not (self._hold.settled or sys.is_finalizing()):
-                self._keeper.dropped(self._hold, self._borrowed)
 
     def __enter__(self) -> Self:
         return self

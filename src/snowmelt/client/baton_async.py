@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from types import FrameType, TracebackType
@@ -10,7 +11,7 @@ from typing import Any, Final, Self, TypeVar
 from snowmelt.client.baton_keeping import Keeping
 from snowmelt.client.baton_steps import TURN_SECONDS, Hold, Home, Want, statuses
 from snowmelt.client.forking import Origin
-from snowmelt.client.holding import Entered, Holding
+from snowmelt.client.holding import Entered, Holding, Word, leave_word
 from snowmelt.client.session import TIMEOUT, checked
 from snowmelt.client.staying import stays
 from snowmelt.client.steps import KeepingPort, Steps, run_async
@@ -32,6 +33,9 @@ class Keeper:
         """Where all batons of the cluster are asked for."""
         self._port = port
         self._keeping = Keeping()
+        self._words: deque[Word] = deque()
+        self.leave: Callable[[Word], None] = self._words.append
+        """Takes the word of whoever is dropped; the task looks at it now and then, or when told."""
         self._sooner = asyncio.Event()
         self._next = Instant(0)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -58,14 +62,11 @@ class Keeper:
             asyncio.get_running_loop()
             self._port.keep(_tried(self._port, work))
 
-    def dropped(self, hold: Hold) -> None:
-        """The same, from within the collector of garbage, which may be in any thread."""
+    def look(self) -> None:
+        """There may be a word; from within the collector of garbage, which is in any thread."""
         if self._loop is not None and not self._origin.left:
             with suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(self._give_back, hold)
-
-    def _give_back(self, hold: Hold) -> None:
-        self.give_back(hold.give_back())
+                self._loop.call_soon_threadsafe(self._sooner.set)
 
     def lose(self) -> None:
         """The cluster is closed; what is held still is over."""
@@ -83,6 +84,8 @@ class Keeper:
 
     async def _work(self) -> None:
         while (due := self._keeping.next(steady_now())) is not None:
+            while self._words:
+                self.give_back(self._words.popleft().hold.give_back())
             if isinstance(due, list):
                 await run_async(self._port, self._keeping.renew(due))
                 continue
@@ -108,12 +111,12 @@ class Held(Holding):
         super().__init__(hold)
         self._port = port
         self._keeper = keeper
+        leave_word(self, hold, None, keeper.leave)
         keeper.add(hold)
 
     def __del__(self) -> None:
-        with suppress(AttributeError):  # interrupted before there was anything
-            if not (self._hold.settled or sys.is_finalizing()):
-                self._keeper.dropped(self._hold)
+        if self._hold.word is not None and not sys.is_finalizing():
+            self._keeper.look()
 
     async def __aenter__(self) -> Self:
         return self
@@ -127,7 +130,7 @@ class Held(Holding):
         if self._hold.over and not self._hold.lost:
             return  # given up within
         if kind is GeneratorExit:
-            self._keeper.dropped(self._hold)
+            self._keeper.give_back(self._hold.give_back())
             return
         try:
             await self._through(self._hold.release(changed=error is None))
@@ -201,7 +204,7 @@ class Baton:
 
     async def _enter(self, frame: FrameType) -> Held:
         held = await self.acquire()
-        self._entered.enter(frame, asyncio.current_task(), held)
+        self._entered.enter(frame, _task(), held)
         return held
 
     def __aexit__(
@@ -232,8 +235,9 @@ class Baton:
         return await run_async(self._port, statuses(self.name, timeout))
 
 
-def _task() -> asyncio.Task[Any] | None:
+def _task() -> int:
+    """Which task this is; 0 where no loop runs."""
     try:
-        return asyncio.current_task()
+        return id(asyncio.current_task())
     except RuntimeError:
-        return None  # no loop runs any more
+        return 0

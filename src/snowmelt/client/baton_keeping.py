@@ -14,7 +14,7 @@ thread that goes by them, for all batons of a cluster:
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Final
@@ -24,6 +24,7 @@ import msgspec
 from snowmelt.client.baton_steps import KEEP_SECONDS, Hold, Home, keep_many
 from snowmelt.client.clients import Borrowed, Clients
 from snowmelt.client.forking import watch
+from snowmelt.client.holding import Word
 from snowmelt.client.steps import Steps, run
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import Address
@@ -120,7 +121,9 @@ class Keeper:
 
     def _begin(self) -> None:
         self._keeping = Keeping()
-        self._dropped: SimpleQueue[tuple[Hold, Borrowed] | None] = SimpleQueue()
+        self._dropped: SimpleQueue[Word | tuple[Hold, Borrowed] | None] = SimpleQueue()
+        self.leave: Callable[[Word], None] = self._dropped.put
+        """Takes the word of whoever is dropped: rule 2."""
         self._turn = threading.RLock()  # a handler of signals may call within a call
         self._next = Instant(0)
         self._idle_end = Instant(0)
@@ -183,6 +186,8 @@ class Keeper:
                     pause = self._pause(due)
                 with suppress(Empty):
                     dropped = self._dropped.get(timeout=pause)
+                    if isinstance(dropped, Word):
+                        dropped = dropped.hold, dropped.way
                     if dropped is not None:
                         hold, borrowed = dropped
                         run(mine, hold.give_back())

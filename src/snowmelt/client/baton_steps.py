@@ -99,6 +99,8 @@ class Hold:
         """Whether it ended in another way than by being given up."""
         self.settled = False
         """Whether no node needs to be told any more that it is over."""
+        self.word: object = None
+        """What is left when its holder is dropped; none is left any more once it is settled."""
         self._origin = origin or Origin()
         self._watching: list[Callable[[], None]] = []
         self._got = self._safe = granted.value
@@ -120,7 +122,8 @@ class Hold:
         """Finds out whether the lease is over by now, or this process never had it."""
         if not self.over and self._origin.left:
             # Whoever watches waits in the parent, and may hold a lock for ever here.
-            self.lost, self.settled, self._watching = True, True, []
+            self.lost, self._watching = True, []
+            self._settle()
             self.over = f"baton {self.name!r} is held by the process that this one was forked from"
         if not self.over and steady_now() >= self.until:
             self.lose(f"baton {self.name!r} could not be renewed before its lease was over")
@@ -217,13 +220,14 @@ class Hold:
         try:
             yield Query(release, left, self.place, UNHURRIED)
         except BatonLost as error:
-            self.lost, self.settled, self.over = True, True, str(error)
+            self.lost, self.over = True, str(error)
+            self._settle()
             raise
         except Unreachable as error:
             self.lost = True
             self.over = f"baton {self.name!r} could not be given up before its lease was over"
             raise BatonLost(f"{self.over}: {error}") from error
-        self.settled = True
+        self._settle()
 
     def give_back(self) -> Steps[None]:
         """Nobody has it any more: it goes on at once, if a node can be told; else with its lease.
@@ -234,9 +238,12 @@ class Hold:
         if self.settled:
             return
         release = self._last or self._given_up(changed=False)
-        self.settled = True
+        self._settle()
         with suppress(SnowmeltError):
             yield Query(release, KEEP_SECONDS, self.place, UNHURRIED)
+
+    def _settle(self) -> None:
+        self.settled, self.word = True, None
 
     def _given_up(self, *, changed: bool) -> Release:
         """It is over from now on, whether or not a node hears of it. Rule 3."""

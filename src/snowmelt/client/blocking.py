@@ -2,7 +2,8 @@
 
 A call gives the machine its event, writes what it wants sent, and reads until its answer is there;
 between calls nothing runs. So a call costs one write and one read. Threads may share a client: they
-take turns, and each waits for its turn no longer than its own time-out.
+take turns, and each waits for its turn no longer than its own time-out. A handler of signals comes
+within its own thread's turn: it may close the client, which ends the call, and not call by it.
 """
 
 import select
@@ -22,8 +23,10 @@ from snowmelt.client.session import Session, Targets, checked, value
 from snowmelt.client.url import Place
 from snowmelt.core.errors import (
     AccessDenied,
+    CallerError,
     Closed,
     HandshakeError,
+    OutcomeUnknown,
     SnowmeltError,
     TooLarge,
     Unreachable,
@@ -159,7 +162,9 @@ class BlockingClient:
         self._due: Instant | None = None
         self._outcomes: dict[OperationId, Outcome[Any]] = {}
         self._events: deque[Event[Any]] = deque()
-        self._turn = threading.Lock()
+        self._turn = threading.RLock()
+        self._calling = False
+        self._ended = False
         self._deadline = 0.0  # of the call that has its turn
         self._reached = False
         self._failure: Exception | None = None
@@ -179,11 +184,13 @@ class BlockingClient:
             request = self._session.request(body, self._deadline - monotonic(), target, weight)
             self._handle(request)
             while request.operation not in self._outcomes:
+                if self._ended:
+                    raise OutcomeUnknown("this client was closed before the answer came")
                 self._step()
             outcome = self._outcomes.pop(request.operation)
             answer = value(outcome, self._reached, self._failure)
         finally:
-            self._turn.release()
+            self._end_turn()
         self._targets.heard(target, answer)
         return answer
 
@@ -195,7 +202,18 @@ class BlockingClient:
         if self._closed:
             self._turn.release()
             raise Closed("this client is closed")
+        if self._calling:
+            self._turn.release()
+            raise CallerError(
+                "this thread is in the middle of a call: do less in a signal handler, or call by a "
+                "cluster of its own there"
+            )
+        self._calling = True
         self._deadline = deadline
+
+    def _end_turn(self) -> None:
+        self._calling = False
+        self._turn.release()
 
     def _left(self) -> float:
         """Seconds left of the call's time; a socket wants more than none."""
@@ -214,7 +232,7 @@ class BlockingClient:
                     self._drop(target, error)
             raise Unreachable(f"no node could be reached: {self._failure}")
         finally:
-            self._turn.release()
+            self._end_turn()
 
     def _informed(self, line: Line) -> bytes:
         line.write(framed(Kind.INQUIRE, b""), self._left())
@@ -229,6 +247,7 @@ class BlockingClient:
         """Ends the connections."""
         self._closed = True
         with self._turn:
+            self._ended = True
             for line in self._lines.values():
                 line.socket.close()
             self._lines.clear()

@@ -3,7 +3,8 @@
 A hold is handed out or given back, whatever comes between:
 
 1. Whoever is interrupted before its holder has it gives it up; and one that nobody has any more,
-   since what had it was dropped, is given up behind the scenes, as by a holder that failed.
+   since what had it was dropped, is given up behind the scenes, as by a holder that failed. The
+   word of that is left by no instruction of Python: a handler of signals could raise within one.
 2. So is one whose `with` ends since a generator or a coroutine is dropped: that may be anywhere,
    and nothing is waited for there.
 3. A release that is broken off is said again behind the scenes.
@@ -11,8 +12,10 @@ A hold is handed out or given back, whatever comes between:
    another thread or task than went on with it.
 """
 
+import weakref
+from collections.abc import Callable
 from types import FrameType
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from snowmelt.client.baton_steps import Hold
 from snowmelt.client.staying import stays
@@ -29,13 +32,14 @@ class Entered(Generic[H]):
     """
 
     def __init__(self) -> None:
-        self._held: list[tuple[int, object, H]] = []  # frames themselves would never be dropped
+        # Frames and tasks themselves would never be dropped, nor the generators that they know.
+        self._held: list[tuple[int, int, H]] = []
 
-    def enter(self, frame: FrameType, key: object, held: H) -> None:
+    def enter(self, frame: FrameType, key: int, held: H) -> None:
         """Held by a `with` of this frame from now on."""
         self._held.append((id(frame), key, held))
 
-    def leave(self, frame: FrameType, key: object) -> H:
+    def leave(self, frame: FrameType, key: int) -> H:
         """The `with` of this frame ends; what it held."""
         own = [one for one in self._held if one[0] == id(frame)]
         own = own or [one for one in self._held if one[1] == key] or self._held
@@ -45,6 +49,23 @@ class Entered(Generic[H]):
     def forget(self, held: H) -> None:
         """No `with` came of it."""
         self._held = [one for one in self._held if one[2] is not held]
+
+
+class Word(weakref.ref[Any]):
+    """What is left of a holder that is dropped, for whoever gives up what it held: rule 1."""
+
+    __slots__ = ("hold", "way")
+
+    hold: Hold
+    way: Any
+    """The connection that it came by, where it has one of its own."""
+
+
+def leave_word(holder: "Holding", hold: Hold, way: object, leave: Callable[[Word], object]) -> None:
+    """Once the holder is dropped its word is left by this, which is to be none of Python's own."""
+    word = Word(holder, leave)
+    word.hold, word.way = hold, way
+    hold.word = word
 
 
 class Holding:

@@ -5,13 +5,12 @@ Each rests on a sentence of docs/baton.md:
 1. "One holder at a time, as long as clocks run equally fast and nobody sleeps through a lease."
    What somebody believed before a clock leapt or stood still may overlap with what came after; and
    who slept with a clock that stood still takes itself for a member for as long as members are.
-2. "A holder whose connections have all ended, and which can't be heard for a second, has lost it,
-   and may believe in it until its lease is over."
+2. "A holder whose connections have all ended, and which can't be heard for a second, has lost the
+   baton, and may believe in it until its lease is over."
 3. "The holder's node dies" (or is cut off, or can't be heard): "the baton is lost", and is made
    anew. Without such a thing it never is.
-4. "A baton and its order live in the nodes' memory; values are on one disk, the coordinator's."
-   Where that disk is put back from an older copy, what was saved since the copy may be undone; and
-   until everybody has a view from there again, two may hold a baton.
+4. "A coordinator whose disk was put back from an older copy may not know who is here [...] for up
+   to a lease two may hold a baton then. What was saved since that copy may be lost."
 
 Fences are judged whatever happens, and so are values that went from holder to holder.
 """

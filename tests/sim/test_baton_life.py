@@ -150,7 +150,7 @@ def clocks_are_trusted(_):
 
 def who_calls_again_stands_at_the_end(real):
     def acquire(self, operation, call, now):
-        self._give_up(call.ticket, now)
+        self.give_up(call.ticket, now)
         return real(self, operation, call, now)
 
     return acquire

@@ -362,7 +362,6 @@ def test_options_that_can_not_be_are_refused():
         injuries_named("lose,flood", HANDOVER)
     with pytest.raises(BadOption, match="one move a line"):
         scripted("# nothing")
-    nobody_dies = small_world("membership", "leave")
-    nobody_dies.mortal = ()
     with pytest.raises(BadOption, match="nobody crashes"):
-        injuries_named("crash", nobody_dies)
+        injuries_named("crash", small_world("pool", "leavers"))
+    assert injuries_named("crash,lose", small_world("membership")) == ("crash", "lose")

@@ -52,11 +52,8 @@ class MembershipWorld(SmallLife):
     injuries: ClassVar[tuple[str, ...]] = ("crash",)
     horizon = Instant(seconds(60))
     nodes: tuple[NodeId, ...] = (NodeId("n1"), NodeId("n2"))
+    mortal: tuple[NodeId, ...] = nodes
     leaver: ClassVar[NodeId | None] = None
-
-    def __init__(self, bug: Bug | None = None) -> None:
-        super().__init__(bug)
-        self.mortal = self.nodes
 
     def build(self, node: NodeId, life: int) -> Node[Any]:
         """A member, alone in its host."""
@@ -158,6 +155,7 @@ class Leaver(MembershipWorld):
 
     words: ClassVar[str] = "three nodes, one of which leaves in order"
     nodes = (NodeId("n1"), NodeId("n2"), NodeId("n3"))
+    mortal = nodes
     leaver = NodeId("n3")
     injuries: ClassVar[tuple[str, ...]] = ()
 

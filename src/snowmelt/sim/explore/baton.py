@@ -142,7 +142,7 @@ class BatonWorld(SmallLife):
                 body: Any = calls.Acquire(NAME, ticket, calls.POLL)
             case "holds":
                 words, does = f"{user.name} releases", "leaves"
-                value = f"{user.name}/{user.fence & 0xFFFF}".encode()
+                value = f"{user.name}/{number}".encode()
                 body = calls.Release(NAME, ticket, user.fence, user.where, value)
                 user = user._replace(value=value)
                 scene = _left(scene, user, (_granted_value(scene, user), value))
@@ -214,11 +214,11 @@ class BatonWorld(SmallLife):
         fence, name = granted.fence, user.name
         for one in scene.grants:
             if fence <= one.fence:
-                text = f"{name} is granted fence {_short(fence)} ({granted.value!r}), and"
-                raise Broken(f"{text} {one.user} was granted {_short(one.fence)} before", name)
+                text = f"{name} is granted fence {fence} ({granted.value!r}), and"
+                raise Broken(f"{text} {one.user} was granted {one.fence} before", name)
             last = one.made == granted.made and granted.value not in one.leaves
             if last and one is max(scene.grants, key=lambda grant: grant.fence):
-                text = f"{name} is granted {granted.value!r} with fence {_short(fence)}, and"
+                text = f"{name} is granted {granted.value!r} with fence {fence}, and"
                 raise Broken(f"{text} {one.user} had left one of {one.leaves}", name)
         for other in scene.users:
             ends = later(other.since, granted.lease)
@@ -276,8 +276,3 @@ def _left(scene: Scene, user: User, values: tuple[bytes, ...]) -> Scene:
 def _granted_value(scene: Scene, user: User) -> bytes:
     """What a holder was granted."""
     return next(one.leaves[0] for one in scene.grants if one.fence == user.fence)
-
-
-def _short(fence: int) -> str:
-    """A fence's epoch and count."""
-    return f"{fence >> 32}.{fence & 0xFFFFFFFF}"

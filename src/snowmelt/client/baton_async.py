@@ -8,7 +8,7 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from snowmelt.client.baton_keeping import Keeping
+from snowmelt.client.baton_keeping import LOOK, Keeping
 from snowmelt.client.baton_steps import TURN_SECONDS, Hold, Home, Want, statuses
 from snowmelt.client.forking import Origin
 from snowmelt.client.holding import Entered, Holding, Word, leave_word
@@ -83,16 +83,21 @@ class Keeper:
         self._task = None
 
     async def _work(self) -> None:
-        while (due := self._keeping.next(steady_now())) is not None:
+        idle = False
+        while True:
+            due = self._keeping.next(steady_now())
             while self._words:
                 self.give_back(self._words.popleft().hold.give_back())
             if isinstance(due, list):
                 await run_async(self._port, self._keeping.renew(due))
                 continue
-            self._next = due
+            if due is None and idle:
+                return
+            idle = due is None
+            self._next = later(steady_now(), LOOK) if due is None else due
             self._sooner.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._sooner.wait(), seconds_until(due))
+                await asyncio.wait_for(self._sooner.wait(), seconds_until(self._next))
 
 
 async def _tried(port: KeepingPort, work: Steps[None]) -> None:

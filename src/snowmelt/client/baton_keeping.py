@@ -33,6 +33,8 @@ from snowmelt.runtime.clock import seconds_until, steady_now
 
 IDLE: Final = seconds(10)
 AGAIN: Final = milliseconds(100)
+LOOK: Final = milliseconds(500)
+"""How often one looks for what is held while nothing is: short turns wake nobody so."""
 TOGETHER: Final = 20
 """What is due within such a part of its lease goes along with what is due now."""
 
@@ -202,7 +204,8 @@ class Keeper:
         with self._turn:
             if self._keeping.fresh:
                 return 0.0
-            self._next = self._idle_end if due is None else due
+            idle = min(self._idle_end, later(steady_now(), LOOK))
+            self._next = idle if due is None else due
             return seconds_until(self._next)
 
     def _ended(self) -> bool:

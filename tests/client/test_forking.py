@@ -268,9 +268,9 @@ def test_a_child_has_none_of_its_parents_connections_so_nodes_see_when_that_ends
 def test_a_pool_is_refused_in_a_child(node: LocalNode) -> None:
     with snowmelt.connect(node.url) as cluster, cluster.pool("forked-frames") as pool:
         pool.put(b"one")
-        assert in_child(lambda: pool.put(b"two")).startswith("Unreachable: this pool is its")
+        assert in_child(lambda: pool.put(b"two")).startswith("Closed: this part in a pool")
         with pool.get(timeout=5) as frame:
-            assert in_child(frame.ack).startswith("Unreachable: this pool is its")
+            assert in_child(frame.ack).startswith("LeaseLost: loan")
 
 
 def test_a_folder_stays_with_the_parent_and_is_free_when_that_closes_it(tmp_path: Path) -> None:

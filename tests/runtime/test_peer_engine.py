@@ -458,7 +458,7 @@ def test_what_is_more_than_may_be_on_its_way_comes_later(limits, size):
         for _ in range(50):
             taker.submit(GET, came.append)
         until(lambda: len(giving.line) == 50)
-        with giver._lock:  # so that all are given at once
+        with giver._turn:  # so that all are given at once
             giver._links.eager = False
             giving.objects.extend(bytes(size) for _ in range(50))
             for effect in giving._match():

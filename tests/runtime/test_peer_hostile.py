@@ -260,7 +260,7 @@ def test_a_link_too_many_is_refused_and_the_others_live():
 
 def give(one: Engine, message: Any) -> None:
     """Sends it to the stranger."""
-    with one._lock:
+    with one._turn:
         one._links.send(NodeId("c-stranger"), message)
         one._links.flush()
 

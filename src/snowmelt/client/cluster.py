@@ -10,13 +10,13 @@ from snowmelt.client.baton_keeping import Keeper
 from snowmelt.client.baton_steps import TURN_SECONDS
 from snowmelt.client.blocking import BlockingClient
 from snowmelt.client.clients import Clients
-from snowmelt.client.consuming import end_loops
 from snowmelt.client.counter import Counter
 from snowmelt.client.counter_tally import counter_baton
 from snowmelt.client.fifo import Fifo
 from snowmelt.client.fifo_steps import FifoSteps, list_queues
 from snowmelt.client.multicast import Multicast
 from snowmelt.client.multicast_steps import TopicSteps
+from snowmelt.client.open_loops import end_loops
 from snowmelt.client.parts import Parts
 from snowmelt.client.pool import Pool
 from snowmelt.client.pool_options import PoolOptions

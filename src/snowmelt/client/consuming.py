@@ -1,6 +1,5 @@
 """The loop over a queue, blocking: items one by one, and a thread that tends their leases."""
 
-import atexit
 import sys
 import threading
 from collections.abc import Iterator
@@ -8,7 +7,6 @@ from itertools import chain, count, repeat
 from time import sleep
 from types import TracebackType
 from typing import Final, Self
-from weakref import WeakValueDictionary
 
 from snowmelt.client.delivered import Delivered, part_bodies
 from snowmelt.client.fifo_steps import BYTES_MAX, FifoSteps
@@ -16,6 +14,7 @@ from snowmelt.client.forking import Origin, watch
 from snowmelt.client.items import Item
 from snowmelt.client.leaving import GIVEN_UP, reason_left, reason_of
 from snowmelt.client.looping import PASSING, Pace, Pursuit
+from snowmelt.client.open_loops import opened
 from snowmelt.client.staying import stays
 from snowmelt.client.steps import Port, run
 from snowmelt.client.tending import Hand, Tending
@@ -125,7 +124,7 @@ class Consumption:
         self._turn = threading.Lock()  # of whoever asks for more
         self._over = False
         watch(self)
-        _OPEN[id(self)] = self
+        opened(self)
 
     def forked(self) -> None:
         """Nothing is given out in a child; the items are its parent's."""
@@ -218,20 +217,6 @@ class Consumption:
         self._over = True
         hand, self._hand, self._items = self._hand, None, iter(())
         self._tender.close(None if hand is None else hand.held, reason, wait=wait)
-
-
-_OPEN: Final[WeakValueDictionary[int, Consumption]] = WeakValueDictionary()
-
-
-def end_loops(port: Port | None = None) -> None:
-    """Ends the loops over a cluster's queues, or all there are; what they gathered is told."""
-    for reference in _OPEN.valuerefs():
-        loop = reference()
-        if loop is not None:
-            loop.end_of(port)
-
-
-atexit.register(end_loops)  # later there is no thread any more that could tell
 
 
 def _items(gathering: Gathering, delivered: Delivered) -> Iterator[Item]:

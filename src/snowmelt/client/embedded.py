@@ -24,10 +24,10 @@ from typing import Any, Final, Self, Unpack, assert_never
 
 import msgspec
 
-from snowmelt.client.consuming import end_loops
 from snowmelt.client.fifo import Fifo
 from snowmelt.client.fifo_steps import FifoSteps, list_queues
 from snowmelt.client.forking import Origin, watch
+from snowmelt.client.open_loops import end_loops
 from snowmelt.client.parts import Parts
 from snowmelt.client.pool import Pool
 from snowmelt.client.pool_options import PoolOptions
@@ -79,6 +79,7 @@ from snowmelt.protocols.membership import View
 from snowmelt.protocols.membership.view import Member
 from snowmelt.protocols.pool.settings import pool_name
 from snowmelt.runtime.clock import seconds_until, steady_now
+from snowmelt.runtime.shielding import SHIELD
 from snowmelt.store import Store
 from snowmelt.store.stamp import read_stamp
 from snowmelt.wire.greeting import as_error
@@ -218,11 +219,11 @@ class Machine:
                 self.turn.notify_all()
 
     def check_idle(self) -> None:
-        """Raises within its own step: no lock keeps a handler of signals out."""
+        """Raises within its own step: no lock keeps a finalizer out."""
         if self._stepping == get_ident():
             raise CallerError(
-                "this thread is in the middle of a call into the same folder: do less in a signal "
-                "handler, as setting a flag or raising KeyboardInterrupt"
+                "this thread is in the middle of a call into the same folder: a finalizer can't "
+                "call it; have it leave a word for another thread"
             )
 
     # --- driving the machine ----------------------------------------------------------------------
@@ -237,7 +238,11 @@ class Machine:
             self._step(Expired(timer), now)
 
     def _step(self, event: Event[Any], now: Instant | None = None) -> None:
-        """One event, and all that follows from it at once."""
+        """One event, and all that follows from it at once; no handler of a signal comes in."""
+        with SHIELD:
+            self._whole_step(event, now)
+
+    def _whole_step(self, event: Event[Any], now: Instant | None) -> None:
         self._events.append(event)
         self._stepping = get_ident()
         try:

@@ -9,9 +9,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-import msgspec
-
 from snowmelt.client import pool_steps
+from snowmelt.client.loans import Loan
 from snowmelt.client.pool_bodies import joined, numbers, owned
 from snowmelt.client.session import TIMEOUT
 from snowmelt.client.steps import Port, run
@@ -19,15 +18,7 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.pool.calls import Ack, Got
-
-
-class Loan(msgspec.Struct):
-    """What came together, and how many of it are neither acknowledged nor given back."""
-
-    producer: NodeId
-    token: int
-    left: int
+from snowmelt.protocols.pool.calls import Got
 
 
 class Object:
@@ -42,7 +33,7 @@ class Object:
     b'frame'
     """
 
-    __slots__ = ("_intervals", "_loan", "_port", "body", "open")
+    __slots__ = ("_loan", "_port", "body", "intervals", "open")
 
     def __init__(
         self,
@@ -53,7 +44,8 @@ class Object:
     ) -> None:
         self._port = port
         self._loan = loan
-        self._intervals = intervals
+        self.intervals = intervals
+        """Which of its loan it is; empty for all."""
         self.body = body
         self.open = True
         """Whether it is neither acknowledged nor given back."""
@@ -66,25 +58,26 @@ class Object:
 
         Raises `OutcomeUnknown` when its producer does not confirm it; it may have died since.
         """
-        self.close()
-        run(self._port, pool_steps.ack(self._loan.token, self._intervals, timeout))
+        loan = self.closed()
+        run(self._port, pool_steps.ack(loan.token, self.intervals, timeout))
+        loan.told()
 
     def nack(self) -> None:
         """It is not done, and is offered again."""
-        self.close()
-        run(self._port, pool_steps.nack(self._loan.token, self._intervals, TIMEOUT))
+        loan = self.closed()
+        run(self._port, pool_steps.nack(loan.token, self.intervals, TIMEOUT))
+        loan.told()
 
     @property
     def producer(self) -> NodeId:
         """Who made it."""
         return self._loan.producer
 
-    def close(self) -> Ack:
-        """It is not this program's any more; returns the word by which its producer is told."""
-        if self.open:
-            self.open = False
-            self._loan.left -= 1
-        return Ack(self._loan.token, self._intervals, pool_steps.patience(TIMEOUT))
+    def closed(self) -> Loan:
+        """It is not this program's any more, and its machine is to hear of it."""
+        loan = self._loan.begin(int(self.open))
+        self.open = False
+        return loan
 
     def __enter__(self) -> Self:
         return self
@@ -112,10 +105,10 @@ class Objects:
 
     __slots__ = ("_loan", "_port", "_spans", "batch")
 
-    def __init__(self, port: Port, got: Got) -> None:
+    def __init__(self, port: Port, loan: Loan, got: Got) -> None:
         self._port = port
         self._spans = got.spans
-        self._loan = Loan(got.producer, got.token, sum(span.count for span in got.spans))
+        self._loan = loan
         self.batch: Batch = joined(got.spans, got.blob)
         """All bodies, as one column; not copied."""
 
@@ -137,14 +130,16 @@ class Objects:
     def ack(self, *, timeout: float = TIMEOUT) -> None:
         """All that is open still is done; as `Object.ack`."""
         if self.open:
-            self._loan.left = 0
-            run(self._port, pool_steps.ack(self._loan.token, (), timeout))
+            loan = self._loan.begin(self._loan.left)
+            run(self._port, pool_steps.ack(loan.token, (), timeout))
+            loan.told()
 
     def nack(self) -> None:
         """All that is open still is offered again."""
         if self.open:
-            self._loan.left = 0
-            run(self._port, pool_steps.nack(self._loan.token, (), TIMEOUT))
+            loan = self._loan.begin(self._loan.left)
+            run(self._port, pool_steps.nack(loan.token, (), TIMEOUT))
+            loan.told()
 
     def __enter__(self) -> Self:
         return self
@@ -169,6 +164,6 @@ def leave(held: Object | Objects, error: BaseException | None) -> None:
         held.nack()
 
 
-def only(port: Port, got: Got) -> Object:
+def only(port: Port, loan: Loan, got: Got) -> Object:
     """The object of a get for one."""
-    return Object(port, Loan(got.producer, got.token, 1), owned(got.blob))
+    return Object(port, loan, owned(got.blob))

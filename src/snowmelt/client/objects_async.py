@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from snowmelt.client import pool_steps
-from snowmelt.client.objects import Loan
+from snowmelt.client.loans import Loan
 from snowmelt.client.pool_bodies import joined, numbers, owned
 from snowmelt.client.session import TIMEOUT
 from snowmelt.client.steps import AsyncPort, run_async
@@ -14,13 +14,13 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.pool.calls import Ack, Got
+from snowmelt.protocols.pool.calls import Got
 
 
 class Object:
     """One object, on loan. In an `async with` done on leaving, given back on an exception."""
 
-    __slots__ = ("_intervals", "_loan", "_port", "body", "open")
+    __slots__ = ("_loan", "_port", "body", "intervals", "open")
 
     def __init__(
         self,
@@ -31,7 +31,8 @@ class Object:
     ) -> None:
         self._port = port
         self._loan = loan
-        self._intervals = intervals
+        self.intervals = intervals
+        """Which of its loan it is; empty for all."""
         self.body = body
         self.open = True
         """Whether it is neither acknowledged nor given back."""
@@ -44,25 +45,26 @@ class Object:
 
         Raises `OutcomeUnknown` when its producer does not confirm it; it may have died since.
         """
-        self.close()
-        await run_async(self._port, pool_steps.ack(self._loan.token, self._intervals, timeout))
+        loan = self.closed()
+        await run_async(self._port, pool_steps.ack(loan.token, self.intervals, timeout))
+        loan.told()
 
     async def nack(self) -> None:
         """It is not done, and is offered again."""
-        self.close()
-        await run_async(self._port, pool_steps.nack(self._loan.token, self._intervals, TIMEOUT))
+        loan = self.closed()
+        await run_async(self._port, pool_steps.nack(loan.token, self.intervals, TIMEOUT))
+        loan.told()
 
     @property
     def producer(self) -> NodeId:
         """Who made it."""
         return self._loan.producer
 
-    def close(self) -> Ack:
-        """It is not this program's any more; returns the word by which its producer is told."""
-        if self.open:
-            self.open = False
-            self._loan.left -= 1
-        return Ack(self._loan.token, self._intervals, pool_steps.patience(TIMEOUT))
+    def closed(self) -> Loan:
+        """It is not this program's any more, and its machine is to hear of it."""
+        loan = self._loan.begin(int(self.open))
+        self.open = False
+        return loan
 
     async def __aenter__(self) -> Self:
         return self
@@ -81,10 +83,10 @@ class Objects:
 
     __slots__ = ("_loan", "_port", "_spans", "batch")
 
-    def __init__(self, port: AsyncPort, got: Got) -> None:
+    def __init__(self, port: AsyncPort, loan: Loan, got: Got) -> None:
         self._port = port
         self._spans = got.spans
-        self._loan = Loan(got.producer, got.token, sum(span.count for span in got.spans))
+        self._loan = loan
         self.batch: Batch = joined(got.spans, got.blob)
         """All bodies, as one column; not copied."""
 
@@ -106,14 +108,16 @@ class Objects:
     async def ack(self, *, timeout: float = TIMEOUT) -> None:
         """All that is open still is done; as `Object.ack`."""
         if self.open:
-            self._loan.left = 0
-            await run_async(self._port, pool_steps.ack(self._loan.token, (), timeout))
+            loan = self._loan.begin(self._loan.left)
+            await run_async(self._port, pool_steps.ack(loan.token, (), timeout))
+            loan.told()
 
     async def nack(self) -> None:
         """All that is open still is offered again."""
         if self.open:
-            self._loan.left = 0
-            await run_async(self._port, pool_steps.nack(self._loan.token, (), TIMEOUT))
+            loan = self._loan.begin(self._loan.left)
+            await run_async(self._port, pool_steps.nack(loan.token, (), TIMEOUT))
+            loan.told()
 
     async def __aenter__(self) -> Self:
         return self
@@ -138,6 +142,6 @@ async def leave(held: Object | Objects, error: BaseException | None) -> None:
         await held.nack()
 
 
-def only(port: AsyncPort, got: Got) -> Object:
+def only(port: AsyncPort, loan: Loan, got: Got) -> Object:
     """The object of a get for one."""
-    return Object(port, Loan(got.producer, got.token, 1), owned(got.blob))
+    return Object(port, loan, owned(got.blob))

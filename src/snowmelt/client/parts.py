@@ -6,6 +6,8 @@ from typing import Any, Unpack
 import msgspec
 
 from snowmelt.client import pool_steps
+from snowmelt.client.forking import Origin
+from snowmelt.client.open_loops import end_loops
 from snowmelt.client.pool_options import PoolOptions, listening, pool_settings, spill_folder
 from snowmelt.client.session import TIMEOUT, new_name
 from snowmelt.client.steps import run
@@ -15,8 +17,8 @@ from snowmelt.core.names import NodeId, contact
 from snowmelt.protocols.pool.calls import Known
 from snowmelt.protocols.pool.introductions import Acquaintance
 from snowmelt.protocols.pool.peer import PoolPeer
-from snowmelt.protocols.pool.settings import pool_name
-from snowmelt.runtime.peer.engine import Engine, PeerConfig
+from snowmelt.protocols.pool.settings import Delivery, pool_name
+from snowmelt.runtime.peer import Engine, PeerConfig
 from snowmelt.store import Store
 
 
@@ -26,8 +28,16 @@ class Part(msgspec.Struct, frozen=True):
     name: str
     engine: Engine
     store: Store | None
+    once: bool
+    """Whether it asks for what it gets at most once."""
+    machine: PoolPeer | None = None
     alone: bool = False
     """Whether nobody else can ever come into this pool."""
+
+    @property
+    def me(self) -> NodeId:
+        """The name under which others know it."""
+        return self.engine.config.name
 
     def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
         """Calls the machine, as `steps.Port` has it."""
@@ -38,6 +48,7 @@ class Part(msgspec.Struct, frozen=True):
         """Leaves in order; raises `DataLost` when nobody took what is left."""
         if self.engine.closed:
             return
+        end_loops(self)
         if self.alone:
             timeout = 0.0  # there is nobody to wait for
         try:
@@ -46,6 +57,8 @@ class Part(msgspec.Struct, frozen=True):
             self.engine.close()
             if self.store is not None:
                 self.store.close()
+            if self.machine is not None:  # it knows itself in circles, and would stay in memory
+                vars(self.machine).clear()
         if left and self.store is None:
             what = "object" if left == 1 else "objects"
             how = f"not taken over, nor acknowledged by who has them, in {timeout:g} s"
@@ -79,7 +92,8 @@ def join(name: str, place: Place | None, **options: Unpack[PoolOptions]) -> Part
     if place is None:
         alone = Acquaintance(me, producer or me, engine.address)
         engine.announce(Known((alone,), (me,)))
-    return Part(name, engine, store, alone=place is None)
+    once = settings.delivery is Delivery.AT_MOST_ONCE
+    return Part(name, engine, store, once, peer, alone=place is None)
 
 
 class Parts:
@@ -87,15 +101,18 @@ class Parts:
 
     def __init__(self) -> None:
         self._parts: list[Part] = []
+        self._origin = Origin()
 
     def join(self, name: str, place: Place | None, **options: Unpack[PoolOptions]) -> Part:
         """A part of its own."""
         part = join(name, place, **options)
+        self._parts = [one for one in self._parts if not one.engine.closed]
         self._parts.append(part)
         return part
 
     def share(self, name: str, **options: Unpack[PoolOptions]) -> Part:
-        """The part of this name, made when it is not there."""
+        """The part of this name, made when it is not there; all of them are one process'."""
+        self._origin.check("this open folder", "one process has it: connect to a node, to share it")
         for part in self._parts:
             if part.name == name and not part.engine.closed:
                 return part

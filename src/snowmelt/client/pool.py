@@ -1,13 +1,15 @@
 """A pool as a program holds it, blocking."""
 
-from collections.abc import Generator, Iterable, Iterator
+from _thread import get_ident
+from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Final, Self
 
 from snowmelt.client import pool_steps
+from snowmelt.client.loans import taken
 from snowmelt.client.objects import Object, Objects, only
 from snowmelt.client.parts import Part
-from snowmelt.client.pool_consuming import consume
+from snowmelt.client.pool_consuming import Consumption
 from snowmelt.client.pool_steps import BYTES_MAX
 from snowmelt.client.session import TIMEOUT, checked
 from snowmelt.client.steps import run
@@ -57,9 +59,10 @@ class Pool:
     def put(self, body: Buffer, *, timeout: float = TIMEOUT) -> None:
         """Keeps an object here until somebody wants it. Raises `Full` when no buffer became free.
 
-        The body is not copied: one that can change (a bytearray, an array) must not, from now on.
+        A body of 64 KiB or more is not copied: one that can change (a bytearray, an array) must
+        not, from now on.
         """
-        kept = self._part.engine.call(pool_steps.put(body, timeout), timeout)
+        kept = self._part.engine.call(pool_steps.put(body, timeout, get_ident()), timeout)
         pool_steps.check_kept(kept, timeout)
 
     def put_many(self, bodies: Iterable[Buffer] | Batch, *, timeout: float = TIMEOUT) -> int:
@@ -67,19 +70,20 @@ class Pool:
 
         Raises `Full` when there was not room for all; a note of the exception says how many are in.
         """
-        return run(self._part, pool_steps.put_many(bodies, timeout))
+        return run(self._part, pool_steps.put_many(bodies, timeout, get_ident()))
 
     def await_room(self, *, timeout: float = TIMEOUT) -> None:
         """Waits until there is room for another object, for those that are costly to make.
 
         A program that asks this before it makes each object never makes one that must wait.
         """
-        run(self._part, pool_steps.await_room(timeout))
+        run(self._part, pool_steps.await_room(timeout, get_ident()))
 
     def get(self, *, timeout: float = TIMEOUT) -> Object:
         """The first object that a probe finds. Raises `Empty` when none was found in the time."""
-        got = self._part.engine.call(pool_steps.get(1, BYTES_MAX, timeout), timeout)
-        return only(self._part, got)
+        part = self._part
+        asked = part.engine.ask(pool_steps.get(1, BYTES_MAX, timeout), timeout)
+        return only(part, *taken(asked, part.me, once=part.once))
 
     def get_many(
         self, objects_max: int = 1000, *, bytes_max: int = BYTES_MAX, timeout: float = TIMEOUT
@@ -88,25 +92,24 @@ class Pool:
         for option, value in (("objects_max", objects_max), ("bytes_max", bytes_max)):
             if type(value) is not int or value < 1:
                 raise BadOption(option, value, "a whole number, 1 or more")
-        get = pool_steps.get(objects_max, bytes_max, timeout)
-        return Objects(self._part, self._part.engine.call(get, timeout))
+        part = self._part
+        asked = part.engine.ask(pool_steps.get(objects_max, bytes_max, timeout), timeout)
+        return Objects(part, *taken(asked, part.me, once=part.once))
 
-    def consume(
-        self, prefetch: int = 0, timeout: float | None = None
-    ) -> Generator[Object, None, None]:
+    def consume(self, prefetch: int | None = None, timeout: float | None = None) -> Consumption:
         """Objects one by one, for ever, or until none was found for `timeout` seconds.
 
         An object is done when the next is asked for, unless it was given back by then; when the
         loop is left, or raises, the last one goes back. Its producer's confirmation is not waited
         for; of those that came too late, `stats().late` has the number.
 
-        With `prefetch` so many more are asked for ahead and travel while the loop works. They are
-        then with this process, and with nobody who may be free before.
+        As many are asked for ahead as are worked off in a moment, or `prefetch`; they travel while
+        the loop works. They are then with this process, and with nobody who may be free before.
         """
         check_prefetch(prefetch)
         if timeout is not None:
             timeout = max(0.0, checked(timeout))
-        return consume(self._part, prefetch, timeout)
+        return Consumption(self._part, prefetch, timeout)
 
     def __iter__(self) -> Iterator[Object]:
         return self.consume()
@@ -139,7 +142,9 @@ class Pool:
             error.add_note(str(failure))  # what went wrong first is what is to be told
 
 
-def check_prefetch(prefetch: int) -> None:
+def check_prefetch(prefetch: int | None) -> None:
     """Raises `BadOption` for what can't be asked for ahead."""
+    if prefetch is None:
+        return
     if type(prefetch) is not int or not 0 <= prefetch <= PREFETCH_MAX:
         raise BadOption("prefetch", prefetch, f"a whole number, 0 to {PREFETCH_MAX}")

@@ -4,24 +4,24 @@ The machine runs in a thread of its own; only answers cross over to the event lo
 """
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
 from typing import Any, Self
 
 from snowmelt.client import pool_steps
+from snowmelt.client.loans import taken
 from snowmelt.client.objects_async import Object, Objects, only
 from snowmelt.client.parts import Part
 from snowmelt.client.pool import check_prefetch
-from snowmelt.client.pool_consuming import ignored
+from snowmelt.client.pool_consuming_async import Consumption, Crossing, this_task
 from snowmelt.client.pool_steps import BYTES_MAX
 from snowmelt.client.session import TIMEOUT, checked
 from snowmelt.client.steps import run_async
 from snowmelt.core.batch import Batch, Buffer
-from snowmelt.core.errors import BadOption, Empty, SnowmeltError
+from snowmelt.core.errors import BadOption, SnowmeltError
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.pool.calls import Got, Nack, PeerStatistics
-from snowmelt.runtime.peer.engine import outcome_of
+from snowmelt.protocols.pool.calls import PeerStatistics
+from snowmelt.runtime.peer.asking import Asked
 
 
 class AsyncPart:
@@ -35,33 +35,26 @@ class AsyncPart:
     ) -> Any:
         """Calls the machine, as `steps.AsyncPort` has it; the machine keeps the time."""
         del timeout, target, weight
+        return (await self.ask(body)).take()
+
+    async def ask(self, body: Any) -> Asked:
+        """The same; the answer stays where it goes back by itself if nobody takes it."""
         engine = self.part.engine
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Any] = loop.create_future()
+        crossing = Crossing()
 
-        def told(body: Any) -> None:
-            if answer.done():
-                self._unwanted(body)
-            else:
-                answer.set_result(body)
+        def told(asked: Asked) -> None:
+            if not crossing.answer(None):
+                asked.give_back()  # its event loop is closed
 
-        def crossed(body: Any) -> None:
-            loop.call_soon_threadsafe(told, body)
-
-        number = engine.submit(body, crossed)
+        asked = Asked(engine.words, told)
         try:
-            outcome = await answer
-        except asyncio.CancelledError:
-            engine.withdraw(number)
-            if answer.done() and not answer.cancelled():
-                self._unwanted(answer.result())
+            engine.begin(body, asked)
+            if not asked.answered:
+                await crossing.future
+        except BaseException:
+            asked.drop()
             raise
-        return outcome_of(outcome, engine.last_failure)
-
-    def _unwanted(self, body: Any) -> None:
-        """What came for a call that was cancelled goes back."""
-        if isinstance(body, Got) and body.token:
-            self.part.engine.submit(Nack(body.token, ()), ignored)
+        return engine.checked(asked)
 
 
 class Pool:
@@ -96,21 +89,21 @@ class Pool:
 
     async def put(self, body: Buffer, *, timeout: float = TIMEOUT) -> None:
         """Keeps an object here until somebody wants it. Raises `Full`."""
-        kept = await self._port.call(pool_steps.put(body, timeout), timeout)
+        kept = await self._port.call(pool_steps.put(body, timeout, this_task()), timeout)
         pool_steps.check_kept(kept, timeout)
 
     async def put_many(self, bodies: Iterable[Buffer] | Batch, *, timeout: float = TIMEOUT) -> int:
         """Keeps objects here; returns how many. Raises `Full`."""
-        return await run_async(self._port, pool_steps.put_many(bodies, timeout))
+        return await run_async(self._port, pool_steps.put_many(bodies, timeout, this_task()))
 
     async def await_room(self, *, timeout: float = TIMEOUT) -> None:
         """Waits until there is room for another object."""
-        await run_async(self._port, pool_steps.await_room(timeout))
+        await run_async(self._port, pool_steps.await_room(timeout, this_task()))
 
     async def get(self, *, timeout: float = TIMEOUT) -> Object:
         """The first object that a probe finds. Raises `Empty`."""
-        got = await self._port.call(pool_steps.get(1, BYTES_MAX, timeout), timeout)
-        return only(self._port, got)
+        asked = await self._port.ask(pool_steps.get(1, BYTES_MAX, timeout))
+        return only(self._port, *taken(asked, self._part.me, once=self._part.once))
 
     async def get_many(
         self, objects_max: int = 1000, *, bytes_max: int = BYTES_MAX, timeout: float = TIMEOUT
@@ -119,39 +112,15 @@ class Pool:
         for option, value in (("objects_max", objects_max), ("bytes_max", bytes_max)):
             if type(value) is not int or value < 1:
                 raise BadOption(option, value, "a whole number, 1 or more")
-        get = pool_steps.get(objects_max, bytes_max, timeout)
-        return Objects(self._port, await self._port.call(get, timeout))
+        asked = await self._port.ask(pool_steps.get(objects_max, bytes_max, timeout))
+        return Objects(self._port, *taken(asked, self._part.me, once=self._part.once))
 
-    async def consume(
-        self, prefetch: int = 0, timeout: float | None = None
-    ) -> AsyncGenerator[Object, None]:
+    def consume(self, prefetch: int | None = None, timeout: float | None = None) -> Consumption:
         """Objects one by one, for ever, or until none was found for `timeout` seconds."""
         check_prefetch(prefetch)
-        wait = TIMEOUT if timeout is None else max(0.0, checked(timeout))
-        asked: deque[asyncio.Task[Object]] = deque()
-        try:
-            while True:
-                while len(asked) <= prefetch:
-                    asked.append(asyncio.ensure_future(self.get(timeout=wait)))
-                try:
-                    held = await asked.popleft()
-                except Empty:
-                    if timeout is None:
-                        continue
-                    return
-                try:
-                    yield held
-                except BaseException:
-                    await _give_back(held)
-                    raise
-                if held.open:
-                    self._part.engine.submit(held.close(), ignored)
-        finally:
-            for one in asked:
-                one.cancel()
-            for ended in await asyncio.gather(*asked, return_exceptions=True):
-                if isinstance(ended, Object):
-                    await _give_back(ended)
+        if timeout is not None:
+            timeout = max(0.0, checked(timeout))
+        return Consumption(self._part, self._port, prefetch, timeout)
 
     def __aiter__(self) -> AsyncIterator[Object]:
         return self.consume()
@@ -179,11 +148,3 @@ class Pool:
             if error is None:
                 raise
             error.add_note(str(failure))  # what went wrong first is what is to be told
-
-
-async def _give_back(held: Object) -> None:
-    if held.open:
-        try:
-            await held.nack()
-        except SnowmeltError:
-            return  # its lease ends by itself

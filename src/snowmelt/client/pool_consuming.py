@@ -1,56 +1,79 @@
-"""The loop over a pool's objects: asks ahead, and tells producers what is done without waiting."""
+"""The loop over a pool's objects, blocking; `catching.py` has its rules."""
 
-from collections import deque
-from collections.abc import Generator
-from typing import Any
+import sys
+from _thread import get_ident
+from types import TracebackType
+from typing import Any, Self
 
+from snowmelt.client.catching import Catch
 from snowmelt.client.objects import Object, only
+from snowmelt.client.open_loops import opened
 from snowmelt.client.parts import Part
-from snowmelt.client.pool_steps import BYTES_MAX, patience
-from snowmelt.client.session import TIMEOUT
-from snowmelt.core.errors import Empty, SnowmeltError
-from snowmelt.protocols.pool.calls import Get, Got, Nack
-from snowmelt.runtime.peer.engine import Asked
+from snowmelt.client.staying import stays
+from snowmelt.runtime.peer.seat import Guest
 
 
-def consume(part: Part, prefetch: int, timeout: float | None) -> Generator[Object, None, None]:
-    """Objects one by one; see `Pool.consume`."""
-    engine = part.engine
-    wait = TIMEOUT if timeout is None else timeout
-    get = Get(1, BYTES_MAX, patience(wait))
-    asked: deque[Asked] = deque()
-    try:
-        while True:
-            while len(asked) <= prefetch:
-                asked.append(engine.begin(get))
-            try:
-                got = engine.finish(asked.popleft(), wait)
-            except Empty:
-                if timeout is None:
-                    continue
-                return
-            held = only(part, got)
-            try:
-                yield held
-            except BaseException:
-                _give_back(held)
-                raise
-            if held.open:
-                engine.submit(held.close(), ignored)
-    finally:
-        for one in asked:
-            came = engine.abandon(one)
-            if isinstance(came, Got) and came.token:
-                engine.submit(Nack(came.token, ()), ignored)
+class Consumption:
+    """Objects one by one, for a `for`; `Pool.consume` gives it. Close it, or use it in a `with`.
 
+    Threads may share a loop; when it ends for one, it ends for all. It ends with its pool, too.
+    """
 
-def ignored(_: Any) -> None:
-    """What the producer answers changes nothing for a loop that went on; the machine counts it."""
+    __reduce__ = stays("send its objects' bodies")
 
+    def __init__(self, part: Part, prefetch: int | None, timeout: float | None) -> None:
+        self._catch = Catch(part, prefetch, timeout)
+        opened(self)
+        part.engine.words.watch(self, self._catch.close)  # should this be dropped and interrupted
 
-def _give_back(held: Object) -> None:
-    if held.open:
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Object:
+        who = get_ident()
         try:
-            held.nack()
-        except SnowmeltError:
-            return  # its lease ends by itself
+            held = self._next(who)
+        except BaseException:
+            self._catch.end()
+            raise
+        # Between these two no handler of a signal is run: it is handed out, or it went back.
+        self._catch.hands[who] = held
+        return held
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends it; what is in hand goes back."""
+        self._catch.close(get_ident())
+        self._catch.part.engine.say_now()
+
+    def end_of(self, port: Any) -> None:
+        """Ends it when it is of this part, which is about to be closed, or whatever its part."""
+        if port is None or port is self._catch.part:
+            self.close()
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():
+            self._catch.close()
+
+    def _next(self, who: int) -> Object:
+        catch = self._catch
+        engine = catch.part.engine
+        wish = catch.begin(who)
+        while True:
+            if wish.over:
+                raise StopIteration
+            found = wish.met()
+            if found is not None:
+                return only(catch.part, *found)
+            guest = Guest()
+            engine.wait(guest, catch.ready(guest), wish.until)

@@ -15,7 +15,7 @@ from snowmelt.protocols.pool.settings import (
     PoolSettings,
     pool_name,
 )
-from snowmelt.runtime.peer.engine import ANYWHERE
+from snowmelt.runtime.peer.config import ANYWHERE
 
 _DAY: Final = 86_400.0
 

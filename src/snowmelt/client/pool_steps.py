@@ -33,10 +33,13 @@ def patience(timeout: float) -> Duration:
     return seconds(max(0.0, checked(timeout)))
 
 
-def put(body: Buffer, timeout: float) -> Put:
-    """The call that puts one object; `check_kept` looks at its answer."""
+def put(body: Buffer, timeout: float, asker: int) -> Put:
+    """The call that puts one object; `check_kept` looks at its answer.
+
+    The asker is the thread or the task: it finds the room that it was told of.
+    """
     parcel = single(body)
-    return Put(parcel.offsets, parcel.blob, patience(timeout))
+    return Put(parcel.offsets, parcel.blob, patience(timeout), asker)
 
 
 def check_kept(answer: Kept, timeout: float) -> None:
@@ -45,13 +48,14 @@ def check_kept(answer: Kept, timeout: float) -> None:
         raise Full(f"no room was made in {timeout:g} s: all buffers of this process are full")
 
 
-def put_many(bodies: Iterable[Buffer] | Batch, timeout: float) -> Steps[int]:
+def put_many(bodies: Iterable[Buffer] | Batch, timeout: float, asker: int) -> Steps[int]:
     """Several objects; how many."""
     end = monotonic() + checked(timeout)
     count = 0
     for parcel in several(bodies):
         left = max(0.0, end - monotonic())
-        kept: Kept = yield Query(Put(parcel.offsets, parcel.blob, patience(left)), left)
+        part = Put(parcel.offsets, parcel.blob, patience(left), asker)
+        kept: Kept = yield Query(part, left)
         count += kept.count
         if kept.count < parcel.count:
             error = Full(f"no room was made in {timeout:g} s for all of them")
@@ -60,14 +64,14 @@ def put_many(bodies: Iterable[Buffer] | Batch, timeout: float) -> Steps[int]:
     return count
 
 
-def await_room(timeout: float) -> Steps[None]:
-    """Until there is room for an object."""
-    yield Query(AwaitRoom(patience(timeout)), timeout)
+def await_room(timeout: float, asker: int) -> Steps[None]:
+    """Until there is room for an object of this asker's."""
+    yield Query(AwaitRoom(patience(timeout), asker), timeout)
 
 
 def get(objects_max: int, bytes_max: int, timeout: float) -> Get:
     """The call for objects of one producer; `Got` answers it."""
-    return Get(objects_max, bytes_max, patience(timeout))
+    return Get(objects_max, bytes_max, patience(timeout), hold=True)
 
 
 def ack(token: int, intervals: tuple[Interval, ...], timeout: float) -> Steps[None]:

@@ -54,6 +54,8 @@ class Get(msgspec.Struct, frozen=True):
     objects_max: int
     bytes_max: int
     patience: Duration
+    hold: bool = False
+    """Whether what comes at most once is held, too, until it is told that it was handed out."""
 
 
 class Got(msgspec.Struct, frozen=True):
@@ -88,6 +90,12 @@ class Nack(msgspec.Struct, frozen=True):
 
     token: int
     intervals: tuple[Interval, ...]
+
+
+class LetGo(msgspec.Struct, frozen=True):
+    """Nobody has what is open of this loan any more: its lease ends it. No answer."""
+
+    token: int
 
 
 class Withdraw(msgspec.Struct, frozen=True):
@@ -227,6 +235,6 @@ class Acquaintances(msgspec.Struct, frozen=True):
     wanted: tuple[NodeId, ...]
 
 
-Local = Put | AwaitRoom | Get | Ack | Nack | Withdraw | Stop | Describe
+Local = Put | AwaitRoom | Get | Ack | Nack | LetGo | Withdraw | Stop | Describe
 
-MESSAGES: Final = (Put, AwaitRoom, Get, Ack, Nack, Withdraw, Stop, Describe)
+MESSAGES: Final = (Put, AwaitRoom, Get, Ack, Nack, LetGo, Withdraw, Stop, Describe)

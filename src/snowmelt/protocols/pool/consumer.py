@@ -134,10 +134,11 @@ class Consumer:
         self._remember(found, now)
         waited = since(want.begun, now)
         self._count(source, found, waited)
-        token = 0 if self._once else found.token
+        settled = self._once and not want.get.hold
+        token = 0 if settled else found.token
         got = Got(source, token, found.spans, found.blob, found.hop, waited)
         reply = Reply(want.operation, got)
-        if self._once:
+        if settled:
             self._holding.settle_soon(source, found.token, now)
             return [reply]
         self._holding.begin(source, found, now)

@@ -130,6 +130,11 @@ class Holding:
         self._close(held, back.intervals)
         return [Send(held.producer, back), Reply(operation, Acked())]
 
+    def let_go(self, token: int) -> Effects:
+        """Nobody here will say anything of it: it is not renewed, and ends with its lease."""
+        self._held.pop(token, None)
+        return []
+
     def leave(self) -> Effects:
         """All goes back, but what is just being settled."""
         settling = [one.held.token for one in self._settling.values()]

@@ -179,6 +179,8 @@ class PoolPeer:
                 return self._holding.ack(operation, message, self._consumer.next_number, now)
             case calls.Nack():
                 return self._holding.nack(operation, message)
+            case calls.LetGo(token):
+                return self._holding.let_go(token)
             case calls.Withdraw(number):
                 other = OperationId(operation.client, number)
                 return [*producer.intake.withdraw(other, now), *consumer.withdraw(other)]

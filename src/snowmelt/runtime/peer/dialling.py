@@ -123,6 +123,7 @@ class Dialler:
         self._lock = threading.Lock()
         self._wanted: deque[tuple[NodeId, Address, Role, bytes]] = deque()
         self._threads = 0
+        self._open: dict[int, socket.socket] = {}  # by the thread that greets there
 
     def dial(self, target: NodeId, address: Address, role: Role, after: bytes = b"") -> None:
         """Will say `Reached` or `Missed` for this target, in another thread.
@@ -141,6 +142,11 @@ class Dialler:
         with self._lock:
             self._wanted.clear()
 
+    def forsake(self) -> None:
+        """For a child after a fork: closes its copies."""
+        for stream in self._open.values():
+            stream.close()
+
     def _run(self) -> None:
         while True:
             with self._lock:
@@ -153,20 +159,24 @@ class Dialler:
             except (OSError, SnowmeltError, ValueError, OverflowError) as error:
                 outcome = Missed(target, error)
             self._done(outcome)
+            self._open.pop(threading.get_ident(), None)
 
     def _reach(self, target: NodeId, address: Address, role: Role, after: bytes) -> Reached:
         deadline = monotonic() + self._limits.dial_seconds
         stream = self._stream(address, role)
+        self._open[threading.get_ident()] = stream
         try:
             set_options(stream)
             if role is Role.PEER:
                 stream, channel = self._caller.protection.wrap_dialled(stream, deadline)
+                self._open[threading.get_ident()] = stream
                 hello, welcome = self._greet_peer(stream, channel, target, after, deadline)
                 reached = Reached(
                     target, target, stream, role, FRAME_BYTES_MAX, hello.nonce, welcome.offers
                 )
             else:
                 stream = self._wrap_for_node(stream, deadline)
+                self._open[threading.get_ident()] = stream
                 name = self._greet_node(stream, deadline)
                 reached = Reached(target, name, stream, role, NODE_FRAME_BYTES_MAX)
             stream.setblocking(False)

@@ -67,13 +67,8 @@ class Links:
         self._caller = caller
         self._outcomes = Outcomes(wake)
         self._dropped = Counts()
-        self._ways = Ways(
-            caller.name,
-            limits,
-            Dialler(caller, limits, self._outcomes.add),
-            self._dropped,
-            self._tell,
-        )
+        self._dialler = Dialler(caller, limits, self._outcomes.add)
+        self._ways = Ways(caller.name, limits, self._dialler, self._dropped, self._tell)
         self.acquaint = self._ways.acquaint
         self._look_at = Instant(0)
         self._links: dict[Link, None] = {}
@@ -217,10 +212,13 @@ class Links:
                 self._handshakes += 1
                 if self._handshakes > HANDSHAKES_A_TURN:
                     return  # the poller tells of it again
-            if mask & READ:
-                owner.read()
-            if mask & WRITE:
-                owner.writable()
+            try:
+                if mask & READ:
+                    owner.read()
+                if mask & WRITE:
+                    owner.writable()
+            except Exception as error:  # as memory that is not to be had for what comes on it
+                owner.end(type(error).__name__)
         elif isinstance(owner, Listener):
             for stream in owner.accepted():
                 self._accept(stream)
@@ -316,3 +314,17 @@ class Links:
 
 def _counts(link: Link) -> tuple[int, int, int, int]:
     return link.incoming.frames, link.outgoing.frames, link.bytes_in, link.bytes_out
+
+
+def forsake(links: Links) -> None:
+    """For a child after a fork: closes its copies of all sockets, and says nothing on them.
+
+    What its parent's poller waits for is the parent's matter, so that is not asked anything.
+    """
+    for link in links._links:  # noqa: SLF001 - the same file's
+        link.socket.close()
+    if links._listener is not None:  # noqa: SLF001
+        links._listener.forsake()  # noqa: SLF001
+    links._dialler.forsake()  # noqa: SLF001
+    links._outcomes.end()  # noqa: SLF001
+    links.poller.close()

@@ -55,6 +55,11 @@ class Listener:
         for one in self._sockets:
             one.close()
 
+    def forsake(self) -> None:
+        """For a child after a fork: closes its copies."""
+        for one in self._sockets:
+            one.close()
+
     def accepted(self) -> Iterator[socket.socket]:
         """Who has knocked; none of them blocks."""
         for listening in self._sockets:

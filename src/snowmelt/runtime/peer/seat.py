@@ -20,9 +20,13 @@ Everything here happens under the engine's lock. The rules:
    through many of them it sleeps until it is rung, which whoever leaves the seat free then does.
 6. With a grace of 0 it is rung each time: others wait for what this process has.
 7. No wait is without end: each comes back by itself after a while, and looks.
+8. The handler of a signal may call while the thread that it has interrupted waits. The call takes
+   the place of that one, in the seat or in line, for that one can do nothing meanwhile; and gives
+   it back when it leaves.
 """
 
 import threading
+from _thread import get_ident
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
@@ -68,10 +72,13 @@ class Bell:
 class Guest:
     """A thread that waits for an answer."""
 
-    __slots__ = ("_bell", "answered", "body", "inside")
+    __slots__ = ("_bell", "answered", "below", "body", "inside", "thread")
 
     def __init__(self) -> None:
         self._bell: Bell | None = None
+        self.thread = 0
+        self.below: Guest | None = None
+        """Whose place it has taken (rule 8)."""
         self.answered = False
         self.inside = False
         self.body: Any = None
@@ -87,6 +94,10 @@ class Guest:
         """The answer is there."""
         self.body = body
         self.answered = True
+        self.ring()
+
+    def ring(self) -> None:
+        """It is to look."""
         if self._bell is not None:
             self._bell.ring()
 
@@ -111,20 +122,26 @@ class Seat:
         """Whether a guest stands in line."""
         return bool(self._line)
 
-    @property
-    def empty(self) -> bool:
-        """Whether nobody sits and nobody waits to."""
-        return self.sitter is None and not self.keeper_sits and not self._line
+    def empty_but(self, thread: int) -> bool:
+        """Whether nobody sits and nobody waits to, but this thread."""
+        there = [*self._line] if self.sitter is None else [self.sitter, *self._line]
+        return not self.keeper_sits and all(guest.thread == thread for guest in there)
 
     # --- guests -----------------------------------------------------------------------------------
 
     def enter(self, guest: Guest) -> None:
-        """Rule 2."""
+        """Rules 2 and 8."""
         guest.inside = True
+        guest.thread = get_ident()
         if self.sitter is None and not self.keeper_sits:
             self._seat(guest)
             return
         _ = guest.bell  # made now, under the lock, so that no ring is missed
+        below = self._of(guest.thread)
+        if below is not None:
+            guest.below = below
+            self._replace(below, guest)
+            return
         self._line.append(guest)
         if self.keeper_sits:
             self._ask_to_rise()
@@ -132,11 +149,27 @@ class Seat:
     def leave(self, guest: Guest) -> None:
         """Rule 3, for one who sits; one who stands in line just goes."""
         guest.inside = False
-        if self.sitter is guest:
+        below, guest.below = guest.below, None
+        if below is not None and below.inside and not below.answered:
+            self._replace(guest, below)
+            below.ring()
+            self._ask_to_rise()  # it may be waiting for the sockets beneath all this
+        elif self.sitter is guest:
             self.sitter = None
             self._hand_on()
         elif guest in self._line:
             self._line.remove(guest)
+
+    def _of(self, thread: int) -> Guest | None:
+        if self.sitter is not None and self.sitter.thread == thread:
+            return self.sitter
+        return next((guest for guest in self._line if guest.thread == thread), None)
+
+    def _replace(self, guest: Guest, by: Guest) -> None:
+        if self.sitter is guest:
+            self._seat(by)
+        elif guest in self._line:
+            self._line[self._line.index(guest)] = by
 
     def _seat(self, guest: Guest) -> None:
         self.sitter = guest

@@ -112,7 +112,7 @@ class Steps:
                         self._carry_out(effect)
         except BaseException as error:
             # Whatever it was, the machine may be half through its step: its memory is worthless.
-            self._stop("MachineCrashed", f"this pool's machine raised {error!r}; open it anew")
+            self.crashed("machine", error)
             if not isinstance(error, Exception):
                 raise
         finally:
@@ -153,6 +153,10 @@ class Steps:
         self._waiting.clear()
         self._timers.clear()
         del self._node
+
+    def crashed(self, what: str, error: BaseException) -> None:
+        """Something raised what it should not."""
+        self._stop("MachineCrashed", f"this pool's {what} raised {error!r}; open it anew")
 
     def _stop(self, error: str, text: str) -> None:
         self.stopped = True

@@ -1,0 +1,31 @@
+"""The loops over queues that have not ended: they end with their cluster, and with the program."""
+
+import atexit
+from typing import Any, Final, Protocol
+from weakref import WeakValueDictionary
+
+
+class Loop(Protocol):
+    """One of them."""
+
+    def end_of(self, port: Any) -> None:
+        """Ends it when it is of this port, which is about to be closed, or whatever its port."""
+
+
+_OPEN: Final[WeakValueDictionary[int, Loop]] = WeakValueDictionary()
+
+
+def opened(loop: Loop) -> None:
+    """There is one more."""
+    _OPEN[id(loop)] = loop
+
+
+def end_loops(port: Any = None) -> None:
+    """Ends the loops over a cluster's queues, or all there are; what they gathered is told."""
+    for reference in _OPEN.valuerefs():
+        loop = reference()
+        if loop is not None:
+            loop.end_of(port)
+
+
+atexit.register(end_loops)  # later there is no thread any more that could tell

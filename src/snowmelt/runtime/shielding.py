@@ -1,0 +1,159 @@
+"""Steps that no handler of a signal comes into.
+
+Python runs the handlers of signals in the main thread, between any two of its instructions. There
+they may raise, as that of Ctrl-C does, or call what they have interrupted. A machine's step can
+bear neither: half done, its memory is worthless, and the lock it holds is not given to its own
+thread a second time. So while the shield is up, signals are noted, and it is down again in no time;
+then their handlers run, in the order in which the signals came, and may do as they like.
+
+1. It is for steps, and never up while somebody waits for the network, or for anybody's answer.
+2. Only the main thread has to raise it; elsewhere it costs a comparison.
+3. It can be up in several places at once, one within the other.
+4. A signal that comes while it goes up or down is handled as if it were down.
+"""
+
+import _signal  # type: ignore[import-not-found]  # what `signal` wraps, and takes long for
+import os
+import threading
+from _thread import get_ident
+from collections import deque
+from collections.abc import Callable
+from signal import Signals
+from types import FrameType, TracebackType
+from typing import Any, Final
+
+_NEVER: Final = {
+    "SIGKILL",
+    "SIGSTOP",
+    "SIGSEGV",
+    "SIGBUS",
+    "SIGFPE",
+    "SIGILL",
+    "SIGABRT",
+    "SIGTRAP",
+}
+"""Which can't be handled, or tell of what this thread itself has just done."""
+_SIGNALS: Final = tuple(one.value for one in Signals if one.name not in _NEVER)
+_Handler = Callable[[int, FrameType | None], Any]
+_get: Final = _signal.getsignal
+_set: Final = _signal.signal
+
+
+class Shield:
+    """Up for as long as a `with` of it lasts.
+
+    >>> import signal
+    >>> told = []
+    >>> before = signal.signal(signal.SIGUSR2, lambda *_: told.append("handled"))
+    >>> with Shield():
+    ...     signal.raise_signal(signal.SIGUSR2)
+    ...     told.append("step")
+    >>> _ = signal.signal(signal.SIGUSR2, before)
+    >>> told
+    ['step', 'handled']
+    """
+
+    __slots__ = ("_depth", "_found", "_handlers", "_mine", "_noted", "_raised", "main")
+
+    def __init__(self) -> None:
+        self.main = threading.main_thread().ident
+        """Whose steps it shields."""
+        self._depth = 0
+        self._found: list[Any] = []
+        """Of all signals, what was there when it was last up."""
+        self._handlers: dict[int, _Handler] = {}
+        """Those of them that are Python's, and so are kept out."""
+        self._raised: list[int] = []
+        """The signals that are noted now."""
+        self._noted: deque[tuple[int, FrameType | None]] = deque()
+        self._mine = self._note
+
+    def up(self) -> None:
+        """From here on they are noted."""
+        if get_ident() != self.main:
+            return
+        if not self._depth:
+            found = list(map(_get, _SIGNALS))
+            if found != self._found:
+                self._learn(found)
+            try:
+                for number in self._handlers:
+                    self._raised.append(number)
+                    _set(number, self._mine)
+            except ValueError:  # not the main interpreter: no handler ever runs here
+                self.main = 0
+                return
+            except BaseException:
+                self._lower()
+                raise
+        self._depth += 1
+
+    def down(self) -> None:
+        """What was noted is handled, unless it is up elsewhere still."""
+        if get_ident() != self.main:
+            return
+        self._depth -= 1
+        if self._depth:
+            return
+        try:
+            self._lower()
+        except BaseException:
+            self._lower()
+            raise
+        if self._noted:
+            self._tell()
+
+    def __enter__(self) -> None:
+        self.up()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.down()
+
+    def forked(self) -> None:
+        """In a child there is one thread, now the main one; it was not this that had it up."""
+        self.main = get_ident()
+        self._depth = 0
+        self._noted.clear()
+        self._lower()
+
+    def _learn(self, found: list[Any]) -> None:
+        mine, before = self._mine, self._handlers
+        self._handlers = {
+            number: before[number] if handler is mine else handler
+            for number, handler in zip(_SIGNALS, found, strict=True)
+            if callable(handler)
+        }
+        self._found = found
+
+    def _lower(self) -> None:
+        raised = self._raised
+        while raised:
+            number = raised[-1]
+            if _get(number) is self._mine:
+                _set(number, self._handlers[number])
+            raised.pop()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self._depth:
+            self._noted.append((number, frame))
+        else:
+            self._handlers[number](number, frame)
+
+    def _tell(self) -> None:
+        number, frame = self._noted.popleft()
+        try:
+            self._handlers[number](number, frame)
+        finally:  # another's, whatever this one raises
+            if self._noted:
+                self._tell()
+
+
+SHIELD: Final = Shield()
+"""This process': handlers of signals are the process' too."""
+
+os.register_at_fork(after_in_child=SHIELD.forked)

@@ -1,0 +1,199 @@
+"""A loop over a pool hands out whatever comes first, and ends when nothing came for its time."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import Any
+from weakref import ref
+
+import pytest
+
+import snowmelt
+from snowmelt.cli.local import LocalNode
+from snowmelt.client.parts import Part
+from snowmelt.client.pool import Pool
+from snowmelt.core.errors import DataLost, Unreachable
+from snowmelt.core.instant import Duration, Instant, later
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import NodeId
+from snowmelt.core.node import Expired, Reply, Requested, SetTimer
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.pool.calls import (
+    Ack,
+    Acked,
+    Get,
+    Got,
+    Kept,
+    Nack,
+    Put,
+    Stop,
+    Stopped,
+    Withdraw,
+)
+from snowmelt.protocols.pool.messages import Span
+from snowmelt.runtime.peer import Engine, PeerConfig
+
+ONE = b"\0\0\0\0\1\0\0\0"
+
+
+class Alarm(Enum):
+    GETS = "gets"
+
+
+class Newest:
+    """Gives what is put to the get that was asked last, so that the oldest finds nothing."""
+
+    def __init__(self) -> None:
+        self.gets: dict[int, tuple[Any, Instant]] = {}
+        self.tokens = iter(range(1, 1000))
+        self.held: set[int] = set()
+        self.back: list[int] = []
+        self.done: list[int] = []
+
+    def handle(self, event: Any, now: Instant) -> list[Any]:
+        match event:
+            case Requested(operation, Get(_, _, patience)):
+                self.gets[operation.number] = operation, later(now, patience)
+                return [self._timer()]
+            case Requested(operation, Put(_, blob, _)):
+                number, (asked, _) = self.gets.popitem()
+                token = next(self.tokens)
+                self.held.add(token)
+                got = Got(NodeId("c-a"), token, (Span(number, ONE),), blob, 1, Duration(0))
+                return [Reply(asked, got), Reply(operation, Kept(1, Interval(0, 1)))]
+            case Requested(operation, Ack(token)):
+                self.held.discard(token)
+                self.done.append(token)
+                return [Reply(operation, Acked())]
+            case Requested(operation, Nack(token)):
+                self.held.discard(token)
+                self.back.append(token)
+                return [Reply(operation, Acked())]
+            case Requested(_, Withdraw(number)):
+                asked = self.gets.pop(number, None)
+                return [] if asked is None else [Reply(asked[0], Declined("Empty", "withdrawn"))]
+            case Requested(operation, Stop()):
+                return [Reply(operation, Stopped(0))]
+            case Expired():
+                over = [number for number, (_, end) in self.gets.items() if end <= now]
+                nothing = Declined("Empty", "nothing was found")
+                replies: list[Any] = [Reply(self.gets.pop(one)[0], nothing) for one in over]
+                return [*replies, *([self._timer()] if self.gets else [])]
+            case _:
+                return []
+
+    def _timer(self) -> SetTimer:
+        return SetTimer(Alarm.GETS, min(end for _, end in self.gets.values()))
+
+    def check(self) -> None:
+        pass
+
+
+@pytest.fixture
+def newest() -> Iterator[tuple[Pool, Newest, Callable[[], None]]]:
+    machine = Newest()
+    engine = Engine(machine, PeerConfig(name=NodeId("c-b")))
+    pool = Pool(Part("frames", engine, None, False))
+
+    def put() -> None:
+        end = time.monotonic() + 10
+        while not machine.gets:
+            assert time.monotonic() < end
+            time.sleep(0.001)
+        engine.call(Put(ONE, b"x", Duration(0)), 5)
+
+    yield pool, machine, put
+    engine.close()
+
+
+def test_no_object_waits_behind_an_older_get(
+    newest: tuple[Pool, Newest, Callable[[], None]],
+) -> None:
+    pool, machine, put = newest
+    came: list[bytes] = []
+    done = machine.done
+
+    def work() -> None:
+        came.extend(bytes(one.body) for one in pool.consume(prefetch=2, timeout=60))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    for count in range(1, 6):
+        put()
+        end = time.monotonic() + 20
+        while len(came) < count:
+            assert time.monotonic() < end
+            time.sleep(0.001)
+    pool.close()
+    thread.join(10)
+    assert not thread.is_alive(), "a loop ends with its pool"
+    assert done == [1, 2, 3, 4, 5]
+
+
+def test_a_get_that_finds_nothing_ends_no_loop_to_which_objects_come(
+    newest: tuple[Pool, Newest, Callable[[], None]],
+) -> None:
+    pool, machine, put = newest
+    came: list[bytes] = []
+    begin = time.monotonic()
+
+    def work() -> None:
+        came.extend(bytes(one.body) for one in pool.consume(prefetch=2, timeout=2))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    for at in (1.2, 2.4, 3.6):  # the oldest get is empty after two seconds
+        time.sleep(max(0.0, begin + at - time.monotonic()))
+        put()
+    thread.join(20)
+    assert len(came) == 3
+    assert sorted(machine.done) == [1, 2, 3]
+    assert machine.held == set()
+
+
+def test_what_came_and_was_not_handed_out_goes_back_the_last_first(
+    newest: tuple[Pool, Newest, Callable[[], None]],
+) -> None:
+    pool, machine, put = newest
+    with pool.consume(prefetch=3, timeout=5) as loop:
+        thread = threading.Thread(target=lambda: [put() for _ in range(4)])
+        thread.start()
+        next(loop)
+        thread.join(10)
+    assert machine.back == [4, 3, 2, 1]
+    assert (machine.held, machine.done, machine.gets) == (set(), [], {})
+
+
+def test_a_loop_that_is_dropped_withdraws_what_it_asked_for(
+    newest: tuple[Pool, Newest, Callable[[], None]],
+) -> None:
+    pool, machine, put = newest
+    threading.Timer(0.05, put).start()
+    for _ in pool.consume(prefetch=5):
+        break
+    end = time.monotonic() + 5
+    while machine.gets or machine.held:
+        assert time.monotonic() < end
+        time.sleep(0.005)
+    assert machine.back == [1]
+
+
+class Body(bytearray):
+    """Something that tells when it is gone."""
+
+
+def test_a_closed_pool_keeps_none_of_its_objects(node: LocalNode) -> None:
+    with snowmelt.connect(node.url) as cluster:
+        pool = cluster.pool("closed-pools")
+        body = Body(1 << 20)
+        pool.put(body)
+        held = pool.get()
+        pool.put(memoryview(body))
+        there = ref(body)
+        with pytest.raises(DataLost):
+            pool.close(timeout=0)
+        del body
+        assert there() is None
+        with pytest.raises(Unreachable):
+            held.ack()

@@ -1,0 +1,180 @@
+"""Forks, however they are made: a child has nothing of its parent's, and harms nothing of it."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import snowmelt
+import snowmelt.aio
+from client.test_forking import forking_is_meant, in_child, sockets  # noqa: F401
+from ordinary.kinds import Account, Kind, of, opened, rest
+from snowmelt.cli.local import LocalNode
+
+
+def left(loop: Any) -> None:
+    for _ in loop:
+        raise KeyError
+
+
+ENDS: list[Callable[[Any], Any]] = [
+    left,
+    next,
+    lambda loop: loop.close(),
+    lambda _: sys.exit(0),
+    lambda _: None,
+]
+
+
+@pytest.mark.parametrize("delivery", ["at_least_once", "at_most_once"])
+def test_however_a_loop_ends_in_a_child_it_goes_on_in_the_parent(
+    node: LocalNode, name: str, delivery: str
+) -> None:
+    with snowmelt.connect(node.url) as cluster:
+        maker = cluster.pool(name, buffers=1000, delivery=delivery)
+        taker = cluster.pool(name, delivery=delivery)
+        came: list[bytes] = []
+        maker.put_many([b"%d" % number for number in range(4)])
+        loop = taker.consume(prefetch=3, timeout=2)
+        came.append(next(loop).body)
+        for number, end in enumerate(ENDS, start=1):
+            told = in_child(lambda end=end: end(loop), leave=sys.exit)
+            assert told.startswith(("Closed: this loop belongs", "None", "SystemExit")), told
+            maker.put_many([b"%d" % (4 * number + at) for at in range(4)])
+            came.append(next(loop).body)
+        came += [one.body for one in loop]
+        assert sorted(came, key=int) == [b"%d" % at for at in range(4 * (len(ENDS) + 1))]
+        if delivery == "at_least_once":
+            told = maker.stats()
+            assert (told.given, told.given_back, told.on_loan) == (len(came), 0, 0)
+
+
+def test_what_a_child_holds_of_its_parents_says_whose_it_is(node: LocalNode, name: str) -> None:
+    with snowmelt.connect(node.url) as cluster:
+        pool = cluster.pool(name, buffers=10)
+        pool.put_many([b"one", b"two", b"three"])
+        held = pool.get()
+        several = pool.get_many()
+        for act in (held.ack, held.nack, several.ack, several.nack):
+            assert in_child(act).startswith("LeaseLost: loan")
+        for call in (pool.get, pool.stats, pool.await_room, lambda: pool.put(b"four")):
+            assert in_child(call).startswith("Closed: this part in a pool belongs")
+        assert in_child(pool.close, leave=sys.exit) == "None"
+        held.ack()
+        several.ack()
+        assert pool.stats().settled == 3
+
+
+def test_a_child_keeps_neither_sockets_nor_the_disk(
+    node: LocalNode, name: str, tmp_path: Path
+) -> None:
+    before = sockets()
+    with snowmelt.connect(node.url) as cluster:
+        pool = cluster.pool(name, spill=tmp_path / "spill", buffers=10)
+        taker = cluster.pool(name)
+        pool.put_many([b"one", b"two"])
+        taker.get(timeout=10).ack()
+        mine = sockets() - before
+        assert in_child(lambda: sorted(sockets() & mine)) == "[]"
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(writing)
+            os.read(reading, 1)  # until the test is over
+            os._exit(0)
+        try:
+            pool.close()
+            again = cluster.pool(name, spill=tmp_path / "spill")
+            assert [one.body for one in again.consume(timeout=1)] == [b"two"]
+        finally:
+            os.close(writing)
+            os.waitpid(child, 0)
+
+
+HOLDING = """
+import os, sys, time, snowmelt
+cluster = snowmelt.connect(sys.argv[1])
+pool = cluster.pool(sys.argv[2])
+held = pool.get(timeout=20)
+if not os.fork():
+    time.sleep(30)
+    os._exit(0)
+print(held.body, flush=True)
+time.sleep(0.2)
+os._exit(1)
+"""
+
+
+def test_what_a_dead_consumer_had_comes_again_though_a_child_of_it_lives(
+    node: LocalNode, name: str, tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(HOLDING)
+    with snowmelt.connect(node.url) as cluster, cluster.pool(name, grace=0.5) as pool:
+        pool.put(b"precious")
+        command = [sys.executable, str(program), node.url, name]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as consumer:
+            try:
+                assert consumer.stdout is not None
+                assert consumer.stdout.readline() == b"b'precious'\n"
+                begin = time.monotonic()
+                with pool.get(timeout=20) as one:
+                    assert one.body == b"precious"
+                assert time.monotonic() - begin < 5  # the grace, and not the lease
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(consumer.pid, signal.SIGKILL)
+
+
+def test_a_folder_and_its_pools_stay_with_the_parent(tmp_path: Path) -> None:
+    with snowmelt.open(tmp_path) as cluster:
+        pool = cluster.pool("frames")
+        pool.put(b"one")
+        for call in (lambda: cluster.pool("frames"), lambda: pool.put(b"two")):
+            assert in_child(call).startswith("Closed: this ")
+        pool.get().ack()
+
+
+def _works(url: str, name: str, word: str, first: int) -> list[bytes]:
+    """In a process of its own, which connects anew."""
+    with opened(of(word), url, name) as queue:
+        for number in range(first, first + 5):
+            queue.put(b"%d" % number)
+        done = []
+        for _ in range(5):
+            item = queue.get_one(timeout=20)
+            done.append(bytes(item.body))
+            item.ack()
+        return done
+
+
+@pytest.mark.parametrize("start", ["fork", "forkserver", "spawn"])
+def test_workers_of_every_way_to_start_have_queues_of_their_own(
+    node: LocalNode, name: str, kind: type[Kind], start: str, times: int
+) -> None:
+    account = Account()
+    with opened(kind, node.url, name) as queue:
+        body = account.putting(-1)
+        queue.put(body)  # so that it is one of those who take over what a worker leaves
+        account.kept.add(body)
+        context = multiprocessing.get_context(start)
+        with ProcessPoolExecutor(2, mp_context=context) as workers:
+            tasks = []
+            for worker in range(2 * times):
+                for number in range(worker * 5, worker * 5 + 5):
+                    account.kept.add(account.putting(number))
+                tasks.append(workers.submit(_works, node.url, name, kind.__name__, worker * 5))
+            for task in tasks:
+                for body in task.result(60):
+                    account.came(body)
+                    account.done[body] += 1
+        account.check(rest(queue))

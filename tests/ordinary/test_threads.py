@@ -1,0 +1,79 @@
+"""Threads that share a queue and a loop, and threads that are dropped with something in hand."""
+
+import threading
+import time
+from contextlib import suppress
+
+from ordinary.kinds import Account, Kind, Pool, opened, rest
+from snowmelt.cli.local import LocalNode
+from snowmelt.core.errors import Empty
+
+
+def test_threads_share_a_loop_and_each_item_is_one_threads(
+    node: LocalNode, name: str, kind: type[Kind], times: int
+) -> None:
+    count = 200 * times
+    with opened(kind, node.url, name) as queue:
+        loop = queue.consume(timeout=1)
+        came: list[bytes] = []
+
+        def work() -> None:
+            for item in loop:
+                came.append(bytes(item.body))
+                if kind.__name__ == "Fifo":
+                    item.ack()
+
+        threads = [threading.Thread(target=work) for _ in range(6)]
+        for one in threads:
+            one.start()
+        for number in range(count):
+            queue.put(b"%d" % number)
+        for one in threads:
+            one.join(60)
+        assert sorted(came, key=int) == [b"%d" % number for number in range(count)]
+        assert rest(queue) == []
+
+
+def test_what_one_thread_has_in_hand_is_not_done_when_another_asks_for_the_next(
+    node: LocalNode, name: str
+) -> None:
+    with opened(Pool, node.url, name) as queue:
+        for number in range(3):
+            queue.put(b"%d" % number)
+        loop = queue.consume(timeout=0.3)
+        held = next(loop)
+        other = threading.Thread(target=lambda: [one.body for one in loop])
+        other.start()
+        other.join(20)
+        time.sleep(0.1)
+        assert queue.maker.stats().on_loan == 1, "what this thread has in hand"
+        held.nack()
+        assert rest(queue) == [held.body]
+
+
+def test_a_thread_that_dies_with_something_in_hand_keeps_it_from_nobody(
+    node: LocalNode, name: str, kind: type[Kind], times: int
+) -> None:
+    account = Account()
+    with opened(kind, node.url, name) as queue:
+        for number in range(20 * times):
+            body = account.putting(number)
+            queue.put(body)
+            account.kept.add(body)
+
+        def work() -> None:
+            with suppress(SystemExit, Empty):
+                for number, item in enumerate(queue.consume(timeout=0.5)):
+                    if number == 2:
+                        raise SystemExit
+                    account.came(bytes(item.body))
+                    if kind.__name__ == "Fifo":
+                        item.ack()
+                    account.done[bytes(item.body)] += 1
+                queue.get_one(timeout=0)  # and drops it
+
+        for _ in range(3 * times):
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join(60)
+        account.check(rest(queue))

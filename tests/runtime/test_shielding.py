@@ -1,0 +1,109 @@
+"""While a shield is up no handler of a signal runs; afterwards each does, in order."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from snowmelt.runtime.shielding import SHIELD
+
+FIRST, SECOND = signal.SIGUSR1, signal.SIGUSR2
+
+
+@pytest.fixture
+def handle() -> Iterator[Callable[[signal.Signals, Callable[..., Any]], None]]:
+    before = {one: signal.getsignal(one) for one in (FIRST, SECOND)}
+
+    def install(number: signal.Signals, handler: Callable[..., Any]) -> None:
+        signal.signal(number, handler)
+
+    yield install
+    for one, handler in before.items():
+        signal.signal(one, handler)
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_step_is_done_whatever_comes_and_then_it_comes(handle: Any) -> None:
+    done: list[str] = []
+    handle(FIRST, interrupt)
+
+    def step() -> None:
+        with SHIELD:
+            signal.raise_signal(FIRST)
+            done.append("half")
+            with SHIELD:  # one within the other
+                signal.raise_signal(FIRST)
+            done.append("whole")
+
+    with pytest.raises(KeyboardInterrupt):
+        step()
+    assert done == ["half", "whole"]
+    assert signal.getsignal(FIRST) is interrupt
+
+
+def test_each_signal_is_handled_though_the_handler_of_one_before_raises(handle: Any) -> None:
+    told: list[int] = []
+    handle(FIRST, interrupt)
+    handle(SECOND, lambda number, _: told.append(number))
+
+    def step() -> None:
+        with SHIELD:
+            for one in (SECOND, FIRST, SECOND):
+                signal.raise_signal(one)
+            assert told == []
+
+    with pytest.raises(KeyboardInterrupt):
+        step()
+    assert told == [SECOND, SECOND]
+
+
+def test_a_handler_that_is_installed_later_is_kept_out_as_well(handle: Any) -> None:
+    with SHIELD:
+        pass
+    handle(FIRST, interrupt)
+    with pytest.raises(KeyboardInterrupt), SHIELD:
+        signal.raise_signal(FIRST)
+    handle(FIRST, signal.SIG_IGN)
+    with SHIELD:
+        signal.raise_signal(FIRST)
+    assert signal.getsignal(FIRST) is signal.SIG_IGN
+
+
+def test_other_threads_need_none(handle: Any) -> None:
+    handle(FIRST, interrupt)
+    seen: list[Any] = []
+
+    def work() -> None:
+        with SHIELD:
+            seen.append(signal.getsignal(FIRST))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(10)
+    assert seen == [interrupt]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks beside threads
+def test_a_child_that_another_thread_made_meanwhile_has_the_handlers_themselves(
+    handle: Any,
+) -> None:
+    handle(FIRST, interrupt)
+    told: list[int] = []
+
+    def fork() -> None:
+        child = os.fork()
+        if not child:
+            os._exit(7 if signal.getsignal(FIRST) is interrupt else 1)
+        told.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+    with SHIELD:
+        thread = threading.Thread(target=fork)
+        thread.start()
+        thread.join(20)
+    assert told == [7]

@@ -22,7 +22,7 @@ from snowmelt.core.record import Record, Write
 from snowmelt.protocols.pool.alarms import PoolTimer
 from snowmelt.sim.explore import WORLDS, injuries_named, small_world
 from snowmelt.sim.explore.machines import applied
-from snowmelt.sim.explore.moves import World
+from snowmelt.sim.explore.moves import SmallWorld
 from snowmelt.sim.explore.small import Act, SmallLife
 from snowmelt.sim.explore.story import played, scripted
 from snowmelt.sim.explore.value import Dice, Portrait
@@ -124,7 +124,7 @@ class Three(Clerks):
 def test_the_states_of_two_who_know_nothing_of_each_other_are_the_product(writes, side):
     life = Clerks()
     life.writes = writes
-    found = explored(World(life, ()))
+    found = explored(SmallWorld(life, ()))
     states, moves = side
     assert (found.states, found.moves) == (states * states, 2 * moves * states)
     assert (found.depth, found.complete, found.bad) == (2 * moves, True, ())
@@ -133,7 +133,7 @@ def test_the_states_of_two_who_know_nothing_of_each_other_are_the_product(writes
 def test_time_passes_only_when_nothing_else_is_to_be_done():
     life = Clerks()
     life.waits = seconds(1)
-    world = World(life, ())
+    world = SmallWorld(life, ())
     asked = ["a goes", "b goes"]
     told = played(world, [*asked, "until 1s", "a pool.next", "a > b", "b pool.next", "b > a"])
     assert not told.refused
@@ -144,36 +144,37 @@ def test_time_passes_only_when_nothing_else_is_to_be_done():
 
 
 def test_a_world_that_does_not_come_to_rest_breaks_its_promise():
-    found = explored(World(Clerks(), ("lose",)))
+    found = explored(SmallWorld(Clerks(), ("lose",)))
     assert not found.complete
     assert [one.sentence for one in found.bad] == ["a waits, after 9s"]
     assert [word for word in found.bad[0].words if word.startswith("lose")]
 
 
 def test_at_rest_it_is_judged_what_is_there():
-    found = explored(World(Deaf(), ()))
+    found = explored(SmallWorld(Deaf(), ()))
     assert (found.bad[0].sentence, found.bad[0].words[-1]) == ("b heard a", "rest")
 
 
 def test_the_first_story_that_breaks_something_is_the_shortest():
-    found = explored(World(Three({A: B, C: B}), ()))
+    found = explored(SmallWorld(Three({A: B, C: B}), ()))
     assert found.bad[0].words == ("c goes", "c > b")
     assert found.bad[0].sentence.startswith("b: c was heard first")
     assert (
-        played(World(Three({A: B, C: B}), ()), found.bad[0].words).broken == found.bad[0].sentence
+        played(SmallWorld(Three({A: B, C: B}), ()), found.bad[0].words).broken
+        == found.bad[0].sentence
     )
 
 
 @pytest.mark.parametrize(("kind", "heard"), [("repeat", 2), ("lose", 0)])
 def test_a_message_comes_twice_or_never(kind, heard):
-    world = World(Clerks(), (kind,))
+    world = SmallWorld(Clerks(), (kind,))
     words = ["a goes", f"{kind} a > b", *["a > b"] * heard]
     assert not played(world, words).refused
     assert played(world, [*words, "a > b"]).refused == "a > b"
 
 
 def test_a_link_that_stands_still_goes_on_before_four_seconds_are_over():
-    world = World(Clerks(), ("stall",))
+    world = SmallWorld(Clerks(), ("stall",))
     words = ["a goes", "b goes", "stall a > b", "b > a"]
     assert played(world, [*words, "a > b"]).possible == ("resume a > b", "until 4s")
     assert played(world, [*words, "until 4s", "until 8s"]).possible == ("resume a > b",)
@@ -184,7 +185,7 @@ def test_a_link_that_stands_still_goes_on_before_four_seconds_are_over():
 def test_a_crash_keeps_any_beginning_of_what_its_disk_was_asked(kept):
     life = Clerks()
     life.writes, life.mortal = True, (A,)
-    told = played(World(life, ("crash",)), ["a goes", f"crash a with {kept} kept", "start a"])
+    told = played(SmallWorld(life, ("crash",)), ["a goes", f"crash a with {kept} kept", "start a"])
     assert not told.refused
     assert ("Record" in told.lines[-1]) == bool(kept)
 
@@ -192,19 +193,19 @@ def test_a_crash_keeps_any_beginning_of_what_its_disk_was_asked(kept):
 def test_mail_to_one_who_crashed_waits_or_is_lost():
     life = Clerks()
     life.mortal = (B,)
-    world = World(life, ("crash",))
+    world = SmallWorld(life, ("crash",))
     assert not played(world, ["a goes", "crash b, its mail waits", "start b", "a > b"]).refused
     assert played(world, ["a goes", "crash b", "start b", "a > b"]).refused == "a > b"
 
 
 def test_a_move_that_may_be_missing_is_passed_over():
-    world = World(Clerks(), ())
+    world = SmallWorld(Clerks(), ())
     assert not played(world, ["a flushes?", "a goes?", "a > b"]).refused
 
 
 def test_a_walk_has_bounds():
-    assert explored(World(Three({A: B, C: B}), ()), depth_max=1).depth == 1
-    bounded = explored(World(Clerks(), ()), states_max=5)
+    assert explored(SmallWorld(Three({A: B, C: B}), ()), depth_max=1).depth == 1
+    bounded = explored(SmallWorld(Clerks(), ()), states_max=5)
     assert (bounded.states >= 5, bounded.complete) == (True, False)
 
 
@@ -284,14 +285,14 @@ def test_a_disk_without_a_world_does_what_a_disk_does():
 )
 def test_what_is_small_is_walked_to_its_end_and_nothing_breaks(protocol, world, injuries):
     life = small_world(protocol, world)
-    found = explored(World(life(), injuries_named(injuries, life)), states_max=60_000)
+    found = explored(SmallWorld(life(), injuries_named(injuries, life)), states_max=60_000)
     assert (found.complete, found.bad) == (True, ())
     assert found.states > 10
 
 
 def test_two_walks_are_one():
     life = small_world("membership")
-    first, second = (explored(World(life(), ("lose",))) for _ in range(2))
+    first, second = (explored(SmallWorld(life(), ("lose",))) for _ in range(2))
     assert first == second
 
 
@@ -300,12 +301,12 @@ HANDOVER = small_world("baton", "handover")
 
 
 def test_a_token_that_was_passed_on_is_revived_where_a_pass_is_for_any_life():
-    told = played(World(HANDOVER(Bug.REVIVED_TOKEN), HANDOVER.injuries), REVIVED)
+    told = played(SmallWorld(HANDOVER(Bug.REVIVED_TOKEN), HANDOVER.injuries), REVIVED)
     assert "u2 had left one of (b'u2/2',)" in told.broken, told.refused
 
 
 def test_a_token_that_was_passed_on_is_revived_no_more():
-    told = played(World(HANDOVER(), HANDOVER.injuries), REVIVED)
+    told = played(SmallWorld(HANDOVER(), HANDOVER.injuries), REVIVED)
     again = [line for line in told.lines if "n2: Received n1 Pass" in line][1]
     assert again.endswith("-> nothing")
     assert not told.broken
@@ -313,7 +314,7 @@ def test_a_token_that_was_passed_on_is_revived_no_more():
 
 def test_an_object_is_not_handed_over_to_one_who_has_left():
     script = scripted((SCRIPTS / "an_object_is_handed_over_to_one_who_has_left.txt").read_text())
-    told = played(World(small_world("pool", "leavers")(), ("stall",)), script)
+    told = played(SmallWorld(small_world("pool", "leavers")(), ("stall",)), script)
     assert any("l2: Received l1 Found" in line for line in told.lines)
     assert (told.broken, told.refused) == ("", "rest"), "at rest nothing breaks, so it is no move"
 
@@ -342,13 +343,13 @@ def test_an_object_is_not_handed_over_to_one_who_has_left():
 )
 def test_nothing_breaks_in_larger_worlds(protocol, world, injuries):
     life = small_world(protocol, world)
-    assert explored(World(life(), injuries_named(injuries, life))).bad == ()
+    assert explored(SmallWorld(life(), injuries_named(injuries, life))).bad == ()
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3_600)
 def test_the_walk_finds_the_token_that_is_revived():
-    found = explored(World(HANDOVER(Bug.REVIVED_TOKEN), HANDOVER.injuries))
+    found = explored(SmallWorld(HANDOVER(Bug.REVIVED_TOKEN), HANDOVER.injuries))
     assert "had left one of" in found.bad[0].sentence
     assert len(found.bad[0].words) <= len(REVIVED)
 

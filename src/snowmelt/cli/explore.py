@@ -10,7 +10,7 @@ from rich.console import Console
 
 from snowmelt.core.errors import BadOption
 from snowmelt.sim.explore import INJURIES, WORLDS, injuries_named, small_world
-from snowmelt.sim.explore.moves import World
+from snowmelt.sim.explore.moves import SmallWorld
 from snowmelt.sim.explore.story import played, scripted
 from snowmelt.sim.explore.walk import STATES_MAX, Exploration, explored
 from snowmelt.sim.planted import Bug
@@ -45,7 +45,7 @@ class Wanted(msgspec.Struct, frozen=True):
 def explore(wanted: Wanted) -> None:
     """Walks one small world, or plays a script in it; ends with 10 when something breaks."""
     life = small_world(wanted.protocol, wanted.world)
-    world = World(life(wanted.bug), injuries_named(wanted.injuries, life))
+    world = SmallWorld(life(wanted.bug), injuries_named(wanted.injuries, life))
     if wanted.script is not None:
         _play(world, wanted.script)
         return
@@ -83,7 +83,7 @@ def _summary(wanted: Wanted, found: Exploration, took: float) -> dict[str, objec
     }
 
 
-def _tell(world: World, found: Exploration, took: float) -> None:
+def _tell(world: SmallWorld, found: Exploration, took: float) -> None:
     for one in found.bad:
         print(f"\nbroken: {one.sentence}\nthe shortest story, a script for --script:")
         print("\n".join(played(world, one.words).lines))
@@ -94,7 +94,7 @@ def _tell(world: World, found: Exploration, took: float) -> None:
     )
 
 
-def _play(world: World, path: Path) -> None:
+def _play(world: SmallWorld, path: Path) -> None:
     try:
         words = scripted(path.read_text())
     except OSError as error:

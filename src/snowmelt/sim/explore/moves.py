@@ -59,7 +59,7 @@ class State(NamedTuple):
     now: Instant
     processes: tuple[int, ...]
     links: tuple[tuple[int, ...], ...]
-    """What is on its way, oldest first, by `World.pairs`."""
+    """What is on its way, oldest first, by `SmallWorld.pairs`."""
     scene: int
     done: int = 0
     """How many injuries were done, of those that are to come."""
@@ -78,7 +78,7 @@ class Move(NamedTuple):
     """What processes did, for the story."""
 
 
-class World:
+class SmallWorld:
     """Everything that can happen from a state."""
 
     def __init__(self, life: SmallLife, injuries: tuple[str, ...]) -> None:

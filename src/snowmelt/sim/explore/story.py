@@ -10,7 +10,7 @@ import msgspec
 
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import spelled
-from snowmelt.sim.explore.moves import Move, State, World
+from snowmelt.sim.explore.moves import Move, SmallWorld, State
 from snowmelt.sim.trace import brief
 
 WIDTH = 28
@@ -29,7 +29,7 @@ class Told(msgspec.Struct, frozen=True):
     """Those that can be made instead."""
 
 
-def played(world: World, words: Iterable[str]) -> Told:
+def played(world: SmallWorld, words: Iterable[str]) -> Told:
     """Plays a script, as far as it goes."""
     state = world.opening()
     lines: list[str] = []

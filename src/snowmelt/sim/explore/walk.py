@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.sim.explore.moves import Move, State, World
+from snowmelt.sim.explore.moves import Move, SmallWorld, State
 
 STATES_MAX: Final = 1_000_000
 TELL_EVERY: Final = 2_000
@@ -38,7 +38,7 @@ class Exploration(msgspec.Struct, frozen=True):
 class Walk:
     """One walk."""
 
-    def __init__(self, world: World, *, depth_max: int | None, states_max: int) -> None:
+    def __init__(self, world: SmallWorld, *, depth_max: int | None, states_max: int) -> None:
         self._world = world
         self._depth_max = depth_max
         self._states_max = states_max
@@ -93,7 +93,7 @@ class Walk:
 
 
 def explored(
-    world: World,
+    world: SmallWorld,
     *,
     depth_max: int | None = None,
     states_max: int = STATES_MAX,

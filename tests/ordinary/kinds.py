@@ -148,10 +148,10 @@ def rest(queue: Any) -> list[bytes]:
     while queue.waiting()[0]:
         try:
             item = queue.get_one(timeout=2)
-        except Empty:
+            item.ack()
+        except (Empty, LeaseLost, OutcomeUnknown):  # a busy machine: it comes again
             continue
         found.append(bytes(item.body))
-        item.ack()
     return found
 
 

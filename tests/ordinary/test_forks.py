@@ -86,17 +86,21 @@ def test_a_child_keeps_neither_sockets_nor_the_disk(
         mine = sockets() - before
         assert in_child(lambda: sorted(sockets() & mine)) == "[]"
         reading, writing = os.pipe()
+        told, telling = os.pipe()
         child = os.fork()
         if child == 0:
+            os.write(telling, b"here")
             os.close(writing)
             os.read(reading, 1)  # until the test is over
             os._exit(0)
         try:
+            assert os.read(told, 4) == b"here"
             pool.close()
             again = cluster.pool(name, spill=tmp_path / "spill")
             assert [one.body for one in again.consume(timeout=1)] == [b"two"]
         finally:
-            os.close(writing)
+            for one in (reading, writing, told, telling):
+                os.close(one)
             os.waitpid(child, 0)
 
 

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ FIRST, SECOND = signal.SIGUSR1, signal.SIGUSR2
 
 @pytest.fixture
 def handle() -> Iterator[Callable[[signal.Signals, Callable[..., Any]], None]]:
-    before = {one: signal.getsignal(one) for one in (FIRST, SECOND)}
+    before = {one: signal.getsignal(one) for one in (FIRST, SECOND, signal.SIGALRM, signal.SIGPROF)}
 
     def install(number: signal.Signals, handler: Callable[..., Any]) -> None:
         signal.signal(number, handler)
@@ -73,6 +74,34 @@ def test_a_handler_that_is_installed_later_is_kept_out_as_well(handle: Any) -> N
     with SHIELD:
         signal.raise_signal(FIRST)
     assert signal.getsignal(FIRST) is signal.SIG_IGN
+
+
+def test_handlers_that_raise_the_shield_themselves_come_at_any_moment(handle: Any) -> None:
+    told: list[str] = []
+    inside = 0
+
+    def call(*_: object) -> None:
+        assert not inside
+        with SHIELD:
+            told.append("called")
+
+    for one in (signal.SIGALRM, signal.SIGPROF, FIRST, SECOND):
+        handle(one, call)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.00007, 0.00007)
+        signal.setitimer(signal.ITIMER_PROF, 0.00009, 0.00009)
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            with SHIELD:
+                inside = 1
+                for one in (signal.SIGALRM, signal.SIGPROF, FIRST, SECOND):
+                    assert signal.getsignal(one) is not call
+                inside = 0
+            assert signal.getsignal(FIRST) is call
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    assert len(told) > 10
 
 
 def test_other_threads_need_none(handle: Any) -> None:

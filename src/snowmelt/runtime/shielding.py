@@ -53,7 +53,7 @@ class Shield:
     ['step', 'handled']
     """
 
-    __slots__ = ("_depth", "_found", "_handlers", "_mine", "_noted", "_raised", "main")
+    __slots__ = ("_depth", "_found", "_handlers", "_mine", "_noted", "main")
 
     def __init__(self) -> None:
         self.main = threading.main_thread().ident
@@ -63,9 +63,7 @@ class Shield:
         """Of all signals, what was there when it was last up."""
         self._handlers: dict[int, _Handler] = {}
         """Those of them that are Python's, and so are kept out."""
-        self._raised: list[int] = []
-        """The signals that are noted now."""
-        self._noted: deque[tuple[int, FrameType | None]] = deque()
+        self._noted: deque[tuple[_Handler, int, FrameType | None]] = deque()
         self._mine = self._note
 
     def up(self) -> None:
@@ -77,9 +75,7 @@ class Shield:
             if found != self._found:
                 self._learn(found)
             try:
-                for number in self._handlers:
-                    self._raised.append(number)
-                    _set(number, self._mine)
+                self._raise()
             except ValueError:  # not the main interpreter: no handler ever runs here
                 self.main = 0
                 return
@@ -130,24 +126,35 @@ class Shield:
         }
         self._found = found
 
+    def _raise(self) -> None:
+        """Until all are noted: a handler that runs meanwhile may have it up, and down again."""
+        missing = True
+        while missing:
+            handlers, missing = self._handlers, False
+            for number in handlers:
+                if _get(number) is not self._mine:
+                    missing = len(handlers) > 1
+                    _set(number, self._mine)
+
     def _lower(self) -> None:
-        raised = self._raised
-        while raised:
-            number = raised[-1]
+        for number, handler in self._handlers.items():
             if _get(number) is self._mine:
-                _set(number, self._handlers[number])
-            raised.pop()
+                _set(number, handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
+        handler = self._handlers[number]
         if self._depth:
-            self._noted.append((number, frame))
+            self._noted.append((handler, number, frame))
         else:
-            self._handlers[number](number, frame)
+            handler(number, frame)
 
     def _tell(self) -> None:
-        number, frame = self._noted.popleft()
         try:
-            self._handlers[number](number, frame)
+            handler, number, frame = self._noted.popleft()
+        except IndexError:  # a handler that came meanwhile has had it up, and told them
+            return
+        try:
+            handler(number, frame)
         finally:  # another's, whatever this one raises
             if self._noted:
                 self._tell()

@@ -1,7 +1,7 @@
 """Kills and stops those who hold batons, those who wait, and nodes; judges what they wrote down.
 
     python benchmarks/baton_chaos.py [--nodes 10] [--workers 12] [--batons 2] [--seconds 120]
-        [--heartbeat 0.3] [--seed 1] [--figure FILE] [--json]
+        [--inject kill,stop,fork,slow] [--heartbeat 0.3] [--seed 1] [--figure FILE] [--json]
 
 Every worker is a process, and so is every node, on the loopback; each worker is connected to
 another node. It wants one baton after the other, and acts on the file that this baton guards: the
@@ -9,8 +9,9 @@ guard refuses who comes with a smaller fence than the last one. For 25 seconds a
 to three, one of these is struck: a holder is killed, or stopped with SIGSTOP for longer than its
 lease; a waiter is killed, or stopped; a node, or the very node at which a baton is held, is killed
 and started again, or stopped for longer than the others have patience, while most of the holders
-hold on to what they have. Only the coordinator is spared. Then all is calm for 15 seconds, and for
-21 at the end.
+hold on to what they have; a worker or a node has slow links for some seconds. A holder forks now
+and then, and its child must leave the hold alone. Only the coordinator is spared. Then all is calm
+for 15 seconds, and for 21 at the end.
 
 It ends with 1 when a promise is broken: a fence that does not grow, or that two have; somebody sure
 to hold what another was granted already; a turn before one who had asked earlier, when it was calm;
@@ -23,6 +24,9 @@ older one than was left or saved. Then all of this stays in a folder that is tol
     lives.json      who was killed, and when
     *.err           what a process had to say
     nodes/          each node's log and disk
+
+`--inject` says which of all this is done; slow links need root and Linux with its `tc`, and are
+left out elsewhere.
 
 `--plant old` (or `fence`, `value`, `order`) makes one worker do, or write down, what may not be, to
 see that it is found.

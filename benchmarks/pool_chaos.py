@@ -1,13 +1,18 @@
-"""Kills producers and consumers of a real pool under load, and judges what the living saw.
+"""Injures producers and consumers of a real pool under load, and judges what they saw.
 
     python benchmarks/pool_chaos.py [--producers 20] [--consumers 20] [--kill-producers 5]
-        [--kill-consumers 5] [--kill-nodes 0] [--leave 3] [--seconds 40] [--seed 1] [--json]
+        [--kill-consumers 5] [--kill-nodes 0] [--stop 6] [--slow 6] [--leave 3] [--seconds 40]
+        [--inject kill,stop,fork,slow,limits] [--seed 1] [--json]
 
 Every producer and consumer is a process, and so is each of the three nodes that introduce them, on
 the loopback. Objects have 100 B to 2 MB. For some seconds the producers are the faster ones, then
 the consumers, and so on. At moments drawn by chance processes are killed with SIGKILL, and start
-again a second later; then a few producers leave in order. In the end the producers stay, and the
-pool is emptied. Each process has written down what it did, before and after each step.
+again a second later; others are stopped with SIGSTOP for longer than a lease, or have slow links
+for some seconds, and so do nodes. A process forks now and then, and the child must leave alone
+what is its parent's. There is little room for what is on its way, many bodies are as large as may
+be, and consumers ask for much at once. Then a few producers leave in order. In the end the
+producers stay, and the pool is emptied. Each process has written down what it did, before and after
+each step.
 
 It ends with 1 when a promise is broken: an object that was kept by a producer that was not killed
 is acknowledged by nobody, an object is got after its acknowledgement was confirmed, a body is not
@@ -19,6 +24,9 @@ what was put, or a consumer idled beside a full producer for longer than the poo
     events.jsonl    what was done to them, by the same clock
     lives.json      who was killed, and when
     nodes/          each node's log and disk
+
+Who is stopped or slow is not judged by the clock meanwhile. `--inject` says which of all this is
+done; slow links need root and Linux with its `tc`, and are left out elsewhere.
 
 `--plant lost` (or `doubled`, `damaged`) makes one consumer write down what is not so, to see that
 it is found.

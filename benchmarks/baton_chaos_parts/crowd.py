@@ -8,6 +8,18 @@ from benchmarks.baton_chaos_parts.journal import HOLDING, Line, What
 from benchmarks.baton_chaos_parts.plan import Plan
 from benchmarks.chaos import members
 from benchmarks.chaos.journals import last
+from benchmarks.chaos.links import Links
+
+from snowmelt.cli.local import HERE, Home
+
+
+def home_of(number: int) -> str:
+    """What all lives of a worker have in common.
+
+    >>> home_of(3)
+    'worker-3'
+    """
+    return f"worker-{number}"
 
 
 class Life(msgspec.Struct, frozen=True):
@@ -21,7 +33,12 @@ class Life(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         """What its files are called."""
-        return f"worker-{self.number}-{self.life}"
+        return f"{self.home}-{self.life}"
+
+    @property
+    def home(self) -> str:
+        """What all its lives have in common."""
+        return home_of(self.number)
 
 
 class Member(members.Member):
@@ -29,8 +46,8 @@ class Member(members.Member):
 
     life: Life
 
-    def __init__(self, plan: Plan, life: Life) -> None:
-        super().__init__("benchmarks.baton_chaos_parts.worker", plan, life)
+    def __init__(self, plan: Plan, life: Life, home: Home) -> None:
+        super().__init__("benchmarks.baton_chaos_parts.worker", plan, life, home)
 
     @property
     def started(self) -> bool:
@@ -61,26 +78,18 @@ class Member(members.Member):
         line = self.last
         return line is not None and line.what is What.ASKED
 
-    def stop(self) -> None:
-        """It does nothing from now on, and does not know it."""
-        os.kill(self._process.pid, signal.SIGSTOP)
-
     def insist(self) -> None:
         """It holds on to what it has."""
         os.kill(self._process.pid, signal.SIGUSR1)
-
-    def resume(self) -> None:
-        """It goes on."""
-        if self.running:
-            os.kill(self._process.pid, signal.SIGCONT)
 
 
 class Crowd(members.Members[Member]):
     """All workers of a run, those that have ended too."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, wires: Links | None = None) -> None:
         super().__init__()
         self._plan = plan
+        self._wires = wires
 
     @property
     def running(self) -> list[Member]:
@@ -89,6 +98,7 @@ class Crowd(members.Members[Member]):
 
     def start(self, number: int, life: int = 0) -> Member:
         """One more process."""
-        member = Member(self._plan, Life(number, life))
+        home = self._wires.home(home_of(number)) if self._wires else HERE
+        member = Member(self._plan, Life(number, life), home)
         self.members.append(member)
         return member

@@ -18,6 +18,8 @@ class Deed(Enum):
     STOPPED = "stopped"
     CONTINUED = "continued"
     STARTED = "started"
+    SLOWED = "slowed"
+    QUICKENED = "quickened"
     STORM = "storm"
     """From now on there are faults."""
     CALM = "calm"
@@ -31,6 +33,7 @@ class Part(Enum):
 
     HOLDER = "holder"
     WAITER = "waiter"
+    WORKER = "worker"
     NODE = "node"
     HOLDERS_NODE = "holder's node"
 

@@ -23,6 +23,8 @@ class Fences(msgspec.Struct, kw_only=True):
     """Acts that the guard refused to workers that were stopped after they had made sure."""
     told_lost: int = 0
     """Holders that were told before they acted."""
+    forks: int = 0
+    """Children of holders that left their holds alone."""
     out_of_order: int = 0
     """Grants that were written down later than one with a larger fence."""
     broken: list[str] = []
@@ -47,6 +49,7 @@ def judge_fences(
         for hold in holds:
             users.setdefault((baton, hold.fence), set()).add(hold.who)
     fences.broken += _shared(users)
+    fences.forks = sum(turn.forks for turn in turns)
     fences.told_lost = sum(turn.end is What.LOST for turn in turns)
     for turn in turns:
         awake = [one for one in turn.refusals if not _slept(one, stopped.get(turn.who, []))]

@@ -23,6 +23,8 @@ class What(Enum):
     ACTED = "acted"
     REFUSED = "refused"
     """The guard knew a larger fence."""
+    FORKED = "forked"
+    """A child of the holder left its hold alone."""
     SAVING = "saving"
     SAVED = "saved"
     RELEASING = "releasing"
@@ -33,7 +35,7 @@ class What(Enum):
     """The worker was told that the baton is no longer its own."""
 
 
-HOLDING: Final = (What.GRANTED, What.ACTED, What.REFUSED, What.SAVING, What.SAVED)
+HOLDING: Final = (What.GRANTED, What.ACTED, What.REFUSED, What.FORKED, What.SAVING, What.SAVED)
 """Whose last line is one of these holds a baton, as far as it knows."""
 
 

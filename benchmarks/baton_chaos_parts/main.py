@@ -3,27 +3,30 @@
 import argparse
 import importlib
 import time
+from contextlib import ExitStack
 from pathlib import Path
-from random import Random
 from typing import Final
 
 import msgspec
 from benchmarks.baton_chaos_parts import table
-from benchmarks.baton_chaos_parts.crowd import Crowd
+from benchmarks.baton_chaos_parts.crowd import Crowd, home_of
 from benchmarks.baton_chaos_parts.judging import Judgement, judge
 from benchmarks.baton_chaos_parts.plan import Plan, Plant, rotated
 from benchmarks.baton_chaos_parts.queueing import Bounds
 from benchmarks.baton_chaos_parts.storm import Storm
 from benchmarks.chaos.frame import add_options, framed, say
+from benchmarks.chaos.kinds import Kind, possible
+from benchmarks.chaos.links import Links
 from benchmarks.chaos.main import start_all, wait_up
 
-from snowmelt.cli.local import LocalCluster
+from snowmelt.cli.local import HERE, LocalCluster
 from snowmelt.core.errors import CallerError
 from snowmelt.lab.extra import lab_extra
 from snowmelt.lab.output import PICTURES, checked_file
 
 FINISH_SECONDS: Final = 90.0
 LATE_SECONDS: Final = 3.0
+OFFERED: Final = (Kind.KILL, Kind.STOP, Kind.FORK, Kind.SLOW)
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +38,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat: float
     seed: int
     done: dict[str, int]
-    """How many of each were killed, or stopped."""
+    """How many of each were killed, stopped or slow."""
     start_seconds: float
     """Until all workers were at work."""
     up_seconds: list[float]
@@ -50,6 +53,9 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=12)
     parser.add_argument("--batons", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=120.0)
+    names = ",".join(OFFERED)
+    parser.add_argument("--inject", default=names, help=f"any of {names}")
+    parser.add_argument("--fork-every", type=float, default=4.0, help="of a worker, in seconds")
     parser.add_argument("--storm", type=float, default=25.0, help="seconds with faults")
     parser.add_argument("--calm", type=float, default=15.0, help="seconds without, after each")
     parser.add_argument("--final", type=float, default=21.0, help="the same at the end")
@@ -71,6 +77,10 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
         parser.error("--nodes: 2 or more; --workers and --batons: 1 or more")
     if min(options.storm, options.pause, options.timeout) <= 0:
         parser.error("--storm, --pause and --timeout: above 0 seconds")
+    try:
+        options.kinds = possible(options.inject, OFFERED)
+    except ValueError as error:
+        parser.error(f"--inject: {error}")
     if options.figure is not None:
         check_figure(parser, options.figure)
     return options
@@ -91,12 +101,20 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run(options: argparse.Namespace, folder: Path) -> Result:
-    with LocalCluster(options.nodes, folder / "nodes", options.heartbeat) as cluster:
+    with ExitStack() as stack:
+        wires, homes = None, [HERE] * options.nodes
+        if Kind.SLOW in options.kinds:
+            nodes = [f"n{one + 1}" for one in range(options.nodes)]
+            wires = stack.enter_context(Links([*nodes, *map(home_of, range(options.workers))]))
+            homes = list(map(wires.home, nodes))
+        cluster = stack.enter_context(
+            LocalCluster(options.nodes, folder / "nodes", options.heartbeat, homes=homes)
+        )
         start_all(cluster)
         plan = planned(options, cluster.url, folder)
         with (
-            Crowd(plan) as crowd,
-            Storm(crowd, cluster, folder, plan.batons, Random(options.seed)) as storm,
+            Crowd(plan, wires) as crowd,
+            Storm(crowd, cluster, plan, options.kinds, wires) as storm,
         ):
             began = time.monotonic()
             for number in range(options.workers):
@@ -159,6 +177,7 @@ def planned(options: argparse.Namespace, url: str, folder: Path) -> Plan:
         between=options.between,
         pause=options.pause,
         save=options.save,
+        fork_every=options.fork_every if Kind.FORK in options.kinds else 0.0,
         plant=Plant(options.plant),
         seed=options.seed,
     )

@@ -43,6 +43,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds from one turn of a worker to its next wish, on average."""
     save: float
     """How likely a holder saves a value."""
+    fork_every: float
+    """Seconds from one fork of a worker to its next, on average; 0 for none."""
     plant: Plant
     seed: int
 

@@ -11,14 +11,16 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from random import Random
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from benchmarks.baton_chaos_parts.crowd import Crowd, Member
 from benchmarks.baton_chaos_parts.events import Deed, Event, Events, Part
+from benchmarks.baton_chaos_parts.plan import Plan
 from benchmarks.chaos.journals import now
+from benchmarks.chaos.kinds import Kind
+from benchmarks.chaos.links import Links
 
 from snowmelt.cli.local import LocalCluster, LocalNode
 from snowmelt.client.clients import Clients
@@ -34,6 +36,9 @@ WAITER_STOPPED: Final = 4.0
 NODE_STOPPED: Final = (4.0, 9.0)
 """Longer than the members' patience; and longer than that and a lease, so that what the node had
 is made anew before it goes on."""
+SLOW_BITS: Final = (64e3, 1e6)
+"""A second: less than what nodes tell each other all the time, or some more."""
+SLOW_SECONDS: Final = (4.0, 9.0)
 WORKER_DOWN: Final = 1.0
 NODE_DOWN: Final = 2.0
 INSISTING: Final = 0.7
@@ -63,17 +68,21 @@ class Storm:
         self,
         crowd: Crowd,
         cluster: LocalCluster,
-        folder: Path,
-        batons: tuple[str, ...],
-        chance: Random,
+        plan: Plan,
+        kinds: frozenset[Kind],
+        wires: Links | None = None,
     ) -> None:
         self.done: Counter[str] = Counter()
         self.wrong: list[str] = []
         self._crowd = crowd
         self._nodes = {node.name: node for node in cluster.nodes}
-        self._batons = batons
-        self._events = Events(folder)
-        self._chance = chance
+        self._batons = plan.batons
+        self._events = Events(plan.folder)
+        self._chance = Random(plan.seed)
+        self._kinds = kinds
+        self._wires = wires
+        self._slow: set[str] = set()
+        """Whose links are slow: workers' homes and nodes."""
         self._deck: list[Strike] = []
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
@@ -122,25 +131,35 @@ class Storm:
 
     def _strike(self) -> None:
         """The next card that finds somebody."""
-        for _ in range(2 * len(self._kinds)):
+        for _ in range(2 * len(self._cards)):
             if not self._deck:
-                self._deck = list(self._kinds)
+                self._deck = list(self._cards)
                 self._chance.shuffle(self._deck)
             if self._deck.pop()():
                 return
 
     @property
-    def _kinds(self) -> tuple[Strike, ...]:
-        return (
-            lambda: self._kill_worker(Part.HOLDER),
-            lambda: self._kill_worker(Part.WAITER),
-            lambda: self._stop_worker(Part.HOLDER, HOLDER_STOPPED),
-            lambda: self._stop_worker(Part.WAITER, WAITER_STOPPED),
-            lambda: self._kill_node(self._any_node()),
-            lambda: self._kill_node(self._insisting(self._holders_node())),
-            lambda: self._stop_node(self._any_node()),
-            lambda: self._stop_node(self._insisting(self._holders_node())),
-        )
+    def _cards(self) -> list[Strike]:
+        cards: dict[Kind, tuple[Strike, ...]] = {
+            Kind.KILL: (
+                lambda: self._kill_worker(Part.HOLDER),
+                lambda: self._kill_worker(Part.WAITER),
+                lambda: self._kill_node(self._any_node()),
+                lambda: self._kill_node(self._insisting(self._holders_node())),
+            ),
+            Kind.STOP: (
+                lambda: self._stop_worker(Part.HOLDER, HOLDER_STOPPED),
+                lambda: self._stop_worker(Part.WAITER, WAITER_STOPPED),
+                lambda: self._stop_node(self._any_node()),
+                lambda: self._stop_node(self._insisting(self._holders_node())),
+            ),
+            Kind.SLOW: (
+                lambda: self._slow_down(self._any_worker()),
+                lambda: self._slow_down(self._any_node()),
+                lambda: self._slow_down(self._insisting(self._holders_node())),
+            ),
+        }
+        return [card for kind, some in cards.items() if kind in self._kinds for card in some]
 
     def _kill_worker(self, part: Part) -> bool:
         member = self._worker(part)
@@ -182,6 +201,16 @@ class Storm:
         self._later(self._chance.choice(NODE_STOPPED), lambda: self._resume(struck.who))
         return True
 
+    def _slow_down(self, struck: Struck | None) -> bool:
+        if struck is None or struck.who in self._slow:
+            return False
+        assert self._wires is not None
+        self._note(Deed.SLOWED, struck)
+        self._wires.slow(struck.who, int(self._chance.uniform(*SLOW_BITS)))
+        self._slow.add(struck.who)
+        self._later(self._chance.uniform(*SLOW_SECONDS), lambda: self._quicken(struck.who))
+        return True
+
     # --- and what follows -------------------------------------------------------------------------
 
     def _start_worker(self, member: Member) -> None:
@@ -196,6 +225,12 @@ class Storm:
     def _resume(self, name: str) -> None:
         self._stopped.pop(name)()
         self._events.note(Deed.CONTINUED, name)
+
+    def _quicken(self, name: str) -> None:
+        assert self._wires is not None
+        self._slow.remove(name)
+        self._wires.quicken(name)
+        self._events.note(Deed.QUICKENED, name)
 
     def _later(self, seconds: float, act: Callable[[], None]) -> None:
         heapq.heappush(self._agenda, (time.monotonic() + seconds, next(self._order), act))
@@ -220,6 +255,10 @@ class Storm:
             and (member.holds if part is Part.HOLDER else member.waits)
         ]
         return self._chance.choice(found) if found else None
+
+    def _any_worker(self) -> Struck | None:
+        running = self._crowd.running
+        return Struck(self._chance.choice(running).life.home, Part.WORKER) if running else None
 
     @property
     def _standing(self) -> list[LocalNode]:

@@ -22,6 +22,7 @@ def show(result: "Result") -> None:
         "grants a second, in calm": judged.grants_per_second_in_calm,
         "acts under a baton": fences.acts,
         "acts refused to who had slept": fences.refused_asleep,
+        "children that left their parent's hold alone": fences.forks,
         "holders told that it is lost": fences.told_lost,
         "grants heard of out of order": fences.out_of_order,
         "grants judged by the order of asking": queueing.in_order,

@@ -42,6 +42,7 @@ class Turn(msgspec.Struct, kw_only=True):
     believed: list[int] = []
     """Moments at which it asked whether it holds, and was told so."""
     refusals: list[Refusal] = []
+    forks: int = 0
     let_go: int = 0
     """When it began to give the baton up, or learnt that it had lost it."""
     ended: int = 0
@@ -110,6 +111,8 @@ def _over(turn: Turn, line: Line) -> bool:
         case What.REFUSED:
             turn.believed.append(line.checked)
             turn.refusals.append(Refusal(line.checked, line.at))
+        case What.FORKED:
+            turn.forks += 1
         case What.RELEASING:
             turn.let_go = line.at
         case What.DENIED | What.FAILED | What.RELEASED | What.UNSURE | What.LOST:

@@ -3,12 +3,14 @@
 It wants one baton after the other. While it holds one it acts on the file that this baton guards,
 several times, each time after making sure that the baton is still its own. All is written down
 before and after. On SIGUSR1 it holds on to what it has, for longer than a lease, or until it is
-told that it is lost.
+told that it is lost. When it forks, the child must leave alone what its parent holds, and may have
+a turn of its own at a baton.
 """
 
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from random import Random
 from typing import Final
@@ -17,6 +19,7 @@ import msgspec
 from benchmarks.baton_chaos_parts.guard import Guard
 from benchmarks.baton_chaos_parts.journal import Line, What
 from benchmarks.baton_chaos_parts.plan import Plan, Plant
+from benchmarks.chaos.forks import Forks, allowed
 from benchmarks.chaos.journals import Journal, now
 from benchmarks.pool_chaos_parts.process import Words
 
@@ -28,6 +31,8 @@ PLANTED: Final = 3
 """Every so many turns of one worker a fault is planted."""
 EARLIER: Final = 3_000_000_000
 """By so many nanoseconds."""
+CHILD_WAITS: Final = 0.2
+"""For so many seconds a child waits for the baton that its parent holds."""
 INSIST_SECONDS: Final = 6.5
 """So long it holds on."""
 
@@ -44,6 +49,7 @@ class Worker:
         self._journal = journal
         self._guards = {name: Guard(plan.folder, name, who) for name in plan.batons}
         self._chance = Random(f"{plan.seed}/{who}")
+        self._forks = Forks(plan.fork_every, self._chance)
         self._plant = plan.plant if number == 0 else Plant.NONE
         self._turns = number  # so that they do not all begin with the same baton
         self._old = dict.fromkeys(plan.batons, 0)
@@ -79,6 +85,8 @@ class Worker:
         try:
             while True:
                 self._act(turn)
+                if self._forks.now_and_then(lambda: self._in_child(turn)):
+                    turn.note(What.FORKED)
                 if time.monotonic() >= max(end, self._insists):
                     break
                 time.sleep(self._chance.uniform(0, self._plan.between))
@@ -104,6 +112,20 @@ class Worker:
             guard.pass_by(self._old[turn.baton], turn.acts)
         accepted = guard.act(turn.fence, checked, turn.acts)
         turn.note(What.ACTED if accepted else What.REFUSED, checked=checked)
+
+    def _in_child(self, turn: "Turn") -> Iterator[str]:
+        held = turn.held
+        if not held.lost:
+            yield f"{turn.baton} is not lost to the child"
+        yield from allowed(check=held.check, save=lambda: held.save(b"a child's"))
+        if self._chance.random() < 1 / 2:
+            yield from allowed(release=held.release)
+        with suppress(NotGranted):
+            own = self._cluster.baton(turn.baton).acquire(timeout=CHILD_WAITS)
+            if own.fence <= turn.fence:
+                yield f"{turn.baton} has fence {own.fence} in the child, {turn.fence} before"
+            with suppress(BatonLost):
+                own.release()
 
     def _planted(self, plant: Plant) -> bool:
         return self._plant is plant and self._turns % PLANTED == 0

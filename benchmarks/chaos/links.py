@@ -4,7 +4,8 @@ Each process lives in a network namespace of its own, joined to a hub in the mid
 virtual interfaces. Addresses are of 127.0.0.0/8, so nodes take each other for processes of one
 machine, which they are; the hub passes packets on. A cut is a rule of the hub that drops what comes
 from one and goes to another, without a word, as a broken switch does; who is cut from one still
-hears all the others. This needs Linux, its `ip`, and root.
+hears all the others. A slow link lets only so many bits a second through, either way, and what is
+too much for its queue is dropped. This needs Linux, its `ip`, for slow links its `tc`, and root.
 """
 
 import ctypes
@@ -22,11 +23,19 @@ from snowmelt.cli.local import Home
 CLONE_NEWNET: Final = 0x40000000
 HUB_ADDRESS: Final = "127.1.0.254"
 NAMES_MAX: Final = 250
+BURST_BYTES: Final = 16_384
+"""What a slow link lets through at once."""
+LONGEST_QUEUE: Final = "500ms"
 
 
 def possible() -> bool:
     """Whether this machine and this user can do it."""
     return os.name == "posix" and os.geteuid() == 0 and shutil.which("ip") is not None
+
+
+def can_slow() -> bool:
+    """Whether links can be slow, too."""
+    return possible() and shutil.which("tc") is not None
 
 
 class Links:
@@ -51,6 +60,17 @@ class Links:
     def mend(self, source: str, target: str) -> None:
         """It does again."""
         _run("ip", "-n", self._hub, "rule", "del", *self._rule(source, target))
+
+    def slow(self, name: str, bits: int) -> None:
+        """From now on so many bits a second go to this one, and as many come from it."""
+        how = ("tbf", "rate", f"{bits}bit", "burst", str(BURST_BYTES), "latency", LONGEST_QUEUE)
+        for space, port in self._ends(name):
+            _run("tc", "-n", space, "qdisc", "replace", "dev", port, "root", *how)
+
+    def quicken(self, name: str) -> None:
+        """It is as fast as all others again."""
+        for space, port in self._ends(name):
+            _run("tc", "-n", space, "qdisc", "del", "dev", port, "root")
 
     def __enter__(self) -> Self:
         self._outside = os.open("/proc/self/ns/net", os.O_RDONLY)
@@ -82,6 +102,10 @@ class Links:
     def _address(self, name: str) -> str:
         return f"127.1.0.{self._at[name]}"
 
+    def _ends(self, name: str) -> tuple[tuple[str, str], tuple[str, str]]:
+        """Both ends of its way to the hub: a namespace, and the interface in it."""
+        return (self._prefix + name, "eth0"), (self._hub, f"v{self._at[name]}")
+
     def _rule(self, source: str, target: str) -> tuple[str, ...]:
         return "iif", f"v{self._at[source]}", "to", self._address(target), "blackhole"
 
@@ -102,7 +126,9 @@ class Links:
         _run("ip", "link", "add", port, *ends)
         _run("ip", "-n", space, "link", "set", "eth0", "up")
         _run("ip", "-n", space, "addr", "add", f"{address}/32", "dev", "eth0")
-        _run("ip", "-n", space, "route", "add", "default", "dev", "eth0", "src", address)
+        # by way of the hub: the kernel remembers a thousand neighbours, and not each of each
+        way = ("via", HUB_ADDRESS, "dev", "eth0", "onlink", "src", address)
+        _run("ip", "-n", space, "route", "add", "default", *way)
         _run("ip", "-n", self._hub, "link", "set", port, "up")
         route = (f"{address}/32", "dev", port, "src", HUB_ADDRESS)
         _run("ip", "-n", self._hub, "route", "add", *route)

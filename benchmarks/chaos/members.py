@@ -10,7 +10,10 @@ from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar
 
 import msgspec
+from benchmarks.chaos import injuries
 from benchmarks.chaos.journals import now
+
+from snowmelt.cli.local import HERE, Home
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 START_SECONDS: Final = 120.0
@@ -23,13 +26,14 @@ class Member(ABC):
     It writes what it says beside its journal, and does the next step at each line that it is told.
     """
 
-    def __init__(self, module: str, plan: Any, life: Any) -> None:
+    def __init__(self, module: str, plan: Any, life: Any, home: Home = HERE) -> None:
         self.life = life
         self._folder: Path = plan.folder
         text = msgspec.json.encode(plan).decode()
+        numbers = str(life.number), str(life.life)
         with (self._folder / f"{life.name}.err").open("wb") as told:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", module, text, str(life.number), str(life.life)],
+                [*home.prefix, sys.executable, "-m", module, text, *numbers],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
                 stdout=told,
@@ -56,6 +60,15 @@ class Member(ABC):
         self._process.kill()
         self._process.wait(10)
         self.life = msgspec.structs.replace(self.life, killed=now())
+
+    def stop(self) -> None:
+        """It does nothing from now on, and does not know it."""
+        injuries.stop(self._process.pid)
+
+    def resume(self) -> None:
+        """It goes on."""
+        if self.running:
+            injuries.go_on(self._process.pid)
 
     def tell(self, lines: int = 1) -> None:
         """Asks for the next steps."""

@@ -1,6 +1,7 @@
 """All journals together, object by object."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from operator import attrgetter
 
 import msgspec
 from benchmarks.pool_chaos_parts.journal import Line, What
@@ -26,6 +27,7 @@ class Account(msgspec.Struct):
     damaged: int = 0
     late: int = 0
     unknown: int = 0
+    forks: int = 0
     left: list[tuple[int, int]] = []
     """When a producer left, and how many objects it had then."""
 
@@ -39,19 +41,25 @@ class Account(msgspec.Struct):
                     self.kept.update(line.ids)
                 case What.REFUSED:
                     self.refused.update(line.ids)
+                case What.FORKED:
+                    self.forks += 1
                 case What.LEFT:
                     self.left.append((line.at, sum(line.ids)))
                 case _:
                     pass
 
-    def add_consumer(self, lines: Iterable[Line]) -> None:
-        """One life of a consumer."""
+    def add_consumer(
+        self, lines: Iterable[Line], got_at: Callable[[Line], int] = attrgetter("at")
+    ) -> None:
+        """One life of a consumer; who stood still writes down late when it got something."""
         begun: set[int] = set()
         for line in lines:
             match line.what:
                 case What.GOT:
                     for id_ in line.ids:
-                        self.got.setdefault(id_, []).append(line.at)
+                        self.got.setdefault(id_, []).append(got_at(line))
+                case What.FORKED:
+                    self.forks += 1
                 case What.DAMAGED:
                     self.damaged += len(line.ids)
                 case What.ACKING:

@@ -4,7 +4,10 @@ from enum import Enum
 
 import msgspec
 from benchmarks.chaos import members
+from benchmarks.chaos.links import Links
 from benchmarks.pool_chaos_parts.plan import Plan
+
+from snowmelt.cli.local import HERE, Home
 
 
 class Role(Enum):
@@ -31,7 +34,12 @@ class Life(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         """What its files are called."""
-        return f"{self.role.value}-{self.number}-{self.life}"
+        return f"{self.home}-{self.life}"
+
+    @property
+    def home(self) -> str:
+        """What all its lives have in common."""
+        return f"{self.role.value}-{self.number}"
 
 
 class Member(members.Member):
@@ -39,8 +47,9 @@ class Member(members.Member):
 
     life: Life
 
-    def __init__(self, plan: Plan, life: Life) -> None:
-        super().__init__(f"benchmarks.pool_chaos_parts.{life.role.value}", plan, life)
+    def __init__(self, plan: Plan, life: Life, home: Home) -> None:
+        plan = msgspec.structs.replace(plan, host=home.host)
+        super().__init__(f"benchmarks.pool_chaos_parts.{life.role.value}", plan, life, home)
 
     @property
     def started(self) -> bool:
@@ -51,13 +60,15 @@ class Member(members.Member):
 class Crowd(members.Members[Member]):
     """All processes of a run, those that have ended too."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, wires: Links | None = None) -> None:
         super().__init__()
         self._plan = plan
+        self._wires = wires
 
     def start(self, role: Role, number: int, life: int = 0) -> Member:
         """One more process."""
-        member = Member(self._plan, Life(role, number, life))
+        new = Life(role, number, life)
+        member = Member(self._plan, new, self._wires.home(new.home) if self._wires else HERE)
         self.members.append(member)
         return member
 

@@ -2,7 +2,8 @@
 
 A consumer is idle while its get lasts, and while one get that came to nothing follows another. A
 producer is full while a put lasts. Both are read from journals, so an idle moment of the machine
-itself counts too. What was killed in the middle of a call was in it until it was killed.
+itself counts too. What was killed in the middle of a call was in it until it was killed; what is
+excused (see `injured`) is taken out.
 """
 
 from collections.abc import Iterable, Iterator
@@ -58,6 +59,20 @@ def idle(life: Life, lines: Iterable[Line]) -> list[Spell]:
         else:
             found.append(spell)
     return found
+
+
+def without(spells: Iterable[Spell], gaps: Iterable[Spell]) -> list[Spell]:
+    """What is left of those.
+
+    >>> without([Spell(1, 9, "one")], [Spell(3, 4), Spell(8, 12)])
+    [Spell(start=1, stop=3, name='one'), Spell(start=4, stop=8, name='one')]
+    """
+    left = list(spells)
+    for gap in gaps:
+        before = [Spell(one.start, min(one.stop, gap.start), one.name) for one in left]
+        after = [Spell(max(one.start, gap.stop), one.stop, one.name) for one in left]
+        left = [piece for piece in (*before, *after) if piece.length > 0]
+    return left
 
 
 def longest_idle(idles: list[Spell], fulls: list[Spell]) -> Idle:

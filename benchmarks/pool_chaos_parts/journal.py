@@ -16,6 +16,8 @@ class What(Enum):
     """What is written down."""
 
     STARTED = "started"
+    FORKED = "forked"
+    """A child did what it may, and nothing else."""
     # a producer's
     INTENT = "intent"
     """A put begins."""

@@ -1,10 +1,12 @@
 """What the journals say of the promises, and what they count beside them.
 
 What a producer had that was killed may be gone, and is set apart; so is what it only meant to put.
-Everything else that was kept must have been acknowledged, and nothing may be got after that.
+Everything else that was kept must have been acknowledged, and nothing may be got after that. No
+consumer may idle beside a full producer for long, but for what is excused (see `injured`).
 """
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +14,8 @@ import msgspec
 from benchmarks.pool_chaos_parts.account import Account
 from benchmarks.pool_chaos_parts.crowd import Life, Role
 from benchmarks.pool_chaos_parts.draining import DRAIN
-from benchmarks.pool_chaos_parts.idling import Idle, Spell, full, idle, longest_idle
+from benchmarks.pool_chaos_parts.idling import Idle, Spell, full, idle, longest_idle, without
+from benchmarks.pool_chaos_parts.injured import loans, read_injured
 from benchmarks.pool_chaos_parts.journal import read
 
 SHOWN: Final = 3
@@ -43,6 +46,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     late_acks: int
     """Refused, since the loan was over."""
     unknown_acks: int
+    forks: int
     left_behind: int
     """What producers that left when all was drained still had."""
     idle: Idle
@@ -80,6 +84,7 @@ def judge(folder: Path, lives: list[Life], idle_most: float) -> Judgement:
         redelivered=account.redelivered(),
         late_acks=account.late,
         unknown_acks=account.unknown,
+        forks=account.forks,
         left_behind=behind,
         idle=worst,
         full_seconds=round(sum(spell.length for spell in fulls) / 1e9, 1),
@@ -98,14 +103,19 @@ def judge(folder: Path, lives: list[Life], idle_most: float) -> Judgement:
 
 def _read(folder: Path, lives: list[Life]) -> tuple[Account, list[Spell], list[Spell]]:
     account, fulls, idles = Account(), list[Spell](), list[Spell]()
+    injured, lent = read_injured(folder), list[Spell]()
     for life in lives:
         lines = list(read(folder / f"{life.name}.jsonl"))
+        spells = injured.of(life.name, lines[0].at if lines else 0)
         if life.role is Role.PRODUCER:
             account.add_producer(lines)
-            fulls += full(life, lines)
+            fulls += without(full(life, lines), spells)
         else:
-            account.add_consumer(lines)
-            idles += idle(life, lines)
+            account.add_consumer(lines, partial(injured.got, life=life.name))
+            idles += without(idle(life, lines), spells)
+            lent += loans(lines, spells)
+    borrowed = {one.name: [loan for loan in lent if loan.name == one.name] for one in fulls}
+    fulls = [left for one in fulls for left in without([one], borrowed[one.name])]
     return account, fulls, idles
 
 

@@ -2,21 +2,23 @@
 
 import argparse
 import time
+from contextlib import ExitStack
 from pathlib import Path
-from random import Random
 from typing import Final
 
 import msgspec
 from benchmarks.chaos.frame import add_options, framed, say
+from benchmarks.chaos.kinds import Kind, possible
+from benchmarks.chaos.links import HUB_ADDRESS, Links
 from benchmarks.chaos.main import start_all
 from benchmarks.pool_chaos_parts import table
-from benchmarks.pool_chaos_parts.crowd import Crowd, Member, Role
+from benchmarks.pool_chaos_parts.crowd import Crowd, Life, Member, Role
 from benchmarks.pool_chaos_parts.draining import drain
 from benchmarks.pool_chaos_parts.judging import Judgement, judge
 from benchmarks.pool_chaos_parts.plan import SIZE_MIN, Plan, Plant
 from benchmarks.pool_chaos_parts.storm import Counts, Storm
 
-from snowmelt.cli.local import LocalCluster
+from snowmelt.cli.local import HERE, LocalCluster
 
 FINISH_SECONDS: Final = 60.0
 DRAIN_SECONDS: Final = 120.0
@@ -32,7 +34,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     seed: int
     done: dict[str, int]
-    """How many of each were killed, or left."""
+    """How many of each were killed, stopped or slow, or left."""
     start_seconds: float
     """Until all processes were at work."""
     drain_seconds: float
@@ -44,13 +46,18 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parsed(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Kills a pool's processes; judges what they saw.")
+    parser = argparse.ArgumentParser(description="Injures a pool's processes; judges them.")
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--producers", type=int, default=20)
     parser.add_argument("--consumers", type=int, default=20)
     parser.add_argument("--kill-producers", type=int, default=5, metavar="N")
     parser.add_argument("--kill-consumers", type=int, default=5, metavar="N")
     parser.add_argument("--kill-nodes", type=int, default=0, metavar="N")
+    parser.add_argument("--stop", type=int, default=6, metavar="N", help="of all, nodes too")
+    parser.add_argument("--slow", type=int, default=6, metavar="N", help="links of any of them")
+    parser.add_argument(
+        "--inject", default=",".join(Kind), help="which of these; what is not: none"
+    )
     parser.add_argument("--leave", type=int, default=3, help="producers that leave in order")
     parser.add_argument("--seconds", type=float, default=40.0)
     parser.add_argument("--buffers", type=int, default=5)
@@ -75,6 +82,10 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
         parser.error("pauses and phases: above 0 seconds")
     if options.size_max <= SIZE_MIN:
         parser.error(f"--size-max: above {SIZE_MIN} bytes")
+    try:
+        options.kinds = possible(options.inject, Kind)
+    except ValueError as error:
+        parser.error(f"--inject: {error}")
     return options
 
 
@@ -83,15 +94,23 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run(options: argparse.Namespace, folder: Path) -> Result:
-    with LocalCluster(options.nodes, folder / "nodes", HEARTBEAT) as cluster:
+    with ExitStack() as stack:
+        wires, homes = None, [HERE] * options.nodes
+        if Kind.SLOW in options.kinds:
+            nodes = [f"n{one + 1}" for one in range(options.nodes)]
+            wires = stack.enter_context(Links([*nodes, *crowded(options)]))
+            homes = list(map(wires.home, nodes))
+        cluster = stack.enter_context(
+            LocalCluster(options.nodes, folder / "nodes", HEARTBEAT, homes=homes)
+        )
         start_all(cluster)
         plan = planned(options, cluster.url, folder)
-        with Crowd(plan) as crowd:
+        with Crowd(plan, wires) as crowd:
             began = time.monotonic()
             started(options, crowd)
             start = time.monotonic() - began
             say(f"all processes are at work after {start:.1f} s")
-            storm = Storm(crowd, cluster.nodes, folder, options.seconds, Random(options.seed))
+            storm = Storm(crowd, cluster, plan, options.seconds, wires)
             storm.blow(counted(options))
             broken = [*storm.wrong, *stopped(crowd)]
             say("the load is over")
@@ -120,6 +139,15 @@ def run(options: argparse.Namespace, folder: Path) -> Result:
     )
 
 
+def crowded(options: argparse.Namespace) -> list[str]:
+    """What the processes of the pool are called, whichever of their lives it is."""
+    return [
+        Life(role, number, 0).home
+        for role, count in ((Role.PRODUCER, options.producers), (Role.CONSUMER, options.consumers))
+        for number in range(count)
+    ]
+
+
 def started(options: argparse.Namespace, crowd: Crowd) -> None:
     """All of both kinds, at work."""
     for role, count in ((Role.CONSUMER, options.consumers), (Role.PRODUCER, options.producers)):
@@ -138,10 +166,13 @@ def stopped(crowd: Crowd) -> list[str]:
 
 
 def counted(options: argparse.Namespace) -> Counts:
+    kills = Kind.KILL in options.kinds
     return Counts(
-        producers=options.kill_producers,
-        consumers=options.kill_consumers,
-        nodes=options.kill_nodes,
+        producers=kills * options.kill_producers,
+        consumers=kills * options.kill_consumers,
+        nodes=kills * options.kill_nodes,
+        stops=(Kind.STOP in options.kinds) * options.stop,
+        slows=(Kind.SLOW in options.kinds) * options.slow,
         leaving=options.leave,
     )
 
@@ -161,6 +192,8 @@ def planned(options: argparse.Namespace, url: str, folder: Path) -> Plan:
         fast_pause=options.fast_pause,
         phase=options.phase,
         nack=options.nack,
+        kinds=options.kinds,
         plant=Plant(options.plant),
+        host=HUB_ADDRESS if Kind.SLOW in options.kinds else HERE.host,
         seed=options.seed,
     )

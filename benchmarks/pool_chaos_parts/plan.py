@@ -7,11 +7,18 @@ from random import Random
 from typing import Any, Final
 
 import msgspec
+from benchmarks.chaos.kinds import Kind
+
+from snowmelt.runtime.peer import PeerLimits
 
 POOL: Final = "chaos"
 SIZE_MIN: Final = 100
 LIVES: Final = 1_000
 OBJECTS_OF_A_LIFE: Final = 10**9
+FORK_SECONDS: Final = 5.0
+BODIES_KEPT: Final = 3
+"""So many of the largest are kept by a producer when room is little."""
+LARGEST_SHARE: Final = 0.2
 
 
 class Plant(Enum):
@@ -49,8 +56,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """After so many seconds that changes."""
     nack: float
     """How likely a consumer gives back what it got."""
+    kinds: frozenset[Kind]
+    """What is done to the processes, and by themselves."""
     plant: Plant
     seed: int
+    host: str = "127.0.0.1"
+    """Where a process of this run is; each has its own when links can be slow."""
 
     @property
     def folder(self) -> Path:
@@ -66,10 +77,34 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             "wait": self.wait,
             "lease": self.lease,
             "grace": self.grace,
+            "listen": f"{self.host}:0",
+            **({"max_bytes": BODIES_KEPT * self.size_max} if self.tight else {}),
         }
 
+    @property
+    def tight(self) -> bool:
+        """Whether there is little room for what is on its way, and bodies are often large."""
+        return Kind.LIMITS in self.kinds
+
+    @property
+    def limits(self) -> PeerLimits:
+        """A process', when there is little room: a stream or two, of the largest bodies."""
+        return PeerLimits(
+            streams=2, incoming_bytes=2 * self.size_max, begun_bytes=self.size_max // 8
+        )
+
+    @property
+    def fork_every(self) -> float:
+        """Seconds from one fork of a process to its next, on average; 0 for none."""
+        return FORK_SECONDS if Kind.FORK in self.kinds else 0.0
+
     def size(self, chance: Random) -> int:
-        """Of one object: as many below 1 kB as above 200 kB, about."""
+        """Of one object: as many below 1 kB as above 200 kB, about.
+
+        When room is little, there are many of the largest.
+        """
+        if self.tight and chance.random() < LARGEST_SHARE:
+            return self.size_max
         return int(SIZE_MIN * (self.size_max / SIZE_MIN) ** chance.random())
 
     def work(self, chance: Random) -> float:

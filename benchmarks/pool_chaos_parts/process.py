@@ -7,10 +7,14 @@ without, whoever started the process is gone, and it ends at once.
 import os
 import sys
 from threading import Event, Thread
-from typing import Final
+from typing import Any, Final
 
 import msgspec
-from benchmarks.pool_chaos_parts.plan import Plan
+from benchmarks.pool_chaos_parts.plan import POOL, Plan
+
+import snowmelt
+from snowmelt.client.parts import join
+from snowmelt.client.url import read
 
 STDIN: Final = 0
 
@@ -31,6 +35,14 @@ class Words:
                 os._exit(1)
             for _ in lines:
                 steps.pop(0).set()
+
+
+def joined(cluster: snowmelt.Cluster, plan: Plan, **more: Any) -> snowmelt.Pool:
+    """A part of its own in the pool, with little room for what is on its way if that is planned."""
+    options = plan.options | more
+    if plan.tight:
+        return snowmelt.Pool(join(POOL, read(plan.url), plan.limits, **options))
+    return cluster.pool(POOL, **options)
 
 
 def arguments() -> tuple[Plan, int, int]:

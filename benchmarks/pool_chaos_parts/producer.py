@@ -6,19 +6,21 @@ the pool; when it is to leave it does so in order.
 """
 
 import time
+from collections.abc import Iterator
 from random import Random
 from typing import Any, Final
 
+from benchmarks.chaos.forks import Forks, allowed
 from benchmarks.pool_chaos_parts.bodies import Bodies
 from benchmarks.pool_chaos_parts.journal import Journal, What
-from benchmarks.pool_chaos_parts.plan import POOL, SIZE_MIN, Plan, first_id
-from benchmarks.pool_chaos_parts.process import Words, arguments
+from benchmarks.pool_chaos_parts.plan import SIZE_MIN, Plan, first_id
+from benchmarks.pool_chaos_parts.process import Words, arguments, joined
 
 import snowmelt
 from snowmelt.core.errors import Full
 
 PUT_SECONDS: Final = 5.0
-LEAVE_SECONDS: Final = 15.0
+LEAVE_SECONDS: Final = 30.0
 BATCH: Final = 5
 BATCH_SHARE: Final = 0.1
 SPREAD: Final = (0.4, 0.7, 1.0, 1.3, 1.6)
@@ -35,12 +37,15 @@ class Producer:
         self._bodies = Bodies(plan.size_max)
         self._next = first_id(number, life)
         self._chance = Random(f"{plan.seed}/producer/{number}/{life}")
+        self._forks = Forks(plan.fork_every, self._chance)
         self._pause = plan.put_pause * SPREAD[number % len(SPREAD)]
 
     def run(self, words: Words) -> None:
         self._journal.write(What.STARTED)
         while not words.stop.is_set():
             time.sleep(self._chance.expovariate(1 / self._pause))
+            if self._forks.now_and_then(self._in_child):
+                self._journal.write(What.FORKED)
             if self._chance.random() < BATCH_SHARE:
                 self._put_batch()
             else:
@@ -49,6 +54,17 @@ class Producer:
         stats = self._pool.stats()
         self._journal.write(What.LEFT, (stats.stock, stats.on_loan))
         self._pool.close(timeout=LEAVE_SECONDS)
+
+    def _in_child(self) -> Iterator[str]:
+        pool = self._pool
+        yield from allowed(
+            put=lambda: pool.put(b"a child's"),
+            put_many=lambda: pool.put_many([b"a child's"]),
+            await_room=pool.await_room,
+            get=pool.get,
+            stats=pool.stats,
+        )
+        pool.close()
 
     def _put_one(self) -> None:
         (id_,) = self._ids(1)
@@ -83,7 +99,7 @@ def main() -> None:
     path = plan.folder / f"producer-{number}-{life}.jsonl"
     with snowmelt.connect(plan.url) as cluster, Journal(path) as journal:
         name = f"producer-{number}"
-        pool = cluster.pool(POOL, producer=name, **plan.options)
+        pool = joined(cluster, plan, producer=name)
         Producer(plan, number, life, pool, journal).run(words)
 
 

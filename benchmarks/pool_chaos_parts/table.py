@@ -31,6 +31,7 @@ def show(result: "Result") -> None:
         "delivered again": judged.redelivered,
         "acknowledgements refused": judged.late_acks,
         "acknowledgements of unknown outcome": judged.unknown_acks,
+        "children that left all alone": judged.forks,
         "still with producers in the end": judged.left_behind,
         "objects a second": result.objects_per_second,
         "longest idle beside a full producer (s)": judged.idle.seconds,

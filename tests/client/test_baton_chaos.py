@@ -38,7 +38,7 @@ def run(folder: Path, *options: str) -> tuple[int, dict[str, Any], str]:
 def test_fences_order_and_values_are_right_while_anybody_is_killed_or_stopped(
     tmp_path: Path,
 ) -> None:
-    code, result, said = run(tmp_path, "--seed", "3")
+    code, result, said = run(tmp_path, "--seed", "3", "--inject", "kill,stop,fork")
     assert result["broken"] == []
     assert code == 0, said
     assert sum(result["done"].values()) >= 2
@@ -46,6 +46,16 @@ def test_fences_order_and_values_are_right_while_anybody_is_killed_or_stopped(
     assert judged["grants"] > 20
     assert judged["values"]["followed"] > 10
     assert judged["queueing"]["in_order"] > 5
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_no_promise_is_broken_whatever_is_done_to_them(tmp_path: Path, seed: str) -> None:
+    more = ("--seconds", "60", "--storm", "25", "--seed", seed)
+    code, result, said = chaos_runs.run("baton_chaos.py", tmp_path, *SMALL, *more, timeout=300)
+    assert result["broken"] == []
+    assert code == 0, said
+    assert result["judgement"]["fences"]["forks"] >= 1
 
 
 @pytest.mark.soak

@@ -6,15 +6,20 @@ harness lies.
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 import chaos_runs
+from snowmelt.core.errors import Closed
 
 sys.path.insert(0, str(chaos_runs.ROOT))
 
+from benchmarks.chaos.forks import WrongInChild, allowed, fork
+from benchmarks.chaos.kinds import Kind
 from benchmarks.pool_chaos_parts.bodies import Bodies, Damaged, id_of
 from benchmarks.pool_chaos_parts.crowd import Life, Role
 from benchmarks.pool_chaos_parts.journal import Line, What, read
@@ -24,6 +29,7 @@ from benchmarks.pool_chaos_parts.plan import first_id
 SMALL = (
     *("--nodes", "1", "--producers", "4", "--consumers", "4"),
     *("--kill-producers", "1", "--kill-consumers", "1", "--leave", "1"),
+    *("--inject", "kill,stop,fork,limits", "--stop", "1"),
     *("--seconds", "8", "--phase", "2", "--lease", "3", "--size-max", "300000"),
     *("--slack", "2"),  # other tests run beside this one
 )
@@ -42,7 +48,21 @@ def test_the_account_of_the_living_is_exact_while_others_are_killed(tmp_path: Pa
     assert judged["put"] > 100
     assert judged["acknowledged"] >= judged["put"] - judged["set_apart"] - judged["uncertain"]
     done = {"producers killed": 1, "consumers killed": 1, "producers left in order": 1}
-    assert result["done"] == done
+    assert result["done"] == done | {"stopped": 1}
+    assert judged["forks"] >= 1
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_the_account_is_exact_whatever_is_done_to_them(tmp_path: Path, seed: str) -> None:
+    more = ("--nodes", "3", "--seconds", "40", "--kill-producers", "3", "--kill-consumers", "3")
+    many = ("--kill-nodes", "1", "--stop", "6", "--slow", "6", "--leave", "2", "--seed", seed)
+    more += ("--inject", ",".join(Kind))
+    code, result, said = chaos_runs.run(
+        "pool_chaos.py", tmp_path, *SMALL, *more, *many, timeout=300
+    )
+    assert result["broken"] == []
+    assert code == 0, said
 
 
 @pytest.mark.soak
@@ -188,6 +208,96 @@ def test_who_has_just_come_is_not_known_yet(judged) -> None:
         (CONSUMER, [(0.1, What.ASKED, -1), *got(ONE, 2.4)]),
     )
     assert verdict.idle.seconds == 0
+
+
+# --- what is excused ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def injured(tmp_path: Path):
+    """Writes down (seconds, what was done, to whom), as the storm does."""
+
+    def writing(*events: tuple[float, str, str]) -> None:
+        lines = [
+            json.dumps({"at": round(at * SECOND), "event": event, "name": name}) + "\n"
+            for at, event, name in events
+        ]
+        (tmp_path / "events.jsonl").write_text("".join(lines))
+
+    return writing
+
+
+@pytest.mark.parametrize("who", ["consumer-0-0", "producer-0-0", "consumer-0", "producer-0"])
+def test_who_stands_still_or_is_slow_is_not_judged_by_the_clock(judged, injured, who: str) -> None:
+    injured((4.5, "slowed", who), (6.5, "quickened", who))
+    verdict = judged(
+        (PRODUCER, put(ONE, 3.0, 8.0)),
+        (CONSUMER, [(4.0, What.ASKED, -1), *got(ONE, 7.5)]),
+    )
+    assert verdict.idle.seconds == 1.0
+    assert verdict.broken == []
+
+
+def test_but_the_time_before_and_after_counts(judged, injured) -> None:
+    injured((4.5, "stopped", "consumer-0-0"), (6.0, "continued", "consumer-0-0"))
+    asked = [(4.0, What.ASKED, -1), *got(ONE, 8.0)]
+    assert judged((PRODUCER, put(ONE, 3.0, 9.0)), (CONSUMER, asked)).idle.seconds == 2.0
+
+
+def test_the_stop_of_another_excuses_nobody(judged, injured) -> None:
+    injured((4.0, "stopped", "consumer-1-0"), (8.0, "continued", "consumer-1-0"))
+    asked = [(4.0, What.ASKED, -1), *got(ONE, 7.0)]
+    verdict = judged((PRODUCER, put(ONE, 3.0, 8.0)), (CONSUMER, asked), (OTHER, []))
+    assert verdict.idle.seconds == 3.0
+
+
+def test_a_producer_may_be_full_of_what_one_has_borrowed_that_stands_still(judged, injured) -> None:
+    injured((4.0, "stopped", "consumer-1-0"), (7.0, "continued", "consumer-1-0"))
+    full = [*put(ONE, 1.0, 1.1), *put(ONE + 1, 3.0, 8.0)]
+    asked = [(4.0, What.ASKED, -1), *got(ONE + 1, 8.1)]
+    borrowed = [(3.2, What.ASKED, -1), *got(ONE, 7.1)]
+    verdict = judged((PRODUCER, full), (CONSUMER, asked), (OTHER, borrowed))
+    assert verdict.idle.seconds == 1.0
+
+
+def test_who_stood_still_writes_down_late_what_it_got(judged, injured) -> None:
+    injured((1.5, "stopped", "consumer-1-0"), (4.0, "continued", "consumer-1-0"))
+    late = [(1.4, What.ASKED, -1), (4.1, What.GOT, ONE), (4.2, What.ACKING, ONE)]
+    verdict = judged(
+        (PRODUCER, put(ONE)), (CONSUMER, got(ONE, 2.0)), (OTHER, [*late, (4.3, What.LATE, ONE)])
+    )
+    assert (verdict.doubled, verdict.redelivered) == (0, 1)
+    assert verdict.broken == []
+
+
+def test_but_what_it_asks_for_much_later_is_doubled(judged, injured) -> None:
+    injured((1.5, "stopped", "consumer-1-0"), (4.0, "continued", "consumer-1-0"))
+    verdict = judged((PRODUCER, put(ONE)), (CONSUMER, got(ONE, 2.0)), (OTHER, [(9, What.GOT, ONE)]))
+    assert verdict.doubled == 1
+
+
+def test_who_came_while_a_node_was_gone_is_known_later(judged, injured) -> None:
+    injured((0.0, "killed", "n1"), (4.0, "started", "n1"))
+    asked = [(1.0, What.ASKED, -1), *got(ONE, 9.0)]
+    assert judged((PRODUCER, put(ONE, 1.0, 8.0)), (CONSUMER, asked)).idle.seconds == 1.5
+
+
+# --- children -------------------------------------------------------------------------------------
+
+
+def test_a_child_that_was_let_do_what_it_must_not_is_told() -> None:
+    def refuses() -> None:
+        raise Closed("this belongs to the process that this one was forked from")
+
+    def works() -> Iterator[str]:
+        yield from allowed(put=refuses, get=list)
+
+    with pytest.raises(WrongInChild, match="get was not refused"):
+        fork(works, Random(1))
+    fork(lambda: allowed(put=refuses), Random(1))
+
+
+# --- files ----------------------------------------------------------------------------------------
 
 
 def test_a_torn_last_line_is_not_read(tmp_path: Path) -> None:

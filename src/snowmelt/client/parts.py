@@ -1,7 +1,7 @@
 """A process' parts in pools: each a machine with what runs it; who made them ends them."""
 
 from random import Random
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 import msgspec
 
@@ -19,7 +19,10 @@ from snowmelt.protocols.pool.introductions import Acquaintance
 from snowmelt.protocols.pool.peer import PoolPeer
 from snowmelt.protocols.pool.settings import Delivery, pool_name
 from snowmelt.runtime.peer import Engine, PeerConfig
+from snowmelt.runtime.peer.limits import PeerLimits
 from snowmelt.store import Store
+
+USUAL: Final = PeerLimits()
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -65,7 +68,12 @@ class Part(msgspec.Struct, frozen=True):
             raise DataLost(f"{left} {what} of pool {self.name} lost: {how}")
 
 
-def join(name: str, place: Place | None, **options: Unpack[PoolOptions]) -> Part:
+def join(
+    name: str,
+    place: Place | None,
+    limits: PeerLimits = USUAL,
+    **options: Unpack[PoolOptions],
+) -> Part:
     """Makes this process part of a pool; without a place it is alone in it."""
     if not isinstance(name, str):
         raise BadOption("name", name, "text")
@@ -75,7 +83,7 @@ def join(name: str, place: Place | None, **options: Unpack[PoolOptions]) -> Part
     producer = options.get("producer", "")
     peer = PoolPeer(me, pool_name(name), settings, Random(), contacts, producer)
     listen, advertise = listening(options)
-    config = PeerConfig(name=me, listen=listen, advertise=advertise)
+    config = PeerConfig(name=me, listen=listen, advertise=advertise, limits=limits)
     if place is not None:
         config = msgspec.structs.replace(
             config, cluster=place.cluster, credentials=place.credentials

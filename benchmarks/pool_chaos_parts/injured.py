@@ -1,0 +1,99 @@
+"""When processes stood still, had slow links or, of nodes, were gone: what the judge excuses.
+
+1. Who was stopped, or slow, is not judged by the clock meanwhile.
+2. What such a consumer has borrowed is nobody else's meanwhile, so a producer may be full of it.
+3. What it gets after, it may have got when it began.
+4. Who came while a node was gone is known to the others a little after that is back.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from benchmarks.chaos.journals import read
+from benchmarks.pool_chaos_parts.idling import INTRODUCED, Spell
+from benchmarks.pool_chaos_parts.journal import Line, What
+from benchmarks.pool_chaos_parts.plan import life_of
+
+EVENTS: Final = "events.jsonl"
+FOR_EVER: Final = 1 << 63
+ENDS: Final = {"stopped": "continued", "slowed": "quickened", "killed": "started"}
+SETTLED: Final = (What.ACKED, What.LATE, What.UNKNOWN, What.BACK)
+ARRIVING: Final = 3_000_000_000
+"""What was asked for before comes within so many nanoseconds after."""
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One line of the storm's journal."""
+
+    at: int
+    event: str
+    name: str
+
+
+class Injured(msgspec.Struct, frozen=True):
+    """From when to when who was injured, by the names that the storm uses."""
+
+    spells: tuple[Spell, ...] = ()
+
+    def of(self, life: str, started: int = 0) -> list[Spell]:
+        """What excuses this life of a process (rules 1 and 4)."""
+        home = life.rpartition("-")[0]
+        return [
+            *(spell for spell in self.spells if spell.name in {life, home}),
+            *(
+                Spell(spell.start, spell.stop + INTRODUCED, life)
+                for spell in self.spells
+                if "-" not in spell.name and spell.start <= started <= spell.stop
+            ),
+        ]
+
+    def got(self, line: Line, life: str) -> int:
+        """When a consumer may have got this (rule 3); its maker may have been the slow one."""
+        makers = {f"producer-{number}-{life}" for number, life in map(life_of, line.ids)}
+        spells = (spell for name in (life, *makers) for spell in self.of(name))
+        begun = (spell.start for spell in spells if _during(spell, line.at))
+        return min([line.at, *begun])
+
+
+def read_injured(folder: Path) -> Injured:
+    """All of a run; what was not ended lasted for ever."""
+    found: list[Spell] = []
+    begun: dict[tuple[str, str], int] = {}
+    for event in read(folder / EVENTS, Event):
+        if event.event in ENDS and not (event.event == "killed" and "-" in event.name):
+            begun[event.name, ENDS[event.event]] = event.at
+        elif (start := begun.pop((event.name, event.event), None)) is not None:
+            found.append(Spell(start, event.at, event.name))
+    found += [Spell(start, FOR_EVER, name) for (name, _), start in begun.items()]
+    return Injured(tuple(found))
+
+
+def loans(lines: Iterable[Line], spells: list[Spell]) -> list[Spell]:
+    """While a consumer was injured, and had borrowed something: whose it was (rule 2)."""
+    found: list[Spell] = []
+    asked, had = 0, dict[int, int]()
+    for line in lines:
+        if line.what is What.ASKED:
+            asked = line.at
+        elif line.what is What.GOT:
+            had |= dict.fromkeys(line.ids, asked)
+        elif line.what in SETTLED:
+            found += (_loan(id_, had.pop(id_), line.at) for id_ in line.ids if id_ in had)
+    found += (_loan(id_, since, FOR_EVER) for id_, since in had.items())
+    both = (
+        Spell(max(loan.start, one.start), min(loan.stop, one.stop), loan.name)
+        for loan in found
+        for one in spells
+    )
+    return [one for one in both if one.length > 0]
+
+
+def _loan(id_: int, start: int, stop: int) -> Spell:
+    number, life = life_of(id_)
+    return Spell(start, stop, f"producer-{number}-{life}")
+
+
+def _during(spell: Spell, at: int) -> bool:
+    return spell.start <= at <= spell.stop + ARRIVING

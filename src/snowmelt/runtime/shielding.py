@@ -53,12 +53,14 @@ class Shield:
     ['step', 'handled']
     """
 
-    __slots__ = ("_depth", "_found", "_handlers", "_mine", "_noted", "main")
+    __slots__ = ("_depth", "_found", "_handlers", "_mine", "_noted", "_raising", "main")
 
     def __init__(self) -> None:
         self.main = threading.main_thread().ident
         """Whose steps it shields."""
         self._depth = 0
+        self._raising = False
+        """Whether it goes up just now: what is noted already must not bring it down again."""
         self._found: list[Any] = []
         """Of all signals, what was there when it was last up."""
         self._handlers: dict[int, _Handler] = {}
@@ -74,30 +76,38 @@ class Shield:
             found = list(map(_get, _SIGNALS))
             if found != self._found:
                 self._learn(found)
+            before, self._raising = self._raising, True
             try:
                 self._raise()
             except ValueError:  # not the main interpreter: no handler ever runs here
                 self.main = 0
                 return
             except BaseException:
-                self._lower()
+                self._raising = before
+                self._lowered()
                 raise
-        self._depth += 1
+            self._depth = 1
+            self._raising = before
+        else:
+            self._depth += 1
 
     def down(self) -> None:
         """What was noted is handled, unless it is up elsewhere still."""
         if get_ident() != self.main:
             return
         self._depth -= 1
-        if self._depth:
-            return
+        if not self._depth:
+            self._lowered()
+
+    def _lowered(self) -> None:
         try:
             self._lower()
         except BaseException:
             self._lower()
             raise
-        if self._noted:
-            self._tell()
+        finally:
+            if self._noted:
+                self._tell()
 
     def __enter__(self) -> None:
         self.up()
@@ -113,7 +123,7 @@ class Shield:
     def forked(self) -> None:
         """In a child there is one thread, now the main one; it was not this that had it up."""
         self.main = get_ident()
-        self._depth = 0
+        self._depth, self._raising = 0, False
         self._noted.clear()
         self._lower()
 
@@ -143,7 +153,7 @@ class Shield:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         handler = self._handlers[number]
-        if self._depth:
+        if self._depth or self._raising:
             self._noted.append((handler, number, frame))
         else:
             handler(number, frame)

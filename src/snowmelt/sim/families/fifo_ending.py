@@ -65,10 +65,7 @@ class _Ending:
         """Whether it was told, or on its way, when what is told may be lost."""
         if batch.ended is Ended.FAILED:
             return False
-        lapses = [*self._ledger.excuses.lapses]
-        if self._ledger.excuses.lost_bodies is not None:
-            lapses.append(self._ledger.excuses.lost_bodies)
-        return any(batch.undone(lapse) for lapse in lapses)
+        return batch.undone(*self._ledger.excuses.losing)
 
     def _named(self, held: Held, where: int) -> str | None:
         if held.names is None:

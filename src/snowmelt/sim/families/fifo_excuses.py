@@ -90,9 +90,14 @@ class Excuses:
         return None
 
     @property
+    def losing(self) -> tuple[Lapse, ...]:
+        """Items put within these may be lost."""
+        return (*self.lapses, *(() if self.lost_bodies is None else (self.lost_bodies,)))
+
+    @property
     def may_lose(self) -> bool:
         """Whether any item may be lost; the end judges which."""
-        return bool(self.lapses) or self.lost_bodies is not None
+        return bool(self.losing)
 
     @property
     def any_hurt(self) -> bool:

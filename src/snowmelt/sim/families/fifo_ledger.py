@@ -47,9 +47,10 @@ class Asked(msgspec.Struct):
         """As they stand in a history."""
         return tuple(body.decode() for body in self.bodies)
 
-    def undone(self, lapse: Lapse) -> bool:
-        """Whether it was told within a lapse, or was on its way."""
-        return lapse.covers(self.called, FOR_EVER if self.returned is None else self.returned)
+    def undone(self, *lapses: Lapse) -> bool:
+        """Whether it was told within any of these, or was on its way."""
+        returned = FOR_EVER if self.returned is None else self.returned
+        return any(lapse.covers(self.called, returned) for lapse in lapses)
 
 
 class Held(msgspec.Struct):
@@ -306,9 +307,10 @@ class Ledger:
         """What was said about a lease was refused: the lease must be over, then."""
         if held.settled or held.ends <= at or self._leapt(held):
             return
-        lost, known = self.excuses.lost_bodies, [self.at.get(where) for where in held.positions]
+        known = [self.at.get(where) for where in held.positions]
         named = [self.by_value[value] for value in known if value is not None]
-        if lost is not None and not held.seen and all(batch.undone(lost) for batch in named):
+        losing = self.excuses.losing
+        if losing and not held.seen and all(batch.undone(*losing) for batch in named):
             return  # all that it held may be lost: a lease ends when nothing is left of it
         if self.excuses.cover(held.called, at) is None:
             text = f"lease {held.token} of {held.process} is lost, it says, and it was held"

@@ -177,4 +177,4 @@ def skipped_without_a_search_and_not_said(monkeypatch):
 )
 def test_a_planted_bug_is_found(plant, monkeypatch):
     plant(monkeypatch)
-    assert any(lived(seed).ending is not Ending.SETTLED for seed in range(25))
+    assert any(lived(seed).ending is not Ending.SETTLED for seed in range(40))

@@ -222,6 +222,19 @@ def test_an_attempt_is_taken_when_the_one_it_repeats_found_no_room_on_the_disk()
     assert [lane.keepers for run in bench.queue.runs for lane in run.lanes] == [KEEPERS]
 
 
+def test_all_puts_on_their_way_may_find_no_room_on_the_disk_however_many_they_are() -> None:
+    """Of the first of them it is not remembered any more where they went, or that they were."""
+    bench = Bench(limits=Limits(producer_gaps=4, producer_recent=2))
+    for number in range(20):
+        bench.offer(number, number + 1, OWN, sequence=3 * number, keepers=KEEPERS[:1])
+    bench.write()
+    for number in range(20):
+        bench.master.admission.unstored(OWN, number)
+    bench.flush()
+    bench.master.check()
+    assert (verdicts(bench), bench.queue.alive.total, bench.queue.bytes) == ([], 0, 0)
+
+
 class Play:
     """Clients that ask several nodes, nodes that restart, masters that crash; and what was told."""
 

@@ -18,6 +18,8 @@ which offers it: these are its *attempts*. The put itself is its producer and it
    known of its put; below what the stream's node still waits for, nothing need be known.
 5. An attempt that is older than `AGE_MAX` is not taken any more, since what it repeats may be
    forgotten; nobody is left who waits for it, and no put waits longer.
+6. What was taken is taken back by where it went, which is known until the step is safe: of many
+   puts on their way, more than `producers.py` remembers the places of, all may find no room.
 """
 
 from collections.abc import Callable, Iterator
@@ -54,7 +56,8 @@ class Admission:
         self._waiting = waiting
         self._watch = watch
         self._stage = stage
-        self._pending: dict[tuple[str, int], Entry] = {}
+        self._pending: dict[tuple[str, int], tuple[Entry, Interval | None]] = {}
+        """What is not safe in the journal yet, and where it went (rule 6); None for what is held."""
 
     def admit(self, message: Admit) -> None:
         """A node offers segments."""
@@ -72,21 +75,22 @@ class Admission:
         """A segment of this very node found no room on the disk after all."""
         for waiting in self._waiting.puts.values():
             waiting.attempts.pop((stream, first), None)
-        entry = self._pending.pop((stream, first), None)
-        if entry is not None and entry.hold:
-            self._queue.staged.forget((stream, first))
+        pending = self._pending.pop((stream, first), None)
+        if pending is None:
             return
-        earlier = None if entry is None else self._earlier(entry)
-        if entry is not None and earlier is not None:
+        entry, where = pending
+        if where is None:
+            self._queue.staged.forget((stream, first))
+        else:
             self._queue.producers.unnote(entry.producer, entry.sequence)
-            self._queue.cancel(earlier)
+            self._queue.cancel(where)
 
     def withdraw(self) -> None:
         """This master stops: what its own node offered unflushed may yet find no room there."""
         own = [place for place in self._pending if place[0] == self._desk.stream]
         if self._queue.settings.replicas == 1:
             for stream, first in reversed(own):  # the last first: so runs end before them
-                entry = self._pending[stream, first]
+                entry, _ = self._pending[stream, first]
                 self.unstored(stream, first)  # it will be offered anew, when it is flushed
                 self._stream(stream).decided.remove(Interval(entry.first, entry.stop))
 
@@ -197,7 +201,7 @@ class Admission:
             self._desk.wake(self._desk.instant_of(due))
         queue.producers.note(entry.producer, entry.sequence, where, wall)
         self._decide(stream, entry, refused=False)
-        self._pending[stream, entry.first] = entry
+        self._pending[stream, entry.first] = entry, where
         self._watch(entry.keepers)
         verdict = _verdict(entry, where, copies)
 
@@ -213,7 +217,7 @@ class Admission:
         """It is to be published later; that it is here is decided now, for good."""
         self._stage(stream, entry)
         self._decide(stream, entry, refused=False)
-        self._pending[stream, entry.first] = entry
+        self._pending[stream, entry.first] = entry, None
 
         def safe() -> None:
             if self._pending.pop((stream, entry.first), None) is not None:

@@ -48,15 +48,60 @@ def lose_the_body(ledger, position, second):
 def test_who_resumes_ends_no_pause_but_the_one_that_was_meant(ledger, empty_at):
     ledger.looks.pausing(at(1))
     ledger.looks.pausing(at(3))  # while the first resumption was on its way
-    ledger.looks.resumed(at(1), at(6))
+    ledger.looks.resumed(at(1), at(5), at(6))
     ledger.looks.empty("k1", at(empty_at), at(empty_at))
     ledger.looks.judge([Stay(0, "p1/0/0", at(0), at(20))])
 
 
 def test_a_get_finds_something_once_every_pause_is_over(ledger):
     ledger.looks.pausing(at(1))
-    ledger.looks.resumed(at(1), at(6))
+    ledger.looks.resumed(at(1), at(5), at(6))
     ledger.looks.empty("k1", at(8), at(8))
+    with pytest.raises(Broken, match="k1 got nothing"):
+        ledger.looks.judge([Stay(0, "p1/0/0", at(0), at(20))])
+
+
+def power_cut(ledger, second, lingering):
+    for node in (N1, N2):
+        ledger.excuses.died(node, at(second), Duration(seconds(lingering)))
+
+
+def test_a_queue_may_be_paused_again_when_its_resumption_is_undone(ledger):
+    ledger.looks.pausing(at(1))
+    ledger.looks.resumed(at(1), at(5), at(6))
+    power_cut(ledger, 7, lingering=2)
+    ledger.looks.empty("k1", at(8), at(8))
+    ledger.looks.judge([Stay(0, "p1/0/0", at(0), at(20))])
+
+
+def test_a_resumption_that_was_on_its_way_in_a_power_cut_may_be_undone(ledger):
+    ledger.looks.pausing(at(1))
+    power_cut(ledger, 7, lingering=2)
+    ledger.looks.resumed(at(1), at(6), at(8))
+    ledger.looks.empty("k1", at(9), at(9))
+    ledger.looks.judge([Stay(0, "p1/0/0", at(0), at(20))])
+
+
+@pytest.mark.parametrize("cut_at", [9, 4])
+def test_what_was_resumed_long_before_a_power_cut_or_after_it_is_not_paused(ledger, cut_at):
+    ledger.looks.pausing(at(1))
+    if cut_at == 4:
+        power_cut(ledger, 4, lingering=2)
+    ledger.looks.resumed(at(1), at(5), at(6))
+    if cut_at == 9:
+        power_cut(ledger, 9, lingering=2)
+    ledger.looks.empty("k1", at(10), at(10))
+    with pytest.raises(Broken, match="k1 got nothing"):
+        ledger.looks.judge([Stay(0, "p1/0/0", at(0), at(20))])
+
+
+def test_the_next_resumption_ends_the_pause_that_came_back_in_a_power_cut(ledger):
+    ledger.looks.pausing(at(1))
+    ledger.looks.resumed(at(1), at(5), at(6))
+    power_cut(ledger, 7, lingering=2)
+    ledger.looks.pausing(at(8))
+    ledger.looks.resumed(at(8), at(9), at(10))
+    ledger.looks.empty("k1", at(11), at(11))
     with pytest.raises(Broken, match="k1 got nothing"):
         ledger.looks.judge([Stay(0, "p1/0/0", at(0), at(20))])
 

@@ -53,6 +53,7 @@ FIFO_SEEDS_OF_ALL_KINDS = (
     962,  # a queue was waited for whose only keeper's disk was lost
     972,  # what still lingered when a disk was copied was looked for on the copy
     1201,  # who did not answer while it was restarted was made a mirror no more
+    1634,  # a queue was taken for resumed, whose resumption a power cut had undone
     3812,  # more puts found no room than it was remembered of where they went
 )
 PROTOCOLS = sorted(FAMILIES)

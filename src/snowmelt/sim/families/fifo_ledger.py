@@ -334,6 +334,7 @@ class Ledger:
 
     def _lapsed(self, lapse: Lapse) -> None:
         """What was told within a lapse is known no more."""
+        self.looks.lapsed(lapse)
         undone = [one for one in self.batches if one.undone(lapse)]
         for batch in undone:
             batch.start = None

@@ -23,7 +23,7 @@ from snowmelt.check.emptiness import Segment, find_covered
 from snowmelt.check.history import Ended, Kind, Operation
 from snowmelt.core.instant import Instant, milliseconds
 from snowmelt.protocols.fifo.calls import GroupStatus, Part, QueueStatus, Span
-from snowmelt.sim.families.fifo_excuses import FOR_EVER, Excuses
+from snowmelt.sim.families.fifo_excuses import FOR_EVER, Excuses, Lapse
 
 if TYPE_CHECKING:
     from snowmelt.sim.families.fifo_ledger import Ledger
@@ -50,6 +50,15 @@ class Shown(msgspec.Struct, frozen=True):
     said: Instant
     start: int
     dead: bool
+
+
+class Pausing(msgspec.Struct):
+    """From when on a queue may be paused, and when it is not any more, for certain."""
+
+    asked: Instant
+    until: Instant = FOR_EVER
+    resumed: Instant = FOR_EVER
+    """When a resumption of it was first told: by then it was paused, whatever is undone since."""
 
 
 class Counts:
@@ -90,7 +99,7 @@ class Looks:
         """From then on nothing is hurt, and everybody is there; None for never."""
         self._empty: list[Operation] = []
         self._shown: list[tuple[Shown, dict[int, None]]] = []
-        self._pauses: list[tuple[Instant, Instant]] = []
+        self._pauses: list[Pausing] = []
         self._whole: Instant | None = None
 
     # --- as they come -----------------------------------------------------------------------------
@@ -101,13 +110,24 @@ class Looks:
 
     def pausing(self, at: Instant) -> None:
         """From now on the queue may be paused."""
-        self._pauses.append((at, FOR_EVER))
+        self._pauses.append(Pausing(at))
 
-    def resumed(self, asked: Instant, at: Instant) -> None:
-        """What was asked then holds no longer, for certain; another pause may have come since."""
-        self._pauses = [
-            (since, min(until, at) if since == asked else until) for since, until in self._pauses
-        ]
+    def resumed(self, asked: Instant, called: Instant, at: Instant) -> None:
+        """What was asked then holds no longer, nor does what others resumed before this call.
+
+        Another pause may have come since; and within a lapse, a resumption may be undone.
+        """
+        ended = [one for one in self._pauses if one.asked == asked or one.resumed <= called]
+        for one in ended:
+            one.resumed = min(one.resumed, at)
+            if self._ledger.excuses.cover(called, at) is None:
+                one.until = min(one.until, at)
+
+    def lapsed(self, lapse: Lapse) -> None:
+        """What was resumed within a lapse may be paused again."""
+        for one in self._pauses:
+            if one.until >= lapse.since:
+                one.until = FOR_EVER
 
     def showed(self, look: Shown, shown: Sequence[Part | Span]) -> None:
         """Somebody was shown these (2)."""
@@ -244,4 +264,4 @@ class Looks:
         """Whether the queue may have been paused, or what was told then may be undone."""
         if self._ledger.excuses.cover(Instant(get.called), Instant(get.until)) is not None:
             return True
-        return any(since <= get.until and get.called <= until for since, until in self._pauses)
+        return any(one.asked <= get.until and get.called <= one.until for one in self._pauses)

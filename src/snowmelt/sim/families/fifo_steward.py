@@ -145,9 +145,11 @@ class Steward(Actor):
         number = self.last_number
 
     def _resume(self, ledger: Ledger, asked: Instant | None) -> None:
+        called = self.now
+
         def told(outcome: Outcome[Any], at: Instant) -> None:
             if asked is not None and isinstance(outcome, Succeeded):
-                ledger.looks.resumed(asked, at)
+                ledger.looks.resumed(asked, called, at)
 
         self.ask(calls.Pause(ledger.queue, paused=False), told)
 

@@ -57,7 +57,7 @@ class Admission:
         self._watch = watch
         self._stage = stage
         self._pending: dict[tuple[str, int], tuple[Entry, Interval | None]] = {}
-        """What is not safe in the journal yet, and where it went (rule 6); None for what is held."""
+        """What is not safe in the journal yet, and where it went (rule 6); None for who is held."""
 
     def admit(self, message: Admit) -> None:
         """A node offers segments."""

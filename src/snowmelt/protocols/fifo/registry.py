@@ -16,7 +16,9 @@ A *home* is a term, a master, and the mirrors that keep the journal with it. Rul
    queue that others keep under a later term than is known here is theirs: its next home is above
    that term, and its journal comes from those who keep it. Who is heard of only later, when the
    queue has gone on without it, changes nothing; that is noted.
-6. A term that anybody has met is never given again: the next is above it.
+6. A term that anybody has met is never given again: the next is above it. A master may even be on
+   its way to such a term, which it heard of before the disk was put back: its word, whatever it
+   asks for, has the queue go on above that term.
 """
 
 from typing import Final
@@ -157,14 +159,21 @@ class Registry:
         if presence is None or home is None or not self._decides or home.queue in self._writing:
             return
         own = message.run.startswith(home.master + "/")
-        if home.term < message.term < TERM_MAX:
-            self._floors[home.queue] = max(message.term, self._floors.get(home.queue, 0))
-            if home.master in presence.keepers:
-                self._renew(home, home.master, home.mirrors, presence.run_of(home.master))
-        elif own and message.term == home.term:
+        if self._is_outgrown(home, message.term, presence):
+            return
+        if own and message.term == home.term:
             self._renew(home, home.master, home.mirrors, message.run)
         else:  # it was given one already, or is not the master any more
             self._tell(home, node_of(message.run))
+
+    def _is_outgrown(self, home: Home, term: int, presence: Presence) -> bool:
+        """Whether somebody met a later term than this disk knows (rule 6); a later one is made."""
+        if not home.term < term < TERM_MAX:
+            return False
+        self._floors[home.queue] = max(term, self._floors.get(home.queue, 0))
+        if home.master in presence.keepers:
+            self._renew(home, home.master, home.mirrors, presence.run_of(home.master))
+        return True
 
     def unreached(self, message: Unreached) -> None:
         """A mirror does not answer its master (rule 2)."""
@@ -190,8 +199,11 @@ class Registry:
 
     def activate(self, source: NodeId, message: Activate) -> None:
         """A master has the journal (rule 3)."""
-        home = self._homes.get(message.queue)
-        if self._presence is None or home is None:
+        home, presence = self._homes.get(message.queue), self._presence
+        if presence is None or home is None:
+            return
+        decides = self._decides and home.queue not in self._writing
+        if decides and self._is_outgrown(home, message.term, presence):
             return
         if (home.term, home.run) != (message.term, message.run):
             return

@@ -55,7 +55,9 @@ FIFO_SEEDS_OF_ALL_KINDS = (
     1201,  # who did not answer while it was restarted was made a mirror no more
     1634,  # a queue was taken for resumed, whose resumption a power cut had undone
     3812,  # more puts found no room than it was remembered of where they went
+    1578,  # who was left out was made a mirror no more, and the queue stood still without
     1832,  # a master was on its way to a term that the coordinator's older disk did not know
+    3176,  # a new master waited for ever for a keeper that only others could hear
 )
 PROTOCOLS = sorted(FAMILIES)
 

@@ -74,7 +74,7 @@ class Activate(msgspec.Struct, frozen=True, tag="fifo.activate", array_like=True
 
 
 class Unreached(msgspec.Struct, frozen=True, tag="fifo.unreached", array_like=True):
-    """I am the master in this term, and that mirror does not answer me: another, please."""
+    """I am the master in this term, and that keeper does not answer me: a way round it, please."""
 
     queue: str
     term: int

@@ -7,6 +7,10 @@ A *home* is a term, a master, and the mirrors that keep the journal with it. Rul
 2. A new term is made when the master begins anew (it asks, by `Claim`), when a view has no place
    for one of the home's keepers and another can take its place, and when a mirror does not answer
    its master although both are here (`Unreached`): then another takes its place, if there is one.
+   Who did not answer itself before is left out for a while; but where the master can do nothing
+   without its mirror, who was left out longest ago has its turn again. And when a new master does
+   not hear a keeper of the last journal that is here, and needs its answer, the next in the ring
+   is to try, each once in a while.
 3. A new home is not *active*: it names the keepers of the last active one, from whom the master
    must bring the journal over. When it has, it says `Activate`, and serves when it has heard that
    this too is on the disk.
@@ -71,6 +75,9 @@ class Registry:
         self._later: dict[str, Home | None] = {}
         """Of queues that others keep under later terms: the home of the latest copy."""
         self._shunned: dict[tuple[str, str], Instant] = {}
+        """By queue and run: mirrors that did not answer, and until when they are left out."""
+        self._deaf: dict[tuple[str, str], Instant] = {}
+        """The same of masters that did not hear whom they had to."""
 
     def begin(self, started: Started) -> None:
         """From the disk, where each home stands twice: losing one would lose a queue."""
@@ -176,26 +183,52 @@ class Registry:
         return True
 
     def unreached(self, message: Unreached) -> None:
-        """A mirror does not answer its master (rule 2)."""
-        home, presence, now = self._homes.get(message.queue), self._presence, self._desk.now
+        """A keeper does not answer its master (rule 2)."""
+        home, presence = self._homes.get(message.queue), self._presence
         if presence is None or home is None or not self._decides or home.queue in self._writing:
+            return
+        if self._is_outgrown(home, message.term, presence):
             return
         if (home.term, home.run) != (message.term, message.run):
             return
-        if message.keeper not in home.mirrors:
-            return
+        now, keeper = self._desk.now, message.keeper
         self._shunned = {one: end for one, end in self._shunned.items() if end > now}
-        if message.keeper not in presence.keepers:
-            return  # the view that has no place for it sees to that
-        self._shunned[home.queue, presence.run_of(message.keeper)] = later(now, SHUNNED_FOR)
+        self._deaf = {one: end for one, end in self._deaf.items() if end > now}
+        here = presence.view.member(node_of(keeper)) is not None
+        if keeper in home.mirrors and self._replaced(home, keeper, presence):
+            return
+        if here and not home.active and keeper in home.before:
+            self._pass_on(home, presence)
+
+    def _replaced(self, home: Home, keeper: str, presence: Presence) -> bool:
+        """Whether another takes the place of a mirror that its master does not hear."""
+        if keeper not in presence.keepers:
+            return False  # the view that has no place for it sees to that
+        end = later(self._desk.now, SHUNNED_FOR)
+        self._shunned[home.queue, presence.run_of(keeper)] = end
         old = (home.master, *home.mirrors)
         ring = presence.after(home.master, len(presence.keepers))
-        others = [one for one in ring if one not in old]
-        runs = {one: presence.run_of(one) for one in others}
-        well = [one for one in others if (home.queue, runs[one]) not in self._shunned]
-        if well:
-            mirrors = tuple(well[0] if one == message.keeper else one for one in home.mirrors)
-            self._renew(home, home.master, mirrors, message.run)
+        ends = {
+            one: self._shunned.get((home.queue, presence.run_of(one)), Instant(0))
+            for one in ring
+            if one not in old
+        }
+        best = min(ends, key=ends.__getitem__, default=None)
+        if best is None or (ends[best] and not _stands_still(home)):
+            return False
+        mirrors = tuple(best if one == keeper else one for one in home.mirrors)
+        self._renew(home, home.master, mirrors, home.run)
+        return True
+
+    def _pass_on(self, home: Home, presence: Presence) -> None:
+        """The next in the ring is to bring the journal over: it may hear whom this one does not."""
+        self._deaf[home.queue, home.run] = later(self._desk.now, SHUNNED_FOR)
+        for master in presence.after(home.master, len(presence.keepers)):
+            run = presence.run_of(master)
+            if (home.queue, run) not in self._deaf:
+                mirrors = _mirrors(master, (home.master, *home.mirrors), presence)
+                self._renew(home, master, mirrors, run)
+                return
 
     def activate(self, source: NodeId, message: Activate) -> None:
         """A master has the journal (rule 3)."""
@@ -340,6 +373,11 @@ class Registry:
             if queue not in self._writing:
                 self._desk.send(node_of(home.master), home)
                 self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+
+
+def _stands_still(home: Home) -> bool:
+    """Whether its master can do nothing without each of its mirrors."""
+    return not home.active or home.settings.copies_needed > len(home.mirrors)
 
 
 def _mirrors(master: str, old: tuple[str, ...], presence: Presence) -> tuple[str, ...]:

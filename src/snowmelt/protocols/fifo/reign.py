@@ -6,7 +6,8 @@
 3. Whoever is refused by a copy because of a term that is not earlier tells the registry that term:
    it gives a later one, whatever stands on its disk.
 4. A mirror that is here for the registry, but has not answered its master for a while, is replaced:
-   the master asks for another, at growing intervals while that helps nothing.
+   the master asks for another, at growing intervals while that helps nothing. So does who is to be
+   the master, and waits for the answer of one of the last term's keepers: another is to try.
 """
 
 from typing import Final
@@ -33,7 +34,7 @@ COMPLAIN_LONGEST: Final = seconds(80)
 
 
 class Complaint(msgspec.Struct):
-    """That a mirror of a queue did not answer (rule 4)."""
+    """That a keeper of a queue's journal did not answer (rule 4)."""
 
     after: Instant
     """Not before this it is said again."""
@@ -244,22 +245,31 @@ class Reign:
         if master is not None:
             self._scribe.touch(queue)
             master.tick()
-            self._complain(queue, master.home, master.journal)
+            self._complain(queue, master.home, self._silent(master.journal))
         if succession is not None:
             self._tick_succession(succession)
 
     def _tick_succession(self, succession: Succession) -> None:
-        if succession.journal is not None:
-            remind_mirrors(self._desk, succession.journal)
-            self._complain(succession.home.queue, succession.home, succession.journal)
+        home, journal = succession.home, succession.journal
+        if journal is None:
+            silent = succession.unheard(Instant(self._desk.now - SILENT_MAX))
+        else:
+            remind_mirrors(self._desk, journal)
+            silent = self._silent(journal)
+        self._complain(home.queue, home, silent)
         succession.tick()
 
-    def _complain(self, queue: str, home: Home, journal: Journal) -> None:
+    def _silent(self, journal: Journal) -> str | None:
+        presence = self._desk.presence
+        if presence is None:
+            return None
+        return journal.silent(presence.keepers, Instant(self._desk.now - SILENT_MAX))
+
+    def _complain(self, queue: str, home: Home, silent: str | None) -> None:
         """Rule 4."""
         presence, now = self._desk.presence, self._desk.now
-        if presence is None or not journal.mirrors:
+        if presence is None:
             return
-        silent = journal.silent(presence.keepers, Instant(now - SILENT_MAX))
         said = self._complaints.get(queue)
         if silent is None:
             if said is not None and later(said.after, said.wait) <= now:
@@ -270,6 +280,6 @@ class Reign:
             return
         wait = SILENT_MAX if said is None else Duration(min(2 * said.wait, COMPLAIN_LONGEST))
         self._complaints[queue] = Complaint(later(now, wait), wait)
-        self._desk.note(f"{queue}: mirror {silent} does not answer; asks for another")
+        self._desk.note(f"{queue}: keeper {silent} does not answer; asks for a way round it")
         word = messages.Unreached(queue, home.term, self._desk.stream, silent)
         self._desk.send(presence.view.coordinator, word)

@@ -9,7 +9,8 @@
    flushes may linger, only copies count that were in memory all the time, as those on a disk may
    lack what was told. And the newest must be of the last active term at least. When all have
    answered and it is not so, the newest there is must do, and the loss is noted. A keeper whose
-   node answers with another disk is gone for ever, and not waited for.
+   node answers with another disk is gone for ever, and not waited for. One that is here and that
+   this node does not hear is told to the registry (`reign.py`, rule 4).
 3. The newest copy is read a piece at a time, from this disk or from its keeper's, and written here
    as it comes. If some of it can't be read, another is taken; when there is none, it must do.
 4. Where steps may have been lost, the positions go on above the journal's bound (`journal.py`,
@@ -76,6 +77,7 @@ class Succession:
         self._gone: dict[str, None] = {}
         self._reading: Reading | None = None
         self._asked = Instant(0)
+        self._since = desk.now
         self._patience = later(desk.now, ANSWER_PATIENCE)
 
     def begin(self) -> None:
@@ -171,6 +173,18 @@ class Succession:
             return False
         silent = [one for one in self.home.before if one not in self._answers]
         return any(one in presence.keepers for one in silent)
+
+    def unheard(self, since: Instant) -> str | None:
+        """Whom this node waits for since then, and needs, though its node is here (rule 2)."""
+        presence = self._desk.presence
+        waits = self.journal is None and self._reading is None and self._since <= since
+        if presence is None or not waits:
+            return None
+        for one in self.home.before:
+            missing = one not in self._answers and one not in self._gone
+            if missing and presence.view.member(node_of(one)) is not None:
+                return one
+        return None
 
     def _worth(self, answer: Fenced) -> tuple[int, int, bool]:
         return answer.kept_term, answer.kept_step, answer.keeper == self._desk.keeper

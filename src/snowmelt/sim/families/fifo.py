@@ -10,6 +10,8 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from snowmelt.core.instant import Duration, Instant, milliseconds, seconds
 from snowmelt.core.names import NodeId, contact
 from snowmelt.core.node import Node, Reply
@@ -18,6 +20,7 @@ from snowmelt.core.record import Damaged
 from snowmelt.protocols import fifo
 from snowmelt.protocols import membership as membership_
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
+from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import Forget, Identity, MembershipNode
 from snowmelt.sim.families.fifo_actors import PATIENCE, Actor, Listened, Stage, User
@@ -47,6 +50,7 @@ from snowmelt.sim.faults import (
     WallClock,
 )
 from snowmelt.sim.life import FamilyLife, Tally
+from snowmelt.sim.network import LinkStyle
 from snowmelt.sim.planted import Bug, planted
 from snowmelt.sim.scenario import Scenario
 from snowmelt.sim.world import World
@@ -100,7 +104,7 @@ class FifoLife(FamilyLife):
         self._ledgers = [
             Ledger(
                 f"q{number}",
-                settings_of(chance, self._load, together, len(hurt)),
+                _in_reach(settings_of(chance, self._load, together, len(hurt)), scenario.style),
                 leaps=[one.at for one in leaps],
                 early=early,
             )
@@ -257,6 +261,10 @@ class FifoLife(FamilyLife):
         if empty or taken < self._lost.get(node, Instant(0)):
             self.disk_lost(at, node)
             return
+        if node == self._scenario.nodes[0]:  # it knows nothing of the new disks of others
+            for other in self._lost:
+                self._world.stop(other)
+                self._set_free(other)
         for ledger in self._ledgers:
             linger = ledger.settings.linger  # what was told may not have been on the copied disk
             before = self._lingering(node, taken, linger) if linger else 0
@@ -371,6 +379,16 @@ class FifoLife(FamilyLife):
         del world
         for ledger in self._ledgers:
             judge(ledger)
+
+
+def _in_reach(settings: QueueSettings, style: LinkStyle) -> QueueSettings:
+    """A lease lasts for as long as it mostly takes to read an item and to say so.
+
+    It is told, its item is asked for and comes, and its end goes by way of a node that is not the
+    master: six messages. Who never has the time for them never empties a queue.
+    """
+    least = 8 * (style.delay_min + style.delay_mean)
+    return replace(settings, lease=Duration(max(settings.lease, least)))
 
 
 def _is_full(fault: Fault) -> bool:

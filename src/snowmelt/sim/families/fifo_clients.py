@@ -231,7 +231,8 @@ class Consumer(User):
             seen = partial(self.ledger.seen, held=held)
             self.fetch(list(leased.spans), seen, partial(self._fetched, held))
 
-        if leased.spans and self.chance.random() < self._load.late:
+        late = bool(leased.spans) and self.chance.random() < self._load.late
+        if late and self.stage.phase is not Phase.DRAIN:  # then all is to be done in time
             self.after(self.some(Duration(2 * self.ledger.settings.lease)), fetch)
         else:
             fetch()

@@ -54,6 +54,7 @@ FIFO_SEEDS_OF_ALL_KINDS = (
     972,  # what still lingered when a disk was copied was looked for on the copy
     1201,  # who did not answer while it was restarted was made a mirror no more
     1634,  # a queue was taken for resumed, whose resumption a power cut had undone
+    1335,  # what a node that stood still had not flushed when it was killed was missed
     3812,  # more puts found no room than it was remembered of where they went
     1578,  # who was left out was made a mirror no more, and the queue stood still without
     1832,  # a master was on its way to a term that the coordinator's older disk did not know

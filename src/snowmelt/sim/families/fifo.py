@@ -41,8 +41,10 @@ from snowmelt.sim.faults import (
     FillingDisk,
     FlippedBit,
     FullDisk,
+    LongPause,
     LostDisk,
     OlderDisk,
+    Pause,
     PowerCut,
     SlowDisk,
     SlowNode,
@@ -302,13 +304,16 @@ class FifoLife(FamilyLife):
     def _lingering(self, node: NodeId, at: Instant, linger: Duration) -> Duration:
         """How long before its end something may have been told that is not on the disk.
 
-        For as long as it may linger, and two flushes, however slow. With a disk that is full or
-        fails, for as long as that.
+        For as long as it may linger, and two flushes, however slow; the time that a process stands
+        still does not count. With a disk that is full or fails, for as long as that.
         """
         time = linger + linger // 20 + milliseconds(300)
         # What is slow first: what a full disk held up is slow to be flushed afterwards, too.
-        for fault in sorted(self._scenario.faults, key=_is_full):
+        for fault in sorted(self._scenario.faults, key=_holds_up):
             match fault:
+                case Pause() | LongPause() if fault.node == node and fault.at <= at:
+                    if at - time <= fault.until:
+                        time += min(fault.until, at) - fault.at
                 case FullDisk() | FillingDisk() if fault.node == node and fault.at <= at:
                     if at - time <= fault.until:
                         time = max(time, at - fault.at + linger)
@@ -381,6 +386,7 @@ class FifoLife(FamilyLife):
             judge(ledger)
 
 
+<<<<<<< HEAD
 def _in_reach(settings: QueueSettings, style: LinkStyle) -> QueueSettings:
     """A lease lasts for as long as it mostly takes to read an item and to say so.
 
@@ -393,3 +399,10 @@ def _in_reach(settings: QueueSettings, style: LinkStyle) -> QueueSettings:
 
 def _is_full(fault: Fault) -> bool:
     return isinstance(fault, FullDisk | FillingDisk)
+=======
+def _holds_up(fault: Fault) -> int:
+    """How much: what is slow, what stands still, what is full."""
+    if isinstance(fault, Pause | LongPause):
+        return 1
+    return 2 if isinstance(fault, FullDisk | FillingDisk) else 0
+>>>>>>> 45672f6 (What a node that stood still had not flushed when it was killed may be undone: the time that a process stands still does not count)

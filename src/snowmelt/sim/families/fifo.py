@@ -386,7 +386,6 @@ class FifoLife(FamilyLife):
             judge(ledger)
 
 
-<<<<<<< HEAD
 def _in_reach(settings: QueueSettings, style: LinkStyle) -> QueueSettings:
     """A lease lasts for as long as it mostly takes to read an item and to say so.
 
@@ -397,12 +396,8 @@ def _in_reach(settings: QueueSettings, style: LinkStyle) -> QueueSettings:
     return replace(settings, lease=Duration(max(settings.lease, least)))
 
 
-def _is_full(fault: Fault) -> bool:
-    return isinstance(fault, FullDisk | FillingDisk)
-=======
 def _holds_up(fault: Fault) -> int:
     """How much: what is slow, what stands still, what is full."""
     if isinstance(fault, Pause | LongPause):
         return 1
     return 2 if isinstance(fault, FullDisk | FillingDisk) else 0
->>>>>>> 45672f6 (What a node that stood still had not flushed when it was killed may be undone: the time that a process stands still does not count)

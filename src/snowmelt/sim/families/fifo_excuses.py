@@ -9,19 +9,12 @@ An excuse is an interval of one queue. Each rests on a sentence of docs/fifo.md,
    which no item lacked a copy, begun so long after the node was back that all have heard of it.
 2. "What can't be read on one keeper is served from another." What can't be read on so many keepers
    as must have a copy may be lost; nothing else may.
-<<<<<<< HEAD
 3. With `flush` in seconds, "what was put within that time is lost, and what else was told [...] is
    undone, when the process is killed or the power fails on all keepers that hold it". So what was
    told shortly before so many processes died may be undone: a queue that was resumed is paused
-   again. No position and no token may be used for something else. An item whose place in the
-   journal was safe on other nodes is counted as lost.
-=======
-3. "With `flush` in seconds: what was put within that time is lost when the process is killed on all
-   keepers that hold it." So what was told shortly before so many processes died may be undone. No
-   position and no token may be used for something else. "A process that stands still flushes
-   nothing meanwhile", so that time does not count. An item whose place in the journal was safe on
-   other nodes is counted as lost.
->>>>>>> 45672f6 (What a node that stood still had not flushed when it was killed may be undone: the time that a process stands still does not count)
+   again. "A process that stands still flushes nothing meanwhile", so that time does not count. No
+   position and no token may be used for something else. An item whose place in the journal was
+   safe on other nodes is counted as lost.
 4. "A disk is not put back from an older copy": nobody can tell such a copy from the disk as it
    was, so what was told since it was taken may be undone; and what was told before may not, unless
    it still lingered when the copy was taken (3).

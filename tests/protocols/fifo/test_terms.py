@@ -11,7 +11,6 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.core.node import Received
 from snowmelt.protocols.fifo.calls import Put, PutDone, Settle
 from snowmelt.protocols.fifo.limits import Limits
 
@@ -231,30 +230,6 @@ def test_a_coordinator_with_an_older_disk_learns_from_those_who_keep(lost: str) 
     assert isinstance(bench.put(master, 3, queue, within=5), PutDone)
     assert bench.home(queue).term > term
     assert b"".join(bodies(bench.get(master, queue=queue))) == b"item 1item 2item 3"
-
-
-def test_a_master_on_its_way_to_a_term_that_the_older_disk_does_not_know_gets_a_later_one() -> None:
-    """It was told of the term before the disk was put back, and heard it only afterwards."""
-    bench = ClusterBench(3)
-    queue, master, mirror = bench.beside(replicas=2)
-    assert isinstance(bench.put(master, 1, queue), PutDone)
-    old = deepcopy(bench.slots[NodeId("n1")].disk)
-    bench.drops.append(
-        lambda _, target, word: target == master and type(word).__name__ == "Home" and word.term > 1
-    )
-    bench.kill(mirror)
-    bench.view()
-    bench.run(1)
-    late = bench.home(queue)
-    assert late.term > 1
-    bench.drops.clear()
-    bench.start(mirror)
-    with_old_disk(bench, old)
-    assert bench.home(queue).term < late.term
-    bench._give(bench.slots[NodeId(master)], Received(NodeId("n1"), late))
-    bench.run(4)
-    assert bench.home(queue).term > late.term
-    assert isinstance(bench.put(master, 2, queue, within=5), PutDone)
 
 
 # --- a journal goes in pieces ---------------------------------------------------------------------

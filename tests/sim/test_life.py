@@ -59,6 +59,7 @@ FIFO_SEEDS_OF_ALL_KINDS = (
     1578,  # who was left out was made a mirror no more, and the queue stood still without
     1832,  # a master was on its way to a term that the coordinator's older disk did not know
     3176,  # a new master waited for ever for a keeper that only others could hear
+    4955,  # that an item was delivered before, to a get nobody heard of, was forgotten in a lapse
 )
 PROTOCOLS = sorted(FAMILIES)
 

@@ -89,11 +89,25 @@ class _Ending:
         )
         at = self._ledger.at
         before += tuple(at[where] for where in self._ledger.unclear if where in at)
+        before += self._there_before_a_lapse()
         if before:
             gets.append(Operation("unknown", Kind.GET, before, 0, None, Ended.UNKNOWN))
         # When it is drained, what such a get took has come back.
         lost = self._ledger.lost_gets if self._ledger.drained is None else []
         return History.of([*puts, *gets, *lost])
+
+    def _there_before_a_lapse(self) -> tuple[str, ...]:
+        """What was seen first under a name that a lapse took, and was said to be delivered before.
+
+        "Delivery is at least once": a get that nobody heard of may have taken it out of order.
+        """
+        first: dict[str, bool] = {}
+        for one in sorted(self._ledger.held, key=lambda held: held.told):
+            for where in one.positions:
+                value = self._named(one, where)
+                if value is not None:
+                    first.setdefault(value, one.names is not None and where in one.again)
+        return tuple(value for value, again in first.items() if again)
 
     def _was_there_before(self, where: int, holders: list[Held]) -> bool:
         """Whether there was a delivery before those that were seen."""

@@ -155,7 +155,12 @@ class Ledger:
                 self._stands(done.start + place, value)
 
     def refused(self, batch: Asked, why: str, at: Instant) -> None:
-        """It is not in the queue, says the queue, and never will be."""
+        """It is not in the queue, says the queue, and never will be.
+
+        Unless it says that it may have been put before: where its number is below what is known.
+        """
+        if "may have been put before" in why:
+            return
         batch.ended, batch.returned, batch.why = Ended.FAILED, at, why
 
     def _stands(self, position: int, value: str) -> None:

@@ -14,7 +14,6 @@ from snowmelt.core.node import Effect, Event
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo.admission import Admission
 from snowmelt.protocols.fifo.calls import Changed, Settle, Settled
-from snowmelt.protocols.fifo.journal import Journal
 from snowmelt.protocols.fifo.leases import Lease, Leases
 from snowmelt.protocols.fifo.limits import Limits
 from snowmelt.protocols.fifo.master import Master
@@ -94,7 +93,7 @@ class ForgetfulLeases(Leases):
 class PatientReign(Reign):
     """Waits for a mirror that it can't reach, and asks for no other."""
 
-    def _complain(self, queue: str, home: Home, journal: Journal) -> None:
+    def _complain(self, queue: str, home: Home, silent: str | None) -> None:
         pass
 
 

@@ -98,6 +98,7 @@ class Links(Ways):
         if side.link is not None:
             if side.link.ended:
                 self._soon(self._notices, me, target, side.link)
+                self.broke(me, target)  # for what is sent now, however long ago it ended
                 return False  # it is lost on its way
             return True
         known = self._known.get(me)

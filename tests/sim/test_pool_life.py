@@ -40,6 +40,12 @@ EASY = tuple(kind for kind in KINDS if kind not in HARDER)
 LARGE_SEEDS = (33, 104, 195)
 
 
+# Here the judge was wrong, and the machine right: it was given, at most once, by a way that had
+# ended before, which its producer had not noticed; or nobody got it, or got anything, for it was
+# large and on its way.
+JUDGED_SEEDS = (405, 505, 616, 631, 682)
+
+
 def lived(seed, kinds=EASY, theme=ANY):
     return live(drawn("pool", seed, kinds, theme=theme), family("pool"))
 
@@ -54,6 +60,12 @@ def test_what_once_went_wrong_goes_well(seed, kinds):
 
 @pytest.mark.parametrize("seed", LARGE_SEEDS)
 def test_what_nobody_waits_for_any_more_goes_back(seed):
+    report = lived(seed, KINDS, theme=None)
+    assert (report.ending, report.sentence) == (Ending.SETTLED, "")
+
+
+@pytest.mark.parametrize("seed", JUDGED_SEEDS)
+def test_nobody_is_accused_of_what_is_on_its_way_or_went_by_a_way_that_had_ended(seed):
     report = lived(seed, KINDS, theme=None)
     assert (report.ending, report.sentence) == (Ending.SETTLED, "")
 

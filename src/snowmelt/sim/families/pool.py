@@ -266,7 +266,8 @@ class PoolLife(FamilyLife):
         now, running = self._world.now, self._running()
         full = next((one for one in running if one.has_long_had(now)), None)
         idle = next((one for one in running if one.waits_long(now)), None)
-        late = self._ledger.idle_since(Instant(now - 2 * IDLE)) if idle is not None else None
+        long_ago = Instant(now - 2 * IDLE)
+        late = self._ledger.idle_since(long_ago, self._load.slow) if idle is not None else None
         if idle is not None and late is not None:
             text = f"{idle.part.name} is idle, and for {spelled(Duration(2 * IDLE))} nobody got"
             raise Broken(f"{text} {late.value.rstrip('.')}", idle.part.node)

@@ -12,12 +12,13 @@ from collections.abc import Sequence
 import msgspec
 
 from snowmelt.core.batch import Batch, Buffer
-from snowmelt.core.instant import Instant, spelled
+from snowmelt.core.instant import Duration, Instant, later, spelled
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.pool.calls import Got, Kept, PeerStatistics
 from snowmelt.protocols.pool.messages import Found, Span
 from snowmelt.protocols.pool.settings import Delivery, PoolSettings
 from snowmelt.sim.families.pool_excuses import Excuses
+from snowmelt.sim.families.pool_load import LARGE
 from snowmelt.sim.world import Broken
 
 
@@ -36,6 +37,8 @@ class Part(msgspec.Struct, eq=False):
     """How many objects its program came with."""
     adopted: int = 0
     """How many came from those who left."""
+    sent_large: Instant = Instant(0)
+    """When it was last sent something large, which may be long on its way."""
 
     @property
     def once(self) -> bool:
@@ -69,6 +72,8 @@ class Giving(msgspec.Struct, eq=False):
     at: Instant
     leaving: bool
     """Whether its sender was leaving, so that it may be the other's own from then on."""
+    large: bool
+    """Whether it may be long on its way."""
 
     def __str__(self) -> str:
         return f"{self.to.name} at {spelled(self.at)}" + " (at most once)" * self.once
@@ -141,16 +146,22 @@ class Ledger:
     def gives(self, by: Part, to: Part, found: Found, at: Instant) -> None:
         """A process sends objects to another."""
         leaving = by.leaves_at is not None
+        large = len(found.blob) >= LARGE
+        to.sent_large = at if large else to.sent_large
         for value in bodies_of(found.spans, found.blob):
             one = self._objects.get(value)
             if one is not None:
-                one.givings.append(Giving(by, to, at, leaving))
+                one.givings.append(Giving(by, to, at, leaving, large))
             to.adopted += leaving
 
-    def idle_since(self, before: Instant) -> Object | None:
-        """An object that was kept before then, and that nobody has got yet."""
+    def idle_since(self, before: Instant, slow: Duration) -> Object | None:
+        """An object that was kept before then, and that nobody has got yet.
+
+        Its producer is not full of one that is on its way, which takes up to `slow` if it is large.
+        """
         for one in self._objects.values():
-            waits = one.kept and one.kept_at < before and not one.deliveries
+            came = [later(giving.at, slow) for giving in one.givings if giving.large]
+            waits = one.kept and max(one.kept_at, *came, Instant(0)) < before and not one.deliveries
             if waits and one.home.ended_at is None:
                 return one
         return None

@@ -314,13 +314,18 @@ class Program(Process):
         return self._full_since is not None and later(self._full_since, IDLE) < at
 
     def waits_long(self, at: Instant) -> bool:
-        """Whether one of its gets waits for long, and any producer is as good as another to it."""
+        """Whether one of its gets waits for long, and any producer is as good as another to it.
+
+        It is not idle while something large is on its way to it; when calm, it has one get.
+        """
         settings = self.part.settings
         choosy = settings.fan_out or settings.access.kind is AccessKind.WEIGHTED
         begun = min(
             (self._gets[number] for number in self._open if number in self._gets), default=at
         )
-        return not choosy and later(begun, IDLE) < at
+        sent = self.part.sent_large
+        since = later(sent, self.stage.load.slow) if sent >= begun else begun
+        return not choosy and later(since, IDLE) < at
 
     def look_once(self) -> None:
         """Asks how its part is, in the middle of things."""

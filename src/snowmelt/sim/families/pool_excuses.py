@@ -39,6 +39,8 @@ HARMLESS: Final = (
     *(Reordering, RollingRestart, SlowDisk, TornRecord),
 )
 """With these no message is lost and nobody sleeps; that a process ended is known by itself."""
+AFTER: Final = seconds(1)
+"""So long after a fault what was held back by it is heard and passed on."""
 LATE: Final = seconds(4)
 """How much longer than a lease may pass until a loan is over."""
 
@@ -50,13 +52,19 @@ class Span(msgspec.Struct, frozen=True):
     until: Instant
 
 
+def _over(fault: Fault) -> Instant:
+    """When what was late because of it, or was slept over, has come, and all behind it."""
+    until: Instant = getattr(fault, "until", fault.at)
+    return later(until, Duration(getattr(fault, "extra", 0) + AFTER))
+
+
 class Excuses:
     """For one pool."""
 
     def __init__(self, faults: Sequence[Fault], lease: Duration) -> None:
         self._after = Duration(lease + LATE)
         self._spans = [
-            Span(fault.at, getattr(fault, "until", fault.at))
+            Span(fault.at, _over(fault))
             for fault in faults
             if not isinstance(fault, HARMLESS)
             and not (isinstance(fault, QuickRestarts) and not fault.cut)

@@ -43,8 +43,9 @@ LARGE_SEEDS = (33, 104, 195)
 # Here the judge was wrong, and the machine right: it was given, at most once, by a way that had
 # ended before, which its producer had not noticed; or nobody got it, or got anything, for it was
 # large and on its way; or the request of one that had died meanwhile, or what was given back, came
-# late behind what a fault had held back (753, 794).
-JUDGED_SEEDS = (405, 505, 616, 631, 682, 753, 794)
+# late behind what a fault had held back (753, 794); or two were kept apart, and the life was taken
+# for a calm one (2042, 2608).
+JUDGED_SEEDS = (405, 505, 616, 631, 682, 753, 794, 2042, 2608)
 
 
 def lived(seed, kinds=EASY, theme=ANY):

@@ -11,6 +11,8 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
+from msgspec import structs
+
 from snowmelt.core.instant import Duration, Instant, later, seconds, spelled
 from snowmelt.core.names import NodeId, contact
 from snowmelt.core.node import Announced, Node, Reply
@@ -101,6 +103,8 @@ class PoolLife(FamilyLife):
         breaks = self._chance.choice((0, 0, 3, 10))
         if calm:
             breaks, self._restless = 0, 0.0
+        if calm:  # whom the network keeps apart do not find each other's objects
+            self._load = structs.replace(self._load, apart=0.0, failing=0.0)
         pace = dice.choice((PACE, SLOW_PACE)) if calm else PACE
         self._stage = Stage(world, self._ledger, self._left, calm, pace, self._load)
         self._ledger.calm = calm

@@ -168,6 +168,7 @@ class Program(Process):
         """Everybody takes; what was forgotten is remembered."""
         if self.leaving:
             return
+        self.empty_looks = 0  # what was put since it looked last was not seen
         forgotten, self.forgotten = self.forgotten, []
         for handed in forgotten:
             self._ack(handed, tuple(handed.values), PATIENCE, nothing)

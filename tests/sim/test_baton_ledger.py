@@ -1,7 +1,9 @@
 """The ledger of a baton: what may never be seen is found, and what may be is let pass."""
 
+import msgspec
 import pytest
 
+from snowmelt.client.counter_tally import Advance, Tally
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
@@ -163,26 +165,54 @@ def test_nobody_waits_long_where_nothing_happens(ledger):
         ledger.judge_waits(at(30))
 
 
+def step(numbers, made, start, stop, limit=100):
+    """Numbers below a limit that was saved from 2 s to 3 s."""
+    value = msgspec.msgpack.encode(Tally(stop, limit, made))
+    taken = Advance(Interval(start, stop), value, reserves=True)
+    numbers.reserves(taken, at(2))
+    numbers.reserved(taken, at(3))
+    return taken
+
+
 def test_a_number_is_never_given_twice_and_later_ones_are_larger(ledger):
     numbers = Numbers(ledger)
-    for fence, numbered in ((1, Interval(0, 5)), (3, Interval(9, 12))):
+    for fence, start, stop in ((1, 0, 5), (3, 9, 12)):
         numbers.takes(fence, 1)
-        numbers.told(ANN, fence, numbered, at(fence))
+        numbers.told(ANN, fence, step(numbers, 1, start, stop), at(3))
     numbers.takes(2, 1)
     with pytest.raises(Broken, match="bob and ann both got numbers"):
-        numbers.told(BOB, 2, Interval(4, 6), at(4))
+        numbers.told(BOB, 2, step(numbers, 1, 4, 6), at(4))
     with pytest.raises(Broken, match="with fence 2, and ann"):
-        numbers.told(BOB, 2, Interval(20, 21), at(4))
+        numbers.told(BOB, 2, step(numbers, 1, 20, 21), at(4))
+
+
+@pytest.mark.parametrize(
+    ("taken", "excused"),
+    [(1, True), (3, True), (4, False)],  # the limit was saved from 2 s to 3 s
+)
+def test_a_number_comes_again_only_where_the_limit_above_it_is_lost(ledger, taken, excused):
+    numbers = Numbers(ledger)
+    for fence in (1, 2):
+        numbers.takes(fence, fence)
+    ledger.excuses.set_back(at(taken), at(5))
+    numbers.told(ANN, 1, step(numbers, 1, 0, 5), at(6))  # they are given out after the loss
+    again = step(numbers, 2, 0, 5)
+    if excused:
+        numbers.told(BOB, 2, again, at(8))
+        assert ledger.excused == {"older disk": 1}
+        return
+    with pytest.raises(Broken, match="bob and ann both got numbers"):
+        numbers.told(BOB, 2, again, at(8))
 
 
 def test_a_gap_has_a_reason(ledger):
     numbers = Numbers(ledger)
-    for fence, made, numbered in ((1, 1, Interval(0, 5)), (3, 3, Interval(9, 12))):
+    for fence, made, start, stop in ((1, 1, 0, 5), (3, 3, 9, 12)):
         numbers.takes(fence, made)
-        numbers.told(ANN, fence, numbered, at(fence))
+        numbers.told(ANN, fence, step(numbers, made, start, stop), at(fence))
     numbers.judge()
     numbers.takes(4, 3)
-    numbers.told(BOB, 4, Interval(13, 14), at(4))
+    numbers.told(BOB, 4, step(numbers, 3, 13, 14), at(4))
     with pytest.raises(Broken, match=r"bob got \[13, 14\) of b1, next to \[9, 12\)"):
         numbers.judge()
 

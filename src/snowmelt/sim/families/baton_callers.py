@@ -14,7 +14,6 @@ from snowmelt.client.counter_tally import advance
 from snowmelt.client.steps import Rest, Steps
 from snowmelt.core.errors import OutcomeUnknown, SnowmeltError, Unavailable, Unreachable
 from snowmelt.core.instant import SECOND, Duration, Instant, milliseconds, seconds
-from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.baton import calls
 from snowmelt.sim.families.baton_ledger import Ledger
@@ -235,7 +234,9 @@ class Counting(Caller):
             step = advance(hold.value, hold.made, count)
             if step.reserves:
                 doubtful = [step.value]
+                self._counter.reserves(step, self.now)
                 yield from self.saves(hold, step.value)
+                self._counter.reserved(step, self.now)
                 safe, doubtful = step.value, []
             hold.set_value(step.value)
         except (SnowmeltError, Interrupted) as error:
@@ -243,7 +244,4 @@ class Counting(Caller):
             yield from self.gives_up(hold, [safe, *unknown], changed=False)
         else:
             yield from self.gives_up(hold, [step.value], changed=True)
-            self._told(hold, step.numbers)
-
-    def _told(self, hold: Hold, numbers: Interval) -> None:
-        self._counter.told(self.name, hold.fence, numbers, self.now)
+            self._counter.told(self.name, hold.fence, step, self.now)

@@ -3,10 +3,15 @@
 "`next(1000)` gives an interval of numbers that nobody else gets, ever", and all are larger than any
 given out before, "as long as the root keeps its disk". "There may be gaps": after a loss of the
 baton, and where a program that took some died, or was told of an error; else there are none.
+
+"Numbers are given out only below a limit that is on the coordinator's disk." So where that disk is
+put back, those below a limit that it has no more may come again, whenever they were given out; and
+those below one that it still has may not.
 """
 
 import msgspec
 
+from snowmelt.client.counter_tally import Advance, Tally
 from snowmelt.core.instant import Instant
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
@@ -21,7 +26,8 @@ class Taking(msgspec.Struct):
     user: NodeId = NodeId("")
     numbers: Interval | None = None
     """What its program was given; None when it was told of an error, or of nothing."""
-    at: Instant = Instant(0)
+    limit: tuple[int, int] = (0, 0)
+    """Which baton's limit they lie below."""
 
 
 class Numbers:
@@ -31,27 +37,47 @@ class Numbers:
         self.ledger = ledger
         """That of its baton."""
         self._takings: dict[int, Taking] = {}
-        self._given = 0
+        self._saves: dict[tuple[int, int], tuple[Instant, Instant | None]] = {}
+        """From when to when each limit of each baton was on its way to the disk."""
 
     def takes(self, fence: int, made: int) -> None:
         """A program begins to take some."""
         self._takings[fence] = Taking(made)
 
-    def told(self, user: NodeId, fence: int, numbers: Interval, at: Instant) -> None:
+    def reserves(self, step: Advance, at: Instant) -> None:
+        """A program begins to save a limit; it may be on the disk though nobody is told."""
+        self._saves[_limit(step)] = at, None
+
+    def reserved(self, step: Advance, at: Instant) -> None:
+        """A program knows that this limit is on the disk."""
+        since, until = self._saves[_limit(step)]
+        self._saves[_limit(step)] = since, at if until is None else until
+
+    def told(self, user: NodeId, fence: int, step: Advance, at: Instant) -> None:
         """A program was given these."""
         self.ledger.calls += 1
-        taking = self._takings[fence]
-        taking.user, taking.numbers, taking.at = user, numbers, at
+        self.reserved(step, at)
+        taking, numbers = self._takings[fence], step.numbers
+        taking.user, taking.numbers, taking.limit = user, numbers, _limit(step)
         for other, before in self._takings.items():
             its = before.numbers
-            if its is None or other == fence or self.ledger.undone(before.at, before.at):
+            if its is None or other == fence:
                 continue
-            if its.start < numbers.stop and numbers.start < its.stop:
+            twice = its.start < numbers.stop and numbers.start < its.stop
+            if not twice and (other < fence) == (its.start < numbers.start):
+                continue
+            if self._undone(before) or self._undone(taking):
+                continue
+            if twice:
                 text = f"{user} and {before.user} both got numbers of {self.ledger.name}"
                 raise Broken(f"{text}: {numbers} and {its}", user)
-            if (other < fence) != (its.start < numbers.start):
-                text = f"{user} got {numbers} of {self.ledger.name} with fence {fence}"
-                raise Broken(f"{text}, and {before.user} {its} with {other}", user)
+            text = f"{user} got {numbers} of {self.ledger.name} with fence {fence}"
+            raise Broken(f"{text}, and {before.user} {its} with {other}", user)
+
+    def _undone(self, taking: Taking) -> bool:
+        """Whether the limit that they lie below may have been lost with the coordinator's disk."""
+        since, until = self._saves[taking.limit]
+        return until is not None and self.ledger.undone(since, until)
 
     def judge(self) -> None:
         """Where nothing went wrong there are no gaps."""
@@ -68,3 +94,9 @@ class Numbers:
         if before.numbers.stop != after.numbers.start:
             text = f"{after.user} got {after.numbers} of {self.ledger.name}, next to"
             raise Broken(f"{text} {before.numbers} of {before.user}", after.user)
+
+
+def _limit(step: Advance) -> tuple[int, int]:
+    """Which limit of which baton is on the disk when these are given out."""
+    tally = msgspec.msgpack.decode(step.value, type=Tally)
+    return tally.made, tally.limit

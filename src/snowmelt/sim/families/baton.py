@@ -275,7 +275,10 @@ class BatonLife(FamilyLife):
         for user in self._users.values():
             if user.busy:
                 return user.busy
-        return self._inspector.findings()
+        wrong = self._inspector.findings()
+        for name in self._inspector.nowhere:
+            next(user for user in self._users.values() if user.ledger.name == name).again()
+        return wrong
 
     @property
     def tally(self) -> Tally:
@@ -324,14 +327,22 @@ class Witness:
 
 
 class Inspector(Client):
-    """Asks every node about every baton, until each is in one place."""
+    """Asks every node about every baton, until each is in one place.
+
+    "When somebody waits [...] his node tells the coordinator, [...] and when nobody has it, a new
+    one is made." So a baton that is lost after all had their turn is in no place; then somebody has
+    to want it once more, and is to get it.
+    """
 
     def __init__(self, stage: Stage, nodes: Sequence[NodeId], chance: Random) -> None:
         super().__init__(stage, "inspector", nodes, chance)
+        self.nowhere: list[str] = []
+        """What the last findings say is at no node; they are forgotten, for it is to be wanted."""
         self._seen: dict[str, dict[NodeId, str]] = {}
 
     def findings(self) -> str:
         """What is wrong, in words; asks again when something is."""
+        self.nowhere = []
         if self.waiting:
             return self.waiting
         wrong = ""
@@ -342,7 +353,10 @@ class Inspector(Client):
                 wrong = wrong or f"{self.name} has not seen everybody's part of {name}"
             elif len(here) != 1:
                 wrong = wrong or f"{name} is at {', '.join(here) or 'no node'}"
-        if wrong:
+                self.nowhere += [] if here else [name]
+        if self.nowhere:
+            self._seen = {}
+        elif wrong:
             self._look_round()
         return wrong
 

@@ -63,6 +63,12 @@ class Caller(Program):
         if self._idle:
             self._rest()
 
+    def again(self) -> None:
+        """It had its turn, and wants another."""
+        self.served = False
+        if self._idle:
+            self._rest()
+
     def lose(self, node: NodeId) -> None:
         """Its connection to a node has ended, and it knows."""
         self.ledger.unheard(self.name, self.now)

@@ -185,7 +185,7 @@ class User(Client):
         self.served = False
         """Whether it had its turn after the faults."""
         self.held: Held | None = None
-        self._ledger = ledger
+        self.ledger = ledger
         self._ticket = 0
         self._idle = True
         self.rest()
@@ -215,16 +215,22 @@ class User(Client):
         if self.held is not None and self.held.way is Way.HOG:
             self._finish(self.held)
 
+    def again(self) -> None:
+        """It had its turn, and wants another."""
+        self.served = False
+        if self._idle:
+            self.rest()
+
     def die(self) -> None:
         """Its process is gone, without a word."""
-        self._ledger.doubts(self.name)
+        self.ledger.doubts(self.name)
         if self._ticket:
-            self._ledger.ends_want(self._ticket, self.now)
+            self.ledger.ends_want(self._ticket, self.now)
         super().die()
 
     def lose(self, node: NodeId) -> None:
         """Its connection to a node has ended, and it knows: it says at once that it lives."""
-        self._ledger.unheard(self.name, self.now)
+        self.ledger.unheard(self.name, self.now)
         super().lose(node)
         if self.held is not None and self.held.way is not Way.MUTE:
             self._keep(self.held)
@@ -236,7 +242,7 @@ class User(Client):
             return
         self._idle = False
         self._ticket = self.chance.getrandbits(63)
-        self._ledger.wants(self.name, self._ticket, self.now)
+        self.ledger.wants(self.name, self._ticket, self.now)
         self._acquire(self._ticket, later(self.now, self.some(WANT)))
         if self.chance.random() < 0.04 and not self.stage.draining:
             self.after(self.some(DYING), partial(self._die_waiting, self._ticket))
@@ -254,7 +260,7 @@ class User(Client):
             if isinstance(outcome, Succeeded) and isinstance(outcome.value, calls.Granted):
                 self._hold(ticket, outcome.value, sent)
             elif isinstance(outcome, Failed) and "BatonLost" in outcome.reason:
-                self._ledger.ends_want(ticket, self.now)  # it had it, and never heard of it in time
+                self.ledger.ends_want(ticket, self.now)  # it had it, and never heard of it in time
                 self.rest()
             elif at >= end and not self.stage.draining:
                 self._give_up(ticket)
@@ -263,12 +269,12 @@ class User(Client):
             else:
                 self.after(AGAIN, partial(self._acquire, ticket, end))
 
-        acquire = calls.Acquire(self._ledger.name, ticket, Duration(wait))
+        acquire = calls.Acquire(self.ledger.name, ticket, Duration(wait))
         self.ask(acquire, told, weight=WAITING)
 
     def _give_up(self, ticket: int) -> None:
-        self._ledger.ends_want(ticket, self.now)
-        release = calls.Release(self._ledger.name, ticket, 0, None, None)
+        self.ledger.ends_want(ticket, self.now)
+        release = calls.Release(self.ledger.name, ticket, 0, None, None)
         self.ask(release, lambda _, __: self.rest())
 
     # --- holding ----------------------------------------------------------------------------------
@@ -277,7 +283,7 @@ class User(Client):
         load = self.stage.load
         way = Way.WORK if self.stage.draining else self.chance.choices(tuple(Way), load.ways)[0]
         held = self.held = Held(ticket, granted, way, later(sent, granted.lease))
-        self._ledger.believes(self.name, granted.fence, held.until, sent, self.now)
+        self.ledger.believes(self.name, granted.fence, held.until, sent, self.now)
         self.served = self.stage.draining
         self._act(held)
         if way is not Way.MUTE:
@@ -316,7 +322,7 @@ class User(Client):
                 return
             if isinstance(outcome, Succeeded):
                 held.until = max(held.until, later(sent, outcome.value.lease))
-                self._ledger.believes(self.name, held.granted.fence, held.until, sent, at)
+                self.ledger.believes(self.name, held.granted.fence, held.until, sent, at)
                 self.after(Duration(max(sent + beat - at, milliseconds(1))), again)
             elif at >= held.until or (isinstance(outcome, Failed) and "Lost" in outcome.reason):
                 self._over()
@@ -324,7 +330,7 @@ class User(Client):
                 self.after(AGAIN, again)
 
         granted = held.granted
-        keep = calls.Keep(self._ledger.name, held.ticket, granted.fence, granted.where)
+        keep = calls.Keep(self.ledger.name, held.ticket, granted.fence, granted.where)
         self.ask(keep, told, self.place, patience=Duration(2 * beat))
 
     def _act(self, held: Held) -> None:
@@ -332,7 +338,7 @@ class User(Client):
         if not self._believes(held):
             return
         late = self.some(LATE) if self.chance.random() < 0.1 else self.some(milliseconds(20))
-        act = partial(self._ledger.acts, held.granted.fence)
+        act = partial(self.ledger.acts, held.granted.fence)
         self.stage.world.at(later(self.now, late), act)
         self.after(self.some(seconds(1)), partial(self._act, held))
 
@@ -343,15 +349,15 @@ class User(Client):
 
         def told(outcome: Outcome[Any], at: Instant) -> None:
             if isinstance(outcome, Succeeded):
-                self._ledger.saved(granted.fence, value, at)
+                self.ledger.saved(granted.fence, value, at)
 
-        save = calls.Save(self._ledger.name, held.ticket, granted.fence, granted.where, value)
+        save = calls.Save(self.ledger.name, held.ticket, granted.fence, granted.where, value)
         self.ask(save, told, self.place, patience=seconds(4))
 
     def _next_value(self, held: Held) -> bytes:
-        count = len(self._ledger.holds[held.granted.fence].said) + 1
+        count = len(self.ledger.holds[held.granted.fence].said) + 1
         held.value = f"{self.name}/{held.granted.fence}/{count}".encode()
-        self._ledger.says(held.granted.fence, held.value)
+        self.ledger.says(held.granted.fence, held.value)
         return held.value
 
     # --- ending it --------------------------------------------------------------------------------
@@ -364,25 +370,25 @@ class User(Client):
             self._next_value(held)
         place = self.place
         self.held = None
-        self._ledger.doubts(self.name)
+        self.ledger.doubts(self.name)
         self._pass_on(held, place, PASSES_MAX)
 
     def _pass_on(self, held: Held, place: NodeId | None, tries: int) -> None:
         def told(outcome: Outcome[Any], _: Instant) -> None:
             if isinstance(outcome, Succeeded):
-                self._ledger.passed(held.granted.fence)
+                self.ledger.passed(held.granted.fence)
             elif tries > 1 and "Lost" not in outcome.reason:
                 self.after(AGAIN, partial(self._pass_on, held, place, tries - 1))
                 return
             self._over()
 
         fence, where = held.granted.fence, held.granted.where
-        release = calls.Release(self._ledger.name, held.ticket, fence, where, held.value)
+        release = calls.Release(self.ledger.name, held.ticket, fence, where, held.value)
         self.ask(release, told, place, patience=seconds(4))
 
     def _over(self) -> None:
         """It holds nothing any more, by its own will or not."""
         self.held = None
-        self._ledger.doubts(self.name)
-        self._ledger.ends_want(self._ticket, self.now)
+        self.ledger.doubts(self.name)
+        self.ledger.ends_want(self._ticket, self.now)
         self.rest()

@@ -31,6 +31,8 @@ from snowmelt.sim.families.fifo_actors import (
 from snowmelt.sim.families.fifo_ledger import Asked, Held, Ledger
 from snowmelt.sim.families.fifo_load import Load
 
+LATE_IN_DRAIN: Final = 0.2
+"""How many leases are read late when the queue is being emptied, at most."""
 SLOW: Final = milliseconds(500)
 """After an answer that took so long the client looks anew where to put, as the shipped one does."""
 USUAL: Final = Load(theme="everything")
@@ -231,8 +233,10 @@ class Consumer(User):
             seen = partial(self.ledger.seen, held=held)
             self.fetch(list(leased.spans), seen, partial(self._fetched, held))
 
-        late = bool(leased.spans) and self.chance.random() < self._load.late
-        if late and self.stage.phase is not Phase.DRAIN:  # then all is to be done in time
+        share = self._load.late
+        if self.stage.phase is Phase.DRAIN:  # all is to be done in time
+            share = min(share, LATE_IN_DRAIN)
+        if leased.spans and self.chance.random() < share:
             self.after(self.some(Duration(2 * self.ledger.settings.lease)), fetch)
         else:
             fetch()

@@ -1,5 +1,6 @@
 """Where one listener stands, whichever node it asks: rules 5, 11 and 12 on the client's side."""
 
+from collections import OrderedDict
 from typing import Final
 
 import msgspec
@@ -36,7 +37,7 @@ class Following:
         """From where to listen on; None until it has begun."""
         self.missed = 0
         """How often it was told that something may be missing."""
-        self._seen: dict[int, None] = {}
+        self._seen: OrderedDict[int, None] = OrderedDict()
 
     @property
     def begun(self) -> bool:
@@ -62,4 +63,4 @@ class Following:
     def _remember(self, ticket: int) -> None:
         self._seen[ticket] = None
         if len(self._seen) > REMEMBERED:
-            del self._seen[next(iter(self._seen))]
+            self._seen.popitem(last=False)

@@ -1,5 +1,6 @@
 """What one node's clients publish under one topic, until everybody has it: rules 1, 2, 4 and 5."""
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -52,7 +53,7 @@ class Writing:
         self._wishes: dict[int, Wish] = {}
         self._waiting: dict[int, Wish] = {}  # those of them that have no number
         self._placed: dict[Position, Wish] = {}
-        self._done: dict[int, Position] = {}
+        self._done: OrderedDict[int, Position] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._wishes)
@@ -159,7 +160,7 @@ class Writing:
     def _remember(self, ticket: int, first: Position) -> None:
         self._done[ticket] = first
         if len(self._done) > REMEMBERED:
-            del self._done[next(iter(self._done))]
+            self._done.popitem(last=False)
 
     def check(self) -> None:
         """What must hold after every step."""

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import warnings
+from collections.abc import Iterator
 
 import pytest
 
@@ -10,6 +11,15 @@ import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalNode
 from snowmelt.core.errors import WrongLoop
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """Nobody can close the connections of a closed loop: they go before the next test."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 def abandoned(pool: snowmelt.aio.Pool) -> asyncio.Task:

@@ -59,9 +59,6 @@ class BatonLife(FamilyLife):
         self._leavers = chance.sample(scenario.nodes[1:], int(chance.random() < LEAVERS))
         self._excuses = Excuses(scenario.faults)
         self._load = load_of(self._dice("awake"), scenario.theme)
-        self._over = False
-        """Whether the cluster can't go on: then there is nothing more to be seen."""
-        self._lost: dict[NodeId, Instant] = {}
         self._ledgers = {
             f"b{number}": Ledger(f"b{number}", self._excuses)
             for number in range(1, chance.choice(self._load.batons) + 1)
@@ -206,7 +203,7 @@ class BatonLife(FamilyLife):
 
     def replied(self, at: Instant, node: NodeId, effect: Reply[Any]) -> None:
         """A client has an outcome; or a node has left: its operator stops and restarts it."""
-        if self._over or self._operators.answered(node, effect.message):
+        if self._operators.over or self._operators.answered(node, effect.message):
             return
         if isinstance(effect.message, Departed):
             world = self._world
@@ -241,31 +238,19 @@ class BatonLife(FamilyLife):
         self._operators.halted(node, reason)
 
     def disk_lost(self, at: Instant, node: NodeId) -> None:
-        """The machine is replaced: its operator frees the id, and starts it with an empty disk."""
-        self._lost[node] = at
-        if node == self._scenario.nodes[0]:
-            self._over = True
-        else:
-            self._operators.set_free(node)
+        """The machine is replaced."""
+        self._operators.disk_lost(at, node)
 
     def set_back(self, at: Instant, node: NodeId, taken: Instant) -> None:
-        """It has lost what came after the copy, and nobody knows.
-
-        A copy of a disk that was lost since, or from before its first record, is another disk.
-        """
-        empty = not self._world.slots[node].disk.start().records
-        if empty or taken < self._lost.get(node, Instant(0)):
-            self.disk_lost(at, node)
-        elif node == self._scenario.nodes[0]:
+        """It has lost what came after the copy, and nobody knows."""
+        if self._operators.set_back(at, node, taken):
             self._excuses.set_back(taken, at)
-            for other in self._lost:
-                self._operators.again(other)
 
     # --- at the end -------------------------------------------------------------------------------
 
     def unsettled(self, world: World) -> str:
         """At rest when all run, everybody has had its turn, and there is one of each baton."""
-        if self._over:
+        if self._operators.over:
             return ""
         for node in self._scenario.nodes:
             if world.slots[node].node is None:

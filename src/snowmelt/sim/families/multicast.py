@@ -48,9 +48,6 @@ class MulticastLife(FamilyLife):
         self._publishers: list[Publisher] = []
         self._listeners: list[Listener] = []
         self._views: dict[NodeId, View] = {}
-        self._over = False
-        """Whether the cluster can't go on: then there is nothing more to be seen."""
-        self._lost: dict[NodeId, Instant] = {}
         self._rounds = 0
         self._rested: list[int] = []
         """How often each listener had been told of a gap when the last round at rest began."""
@@ -121,7 +118,7 @@ class MulticastLife(FamilyLife):
         """A client has an outcome."""
         del at
         actor = self._actors.get(node)
-        if self._over or self._operators.answered(node, effect.message):
+        if self._operators.over or self._operators.answered(node, effect.message):
             return
         if actor is not None:
             actor.answered(effect.operation, effect.message)
@@ -154,21 +151,12 @@ class MulticastLife(FamilyLife):
         self._operators.halted(node, reason)
 
     def disk_lost(self, at: Instant, node: NodeId) -> None:
-        """The machine is replaced: its operator frees the id, and starts it with an empty disk."""
-        self._lost[node] = at
-        if node == self._scenario.nodes[0]:
-            self._over = True
-        else:
-            self._operators.set_free(node)
+        """The machine is replaced."""
+        self._operators.disk_lost(at, node)
 
     def set_back(self, at: Instant, node: NodeId, taken: Instant) -> None:
-        """A copy of a disk that was lost since, or from before anything, is another disk."""
-        empty = not self._world.slots[node].disk.start().records
-        if empty or taken < self._lost.get(node, Instant(0)):
-            self.disk_lost(at, node)
-        elif node == self._scenario.nodes[0]:
-            for other in self._lost:
-                self._operators.again(other)
+        """It has lost what came after the copy, and nobody knows."""
+        self._operators.set_back(at, node, taken)
 
     def _failed(self, node: NodeId, at: Instant) -> None:
         for ledger in self._ledgers.values():
@@ -181,7 +169,7 @@ class MulticastLife(FamilyLife):
 
         The first time may show that a baton had been lost, of which nobody knew; not the second.
         """
-        if self._over:
+        if self._operators.over:
             return ""
         for node in self._scenario.nodes:
             if world.slots[node].node is None:

@@ -1,8 +1,11 @@
-"""Who runs the machines of a simulated cluster: frees the id of a node whose disk is lost."""
+"""Who runs the machines of a simulated cluster: frees the id of a node whose disk is lost.
+
+Without the coordinator's disk nobody decides any more, and the life is over: nothing can be freed.
+"""
 
 from typing import Any, Final
 
-from snowmelt.core.instant import later, seconds
+from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import NodeId, OperationId, contact
 from snowmelt.core.outcome import Outcome, Succeeded
 from snowmelt.protocols.calling import Ask, Caller
@@ -18,29 +21,45 @@ class Operators:
     """As many as nodes lose their disks; each asks until it is told that its node's id is free."""
 
     def __init__(self, world: World, nodes: tuple[NodeId, ...]) -> None:
+        self.over = False
+        """Whether the cluster can't go on: then there is nothing more to be seen."""
         self._world = world
+        self._coordinator = nodes[0]
         self._targets = [contact(address(node)) for node in nodes]
         self._frees: dict[NodeId, NodeId] = {}
+        self._lost: dict[NodeId, Instant] = {}
+        """When each lost the disk that it had."""
         self._asked = 0
 
-    def set_free(self, node: NodeId) -> None:
-        """This one has an empty disk: it is started once its id is nobody's."""
-        self._world.slots[node].wanted = False
-        operator = NodeId(f"operator-{len(self._frees)}")
-        self._frees[operator] = node
-        self._world.add(operator, lambda dice: Caller(list(self._targets), dice))
-        self._world.start(operator)
-        self._forget(operator)
+    def disk_lost(self, at: Instant, node: NodeId) -> None:
+        """The machine is replaced: its id is freed, and it starts with an empty disk."""
+        self._lost[node] = at
+        if node == self._coordinator:
+            self.over = True
+        else:
+            self._set_free(node)
 
-    def again(self, node: NodeId) -> None:
-        """The coordinator's disk was put back, and knows nothing of this one's new disk."""
-        self._world.stop(node)
-        self.set_free(node)
+    def set_back(self, at: Instant, node: NodeId, taken: Instant) -> bool:
+        """A node has an older copy of its disk; whether that is the coordinator's.
+
+        A copy of a disk that was lost since, or from before its first record, is another disk. The
+        coordinator's knows nothing of the new disks of others: they are freed again.
+        """
+        empty = not self._world.slots[node].disk.start().records
+        if empty or taken < self._lost.get(node, Instant(0)):
+            self.disk_lost(at, node)
+            return False
+        if node != self._coordinator:
+            return False
+        for other in self._lost:
+            self._world.stop(other)
+            self._set_free(other)
+        return True
 
     def halted(self, node: NodeId, reason: str) -> None:
         """What the process on its old disk had said came late, and bound the id again."""
         if "belongs to another disk" in reason:
-            self.set_free(node)
+            self._set_free(node)
 
     def answered(self, operator: NodeId, outcome: Outcome[Any]) -> bool:
         """Whether this was one of them; it asks again, or starts the node."""
@@ -53,6 +72,15 @@ class Operators:
         else:  # it is not missed yet, or nobody who decides can be reached
             self._world.at(later(self._world.now, AGAIN), self._forget, operator)
         return True
+
+    def _set_free(self, node: NodeId) -> None:
+        """This one has an empty disk: it is started once its id is nobody's."""
+        self._world.slots[node].wanted = False
+        operator = NodeId(f"operator-{len(self._frees)}")
+        self._frees[operator] = node
+        self._world.add(operator, lambda dice: Caller(list(self._targets), dice))
+        self._world.start(operator)
+        self._forget(operator)
 
     def _forget(self, operator: NodeId) -> None:
         self._asked += 1

@@ -40,6 +40,10 @@ EASY = tuple(kind for kind in KINDS if kind not in HARDER)
 LARGE_SEEDS = (33, 104, 195)
 
 
+# The same: an heir was killed between its disk and its word, its next life gave back what was done.
+HEIR_SEEDS = (1140,)
+
+
 # Here the judge was wrong, and the machine right: it was given, at most once, by a way that had
 # ended before, which its producer had not noticed; or nobody got it, or got anything, for it was
 # large and on its way; or the request of one that had died meanwhile, or what was given back, came
@@ -63,6 +67,12 @@ def test_what_once_went_wrong_goes_well(seed, kinds):
 
 @pytest.mark.parametrize("seed", LARGE_SEEDS)
 def test_what_nobody_waits_for_any_more_goes_back(seed):
+    report = lived(seed, KINDS, theme=None)
+    assert (report.ending, report.sentence) == (Ending.SETTLED, "")
+
+
+@pytest.mark.parametrize("seed", HEIR_SEEDS)
+def test_an_heir_that_lives_again_knows_what_it_took_over(seed):
     report = lived(seed, KINDS, theme=None)
     assert (report.ending, report.sentence) == (Ending.SETTLED, "")
 
@@ -130,9 +140,9 @@ def heir_forgets_to_keep(_):
 
 
 def kept_before_it_is_safe(real):
-    def write(self, parcel, then, now):
+    def write(self, parcel, then, now, taken=None):
         told = then("", now)
-        return [*told, *real(self, parcel, lambda _, __: [], now)]
+        return [*told, *real(self, parcel, lambda _, __: [], now, taken)]
 
     return write
 

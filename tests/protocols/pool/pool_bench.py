@@ -189,12 +189,14 @@ class PoolBench:
         self._settings[name] = PoolSettings(**settings).checked()
         return self._begin(name, {})
 
-    def restart(self, name: str) -> Process:
+    def restart(self, name: str, under: str = "") -> Process:
         """It was killed and lives again, with nothing but its disk; what it had sent is on its way.
 
-        It knows nobody yet.
+        It knows nobody yet. It may have another name in its next life.
         """
-        return self._begin(name, self.processes[name].disk)
+        killed = self.processes.pop(name)
+        self._settings[under or name] = self._settings[name]
+        return self._begin(under or name, killed.disk)
 
     def _begin(self, name: str, disk: dict[bytes, bytes]) -> Process:
         settings = self._settings[name]

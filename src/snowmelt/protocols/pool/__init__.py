@@ -71,6 +71,14 @@ What the paper leaves out, and a user needs:
    one was told of is its own until it puts, or for `PROMISED`.
 15. *Nothing is dropped in silence.* A message that could not leave this process comes back to it
    (`Unsent`): what it gave is taken back, for it can't have been used; a request goes another way.
+16. *A next life answers for the one before, or says that it does not know.* What an heir that
+   spills took over it remembers on its disk, by the leaver, the number and the token: with the
+   objects and, when they are done, after them, until the leaver has heard it, or for `REMEMBERED`.
+   So its next life answers a retelling with `Settle`, and says so itself, under whichever name: the
+   token is proof enough. What is not there it never had, and gives back. Any other life says that
+   what came for a former life may have been used (`GiveBack.used`): at most once it is dropped, and
+   of one who leaves it stays on loan, and counts as left behind at its end. So does what is given
+   back later than an heir remembers.
 
 What a failure costs: a producer that dies without spill takes its objects with it. Those that it
 had given away are used by whoever has them. A consumer that dies gives back what it had not

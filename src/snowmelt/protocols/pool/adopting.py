@@ -5,6 +5,11 @@ one who leaves offers it to nobody else, unless it is given back. So nothing dep
 settlement is heard. It is said until it is confirmed, or the one who left is gone; what is
 remembered of it longer is only that an answer that comes again is not given back.
 
+So it is on the disk, beside the objects or after them, where there is one: whoever lives again
+there is asked once more by one who leaves, and answers as its former life would have (rule 16).
+Once it is remembered for `REMEMBERED`, or of `TAKEN_MAX` answers, it takes over nothing more before
+something is forgotten; nothing is forgotten before its time.
+
 An answer that has begun to come is waited for, and held meanwhile, however slow its way is. Whoever
 begins to leave takes over nothing more: what comes for it then goes back.
 """
@@ -22,13 +27,15 @@ from snowmelt.protocols.pool.alarms import Alarms, Effects
 from snowmelt.protocols.pool.calls import Coming, Refused
 from snowmelt.protocols.pool.consumer import batches_of
 from snowmelt.protocols.pool.messages import Cancel, Found, GiveBack, Hold, Request, Settle
-from snowmelt.protocols.pool.settings import LEASE_SHORTEST
+from snowmelt.protocols.pool.settings import LEASE_SHORTEST, REMEMBERED
+from snowmelt.protocols.pool.shelf import Taken
 
 ANSWER_WAIT: Final = seconds(2)
 ASK_AGAIN: Final = milliseconds(300)
-REMEMBERED: Final = seconds(600)
 OBJECTS_MAX: Final = 1 << 20
 BYTES_MAX: Final = 8 << 20
+TAKEN_MAX: Final = 10_000
+"""So many answers are remembered; more are not asked for."""
 
 
 class _Adoption(msgspec.Struct):
@@ -48,14 +55,29 @@ class _Adoption(msgspec.Struct):
 class Adopter:
     """What is being taken over."""
 
-    def __init__(self, me: NodeId, alarms: Alarms, number: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        me: NodeId,
+        alarms: Alarms,
+        number: Callable[[], int],
+        forget: Callable[[int], Effects],
+    ) -> None:
         self._me = me
         self._alarms = alarms
         self._number = number
+        self._forget = forget
         self._adoptions: dict[int, _Adoption] = {}
 
     def __contains__(self, number: int) -> bool:
         return number in self._adoptions
+
+    def restored(self, taken: tuple[Taken, ...], now: Instant) -> Effects:
+        """A former life took these over, and may not have been heard (rule 16)."""
+        for one in taken[:TAKEN_MAX]:
+            until = later(now, REMEMBERED)
+            self._adoptions[one.number] = _Adoption(one.leaver, one.token, own=True, until=until)
+            self._alarms.set(("adopt", one.number), later(now, ASK_AGAIN))
+        return [effect for one in taken[TAKEN_MAX:] for effect in self._forget(one.number)]
 
     def busy(self, gone: Callable[[NodeId], bool]) -> bool:
         """Whether somebody who leaves waits for a word from here."""
@@ -64,7 +86,7 @@ class Adopter:
     def invited(self, leaver: NodeId, now: Instant) -> Effects:
         """Somebody leaves, and has objects."""
         open_ = (one.leaver for one in self._adoptions.values() if not one.own)
-        if leaver in open_:
+        if leaver in open_ or len(self._adoptions) >= TAKEN_MAX:
             return []
         number = self._number()
         self._adoptions[number] = _Adoption(leaver)
@@ -144,14 +166,14 @@ class Adopter:
         self._alarms.set(("adopt", number), later(now, ASK_AGAIN))
         return [Send(adoption.leaver, Settle(number, adoption.token))]
 
-    def settled(self, leaver: NodeId, number: int) -> bool:
-        """One who leaves knows that they are not its own any more; whether it was so."""
+    def settled(self, leaver: NodeId, number: int) -> Effects | None:
+        """One who leaves knows that they are not its own any more; None if it was not asked."""
         adoption = self._adoptions[number]
         if not adoption.own or adoption.leaver != leaver:
-            return False
+            return None
         del self._adoptions[number]
         self._alarms.cancel(("adopt", number))
-        return True
+        return self._forget(number)
 
     def due(self, number: int, now: Instant, *, gone: Callable[[NodeId], bool]) -> Effects:
         """No answer yet."""
@@ -164,7 +186,7 @@ class Adopter:
             return self._give_up(number, adoption)
         if now >= adoption.until:
             del self._adoptions[number]
-            return []
+            return self._forget(number)
         if gone(adoption.leaver):
             self._alarms.set(("adopt", number), adoption.until)
             return []

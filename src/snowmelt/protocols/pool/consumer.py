@@ -79,7 +79,9 @@ class Consumer:
         """Whether anything was ever wanted here."""
         self.using = False
         """Whether its program was given what it wanted last, and wants nothing more yet."""
-        self._numbers = count(chance.getrandbits(48) + 1)  # so that no earlier life's are the same
+        self._first = chance.getrandbits(48) + 1  # so that no earlier life's are the same
+        self._numbers = count(self._first)
+        self._last = self._first
         self._me = me
         self._settings = settings
         self._alarms = alarms
@@ -91,7 +93,8 @@ class Consumer:
 
     def next_number(self) -> int:
         """For a word that is answered."""
-        return next(self._numbers)
+        self._last = next(self._numbers)
+        return self._last
 
     # --- what its own program asks ----------------------------------------------------------------
 
@@ -267,7 +270,15 @@ class Consumer:
         if found.token in self._holding or (answered and answered[0] == found.token):
             return []  # rule 7: this very loan is held, or was used
         self.counts.refused += 1
-        return [Send(source, GiveBack(found.token))]
+        return [Send(source, GiveBack(found.token, used=self._unknown(found)))]
+
+    def _unknown(self, found: Found) -> bool:
+        """Whether a former life asked for it, which may have used it (rule 16).
+
+        What that took over and has, is on the disk where there is one, and never comes here.
+        """
+        mine = self._first <= found.number <= self._last
+        return not mine and not (found.heir and self._settings.spill)
 
     def _remember(self, found: Found, now: Instant) -> None:
         kept = max(ANSWERED_KEPT, 2 * min(found.lease, ANSWERED_LONGEST))

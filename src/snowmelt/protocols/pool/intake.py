@@ -18,6 +18,7 @@ from snowmelt.protocols.pool.messages import Request
 from snowmelt.protocols.pool.promised import Promised
 from snowmelt.protocols.pool.rate import Rate
 from snowmelt.protocols.pool.settings import PoolSettings
+from snowmelt.protocols.pool.shelf import Taken
 from snowmelt.protocols.pool.stock import Parcel, fitting
 
 
@@ -127,7 +128,7 @@ class Intake:
             effects += self._cut_short(self._puts.popleft())
         return effects
 
-    def adopt(self, batch: Batch, stored: Then, now: Instant) -> Effects:
+    def adopt(self, batch: Batch, taken: Taken, stored: Then, now: Instant) -> Effects:
         """Objects of one who leaves are this one's once they are safe, even above its bounds."""
         self.used = True
         parcel = self._numbered(batch)
@@ -139,7 +140,7 @@ class Intake:
             self.put_bytes += parcel.batch.size
             return [*stored("", now), *self._lender.arrived(parcel, now)]
 
-        return self._keep.write(parcel, then, now)
+        return self._keep.write(parcel, then, now, taken)
 
     def rate(self, now: Instant) -> float:
         """How many objects a second are made here when nothing holds the program up."""

@@ -11,7 +11,7 @@ from snowmelt.core.instant import Instant
 from snowmelt.core.node import Load, Persist
 from snowmelt.core.record import Change, Found, Record
 from snowmelt.protocols.pool.alarms import Effects
-from snowmelt.protocols.pool.shelf import Shelf
+from snowmelt.protocols.pool.shelf import Shelf, Taken
 from snowmelt.protocols.pool.stock import Parcel
 
 LOADS_AT_ONCE: Final = 64
@@ -29,8 +29,10 @@ class Keep(Protocol):
     at_once: bool
     """Whether what is asked is done in the same step."""
 
-    def write(self, parcel: Parcel, then: Then, now: Instant) -> Effects:
-        """Makes a parcel safe."""
+    def write(
+        self, parcel: Parcel, then: Then, now: Instant, taken: Taken | None = None
+    ) -> Effects:
+        """Makes a parcel safe, and whose it was if it was taken over."""
 
     def settle(self, parcels: list[Parcel], then: Then, now: Instant) -> Effects:
         """Forgets parcels, or parts of them, each once."""
@@ -44,9 +46,11 @@ class Memory:
     def __init__(self) -> None:
         self.count = self.size = 0
 
-    def write(self, parcel: Parcel, then: Then, now: Instant) -> Effects:
+    def write(
+        self, parcel: Parcel, then: Then, now: Instant, taken: Taken | None = None
+    ) -> Effects:
         """Makes a parcel safe."""
-        del parcel
+        del parcel, taken
         return then("", now)
 
     def settle(self, parcels: list[Parcel], then: Then, now: Instant) -> Effects:
@@ -66,7 +70,9 @@ class Disk:
         self._tickets = 0
         self._thens: dict[int, Then] = {}
 
-    def write(self, parcel: Parcel, then: Then, now: Instant) -> Effects:
+    def write(
+        self, parcel: Parcel, then: Then, now: Instant, taken: Taken | None = None
+    ) -> Effects:
         """Makes a parcel safe."""
         del now
         count, size = len(parcel.batch), parcel.batch.size
@@ -80,7 +86,7 @@ class Disk:
                 self._shelf.forget(parcel)
             return then(failure, now)
 
-        return self._persist(self._shelf.write(parcel), written)
+        return self._persist(self._shelf.write(parcel, taken), written)
 
     def settle(self, parcels: list[Parcel], then: Then, now: Instant) -> Effects:
         """Forgets parcels, or parts of them."""
@@ -92,6 +98,11 @@ class Disk:
             return then(failure, now)
 
         return self._persist(self._shelf.settle(parcels), settled)
+
+    def forget_taken(self, number: int) -> Effects:
+        """Nobody asks any more whose this was; nobody waits for the disk to hear it."""
+        changes = self._shelf.forget_taken(number)
+        return self._persist(changes, lambda _failure, _now: []) if changes else []
 
     def completed(self, ticket: int, failure: str, now: Instant) -> Effects:
         """The disk has done what it was asked, or could not."""
@@ -117,6 +128,11 @@ class Disk:
             parcels += restored
             reasons += [reason] if reason else []
         return parcels, reasons
+
+    @property
+    def taken(self) -> tuple[Taken, ...]:
+        """What was taken over in former lives."""
+        return self._shelf.taken
 
     @property
     def stop(self) -> int:

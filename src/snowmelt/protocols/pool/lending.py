@@ -28,7 +28,7 @@ from snowmelt.protocols.pool.messages import (
     Settle,
     Settled,
 )
-from snowmelt.protocols.pool.settings import Delivery, PoolSettings
+from snowmelt.protocols.pool.settings import REMEMBERED, Delivery, PoolSettings
 from snowmelt.protocols.pool.stock import Parcel, Stock, count_of, packed
 
 DONE_KEPT: Final = seconds(60)
@@ -80,8 +80,8 @@ class Lender:
         self.counts.probes_met += 1
         if request.objects_max < 1:
             return []  # another process wrote it, and it asks for nothing
-        if request.takes_over and not self.leaving:
-            return []  # meant for one who had this name before
+        if request.takes_over and not (self.leaving and self._keep.at_once):
+            return []  # meant for one who had this name before; and a disk hands nothing over
         if self.line.is_over(request):
             return []  # it was overtaken by the word that it is over
         if self.loans.given(request.consumer, request.number, request.attempt) is not None:
@@ -113,21 +113,24 @@ class Lender:
         loan = self.loans.held(word.token, source)
         if loan is None:
             return []
+        if loan.heir_until is not None and (word.used or now >= loan.heir_until):
+            return []  # rule 16: whoever says so does not know what became of them
         if loan.once and word.used:
             dropped = self.loans.settle(loan, word.intervals)
-            return self._settle(loan, dropped, Settle(0, word.token, word.intervals), now)
+            drop = Settle(0, word.token, word.intervals)
+            return self._settle(loan, dropped, drop, source, now)
         return self._take_back(loan, word.intervals, now)
 
     def settled(self, source: NodeId, word: Settle, now: Instant) -> Effects:
         """Objects are done."""
-        loan = self.loans.held(word.token, source)
+        loan = self.loans.settleable(word.token, source)
         if loan is None:
             done = self._done.get(word.token)
             lost = done is None or not _covers(done.intervals, word.intervals)
             return _confirmed(source, word, lost=lost)
         parcels = self.loans.settle(loan, word.intervals)
         if parcels:
-            return self._settle(loan, parcels, word, now)
+            return self._settle(loan, parcels, word, source, now)
         if loan.settling:
             return []  # the disk is being told, perhaps of these; it is asked again
         done_before = loan.done is not None and _covers(loan.done, word.intervals)
@@ -167,7 +170,7 @@ class Lender:
         note = Note(f"loan {token} of {loan.consumer} is over, it was not heard of")
         if loan.once:
             dropped = self.loans.settle(loan, ())
-            return [note, *self._settle(loan, dropped, Settle(0, token), now)]
+            return [note, *self._settle(loan, dropped, Settle(0, token), loan.consumer, now)]
         return [note, *self._take_back(loan, (), now)]
 
     def serve(self, now: Instant) -> Effects:
@@ -208,7 +211,7 @@ class Lender:
             parcels,
             later(now, self.lease),
             once,
-            request.takes_over,
+            later(now, REMEMBERED) if request.takes_over else None,
         )
         self._alarms.set(("loan", loan.token), loan.until)
         self.counts.given += count_of(parcels)
@@ -218,7 +221,15 @@ class Lender:
         loan.tellings += 1
         spans, blob = packed(loan.parcels)
         found = Found(
-            loan.number, loan.attempt, hop, loan.token, self.lease, self.rate, spans, blob
+            loan.number,
+            loan.attempt,
+            hop,
+            loan.token,
+            self.lease,
+            self.rate,
+            spans,
+            blob,
+            loan.heir,
         )
         return Send(loan.consumer, found)
 
@@ -230,7 +241,9 @@ class Lender:
         self.stock.put_back(taken)
         return self.serve(now)
 
-    def _settle(self, loan: Loan, parcels: list[Parcel], word: Settle, now: Instant) -> Effects:
+    def _settle(
+        self, loan: Loan, parcels: list[Parcel], word: Settle, source: NodeId, now: Instant
+    ) -> Effects:
         """Objects are done as soon as that is safe, and then it is told."""
 
         def then(failure: str, now: Instant) -> Effects:
@@ -242,7 +255,7 @@ class Lender:
             self.counts.settled += count_of(parcels)
             if loan.over:
                 self._ended(loan, now, asked=word.number != 0)
-            return _confirmed(loan.consumer, word, lost=False)
+            return _confirmed(source, word, lost=False)
 
         return self._keep.settle(parcels, then, now)
 

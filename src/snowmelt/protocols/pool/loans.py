@@ -22,14 +22,22 @@ class Loan(msgspec.Struct):
     until: Instant
     once: bool
     """Whether they are dropped, and not offered again, when it is over."""
-    heir: bool = False
-    """Whether the consumer has taken them over: it is over when the consumer says so, or never."""
+    heir_until: Instant | None = None
+    """Set when the consumer takes them over: it is over when the consumer says so, or never.
+
+    Until then it remembers whether it has them (rule 16).
+    """
     tellings: int = 0
     """How often it was told to its consumer."""
     settling: int = 0
     """How many more are done, of which the disk is being told: it is no more the consumer's."""
     done: IntervalSet | None = None
     """Which were settled by their numbers."""
+
+    @property
+    def heir(self) -> bool:
+        """Whether the consumer takes them over."""
+        return self.heir_until is not None
 
     @property
     def over(self) -> bool:
@@ -81,13 +89,13 @@ class Loans:
         parcels: list[Parcel],
         until: Instant,
         once: bool,
-        heir: bool = False,
+        heir_until: Instant | None = None,
     ) -> Loan:
         """A new loan, under a token that nobody can guess from another, in any life."""
         token = self._chance.getrandbits(53) or 1
         while token in self._by_token:
             token += 1
-        loan = Loan(token, consumer, number, attempt, parcels, until, once, heir)
+        loan = Loan(token, consumer, number, attempt, parcels, until, once, heir_until)
         self._by_token[token] = loan
         self._by_attempt[consumer, number, attempt] = token
         self.count += count_of(parcels)
@@ -102,6 +110,11 @@ class Loans:
         """The loan of a token, when it is this consumer's."""
         loan = self._by_token.get(token)
         return loan if loan is not None and loan.consumer == consumer else None
+
+    def settleable(self, token: int, source: NodeId) -> Loan | None:
+        """The same; an heir's also for its next life, which has another name (rule 16)."""
+        loan = self._by_token.get(token)
+        return loan if loan is not None and (loan.heir or loan.consumer == source) else None
 
     def given(self, consumer: NodeId, number: int, attempt: int) -> Loan | None:
         """What was given for one attempt of a request and is still on loan."""

@@ -72,6 +72,8 @@ class Found(msgspec.Struct, frozen=True, tag="pool.found", array_like=True):
     spans: tuple[Span, ...]
     blob: bytes
     """The bodies of all spans, one after another."""
+    heir: bool = False
+    """Whether its sender leaves: they are the other's own as soon as they are safe there."""
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="pool.cancel", array_like=True):
@@ -103,7 +105,10 @@ class GiveBack(msgspec.Struct, frozen=True, tag="pool.give-back", array_like=Tru
     token: int
     intervals: tuple[Interval, ...] = ()
     used: bool = False
-    """Whether they may have been used: at most once, they are dropped then."""
+    """Whether they may have been used: at most once, they are dropped then.
+
+    An heir's are kept by the one who leaves: they may be another's by now (rule 16).
+    """
 
 
 class Hold(msgspec.Struct, frozen=True, tag="pool.hold", array_like=True):

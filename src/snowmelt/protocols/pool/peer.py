@@ -46,6 +46,7 @@ from snowmelt.protocols.pool.messages import (
 from snowmelt.protocols.pool.producer import Producer
 from snowmelt.protocols.pool.rate import Taking
 from snowmelt.protocols.pool.settings import PoolSettings
+from snowmelt.protocols.pool.shelf import Taken
 from snowmelt.protocols.pool.statistics import Stopwatch, described, reported
 
 BOTH: Final = (True, True)
@@ -88,7 +89,9 @@ class PoolPeer:
         self._holding = Holding(self._alarms, settings.grace)
         self._producer = Producer(settings, chance, self._alarms)
         self._consumer = Consumer(me, settings, chance, self._alarms, self._access, self._holding)
-        self._adopter = Adopter(me, self._alarms, self._consumer.next_number)
+        self._adopter = Adopter(
+            me, self._alarms, self._consumer.next_number, self._producer.forget_taken
+        )
         self._departure = Departure(
             me,
             self._alarms,
@@ -151,6 +154,7 @@ class PoolPeer:
                 effects = self._producer.loaded(found, now)
             case Started(records):
                 effects = self._producer.started(records)
+                effects += self._adopter.restored(self._producer.taken, now)
         self._show_roles(now)
         return effects
 
@@ -212,15 +216,18 @@ class PoolPeer:
             batch, effects = self._adopter.found(source, found)
             if batch is None:
                 return effects
-            return self._producer.adopt(batch, partial(self._adopter.stored, found.number), now)
+            taken = Taken(source, found.number, found.token)
+            stored = partial(self._adopter.stored, found.number)
+            return self._producer.adopt(batch, taken, stored, now)
         return self._consumer.found(source, found, now)
 
     def _settled(self, source: NodeId, word: Settled, now: Instant) -> Effects:
         if word.number not in self._adopter:
             return self._holding.settled(source, word)
-        if not self._adopter.settled(source, word.number) or self._departure.begun:
-            return []
-        return self._adopter.invited(source, now)  # there may be more
+        effects = self._adopter.settled(source, word.number)
+        if effects is None or self._departure.begun:
+            return effects or []
+        return [*effects, *self._adopter.invited(source, now)]  # there may be more
 
     def _answered(self, answer: Answer[Any], now: Instant) -> Effects:
         if self._introduction.address is None:

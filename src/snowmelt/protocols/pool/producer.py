@@ -20,6 +20,7 @@ from snowmelt.protocols.pool.lending import Lender
 from snowmelt.protocols.pool.messages import Cancel, GiveBack, Hold, Request, Settle
 from snowmelt.protocols.pool.messages import Found as Given
 from snowmelt.protocols.pool.settings import PoolSettings
+from snowmelt.protocols.pool.shelf import Taken
 
 HOPS_COUNTED: Final = 1 << 32
 
@@ -49,9 +50,13 @@ class Producer:
         self.lender.leave()
         return self.intake.leave()
 
-    def adopt(self, batch: Batch, stored: Then, now: Instant) -> Effects:
+    def adopt(self, batch: Batch, taken: Taken, stored: Then, now: Instant) -> Effects:
         """Objects of one who leaves are this one's once they are safe here."""
-        return [*self.intake.adopt(batch, stored, now), *self.intake.admit(now)]
+        return [*self.intake.adopt(batch, taken, stored, now), *self.intake.admit(now)]
+
+    def forget_taken(self, number: int) -> Effects:
+        """Nobody asks any more whose these were."""
+        return self._disk.forget_taken(number) if self._disk is not None else []
 
     # --- what others ask --------------------------------------------------------------------------
 
@@ -117,6 +122,11 @@ class Producer:
     def left(self) -> int:
         """How many objects are here or on loan."""
         return self.lender.stock.count + self.lender.loans.count + self._keep.count
+
+    @property
+    def taken(self) -> tuple[Taken, ...]:
+        """What was taken over in former lives, and may be asked about still (rule 16)."""
+        return self._disk.taken if self._disk is not None else ()
 
     @property
     def spills(self) -> bool:

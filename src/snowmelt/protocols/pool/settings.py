@@ -14,6 +14,8 @@ OBJECT_BYTES_MAX: Final = 256 << 20
 BUFFERS_MAX: Final = 1 << 40
 HOPS_MAX: Final = 1_000
 WAIT_LONGEST: Final = seconds(1_000_000)
+REMEMBERED: Final = seconds(600)
+"""For so long whoever took something over remembers it, at least (rule 16)."""
 LEASE_SHORTEST: Final = milliseconds(100)
 LEASE_LONGEST: Final = seconds(12 * 3600)
 

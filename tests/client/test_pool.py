@@ -13,7 +13,9 @@ import pytest
 import snowmelt
 from client.pool_process import Other, pattern, use_up
 from snowmelt.cli.local import LocalNode, free_port
-from snowmelt.core.errors import BadOption, DataLost, LeaseLost, TooLarge, Unreachable
+from snowmelt.core.errors import BadOption, DataLost, LeaseLost, StoreVersion, TooLarge, Unreachable
+from snowmelt.core.record import Write
+from snowmelt.store import Store
 
 KIB = 1 << 10
 
@@ -363,6 +365,17 @@ def test_embedded_pools_are_shared_by_name(tmp_path: Path) -> None:
         cluster.pool("kept", spill=True).put(b"one")
     with snowmelt.open(tmp_path) as cluster, cluster.pool("kept", spill=True).get() as one:
         assert one.body == b"one"
+
+
+def test_a_spill_that_does_not_read_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    with snowmelt.open(tmp_path) as cluster:
+        cluster.pool("kept", spill=True).put(b"one")
+    spill = Store.open(tmp_path / "pools" / "kept")
+    spill.commit([(Write(b"taken/" + bytes(8), b"of another version"),)])
+    spill.close()
+    refused = pytest.raises(StoreVersion, match="spill into another folder")
+    with snowmelt.open(tmp_path) as cluster, refused:
+        cluster.pool("kept", spill=True)
 
 
 def test_a_fork_takes_no_pool_along(node: LocalNode, name: str) -> None:

@@ -8,7 +8,6 @@ from snowmelt.core.errors import StoreVersion
 from snowmelt.core.instant import seconds
 from snowmelt.protocols.pool import adopting, calls
 from snowmelt.protocols.pool.messages import Cancel, Found, GiveBack, Invite, Request, Settle
-from snowmelt.protocols.pool.settings import Delivery
 
 
 def left_to_an_heir(*, spill, count=1, patience=60, given=True):
@@ -168,23 +167,6 @@ def test_who_remembers_as_much_as_it_may_takes_over_nothing_more(monkeypatch):
     other.stop()
     bench.wait(3, between=lambda: bench.deliver((Invite, Request, Found)) and bench.take(Settle))
     assert other.statistics.stock == 1, "it is asked elsewhere, or later"
-
-
-def test_what_came_at_most_once_to_a_former_life_comes_to_nobody_again():
-    bench = PoolBench()
-    producer = bench.add("p")
-    consumer = bench.add("c", delivery=Delivery.AT_MOST_ONCE)
-    other = bench.add("d")
-    bench.meet(producer)
-    producer.put(b"a")
-    consumer.get()
-    bench.deliver(Request)
-    (letter,) = bench.take(Found)
-    bench.hand(letter)
-    consumer = bench.restart("c")
-    bench.hand(letter)
-    bench.deliver()
-    assert comes_to(other, producer) == []
 
 
 def test_a_folder_of_before_is_read():

@@ -75,10 +75,10 @@ What the paper leaves out, and a user needs:
    spills took over it remembers on its disk, by the leaver, the number and the token: with the
    objects and, when they are done, after them, until the leaver has heard it, or for `REMEMBERED`.
    So its next life answers a retelling with `Settle`, and says so itself, under whichever name: the
-   token is proof enough. What is not there it never had, and gives back. Any other life says that
-   what came for a former life may have been used (`GiveBack.used`): at most once it is dropped, and
-   of one who leaves it stays on loan, and counts as left behind at its end. So does what is given
-   back later than an heir remembers.
+   token is proof enough. What is not there it never had, and gives back. One that has no disk
+   says of what its former life asked for that it may have been used (`GiveBack.used`): it stays on
+   loan, and counts as left behind when the time for leaving is over. So does what is given back
+   later than an heir remembers it.
 
 What a failure costs: a producer that dies without spill takes its objects with it. Those that it
 had given away are used by whoever has them. A consumer that dies gives back what it had not

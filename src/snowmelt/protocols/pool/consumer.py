@@ -273,12 +273,12 @@ class Consumer:
         return [Send(source, GiveBack(found.token, used=self._unknown(found)))]
 
     def _unknown(self, found: Found) -> bool:
-        """Whether a former life asked for it, which may have used it (rule 16).
+        """Whether a former life may have taken it over, and nobody knows any more (rule 16).
 
-        What that took over and has, is on the disk where there is one, and never comes here.
+        Where there is a disk it is known, and what was taken over never comes here.
         """
         mine = self._first <= found.number <= self._last
-        return not mine and not (found.heir and self._settings.spill)
+        return found.heir and not mine and not self._settings.spill
 
     def _remember(self, found: Found, now: Instant) -> None:
         kept = max(ANSWERED_KEPT, 2 * min(found.lease, ANSWERED_LONGEST))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Protocol, assert_never
 
-from snowmelt.core.errors import StoreError
+from snowmelt.core.errors import StoreError, StoreVersion
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import (
@@ -156,6 +156,9 @@ class Steps:
 
     def crashed(self, what: str, error: BaseException) -> None:
         """Something raised what it should not."""
+        if isinstance(error, StoreVersion):
+            self._stop("StoreVersion", str(error))  # it stopped before it touched anything
+            return
         self._stop("MachineCrashed", f"this pool's {what} raised {error!r}; open it anew")
 
     def _stop(self, error: str, text: str) -> None:

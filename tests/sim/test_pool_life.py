@@ -49,8 +49,8 @@ HEIR_SEEDS = (1140,)
 # large and on its way; or the request of one that had died meanwhile, or what was given back, came
 # late behind what a fault had held back (753, 794); or two were kept apart, and the life was taken
 # for a calm one (2042, 2608); or it was put after the last look, and the life ended too soon
-# (1766).
-JUDGED_SEEDS = (405, 505, 616, 631, 682, 753, 794, 1766, 2042, 2608)
+# (1766); or its request stood in line for ever, as it had been told to (5093).
+JUDGED_SEEDS = (405, 505, 616, 631, 682, 753, 794, 1766, 2042, 2608, 5093)
 
 
 def lived(seed, kinds=EASY, theme=ANY):

@@ -317,7 +317,8 @@ class Program(Process):
     def waits_long(self, at: Instant) -> bool:
         """Whether one of its gets waits for long, and any producer is as good as another to it.
 
-        It is not idle while something large is on its way to it; when calm, it has one get.
+        It is not idle while something large is on its way to it, nor where it waits in line for
+        ever (`wait` is 0); when calm, it has one get.
         """
         settings = self.part.settings
         choosy = settings.fan_out or settings.access.kind is AccessKind.WEIGHTED
@@ -326,7 +327,7 @@ class Program(Process):
         )
         sent = self.part.sent_large
         since = later(sent, self.stage.load.slow) if sent >= begun else begun
-        return not choosy and later(since, IDLE) < at
+        return bool(settings.wait) and not choosy and later(since, IDLE) < at
 
     def look_once(self) -> None:
         """Asks how its part is, in the middle of things."""

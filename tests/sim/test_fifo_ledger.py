@@ -6,6 +6,7 @@ from snowmelt.core.instant import Duration, Instant, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo.calls import Leased, Part, PutDone, Span
 from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.sim.families.fifo_ending import judge
 from snowmelt.sim.families.fifo_ledger import Asked, Ledger
 from snowmelt.sim.families.fifo_looks import Stay
 from snowmelt.sim.world import Broken
@@ -34,6 +35,10 @@ def lease(ledger, position, second, token=7):
     span = Span(position, position + 1, "n1/a/1", 0, ())
     answer = Leased(token, (), (span,), LEASE)
     return ledger.leased("k1", at(second), answer, at(second), at(second))
+
+
+def part(value, position):
+    return Part(position, bytes(4) + len(value).to_bytes(4, "little"), value.encode())
 
 
 def lose_the_body(ledger, position, second):
@@ -118,8 +123,7 @@ def test_a_lease_ends_when_all_that_it_held_is_lost(ledger):
 def test_a_lease_is_not_lost_of_which_a_body_came(ledger):
     put(ledger, "p1/0/0", 0, 1)
     held = lease(ledger, 0, 2)
-    offsets, blob = bytes(4) + (6).to_bytes(4, "little"), b"p1/0/0"
-    ledger.seen(Part(0, offsets, blob), at(2), held)
+    ledger.seen(part("p1/0/0", 0), at(2), held)
     lose_the_body(ledger, 0, 3)
     with pytest.raises(Broken, match="is lost, it says, and it was held"):
         ledger.lease_lost(held, at(4))
@@ -143,6 +147,43 @@ def test_what_two_lapses_undid_leaves_its_position_to_others(ledger):
     for node in (N1, N2):
         ledger.excuses.hurt(node, at(5), "disk lost")
     put(ledger, "p1/1/0", 0, 6)
+
+
+def given_over_a_lapse(ledger, value, position):
+    """A group asked before a power cut, and was told after it, and read what was there."""
+    span = Span(position, position + 1, "n1/a/1", 0, (), 1, "the lease ended")
+    held = ledger.assigned("g1", 5, at(3), (span,), at(9))
+    ledger.seen(part(value, position), at(9), held)
+
+
+def test_what_a_group_was_given_over_a_power_cut_was_delivered(ledger):
+    power_cut(ledger, 5, lingering=1)
+    batch = Asked("p1", 0, (b"p1/0/0",), b"", Instant(0), at(6))
+    ledger.asked(batch)
+    given_over_a_lapse(ledger, "p1/0/0", 0)
+    ledger.put(batch, PutDone(0, 0, 0, flushed=False, repeated=True), at(9))
+    put(ledger, "p1/1/0", 1, 10)
+    lease(ledger, 1, 11)
+    judge(ledger)
+
+
+def test_a_position_has_one_meaning_through_a_power_cut(ledger):
+    power_cut(ledger, 5, lingering=1)
+    for value, sequence in (("p1/0/0", 0), ("p1/1/0", 1)):
+        ledger.asked(Asked("p1", sequence, (value.encode(),), b"", Instant(0), at(6)))
+    given_over_a_lapse(ledger, "p1/0/0", 0)
+    with pytest.raises(Broken, match="position 0 is told of p1/0/0 and of p1/1/0"):
+        ledger.seen(part("p1/1/0", 0), at(9), called=at(9))
+
+
+def test_a_position_has_another_meaning_when_its_disks_are_lost_in_a_power_cut(ledger):
+    put(ledger, "p1/0/0", 0, 2)
+    power_cut(ledger, 5, lingering=1)
+    for node in (N1, N2):
+        ledger.excuses.hurt(node, at(6), "disk lost")
+    ledger.asked(Asked("p1", 1, (b"p1/1/0",), b"", Instant(0), at(7)))
+    given_over_a_lapse(ledger, "p1/0/0", 0)
+    ledger.seen(part("p1/1/0", 0), at(9), called=at(8))
 
 
 # --- queues that are gone -------------------------------------------------------------------------

@@ -12,9 +12,10 @@ An excuse is an interval of one queue. Each rests on a sentence of docs/fifo.md,
 3. With `flush` in seconds, "what was put within that time is lost, and what else was told [...] is
    undone, when the process is killed or the power fails on all keepers that hold it". So what was
    told shortly before so many processes died may be undone: a queue that was resumed is paused
-   again. "A process that stands still flushes nothing meanwhile", so that time does not count. No
-   position and no token may be used for something else. An item whose place in the journal was
-   safe on other nodes is counted as lost.
+   again. "A process that stands still flushes nothing meanwhile", so that time does not count.
+   "Its positions are not given again": what stood at one says for good what it means, and no token
+   may be used for something else. An item whose place in the journal was safe on other nodes is
+   counted as lost.
 4. "A disk is not put back from an older copy": nobody can tell such a copy from the disk as it
    was, so what was told since it was taken may be undone; and what was told before may not, unless
    it still lingered when the copy was taken (3).
@@ -85,11 +86,9 @@ class Excuses:
         self._died: dict[NodeId, Instant] = {}
 
     def cover(self, called: Instant, returned: Instant) -> Lapse | None:
-        """The lapse that what was told then fell into, if any."""
-        for lapse in self.lapses:
-            if lapse.covers(called, returned):
-                return lapse
-        return None
+        """The lapse that what was told then fell into, if any; of two, the one that takes more."""
+        found = (lapse for lapse in self.lapses if lapse.covers(called, returned))
+        return max(found, key=lambda lapse: lapse.names, default=None)
 
     @property
     def losing(self) -> tuple[Lapse, ...]:

@@ -163,11 +163,12 @@ class Ledger:
             return
         batch.ended, batch.returned, batch.why = Ended.FAILED, at, why
 
-    def _stands(self, position: int, value: str) -> None:
+    def _stands(self, position: int, value: str, lapse: Lapse | None = None) -> None:
+        """Put anew after a lapse, an item stands elsewhere; but nothing else where it stood."""
         other = self.at.setdefault(position, value)
         if other != value:
             self.wrong(f"position {position} is told of {other} and of {value}", value)
-        elsewhere = self._position.setdefault(value, position)
+        elsewhere = self._position.setdefault(value, position) if lapse is None else position
         if elsewhere != position:
             self.wrong(f"{value} is at {elsewhere} and at {position}", value)
 
@@ -272,8 +273,8 @@ class Ledger:
                 raise Broken(f"{self.queue}: {value} came with other headers", value)
             if batch.ended is Ended.FAILED:
                 self.wrong(f"{value} was refused ({batch.why}), and is in the queue", value)
-            if lapse is None:
-                self._stands(where, value)
+            if lapse is None or not lapse.names:
+                self._stands(where, value, lapse)
             if held is None:
                 continue
             held.seen[where], held.until = value, at

@@ -7,8 +7,10 @@ from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo.calls import Leased, Part, PutDone, Span
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.sim.families.fifo_ending import judge
+from snowmelt.sim.families.fifo_excuses import lingering
 from snowmelt.sim.families.fifo_ledger import Asked, Ledger
 from snowmelt.sim.families.fifo_looks import Stay
+from snowmelt.sim.faults import FailingDisk, LongPause, Stalls
 from snowmelt.sim.world import Broken
 
 N1, N2, N3 = NodeId("n1"), NodeId("n2"), NodeId("n3")
@@ -115,9 +117,20 @@ def test_the_next_resumption_ends_the_pause_that_came_back_in_a_power_cut(ledger
 
 
 def test_a_lease_ends_when_all_that_it_held_is_lost(ledger):
+    ledger.asked(Asked("p1", 0, (b"p1/0/0",), b"", Instant(0), at(1)))
     held = lease(ledger, 0, 2)
     lose_the_body(ledger, 0, 3)
     ledger.lease_lost(held, at(4))
+
+
+def test_a_lease_is_not_lost_of_more_than_was_lost(ledger):
+    ledger.asked(Asked("p1", 0, (b"p1/0/0",), b"", Instant(0), at(1)))
+    put(ledger, "p1/5/0", 5, 1)  # it is known where this stands
+    answer = Leased(7, (), (Span(0, 2, "n1/a/1", 0, ()),), LEASE)
+    held = ledger.leased("k1", at(2), answer, at(2), at(2))
+    lose_the_body(ledger, 0, 3)
+    with pytest.raises(Broken, match="is lost, it says, and it was held"):
+        ledger.lease_lost(held, at(4))
 
 
 def test_a_lease_is_not_lost_of_which_a_body_came(ledger):
@@ -208,3 +221,25 @@ def test_a_record_that_cannot_be_read_takes_no_queue_away(ledger):
     for node in (N1, N2):
         ledger.excuses.hurt(node, at(1), "record damaged", lambda: True)
     assert not ledger.excuses.gone
+
+
+# --- what lingers ---------------------------------------------------------------------------------
+
+USUAL = lingering((), N1, at(20), Duration(seconds(1)))
+
+
+@pytest.mark.parametrize(
+    ("fault", "longer"),
+    [
+        (FailingDisk(at(2), at(30), N1), 0),  # it ends with the first flush that fails
+        (LongPause(at(10), at(19), N1), 9),
+        (LongPause(at(10), at(19), N2), 0),
+        (LongPause(at(10), at(18), N1), 0),  # it had time to flush
+        (Stalls(at(1), at(40), (N1, N2), (at(12), at(14), at(25)), seconds(5)), 7),
+        (Stalls(at(1), at(40), (N2,), (at(12), at(14), at(25)), seconds(5)), 0),
+        (Stalls(at(1), at(40), (N1,), (at(16), at(12)), seconds(3)), 3),  # it had time between
+        (Stalls(at(1), at(40), (N1,), (at(17), at(13)), seconds(3)), 6),
+    ],
+)
+def test_so_long_may_linger_what_a_process_told_before_its_end(fault, longer):
+    assert lingering((fault,), N1, at(20), Duration(seconds(1))) == USUAL + seconds(longer)

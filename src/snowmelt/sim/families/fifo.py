@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from snowmelt.core.instant import Duration, Instant, milliseconds, seconds
+from snowmelt.core.instant import Duration, Instant, seconds
 from snowmelt.core.names import NodeId, contact
 from snowmelt.core.node import Node, Reply
 from snowmelt.core.outcome import Outcome, Succeeded
@@ -26,7 +26,7 @@ from snowmelt.protocols.membership import Forget, Identity, MembershipNode
 from snowmelt.sim.families.fifo_actors import PATIENCE, Actor, Listened, Stage, User
 from snowmelt.sim.families.fifo_clients import Consumer, Producer, Putter
 from snowmelt.sim.families.fifo_ending import judge
-from snowmelt.sim.families.fifo_excuses import NEWS
+from snowmelt.sim.families.fifo_excuses import NEWS, lingering
 from snowmelt.sim.families.fifo_groups import Reader, Stager
 from snowmelt.sim.families.fifo_ledger import Ledger
 from snowmelt.sim.families.fifo_load import load_of, settings_of
@@ -37,17 +37,10 @@ from snowmelt.sim.faults import (
     ClockJump,
     CutLinks,
     Duplication,
-    Fault,
-    FillingDisk,
     FlippedBit,
-    FullDisk,
-    LongPause,
     LostDisk,
     OlderDisk,
-    Pause,
     PowerCut,
-    SlowDisk,
-    SlowNode,
     TornRecord,
     WallClock,
 )
@@ -269,7 +262,7 @@ class FifoLife(FamilyLife):
                 self._set_free(other)
         for ledger in self._ledgers:
             linger = ledger.settings.linger  # what was told may not have been on the copied disk
-            before = self._lingering(node, taken, linger) if linger else 0
+            before = lingering(self._scenario.faults, node, taken, linger) if linger else 0
             ledger.excuses.set_back(at, Instant(max(0, taken - before)))
 
     # --- what is seen -----------------------------------------------------------------------------
@@ -299,35 +292,8 @@ class FifoLife(FamilyLife):
     def ended(self, at: Instant, node: NodeId) -> None:
         """A process is gone, with what lingered."""
         for ledger in self._ledgers:
-            ledger.excuses.died(node, at, self._lingering(node, at, ledger.settings.linger))
-
-    def _lingering(self, node: NodeId, at: Instant, linger: Duration) -> Duration:
-        """How long before its end something may have been told that is not on the disk.
-
-        For as long as it may linger, and two flushes, however slow; the time that a process stands
-        still does not count. With a disk that is full or fails, for as long as that.
-        """
-        time = linger + linger // 20 + milliseconds(300)
-        # What is slow first: what a full disk held up is slow to be flushed afterwards, too.
-        for fault in sorted(self._scenario.faults, key=_holds_up):
-            match fault:
-                case Pause() | LongPause() if fault.node == node and fault.at <= at:
-                    if at - time <= fault.until:
-                        time += min(fault.until, at) - fault.at
-                case FullDisk() | FillingDisk() if fault.node == node and fault.at <= at:
-                    if at - time <= fault.until:
-                        time = max(time, at - fault.at + linger)
-                case SlowDisk() | SlowNode() if fault.node == node and fault.at <= at:
-                    if at - time - 3 * fault.extra <= fault.until:
-                        time += 3 * fault.extra
-                case PowerCut() if node in fault.nodes and fault.at <= at:
-                    if at - time - 3 * fault.extra <= fault.fails:
-                        time += 3 * fault.extra
-                case _:
-                    pass
-        if self._world.slots[node].disk.failing:
-            time = Duration(at)
-        return Duration(time)
+            told = lingering(self._scenario.faults, node, at, ledger.settings.linger)
+            ledger.excuses.died(node, at, told)
 
     def started(self, at: Instant, node: NodeId) -> None:
         """A process begins; what it can't read now it does not know from here on."""
@@ -394,10 +360,3 @@ def _in_reach(settings: QueueSettings, style: LinkStyle) -> QueueSettings:
     """
     least = 8 * (style.delay_min + style.delay_mean)
     return replace(settings, lease=Duration(max(settings.lease, least)))
-
-
-def _holds_up(fault: Fault) -> int:
-    """How much: what is slow, what stands still, what is full."""
-    if isinstance(fault, Pause | LongPause):
-        return 1
-    return 2 if isinstance(fault, FullDisk | FillingDisk) else 0

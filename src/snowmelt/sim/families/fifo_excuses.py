@@ -29,14 +29,26 @@ What was told outside of these intervals is judged, and so is all that happens i
 nothing that was told: bodies, headers, order, bounds.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
-from snowmelt.core.instant import Duration, Instant, later, seconds
+from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
+from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.sim.faults import (
+    Fault,
+    FillingDisk,
+    FullDisk,
+    LongPause,
+    Pause,
+    PowerCut,
+    SlowDisk,
+    SlowNode,
+    Stalls,
+)
 
 FOR_EVER: Final = Instant(2**62)
 NEWS: Final = seconds(19)
@@ -188,6 +200,60 @@ class Excuses:
         """The cluster can't go on."""
         del at  # what was told before it is as lost as what comes
         self._add(Lapse(Instant(0), FOR_EVER, "coordinator's disk lost", names=True))
+
+
+def lingering(faults: Sequence[Fault], node: NodeId, at: Instant, linger: Duration) -> Duration:
+    """How long before its end a process may have told something that is not on its disk (3).
+
+    For as long as it may linger, and two flushes, however slow; the time that it stands still does
+    not count. With a disk that is full, for as long as that. A disk that fails adds nothing: what
+    it had taken until then is on it, and the process ends with the first flush that it fails.
+    """
+    begun = [fault for fault in faults if fault.at <= at]
+    time = linger + linger // 20 + milliseconds(300)
+    # What is slow first: what a full disk held up is slow to be flushed afterwards, too.
+    for until, extra in _slowness(begun, node):
+        if at - time - 3 * extra <= until:
+            time += 3 * extra
+    for still in reversed(list(_stillness(begun, node, at))):
+        if at - time <= still.stop:
+            time += still.size
+    for fault in begun:
+        match fault:
+            case FullDisk() | FillingDisk() if fault.node == node and at - time <= fault.until:
+                time = max(time, at - fault.at + linger)
+            case _:
+                pass
+    return Duration(time)
+
+
+def _slowness(faults: Sequence[Fault], node: NodeId) -> Iterator[tuple[Instant, Duration]]:
+    """Until when each flush of a node took so much longer."""
+    for fault in faults:
+        match fault:
+            case SlowDisk() | SlowNode() if fault.node == node:
+                yield fault.until, fault.extra
+            case PowerCut() if node in fault.nodes:
+                yield fault.fails, fault.extra
+            case _:
+                pass
+
+
+def _stillness(faults: Sequence[Fault], node: NodeId, at: Instant) -> IntervalSet:
+    """When a process stood still, until this moment."""
+    still = IntervalSet()
+    for fault in faults:
+        match fault:
+            case Pause() | LongPause() if fault.node == node:
+                still.add(Interval(fault.at, min(fault.until, at)))
+            case Stalls() if node in fault.nodes:
+                for begun in fault.times:
+                    if begun < at:
+                        until = min(later(begun, fault.length), fault.until, at)
+                        still.add(Interval(begun, until))
+            case _:
+                pass
+    return still
 
 
 def _stays(hurt: Hurt) -> bool:

@@ -313,10 +313,14 @@ class Ledger:
         """What was said about a lease was refused: the lease must be over, then."""
         if held.settled or held.ends <= at or self._leapt(held):
             return
+        losing = self.excuses.losing
         known = [self.at.get(where) for where in held.positions]
         named = [self.by_value[value] for value in known if value is not None]
-        losing = self.excuses.losing
-        if losing and not held.seen and all(batch.undone(*losing) for batch in named):
+        # What nobody was told of is of a batch that may be lost, and stands nowhere else.
+        asked = [one for one in self.batches if one.called <= held.told and one.undone(*losing)]
+        hidden = [value for one in asked for value in one.values if value not in self._position]
+        lost = known.count(None) <= len(hidden) and all(one.undone(*losing) for one in named)
+        if losing and lost and not held.seen:
             return  # all that it held may be lost: a lease ends when nothing is left of it
         if self.excuses.cover(held.called, at) is None:
             text = f"lease {held.token} of {held.process} is lost, it says, and it was held"

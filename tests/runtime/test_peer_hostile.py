@@ -348,6 +348,31 @@ def test_what_an_ended_link_had_offered_keeps_nobody_from_the_room():
         assert third.frame() == (Kind.GRANT, CHUNK_HEAD.pack(1))
 
 
+def test_a_link_that_brings_slowly_does_not_hold_the_room_of_another():
+    size = 700_000
+    with victim(incoming_bytes=1 << 20) as (one, _), stranger(one) as slow, stranger(one) as quick:
+        slow.greet("c-slow").send(parcel(1, size, kind=Kind.OFFER))
+        assert slow.frame() == (Kind.GRANT, CHUNK_HEAD.pack(1))
+        slow.send(chunk(1, bytes(1000)))
+        quick.greet("c-quick").send(parcel(1, size, kind=Kind.OFFER))
+        assert quick.frame() == (Kind.GRANT, CHUNK_HEAD.pack(1))
+
+
+def test_what_one_that_stands_still_was_to_bring_is_given_up_and_the_link_stands():
+    size = 700_000
+    large = msgspec.structs.replace(FOUND, token=11)
+    with victim(silent=milliseconds(100)) as (one, machine), stranger(one) as still:
+        still.greet().send(parcel(1, size, large) + chunk(1, bytes(1000)))
+        until(lambda: machine.told(Refused))
+        assert machine.told(Refused) == [Refused(NodeId("c-stranger"), 1, 1, 11)]
+        assert one._links.stores.held == 0
+        still.send(chunk(1, bytes(size - 1000)) + framed(Kind.MESSAGE, encode(REQUEST)))
+        until(lambda: machine.line)
+        assert len(machine.told(Refused)) == 1
+        assert machine.lost() == []
+        assert one.statistics().links.dropped == {"nothing came of it for long": 1}
+
+
 def test_what_had_not_left_a_link_when_it_ended_is_told():
     with victim() as (one, machine), stranger(one) as other:
         other.greet()

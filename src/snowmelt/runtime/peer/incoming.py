@@ -5,7 +5,8 @@ socket writes straight into the blob that it belongs to (`room` says where), so 
 copied by the system alone. Whatever does not fit raises `FrameError`, before it has cost anything.
 
 A blob that begins unasked (`PARCEL`) and finds no room is read and thrown away, and `refused`; one
-that is offered (`OFFER`) is sent when this side says that it has room (`stores.py`).
+that is offered (`OFFER`) is sent when this side says that it has room (`stores.py`). One that is
+given up, for nothing came of it for long, is `refused` and thrown away too.
 """
 
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt.core.errors import FrameError, MessageError, TooLarge
+from snowmelt.runtime.clock import steady_now
 from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX, WITH_BLOB, PeerLimits
 from snowmelt.runtime.peer.outgoing import CHUNK_HEAD, PARCEL_HEAD
 from snowmelt.runtime.peer.stores import Stores
@@ -40,11 +42,12 @@ _KINDS: Final = {int(kind): kind for kind in Kind}
 class _Stream:
     """A blob on its way in; without room it is thrown away as it comes, and the link goes on."""
 
-    __slots__ = ("blob", "message", "missing", "number", "rest", "size", "waits")
+    __slots__ = ("blob", "message", "missing", "number", "refused", "rest", "size", "waits")
 
     def __init__(self, number: int, message: Any, size: int, *, waits: bool) -> None:
         self.number = number
         self.waits = waits  # until there is room
+        self.refused = False  # and that was told
         self.message = message
         self.size = self.missing = size
         self.blob: bytearray | None = None
@@ -72,8 +75,8 @@ class Handler:
     def granted(self, number: int) -> None:
         """The other side has room for what it was offered."""
 
-    def refused(self, message: Any) -> None:
-        """There was no room for the blob of this message, which was heralded."""
+    def refused(self, message: Any, reason: str) -> None:
+        """The blob of this message, which was heralded, is not taken in."""
 
     def said(self, kind: Kind, payload: bytes) -> None:
         """A frame that is no message: a greeting, a goodbye."""
@@ -85,6 +88,8 @@ class Incoming:
     def __init__(self, codec: Codec, limits: PeerLimits, stores: Stores, handler: Handler) -> None:
         self.frames = 0
         self.over = False
+        self.heard = steady_now()
+        """When anything came, or something was first waited for."""
         self._decode = codec.decode
         self._limits = limits
         self._stores = stores
@@ -116,10 +121,8 @@ class Incoming:
         streams, self._streams = self._streams, {}
         self._stream = None
         self._rest.clear()
-        self._stores.forget(self)
-        for stream in streams.values():
-            if stream.blob is not None:
-                self._stores.give(stream.size)
+        under_way = [number for number, one in streams.items() if one.blob is not None]
+        self._stores.forget(self, under_way)
 
     # --- large blobs ------------------------------------------------------------------------------
 
@@ -155,15 +158,28 @@ class Incoming:
         stream.waits = False
         self._offered -= 1
         if not stream.make_room():
-            self._stores.give(stream.size)
+            self._stores.give(self, number)
         self._handler.room_made(number)
+
+    def give_up(self) -> None:
+        """Nothing of what is under way is waited for any more."""
+        for stream in list(self._streams.values()):
+            if stream.blob is not None:
+                stream.blob = stream.rest = None
+                self._stores.give(self, stream.number)
+                self._refuse(stream, "nothing came of it for long")
+
+    def _refuse(self, stream: _Stream, reason: str) -> None:
+        stream.refused = True
+        self._handler.refused(stream.message, reason)
 
     def _complete(self, stream: _Stream) -> None:
         if stream.blob is None:
-            self._handler.refused(stream.message)
+            if not stream.refused:
+                self._refuse(stream, "no room for what came")
             return
         stream.rest = None  # the blob is the machine's from now on
-        self._stores.give(stream.size)
+        self._stores.give(self, stream.number)
         self._deliver(msgspec.structs.replace(stream.message, blob=stream.blob))
 
     def _begin(self, kind: int, payload: memoryview) -> None:
@@ -184,8 +200,8 @@ class Incoming:
         self._handler.heralded(message)
         if stream.waits:
             self._stores.offer(self, number, size)
-        elif self._stores.take(size) and not stream.make_room():
-            self._stores.give(size)
+        elif self._stores.take(self, number, size) and not stream.make_room():
+            self._stores.give(self, number)
 
     def _begin_chunk(self, number: int, size: int) -> None:
         stream = self._streams.get(number)

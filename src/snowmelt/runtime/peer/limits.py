@@ -40,6 +40,9 @@ class PeerLimits(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int = 65_536
     """Messages that wait for one dial; others are refused."""
     greeting: Duration = seconds(5)
+    silent: Duration = seconds(2)
+    """Blobs that a link was to bring are given up, and asked for elsewhere, when nothing comes on
+    it for so long."""
     stalled: Duration = seconds(10)
     """A link on which a blob has begun and nothing comes for so long is closed, and one that takes
     nothing for so long of more than it may have unsent."""

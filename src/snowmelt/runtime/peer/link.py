@@ -67,7 +67,7 @@ class Owner(Protocol):
     def heralded(self, link: "Link", message: Any) -> None:
         """The head of a large message came."""
 
-    def refused(self, link: "Link", message: Any) -> None:
+    def refused(self, link: "Link", message: Any, reason: str) -> None:
         """What was heralded was not taken in."""
 
     def stir(self, link: "Link") -> None:
@@ -97,7 +97,7 @@ class Link(Handler):
         """Of its greeting, between peers."""
         self.dialled = False
         """Whether this side has dialled."""
-        self.began = self.heard = self.taken = steady_now()
+        self.began = self.taken = steady_now()
         self.blocked = False
         """Whether something waits until the system takes more."""
         self.complete = True
@@ -171,7 +171,7 @@ class Link(Handler):
         """Takes in what has come, in one turn."""
         if self.stage is Stage.CLOSED:
             return
-        self.heard = steady_now()
+        self.incoming.heard = steady_now()
         try:
             if self.stage is Stage.GREETING:
                 self.carrier = self.carrier.ready()
@@ -227,8 +227,7 @@ class Link(Handler):
         self._owner.heralded(self, message)
 
     def room_made(self, number: int) -> None:
-        """The other side may send what it has offered; it has its time from now on."""
-        self.heard = steady_now()
+        """The other side may send what it has offered."""
         self.outgoing.grant(number)
         self._owner.stir(self)
 
@@ -238,9 +237,9 @@ class Link(Handler):
             raise FrameError(f"room for stream {number}, which was not offered")
         self._owner.stir(self)
 
-    def refused(self, message: Any) -> None:
-        """There was no room here."""
-        self._owner.refused(self, message)
+    def refused(self, message: Any, reason: str) -> None:
+        """It is not taken in."""
+        self._owner.refused(self, message, reason)
 
     def said(self, kind: Kind, payload: bytes) -> None:
         """A greeting, or a goodbye."""
@@ -259,7 +258,7 @@ class Link(Handler):
         limits = self._owner.limits
         if self.stage is Stage.GREETING and now - self.began > limits.greeting:
             return FrameError("no greeting came in time")
-        if self.incoming.pending and now - self.heard > limits.stalled:
+        if self.incoming.pending and now - self.incoming.heard > limits.stalled:
             return FrameError("nothing came while a large object was on its way")
         crowded = self.outgoing.small_bytes > limits.unsent_bytes
         if crowded and now - self.taken > limits.stalled:

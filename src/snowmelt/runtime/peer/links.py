@@ -57,7 +57,7 @@ class Links:
         wake: Callable[[], None],
     ) -> None:
         self.limits = limits
-        self.stores = Stores(limits.incoming_bytes)
+        self.stores = Stores(limits.incoming_bytes, limits.silent)
         self.buffers = Buffers()
         self.poller = new_poller()
         self.eager = False
@@ -91,7 +91,7 @@ class Links:
     @property
     def next_look(self) -> Instant:
         """When `look` has something to do next."""
-        return min(self._look_at, self._ways.next_dial)
+        return min(self._look_at, self._ways.next_dial, self.stores.next_look)
 
     # --- whole life -------------------------------------------------------------------------------
 
@@ -193,14 +193,16 @@ class Links:
     # --- now and then -----------------------------------------------------------------------------
 
     def look(self, now: Instant) -> None:
-        """Dials that are due, links that have waited too long."""
-        self._look_at = later(now, SECOND)
-        if self._listener is not None:
-            self._listener.resume()
-        for link in list(self._links):
-            error = link.overdue(now)
-            if error is not None:
-                link.close(error)
+        """Dials that are due, links that have waited too long, room for what is offered."""
+        if now >= self._look_at:
+            self._look_at = later(now, SECOND)
+            if self._listener is not None:
+                self._listener.resume()
+            for link in list(self._links):
+                error = link.overdue(now)
+                if error is not None:
+                    link.close(error)
+        self.stores.look(now)
         self._ways.look(now)
 
     # --- what the selector tells ------------------------------------------------------------------
@@ -295,9 +297,9 @@ class Links:
             )
             self.report(Announced(coming))
 
-    def refused(self, link: Link, message: Any) -> None:
-        """There was no room for a large message."""
-        self._dropped.add("no room for what came")
+    def refused(self, link: Link, message: Any, reason: str) -> None:
+        """A large message is not taken in."""
+        self._dropped.add(reason)
         if isinstance(message, Found):
             refused = Refused(link.name, message.number, message.attempt, message.token)
             self.report(Announced(refused))

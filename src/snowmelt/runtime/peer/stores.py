@@ -1,68 +1,203 @@
 """Room for the blobs that are on their way into this process, over all its links.
 
-1. A blob that is offered waits until there is room for it, first come, first served; so whatever a
-   program asks for at a time comes, if later.
-2. A part of the room is kept for blobs that begin unasked, of which a link has few bytes. When that
+1. A blob that is offered waits until there is room for it; so whatever a program asks for at a time
+   comes, if later. Each link has a line of its own, and the links have their turns.
+2. No link takes more than it leaves to others, nor more than can stand aside (rule 3): one that
+   brings something already is passed over while that, with its next blob, is more.
+3. What has been under way for longer than `FRESH` is slow, and stands aside: up to `ASIDE` of the
+   room, or one blob, it takes nothing of the quarter that those have who begin. So a slow link
+   holds up itself, and neither the others nor what is small.
+4. A link that was to bring something, and of which nothing comes for longer than `silent`, is
+   waited for no more: its process stands still, perhaps. Its blobs are given up, the room is free,
+   and whoever wanted them asks elsewhere. A look that comes late judges nobody, for this process
+   itself may have stood still.
+5. A part of the room is kept for blobs that begin unasked, of which a link has few bytes. When that
    is used up too the blob is refused, and nothing else.
-3. Where nothing is on its way, one blob finds room, however large.
+6. Where nothing is under way but what stands aside, one blob finds room, however large. So where
+   none may be larger than a quarter of all the room, there is never more under way than that.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
+from collections.abc import Callable
 from typing import Final, Protocol
 
-KEPT_FOR_UNASKED: Final = 0.25
+import msgspec
+
+from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds
+from snowmelt.runtime.clock import steady_now
+
+KEPT_FOR_UNASKED: Final = 1 / 4
+KEPT_FOR_FRESH: Final = 1 / 4
+ASIDE: Final = 1 / 2
+FRESH: Final = milliseconds(500)
+LOOKS: Final = Duration(SECOND)
+LATE: Final = Duration(2 * SECOND)
+"""After the look before, a look is late."""
+FOR_EVER: Final = Instant(1 << 62)
 
 
-class Offered(Protocol):
-    """Whose blob waits."""
+class Bringing(Protocol):
+    """A link that brings blobs."""
+
+    heard: Instant
+    """When anything came on it, or it was first waited for."""
 
     def room_for(self, number: int) -> None:
         """There is room for this one of its blobs, and it is taken."""
 
+    def give_up(self) -> None:
+        """Its blobs that are under way are not waited for any more; gives their room back."""
+
+
+class _Blob(msgspec.Struct, frozen=True):
+    """One that is under way."""
+
+    size: int
+    begun: Instant
+    asked: bool
+
 
 class Stores:
-    """How many bytes of blobs are on their way into this process.
+    """How many bytes of blobs are on their way into this process."""
 
-    >>> stores = Stores(100)
-    >>> stores.take(80), stores.take(30), stores.held
-    (True, False, 80)
-    """
+    __slots__ = (
+        "_clock",
+        "_fresh",
+        "_looked",
+        "_of",
+        "_silent",
+        "_slow",
+        "_slow_bytes",
+        "_unasked",
+        "_waiting",
+        "bytes_max",
+        "held",
+    )
 
-    __slots__ = ("_offered", "bytes_max", "held")
-
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(
+        self, bytes_max: int, silent: Duration, clock: Callable[[], Instant] = steady_now
+    ) -> None:
         self.held = 0
         self.bytes_max = bytes_max
-        self._offered: deque[tuple[Offered, int, int]] = deque()
+        self._clock = clock
+        self._silent = silent
+        self._looked = Instant(0)
+        self._unasked = 0
+        self._fresh: OrderedDict[tuple[Bringing, int], _Blob] = OrderedDict()
+        self._slow: dict[tuple[Bringing, int], _Blob] = {}
+        self._slow_bytes = 0
+        self._of: dict[Bringing, int] = {}
+        """How many bytes are under way on which link."""
+        self._waiting: OrderedDict[Bringing, deque[tuple[int, int]]] = OrderedDict()
+        """Numbers and sizes of what waits, by link; the first link has its turn next."""
 
-    def take(self, size: int) -> bool:
-        """Takes room for a blob that has begun unasked (rule 2)."""
-        if self.held and self.held + size > self.bytes_max:
+    @property
+    def next_look(self) -> Instant:
+        """When `look` has something to do next."""
+        if self._waiting:
+            return later(self._looked, FRESH)
+        return later(self._looked, LOOKS) if self._of else FOR_EVER
+
+    # --- blobs ------------------------------------------------------------------------------------
+
+    def take(self, whose: Bringing, number: int, size: int) -> bool:
+        """Takes room for a blob that has begun unasked (rule 5)."""
+        full = self.held and self.held + size > self.bytes_max
+        if full and self._unasked + size > KEPT_FOR_UNASKED * self.bytes_max:
             return False
-        self.held += size
+        self._begin(whose, number, size, asked=False)
         return True
 
-    def offer(self, whose: Offered, number: int, size: int) -> None:
+    def offer(self, whose: Bringing, number: int, size: int) -> None:
         """Takes room for a blob when there is some: `room_for` tells, now or later (rule 1)."""
-        self._offered.append((whose, number, size))
+        self._waiting.setdefault(whose, deque()).append((number, size))
         self._grant()
 
-    def give(self, size: int) -> None:
-        """The room is free again."""
-        self.held -= size
+    def give(self, whose: Bringing, number: int) -> None:
+        """The room of this one is free again."""
+        self._end(whose, number)
         self._grant()
 
-    def forget(self, whose: Offered) -> None:
-        """Nothing of it comes any more."""
-        self._offered = deque(one for one in self._offered if one[0] is not whose)
+    def forget(self, whose: Bringing, numbers: list[int]) -> None:
+        """Nothing of it comes any more, of these neither, for which it had room."""
+        self._waiting.pop(whose, None)
+        for number in numbers:
+            self._end(whose, number)
         self._grant()
+
+    def look(self, now: Instant) -> None:
+        """Now and then: for rules 3 and 4."""
+        late = now > later(self._looked, LATE)
+        self._looked = now
+        for whose in () if late else list(self._of):
+            if whose in self._of and now > later(whose.heard, self._silent):
+                whose.give_up()
+        self._grant()
+
+    # --- room -------------------------------------------------------------------------------------
+
+    def _begin(self, whose: Bringing, number: int, size: int, *, asked: bool) -> None:
+        now = self._clock()
+        if whose not in self._of:
+            self._of[whose] = 0
+            whose.heard = now  # it has its time from now on
+        self._of[whose] += size
+        self.held += size
+        self._unasked += 0 if asked else size
+        self._fresh[whose, number] = _Blob(size, now, asked)
+
+    def _end(self, whose: Bringing, number: int) -> None:
+        name = whose, number
+        blob = self._fresh.pop(name, None)
+        if blob is None:
+            blob = self._slow.pop(name)
+            self._slow_bytes -= blob.size
+        self.held -= blob.size
+        self._unasked -= 0 if blob.asked else blob.size
+        self._of[whose] -= blob.size
+        if not self._of[whose]:
+            del self._of[whose]
 
     def _grant(self) -> None:
-        most = self.bytes_max * (1 - KEPT_FOR_UNASKED)
-        while self._offered:
-            whose, number, size = self._offered[0]
-            if self.held and self.held + size > most:
+        while self._waiting:
+            self._age()
+            whose = self._next()
+            if whose is None:
                 return
-            self._offered.popleft()
-            self.held += size
+            waiting = self._waiting[whose]
+            number, size = waiting.popleft()
+            if waiting:
+                self._waiting.move_to_end(whose)
+            else:
+                del self._waiting[whose]
+            self._begin(whose, number, size, asked=True)
             whose.room_for(number)
+
+    def _next(self) -> Bringing | None:
+        """Whose turn it is, if there is room for what that has (rules 1 and 2)."""
+        for whose, waiting in self._waiting.items():
+            _, size = waiting[0]
+            mine = self._of.get(whose, 0)
+            most = min(self.bytes_max - self.held, ASIDE * self.bytes_max)
+            if not mine or mine + size <= most:
+                return whose if self._fits(size) else None
+        return None
+
+    def _fits(self, size: int) -> bool:
+        """Rules 3, 5 and 6."""
+        if self.held + size <= (1 - KEPT_FOR_UNASKED) * self.bytes_max:
+            return True
+        aside = max(ASIDE * self.bytes_max, *(one.size for one in self._slow.values()), 0)
+        fresh = self.held - min(self._slow_bytes, aside)
+        return not fresh or fresh + size <= KEPT_FOR_FRESH * self.bytes_max
+
+    def _age(self) -> None:
+        """What has become slow."""
+        oldest = self._clock() - FRESH
+        while self._fresh:
+            name, blob = next(iter(self._fresh.items()))
+            if blob.begun > oldest:
+                return
+            del self._fresh[name]
+            self._slow[name] = blob
+            self._slow_bytes += blob.size

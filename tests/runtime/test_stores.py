@@ -113,9 +113,9 @@ def test_blobs_of_a_link_that_stands_still_are_given_up(stores: Stores, now: Now
     still, alive = Bringer(stores), Bringer(stores)
     still.offer(30)
     assert stores.take(alive, 1, 30)
-    for _ in range(4):
+    for _ in range(8):
         alive.heard = now.at
-        passes(stores, now, LOOKS)
+        passes(stores, now, seconds(1) // 3)
     assert (still.given_up, alive.given_up) == (1, 0)
     assert stores.held == 30
 

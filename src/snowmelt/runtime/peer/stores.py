@@ -30,8 +30,8 @@ KEPT_FOR_UNASKED: Final = 1 / 4
 KEPT_FOR_FRESH: Final = 1 / 4
 ASIDE: Final = 1 / 2
 FRESH: Final = milliseconds(500)
-LOOKS: Final = Duration(SECOND)
-LATE: Final = Duration(2 * SECOND)
+LOOKS: Final = milliseconds(250)
+LATE: Final = Duration(SECOND)
 """After the look before, a look is late."""
 FOR_EVER: Final = Instant(1 << 62)
 

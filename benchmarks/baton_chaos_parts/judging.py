@@ -19,6 +19,7 @@ from benchmarks.baton_chaos_parts.pauses import (
 from benchmarks.baton_chaos_parts.queueing import Bounds, Queueing, judge_queueing, settled
 from benchmarks.baton_chaos_parts.turns import NEVER, Turn, read_turns
 from benchmarks.baton_chaos_parts.values import Values, judge_values
+from benchmarks.chaos.starving import read_starving
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +56,7 @@ def judge(folder: Path, lives: list[Life], bounds: Bounds) -> Judgement:
         grants_per_second_in_storm=_rate(turns, storms(events)),
         grants_per_second_in_calm=_rate(turns, quiet),
         fences=judge_fences(turns, acts(folder), stopped),
-        queueing=judge_queueing(turns, lives, windows, stopped, bounds),
+        queueing=judge_queueing(turns, lives, windows, stopped, bounds, read_starving(folder)),
         values=judge_values(turns),
         longest_pause=longest(idle, events),
         longest_pause_in_calm=longest_within(idle, windows),

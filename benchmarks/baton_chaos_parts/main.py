@@ -18,6 +18,7 @@ from benchmarks.chaos.frame import add_options, framed, say
 from benchmarks.chaos.kinds import Kind, possible
 from benchmarks.chaos.links import Links
 from benchmarks.chaos.main import start_all, wait_up
+from benchmarks.chaos.starving import watch
 
 from snowmelt.cli.local import HERE, LocalCluster
 from snowmelt.core.errors import CallerError
@@ -115,6 +116,7 @@ def run(options: argparse.Namespace, folder: Path) -> Result:
         with (
             Crowd(plan, wires) as crowd,
             Storm(crowd, cluster, plan, options.kinds, wires) as storm,
+            watch(folder, crowd, cluster),
         ):
             began = time.monotonic()
             for number in range(options.workers):

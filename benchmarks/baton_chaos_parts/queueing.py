@@ -1,4 +1,8 @@
-"""What the waiters may expect: their order when it is calm, an end, and a turn in the end."""
+"""What the waiters may expect: their order when it is calm, an end, and a turn in the end.
+
+What is late by no more than some process stood in line for a processor meanwhile is told, and not
+judged (see `starving`).
+"""
 
 from collections.abc import Iterable
 from typing import Final
@@ -8,6 +12,7 @@ from benchmarks.baton_chaos_parts.crowd import Life
 from benchmarks.baton_chaos_parts.events import Span
 from benchmarks.baton_chaos_parts.journal import What
 from benchmarks.baton_chaos_parts.turns import NEVER, Turn
+from benchmarks.chaos.starving import Starving
 
 SECOND: Final = 1_000_000_000
 
@@ -41,6 +46,14 @@ class Queueing(msgspec.Struct, kw_only=True):
     slowest_served: float = 0.0
     """When everybody had been served at the end, after the settling."""
     broken: list[str] = []
+    unjudged: list[str] = []
+    """Where the machine itself may have been too slow."""
+
+    def late(self, text: str, seconds: float, starved: float) -> None:
+        """Something took so many seconds more than it may."""
+        if starved:
+            text += f"; meanwhile a process stood in line for a processor for {starved:.2f} s"
+        (self.broken if seconds > starved else self.unjudged).append(text)
 
 
 def settled(calms: list[Span], bounds: Bounds) -> list[Span]:
@@ -56,19 +69,22 @@ def judge_queueing(
     windows: list[Span],
     stopped: dict[str, list[Span]],
     bounds: Bounds,
+    starving: Starving,
 ) -> Queueing:
     """All of it."""
     found = Queueing(denied=sum(turn.end is What.DENIED for turn in turns))
     for window in windows:
         found.window_seconds += round((window.stop - window.start) / SECOND, 1)
-        _overtaking(found, turns, window, bounds)
-    _wishes(found, turns, windows, stopped, bounds)
+        _overtaking(found, turns, window, bounds, starving)
+    _wishes(found, turns, windows, stopped, bounds, starving)
     if windows:
-        _serving(found, turns, lives, windows[-1], bounds)
+        _serving(found, turns, lives, windows[-1], bounds, starving)
     return found
 
 
-def _overtaking(found: Queueing, turns: list[Turn], window: Span, bounds: Bounds) -> None:
+def _overtaking(
+    found: Queueing, turns: list[Turn], window: Span, bounds: Bounds, starving: Starving
+) -> None:
     """Who asked in this window, and came before one that had asked long before.
 
     Who had asked before the window was in the queue when it began.
@@ -85,9 +101,11 @@ def _overtaking(found: Queueing, turns: list[Turn], window: Span, bounds: Bounds
         found.overtaken_seconds = max(found.overtaken_seconds, seconds)
         if seconds > bounds.overtaking:
             before = (first.asked - other.asked) / SECOND
-            found.broken.append(
+            found.late(
                 f"{first.who} asked for {first.baton} {before:.2f} s after {other.who}, "
-                f"and was granted it before (fence {first.fence}), though it was calm"
+                f"and was granted it before (fence {first.fence}), though it was calm",
+                seconds - bounds.overtaking,
+                starving.seconds(other.asked, first.granted),
             )
 
 
@@ -106,6 +124,7 @@ def _wishes(
     windows: list[Span],
     stopped: dict[str, list[Span]],
     bounds: Bounds,
+    starving: Starving,
 ) -> None:
     for turn in turns:
         if turn.waited_until == NEVER:
@@ -117,7 +136,11 @@ def _wishes(
         seconds = round((turn.waited_until - turn.asked - slept) / SECOND, 2)
         found.longest_wish = max(found.longest_wish, seconds)
         if seconds > bounds.timeout + bounds.late:
-            found.broken.append(f"{turn.who} waited {seconds:.1f} s for {turn.baton}")
+            starved = starving.seconds(turn.asked, turn.waited_until)
+            most = bounds.timeout + bounds.late
+            found.late(
+                f"{turn.who} waited {seconds:.1f} s for {turn.baton}", seconds - most, starved
+            )
         if turn.end is What.FAILED:
             found.broken.append(f"no node could tell {turn.who} of {turn.baton} in time")
         if turn.end is What.DENIED and any(
@@ -129,7 +152,12 @@ def _wishes(
 
 
 def _serving(
-    found: Queueing, turns: list[Turn], lives: Iterable[Life], window: Span, bounds: Bounds
+    found: Queueing,
+    turns: list[Turn],
+    lives: Iterable[Life],
+    window: Span,
+    bounds: Bounds,
+    starving: Starving,
 ) -> None:
     """At the end everybody who lives has every baton."""
     end = min(window.stop, window.start + int(bounds.serve * SECOND))
@@ -144,9 +172,11 @@ def _serving(
             at = firsts.get((life.name, baton), NEVER)
             seconds = round((at - window.start) / SECOND, 2)
             if at > end:
-                found.broken.append(
+                found.late(
                     f"{life.name} did not have {baton} within "
-                    f"{(end - window.start) / SECOND:.0f} s at the end"
+                    f"{(end - window.start) / SECOND:.0f} s at the end",
+                    (end - window.start) / SECOND / 2,  # who had half of it had enough
+                    starving.seconds(window.start, min(at, window.stop)),
                 )
             else:
                 found.slowest_served = max(found.slowest_served, seconds)

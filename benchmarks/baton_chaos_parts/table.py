@@ -48,5 +48,7 @@ def show(result: "Result") -> None:
         table.add_row(name, str(value))
     console = Console()
     console.print(table)
+    for text in queueing.unjudged:
+        console.print(f"not judged, the machine was starved: {text}", markup=False)
     for promise in result.broken:
         console.print(f"broken: {promise}", markup=False, style="red")

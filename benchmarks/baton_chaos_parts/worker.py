@@ -25,7 +25,7 @@ from benchmarks.pool_chaos_parts.process import Words
 
 import snowmelt
 from snowmelt import BatonLost, NotGranted
-from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.errors import SnowmeltError, Unreachable
 
 PLANTED: Final = 3
 """Every so many turns of one worker a fault is planted."""
@@ -120,7 +120,7 @@ class Worker:
         yield from allowed(check=held.check, save=lambda: held.save(b"a child's"))
         if self._chance.random() < 1 / 2:
             yield from allowed(release=held.release)
-        with suppress(NotGranted):
+        with suppress(NotGranted, Unreachable):  # its node may be stopped, or slow, at this moment
             own = self._cluster.baton(turn.baton).acquire(timeout=CHILD_WAITS)
             if own.fence <= turn.fence:
                 yield f"{turn.baton} has fence {own.fence} in the child, {turn.fence} before"

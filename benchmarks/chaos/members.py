@@ -46,6 +46,11 @@ class Member(ABC):
         return self._process.poll() is None
 
     @property
+    def pid(self) -> int:
+        """By which the system knows it."""
+        return self._process.pid
+
+    @property
     @abstractmethod
     def started(self) -> bool:
         """Whether it is at work, or need not be waited for."""
@@ -121,6 +126,10 @@ class Members(Generic[M]):
     ) -> None:
         for member in self.members:
             member.close()
+
+    def processes(self) -> list[tuple[str, int]]:
+        """Names and numbers of those that run."""
+        return [(one.life.name, one.pid) for one in list(self.members) if one.running]
 
     def wait_started(self) -> None:
         """Until all are at work."""

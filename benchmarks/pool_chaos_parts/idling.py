@@ -40,6 +40,15 @@ class Idle(msgspec.Struct, frozen=True, order=True):
     producer: str = ""
     at: int = 0
     """When it began, by the clock of the journals."""
+    starved: float = 0.0
+    """For how long the worst of all processes stood in line for a processor meanwhile."""
+    injured: tuple[str, ...] = ()
+    """Who was stopped, slow or gone meanwhile."""
+
+    @property
+    def stop(self) -> int:
+        """When it ended."""
+        return self.at + round(self.seconds * 1e9)
 
 
 def full(life: Life, lines: Iterable[Line]) -> list[Spell]:
@@ -90,6 +99,18 @@ def longest_idle(idles: list[Spell], fulls: list[Spell]) -> Idle:
             if seconds > worst.seconds:
                 worst = Idle(seconds, spell.name, other.name, start)
     return worst
+
+
+def idlings(idles: list[Spell], fulls: list[Spell], least: float) -> list[Idle]:
+    """All times longer than so many seconds that one of those and one of these have in common."""
+    long_fulls = [one for one in fulls if one.length / 1e9 > least]
+    long_idles = [one for one in idles if one.length / 1e9 > least]
+    return [
+        worst
+        for one in long_idles
+        for other in long_fulls
+        if (worst := longest_idle([one], [other])).seconds > least
+    ]
 
 
 def _spells(

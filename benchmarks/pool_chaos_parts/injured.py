@@ -4,6 +4,8 @@
 2. What such a consumer has borrowed is nobody else's meanwhile, so a producer may be full of it.
 3. What it gets after, it may have got when it began.
 4. Who came while a node was gone is known to the others a little after that is back.
+5. What a producer had begun to give when it was stopped is waited for, until nothing has come of it
+   for long; and what comes from a slow one is, until it is there or the time of the get is over.
 """
 
 from collections.abc import Iterable
@@ -20,6 +22,8 @@ EVENTS: Final = "events.jsonl"
 FOR_EVER: Final = 1 << 63
 ENDS: Final = {"stopped": "continued", "slowed": "quickened", "killed": "started"}
 SETTLED: Final = (What.ACKED, What.LATE, What.UNKNOWN, What.BACK)
+GIVEN_UP: Final = 2_500_000_000
+"""What comes no more is given up after so many nanoseconds."""
 ARRIVING: Final = 3_000_000_000
 """What was asked for before comes within so many nanoseconds after."""
 
@@ -36,6 +40,35 @@ class Injured(msgspec.Struct, frozen=True):
     """From when to when who was injured, by the names that the storm uses."""
 
     spells: tuple[Spell, ...] = ()
+    stops: tuple[Spell, ...] = ()
+    """Of those, when somebody was stopped."""
+
+    def during(self, start: int, stop: int) -> tuple[str, ...]:
+        """Who was, in this time."""
+        return tuple(one.name for one in self.spells if one.start < stop and start < one.stop)
+
+    def awaited(self, life: str, lines: Iterable[Line]) -> list[Spell]:
+        """While this consumer may have waited for what one that was injured gave (rule 5)."""
+        still = (one for one in self.stops if one.name.startswith("producer"))
+        found = [Spell(one.start, min(one.stop, one.start + GIVEN_UP), life) for one in still]
+        slow = [
+            one for one in self.spells if one.name.startswith("producer") and one not in self.stops
+        ]
+        asked = 0
+        for line in lines:
+            if line.what is What.ASKED:
+                asked = line.at
+            elif line.what is What.EMPTY:
+                over = (one for one in slow if one.start < line.at and asked < one.stop)
+                found += (Spell(max(one.start, asked), line.at, life) for one in over)
+            elif line.what is What.GOT:
+                makers = {f"producer-{number}-{of}" for number, of in map(life_of, line.ids)}
+                makers |= {name.rpartition("-")[0] for name in makers}
+                over = (one for one in self.spells if one.name in makers and one.start < line.at)
+                found += (
+                    Spell(max(one.start, asked), min(one.stop, line.at), life) for one in over
+                )
+        return [one for one in found if one.length > 0]
 
     def of(self, life: str, started: int = 0) -> list[Spell]:
         """What excuses this life of a process (rules 1 and 4)."""
@@ -60,14 +93,16 @@ class Injured(msgspec.Struct, frozen=True):
 def read_injured(folder: Path) -> Injured:
     """All of a run; what was not ended lasted for ever."""
     found: list[Spell] = []
+    stops: list[Spell] = []
     begun: dict[tuple[str, str], int] = {}
     for event in read(folder / EVENTS, Event):
         if event.event in ENDS and not (event.event == "killed" and "-" in event.name):
             begun[event.name, ENDS[event.event]] = event.at
         elif (start := begun.pop((event.name, event.event), None)) is not None:
             found.append(Spell(start, event.at, event.name))
+            stops += found[-1:] if event.event == "continued" else []
     found += [Spell(start, FOR_EVER, name) for (name, _), start in begun.items()]
-    return Injured(tuple(found))
+    return Injured(tuple(found), tuple(stops))
 
 
 def loans(lines: Iterable[Line], spells: list[Spell]) -> list[Spell]:

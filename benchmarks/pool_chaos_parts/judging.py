@@ -2,7 +2,8 @@
 
 What a producer had that was killed may be gone, and is set apart; so is what it only meant to put.
 Everything else that was kept must have been acknowledged, and nothing may be got after that. No
-consumer may idle beside a full producer for long, but for what is excused (see `injured`).
+consumer may idle beside a full producer for long, but for what is excused (see `injured`), and what
+the machine may have added by itself (see `starving`): that is told, and not judged.
 """
 
 from collections.abc import Iterator
@@ -11,10 +12,19 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from benchmarks.chaos.starving import read_starving
 from benchmarks.pool_chaos_parts.account import Account
 from benchmarks.pool_chaos_parts.crowd import Life, Role
 from benchmarks.pool_chaos_parts.draining import DRAIN
-from benchmarks.pool_chaos_parts.idling import Idle, Spell, full, idle, longest_idle, without
+from benchmarks.pool_chaos_parts.idling import (
+    Idle,
+    Spell,
+    full,
+    idle,
+    idlings,
+    longest_idle,
+    without,
+)
 from benchmarks.pool_chaos_parts.injured import loans, read_injured
 from benchmarks.pool_chaos_parts.journal import read
 
@@ -56,6 +66,8 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     idle_seconds: float
     """For how long gets lasted, of all consumers together."""
     broken: list[str]
+    unjudged: list[str] = []
+    """Where the machine itself may have been too slow."""
 
 
 def judge(folder: Path, lives: list[Life], idle_most: float) -> Judgement:
@@ -68,7 +80,8 @@ def judge(folder: Path, lives: list[Life], idle_most: float) -> Judgement:
     killed = {
         (life.number, life.life) for life in lives if life.role is Role.PRODUCER and life.dead
     }
-    worst = longest_idle(idles, fulls)
+    (worst,) = _explained(folder, [longest_idle(idles, fulls)])
+    late, starved = _idled(_explained(folder, idlings(idles, fulls, idle_most)), idle_most)
     return Judgement(
         put=len(account.kept),
         put_refused=len(account.refused),
@@ -96,8 +109,9 @@ def judge(folder: Path, lives: list[Life], idle_most: float) -> Judgement:
             *_broken("got though their put was refused", account.undone()),
             *([f"{account.damaged} bodies are damaged"] if account.damaged else []),
             *([f"{behind} objects were in the pool when it was empty"] if behind else []),
-            *_idled(worst, idle_most),
+            *late,
         ],
+        unjudged=starved,
     )
 
 
@@ -112,7 +126,7 @@ def _read(folder: Path, lives: list[Life]) -> tuple[Account, list[Spell], list[S
             fulls += without(full(life, lines), spells)
         else:
             account.add_consumer(lines, partial(injured.got, life=life.name))
-            idles += without(idle(life, lines), spells)
+            idles += without(idle(life, lines), [*spells, *injured.awaited(life.name, lines)])
             lent += loans(lines, spells)
     borrowed = {one.name: [loan for loan in lent if loan.name == one.name] for one in fulls}
     fulls = [left for one in fulls for left in without([one], borrowed[one.name])]
@@ -125,9 +139,31 @@ def _broken(what: str, ids: list[int]) -> Iterator[str]:
         yield f"{len(ids)} objects were {what}, such as {some}"
 
 
-def _idled(worst: Idle, most: float) -> Iterator[str]:
-    if worst.seconds > most:
-        yield (
-            f"{worst.consumer} idled for {worst.seconds:.2f} s beside {worst.producer}, "
-            f"which was full; at most {most:.2f} s were allowed"
+def _explained(folder: Path, idles: list[Idle]) -> list[Idle]:
+    """With what else was so meanwhile."""
+    injured, starving = read_injured(folder), read_starving(folder)
+    return [
+        msgspec.structs.replace(
+            one,
+            starved=starving.seconds(one.at, one.stop),
+            injured=injured.during(one.at, one.stop),
         )
+        for one in idles
+    ]
+
+
+def _idled(idles: list[Idle], most: float) -> tuple[list[str], list[str]]:
+    """The worst that was too long, and the worst of those that the machine may have made so."""
+    idles = sorted(idles, reverse=True)
+    late = [one for one in idles if one.seconds - one.starved > most]
+    starved = [one for one in idles if one.seconds - one.starved <= most]
+    return [_told(one, most) for one in late[:1]], [_told(one, most) for one in starved[:1]]
+
+
+def _told(one: Idle, most: float) -> str:
+    beside = f" and {', '.join(one.injured)} were injured" if one.injured else ""
+    return (
+        f"{one.consumer} idled for {one.seconds:.2f} s beside {one.producer}, which was full; "
+        f"at most {most:.2f} s were allowed; meanwhile a process stood in line for a processor "
+        f"for {one.starved:.2f} s{beside}"
+    )

@@ -11,6 +11,7 @@ from benchmarks.chaos.frame import add_options, framed, say
 from benchmarks.chaos.kinds import Kind, possible
 from benchmarks.chaos.links import HUB_ADDRESS, Links
 from benchmarks.chaos.main import start_all
+from benchmarks.chaos.starving import watch
 from benchmarks.pool_chaos_parts import table
 from benchmarks.pool_chaos_parts.crowd import Crowd, Life, Member, Role
 from benchmarks.pool_chaos_parts.draining import drain
@@ -105,7 +106,7 @@ def run(options: argparse.Namespace, folder: Path) -> Result:
         )
         start_all(cluster)
         plan = planned(options, cluster.url, folder)
-        with Crowd(plan, wires) as crowd:
+        with Crowd(plan, wires) as crowd, watch(folder, crowd, cluster):
             began = time.monotonic()
             started(options, crowd)
             start = time.monotonic() - began

@@ -5,6 +5,7 @@ harness lies.
 """
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,8 +21,10 @@ sys.path.insert(0, str(chaos_runs.ROOT))
 
 from benchmarks.chaos.forks import WrongInChild, allowed, fork
 from benchmarks.chaos.kinds import Kind
+from benchmarks.chaos.starving import STARVED, waited
 from benchmarks.pool_chaos_parts.bodies import Bodies, Damaged, id_of
 from benchmarks.pool_chaos_parts.crowd import Life, Role
+from benchmarks.pool_chaos_parts.injured import EVENTS
 from benchmarks.pool_chaos_parts.journal import Line, What, read
 from benchmarks.pool_chaos_parts.judging import Judgement, judge
 from benchmarks.pool_chaos_parts.plan import first_id
@@ -316,3 +319,43 @@ def test_a_body_that_was_changed_is_damaged() -> None:
             id_of(changed)
     with pytest.raises(Damaged):
         id_of(body[:-1])
+
+
+IDLING = (
+    (PRODUCER, [(3.0, What.INTENT, ONE), (9.0, What.KEPT, ONE)]),
+    (CONSUMER, [(3.0, What.ASKED, -1), (7.0, What.GOT, OF_THE_KILLED), *got(ONE, 9.5)]),
+    (KILLED, put(OF_THE_KILLED)),
+)
+
+
+@pytest.mark.parametrize(("waited", "told"), [(1.0, (1, 0)), (3.0, (0, 1))])
+def test_what_the_machine_may_have_added_is_told_and_not_judged(
+    judged, tmp_path: Path, waited: float, told: tuple[int, int]
+) -> None:
+    line = [3 * SECOND, 7 * SECOND, "n1", round(waited * SECOND)]
+    (tmp_path / STARVED).write_text(json.dumps(line) + "\n")
+    verdict = judged(*IDLING)
+    assert verdict.idle.seconds == 4.0
+    assert (len(verdict.broken), len(verdict.unjudged)) == told
+    assert f"stood in line for a processor for {waited:.2f} s" in str(verdict)
+
+
+def test_a_process_that_computes_beside_others_stands_in_line() -> None:
+    """Or the system does not tell; it never tells less than before."""
+    first = waited(os.getpid())
+    again = waited(os.getpid())
+    assert all(again[one] >= first[one] for one in first)
+    assert waited(1 << 30) == {}
+
+
+def test_what_a_stopped_producer_had_begun_to_give_is_waited_for_until_it_is_given_up(
+    judged, tmp_path: Path
+) -> None:
+    stopped = [(4.0, "stopped", "producer-2-0"), (9.0, "continued", "producer-2-0")]
+    (tmp_path / EVENTS).write_text(
+        "".join(
+            json.dumps({"at": round(at * SECOND), "event": event, "name": name}) + "\n"
+            for at, event, name in stopped
+        )
+    )
+    assert judged(*IDLING).idle.seconds == 1.0

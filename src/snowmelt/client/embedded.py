@@ -135,7 +135,8 @@ class Machine:
             self.check_idle()
             asked = self.begin(body, timeout)
             try:
-                while not self.due(asked):
+                number = asked.operation.number
+                while number not in self._answers and not self.due(asked):
                     self.turn.wait(self.pause([asked]))
                 return self.outcome(asked)
             finally:

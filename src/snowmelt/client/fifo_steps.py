@@ -8,6 +8,7 @@ A put has its number before it is first sent and keeps it through all retries, s
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -41,7 +42,7 @@ from snowmelt.core.errors import (
 )
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import Interval, Position
-from snowmelt.core.names import contact
+from snowmelt.core.names import NodeId, contact
 from snowmelt.protocols.calling import FIRST_WAIT
 from snowmelt.protocols.fifo.calls import (
     PIECES_MAX,
@@ -56,7 +57,6 @@ from snowmelt.protocols.fifo.calls import (
     Pause,
     Peek,
     Peeked,
-    Place,
     Purge,
     Put,
     PutDone,
@@ -114,12 +114,15 @@ def _portions(settle: Settle) -> Iterator[Settle]:
         extend = False
 
 
-def _master(grant: Opened) -> Place:
-    return grant.master
+class Grant(msgspec.Struct, frozen=True):
+    """Whom to ask, as calls name them."""
+
+    master: NodeId
+    store: NodeId
 
 
-def _store(grant: Opened) -> Place:
-    return grant.store
+_master: Final[Callable[[Grant], NodeId]] = attrgetter("master")
+_store: Final[Callable[[Grant], NodeId]] = attrgetter("store")
 
 
 class FifoSteps:
@@ -131,7 +134,7 @@ class FifoSteps:
         self.producer = producer
         self.missing = False
         """Whether there was no such queue when it was last asked for."""
-        self._grant: Opened | None = None
+        self._grant: Grant | None = None
         self._lease = Duration(0)
 
     # --- items in ---------------------------------------------------------------------------------
@@ -379,7 +382,7 @@ class FifoSteps:
         self,
         body: Any,
         wait: Wait,
-        where: Callable[[Opened], Place],
+        where: Callable[[Grant], NodeId],
         weight: int = 0,
         *,
         make: bool = True,
@@ -398,9 +401,8 @@ class FifoSteps:
                     yield from self._open(wait, make)
                     body = _in_time(body, wait)
                 assert self._grant is not None
-                target = contact(where(self._grant).address)
                 began = steady_now()
-                answer = yield Query(body, wait.left, target, weight)
+                answer = yield Query(body, wait.left, where(self._grant), weight)
             except (DiskFull, OutcomeUnknown, Unavailable, Unreachable) as error:
                 self._grant = None
                 yield going.after(error)
@@ -411,11 +413,12 @@ class FifoSteps:
 
     def _open(self, wait: Wait, make: bool) -> Steps[None]:
         try:
-            grant: Opened = yield Query(Open(self.name, self._settings, make), wait.left)
+            opened: Opened = yield Query(Open(self.name, self._settings, make), wait.left)
         except NoSuchQueue:
             self.missing = True
             raise
-        self._grant, self.missing, self._lease = grant, False, grant.settings.lease
+        self._grant = Grant(contact(opened.master.address), contact(opened.store.address))
+        self.missing, self._lease = False, opened.settings.lease
 
     def ask_store(self, body: Any, timeout: float, weight: int) -> Steps[Any]:
         """Asks the node that was granted for putting; the queue is made if it isn't there."""

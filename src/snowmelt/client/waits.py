@@ -31,11 +31,13 @@ class Wait:
     def __init__(
         self, timeout: float, least: Duration = LATE, longest: float = TIMEOUT_MAX
     ) -> None:
-        now = steady_now()
-        span = seconds(max(0.0, min(checked(timeout), longest)))
+        now, timeout = steady_now(), checked(timeout)
+        timeout = min(timeout, longest)
+        span = seconds(timeout) if timeout > 0 else Duration(0)
         self._over: Instant = later(now, span)
         """When the person's time is over."""
-        self._end: Instant = later(now, max(Duration(span + LATE) if span else ANSWER, least))
+        answer = span + LATE if span else ANSWER
+        self._end: Instant = later(now, Duration(answer) if answer > least else least)
 
     @property
     def left(self) -> float:
@@ -45,8 +47,10 @@ class Wait:
     @property
     def patience(self) -> Duration:
         """How long a node may wait for items or for room."""
-        left = max(0, self._over - steady_now())
-        return Duration(left - min(EARLY, left // 5))
+        left = self._over - steady_now()
+        if left <= 0:
+            return Duration(0)
+        return Duration(left - EARLY if left >= 5 * EARLY else left - left // 5)
 
     @property
     def over(self) -> bool:

@@ -7,7 +7,7 @@ of gaps, not of items.
 
 import itertools
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NewType, NoReturn
 
 import msgspec
@@ -71,12 +71,14 @@ class Interval(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fals
         return Interval(start, max(start, min(self.stop, other.stop)))
 
 
-def merged(intervals: Iterable[Interval]) -> list[Interval]:
+def merged(intervals: Collection[Interval]) -> list[Interval]:
     """The same positions as the fewest intervals, in order. O(k log k).
 
     >>> merged([Interval(5, 9), Interval(0, 3), Interval(2, 4), Interval(7, 7)])
     [Interval(start=0, stop=4), Interval(start=5, stop=9)]
     """
+    if not intervals:
+        return []
     fewest: list[Interval] = []
     for interval in sorted([one for one in intervals if one.start < one.stop]):
         if fewest and interval.start <= fewest[-1].stop:

@@ -63,4 +63,5 @@ def seconds_until(at: Instant) -> float:
     >>> seconds_until(Instant(0))
     0.0
     """
-    return max(0, at - steady_now()) / SECOND
+    left = at - _read()
+    return left / SECOND if left > 0 else 0.0

@@ -141,7 +141,10 @@ class Admission:
         """Whether it is known what becomes of it (rules 1, 4 and 5)."""
         known, first = self._stream(stream), entry.first
         producers, producer, number = self._queue.producers, entry.producer, entry.sequence
-        decided, earlier = first in known.decided, self._earlier(entry)
+        decided, usual = first in known.decided, not entry.hold and entry.age <= AGE_MAX
+        if usual and not decided and producers.is_new(producer, number):
+            return False
+        earlier = self._earlier(entry)
         waits = (producer, number) in self._waiting.puts  # then it was new when that began
         if decided and first not in known.refused:
             where = NOT_REMEMBERED if earlier is None else earlier

@@ -29,6 +29,29 @@ _GROUP: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _STREAM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}/[0-9a-f]{1,32}/[0-9]{1,20}")
 
 Bounds = tuple[tuple[str, int, int, int], ...]
+Limits = tuple[tuple[str, int, int], ...]
+
+_GET: Final = (
+    ("items_max", 1, ITEMS_MAX),
+    ("bytes_max", 1, BYTES_MAX),
+    ("timeout", 0, PATIENCE_LONGEST),
+)
+_PUT: Final = (
+    ("sequence", 0, INDEX_MAX),
+    ("delay", -DELAY_LONGEST, DELAY_LONGEST),
+    ("timeout", 0, PATIENCE_LONGEST),
+    ("hold", 0, HOLD_LONGEST),
+    ("characters of the caller", 0, 100),
+    ("turn", 0, INDEX_MAX),
+)
+_SETTLE: Final = (
+    ("token", 0, INDEX_MAX),
+    ("intervals in one settlement", 0, PIECES_MAX),
+    ("position", 0, INDEX_MAX),
+    ("position", 0, INDEX_MAX),
+    ("delay", -DELAY_LONGEST, DELAY_LONGEST),
+    ("bytes of the reason", 0, calls.REASON_BYTES_MAX),
+)
 
 
 def problem(request: Any, wall: int) -> str:
@@ -42,12 +65,8 @@ def problem(request: Any, wall: int) -> str:
         case calls.Put():
             return _of_put(request, wall)
         case calls.Get(_, items_max, bytes_max, patience, settle):
-            bounds: Bounds = (
-                ("items_max", items_max, 1, ITEMS_MAX),
-                ("bytes_max", bytes_max, 1, BYTES_MAX),
-                ("timeout", patience, 0, PATIENCE_LONGEST),
-            )
-            return _outside(bounds) or ("" if settle is None else _of_settle(settle, wall))
+            wrong = _beyond(_GET, (items_max, bytes_max, patience))
+            return wrong or ("" if settle is None else _of_settle(settle, wall))
         case calls.Settle():
             return _of_settle(request, wall)
         case calls.Fetch(_, span, bytes_max):
@@ -74,7 +93,7 @@ def problem(request: Any, wall: int) -> str:
                 )
             )
         case calls.Locate(_, group, _, after, until):
-            bounds = (("after", after, 0, INDEX_MAX), ("until", until, after, INDEX_MAX))
+            bounds: Bounds = (("after", after, 0, INDEX_MAX), ("until", until, after, INDEX_MAX))
             return _of_group(group) or _outside(bounds)
         case calls.Survey(_, start, items_max):
             return _outside(
@@ -86,6 +105,14 @@ def problem(request: Any, wall: int) -> str:
             return _outside((("rate", per_second, 0, RATE_MAX),))
         case _:
             return ""
+
+
+def _beyond(limits: Limits, values: tuple[int, ...]) -> str:
+    """As `_outside`, for what is asked most: with limits that are put together once."""
+    for (name, lowest, highest), value in zip(limits, values, strict=True):
+        if not lowest <= value <= highest:
+            return f"{name} is {value}; allowed: {lowest} to {highest}"
+    return ""
 
 
 def _outside(bounds: Bounds) -> str:
@@ -104,17 +131,11 @@ def _of_put(put: calls.Put, wall: int) -> str:
     if not _PRODUCER.fullmatch(put.producer):
         return f"producer is {in_short(put.producer)}; allowed: 1 to 100 of A-Z a-z 0-9 . _ : -"
     headers_max = LABEL_BYTES_MAX if are_labels(put.headers) else HEADER_BYTES_MAX
-    return _outside(
-        (
-            ("sequence", put.sequence, 0, INDEX_MAX),
-            ("delay", _delay(put.due, wall), -DELAY_LONGEST, DELAY_LONGEST),
-            ("timeout", put.patience, 0, PATIENCE_LONGEST),
-            ("hold", put.hold, 0, HOLD_LONGEST),
-            ("characters of the caller", len(put.caller), 0, 100),
-            ("turn", put.turn, 0, INDEX_MAX),
-            ("bytes of headers", len(put.headers), 0, headers_max),
-        )
-    )
+    if len(put.headers) > headers_max:
+        return f"bytes of headers is {len(put.headers)}; allowed: 0 to {headers_max}"
+    delay = _delay(put.due, wall)
+    values = (put.sequence, delay, put.patience, put.hold, len(put.caller), put.turn)
+    return _beyond(_PUT, values)
 
 
 def _of_publish(publish: calls.Publish | calls.Plan) -> str:
@@ -162,16 +183,8 @@ def _of_settle(settle: calls.Settle, wall: int) -> str:
     first = min([one.start for one in named], default=0)
     last = max([one.stop for one in named], default=0)
     reason_bytes = len(settle.reason.encode("utf-8", "replace"))
-    return _outside(
-        (
-            ("token", settle.token, 0, INDEX_MAX),
-            ("intervals in one settlement", len(named), 0, PIECES_MAX),
-            ("position", first, 0, INDEX_MAX),
-            ("position", last, 0, INDEX_MAX),
-            ("delay", _delay(settle.due, wall), -DELAY_LONGEST, DELAY_LONGEST),
-            ("bytes of the reason", reason_bytes, 0, calls.REASON_BYTES_MAX),
-        )
-    )
+    delay = _delay(settle.due, wall)
+    return _beyond(_SETTLE, (settle.token, len(named), first, last, delay, reason_bytes))
 
 
 def _of_span(span: calls.Span) -> str:

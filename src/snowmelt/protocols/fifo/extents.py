@@ -104,6 +104,12 @@ class Run:
         """Its positions."""
         return Interval(self.start, self.start + self.count)
 
+    def part(self, interval: Interval) -> Interval:
+        """What of an interval it holds; most lie in one run."""
+        if self.start <= interval.start and interval.stop <= self.start + self.count:
+            return interval
+        return interval.common(self.interval)
+
     @property
     def stop(self) -> int:
         """Behind its last position."""
@@ -199,7 +205,7 @@ class Run:
             offset = self._offsets[at] + position - self._begins[at]
             while position < stop and self._whose[at] == whose:
                 begin, end = self._begins[at], self._end(at)
-                high = min(stop, end)
+                high = min(end, stop)
                 size += self._sizes[at] * (high - position) // (end - begin)
                 position, at = high, at + 1
             if whose != NOWHERE:
@@ -214,13 +220,13 @@ class Run:
         At least so many as are said, whatever their size. With them come their bytes and strips.
         """
         count = taken = used = 0
-        at = self._holding(head.start)
-        position, stop = head.start - self.start, min(head.stop - self.start, self.count)
+        begins, position = self._begins, head.start - self.start
+        at, stop = bisect_right(begins, position) - 1, min(head.stop - self.start, self.count)
         while position < stop and used < strips:
-            begin, end = self._begins[at], min(stop, self._end(at))
-            each = max(1, self._sizes[at] // (self._end(at) - begin))
-            most = min(items - count, end - position)
-            fit = min(most, max(least - count, (size - taken) // each))
+            begin, end = begins[at], self._end(at)
+            each = self._sizes[at] // (end - begin) or 1
+            end = min(stop, end)
+            fit = min(items - count, end - position, max(least - count, (size - taken) // each))
             if fit <= 0:
                 break
             count += fit

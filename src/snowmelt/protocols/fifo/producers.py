@@ -101,6 +101,21 @@ class Producers:
         where = known.recent.get(number)
         return NOT_REMEMBERED if where is None and number in known.numbers else where
 
+    def is_new(self, name: str, number: int) -> bool:
+        """Whether a producer is known and nothing speaks against this number of it (rules 1 to 3).
+
+        As of nearly every put: it answers in one what the others are asked for one by one.
+        """
+        known = self._known.get(name)
+        return (
+            known is not None
+            and number >= known.floor
+            and number not in known.recent
+            and number not in known.refused
+            and number not in known.numbers
+            and (known.closed.total == 0 or number not in known.closed)
+        )
+
     def lately(self, name: str) -> Container[int]:
         """Of which of its numbers it is known where they went."""
         known = self._known.get(name)

@@ -191,9 +191,10 @@ class Queue:
         """These are acknowledged, and never delivered again."""
         lost: list[Lost] = []
         for interval in done:
-            for part in lease.left.common(interval):
+            parts = [interval] if lease.left.covers(interval) else lease.left.common(interval)
+            for part in parts:
                 lease.left.remove(part)
-                self.done += part.size
+                self.done += part.stop - part.start
                 lost += self.gone(part)
         self.leases.shrunk(lease)
         return lost
@@ -339,7 +340,7 @@ class Queue:
         self.delays.clear(interval)
         self.failures.clear(interval)
         over = self.runs.over(interval)
-        living = [self.alive.common(interval.common(run.interval)) for run in over]
+        living = [self.alive.common(run.part(interval)) for run in over]
         self.alive.remove(interval)
         for run, lived in zip(over, living, strict=True):
             first = self.alive.first_in(run.interval)

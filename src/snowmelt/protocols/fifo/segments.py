@@ -6,7 +6,7 @@ that holds an index is the first one whose key is greater, and one scan forward 
 
 from array import array
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, islice, pairwise
 from typing import Final
 
@@ -97,8 +97,10 @@ def part_of(segment: Segment, first: int, stop: int, position: int) -> Part:
     return Part(position, bytes(batch.offsets), bytes(batch.blob), headers)
 
 
-def joined(parts: Iterable[Part]) -> list[Part]:
+def joined(parts: list[Part]) -> list[Part]:
     """Fewer parts with the same items: neighbours with the same headers become one."""
+    if len(parts) < 2:
+        return parts
     result: list[Part] = []
     row: list[Part] = []
     for part in parts:

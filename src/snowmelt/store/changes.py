@@ -1,7 +1,9 @@
 """What may be asked of a store: the limits of keys and values, and how much a change weighs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, TypeAlias
+
+import msgspec
 
 from snowmelt.core.errors import BadOption
 from snowmelt.core.record import BULK, KEY_BYTES_MAX, Change, Erase, Write
@@ -9,65 +11,62 @@ from snowmelt.core.record import BULK, KEY_BYTES_MAX, Change, Erase, Write
 Group: TypeAlias = Sequence[Change]
 """The changes of one `Persist`: made together or not at all."""
 
+PAGE: Final = 4096
 VALUE_BYTES_MAX: Final = 1 << 30
 _BOUND_BYTES_MAX: Final = KEY_BYTES_MAX + 1  # `erase` puts one byte after the longest key
+_RECORD: Final = 32  # what the engine keeps with a record
+_OWN_PAGES: Final = PAGE // 2 - _RECORD
 _OVERHEAD: Final = 64  # what a change costs beside its bytes while it waits
 
 
-def check(changes: Group) -> None:
+class Measure(msgspec.Struct, frozen=True, gc=False):
+    """What a group asks for."""
+
+    bytes: int
+    """Those of its keys and values."""
+    pages: int
+    """Bytes of the pages that its writes may take."""
+    bulk: bool
+    """Whether it writes payload, and not only a machine's own small state."""
+
+
+def measured(changes: Group) -> Measure:
     """Raises `BadOption` when a store could not carry these out on any disk.
 
-    >>> check([Write(b"", b"1")])
+    >>> measured([Write(b"view", b"7"), Erase(b"a", b"b")])
+    Measure(bytes=7, pages=74, bulk=False)
+    >>> measured([Write(b"", b"1")])
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: a key's length in bytes is 0; allowed: 1 to 400
     """
+    total, pages, bulk = 0, 0, False
     for change in changes:
-        match change:
-            case Write(key, value):
-                if not 1 <= len(key) <= KEY_BYTES_MAX:
-                    raise BadOption("a key's length in bytes", len(key), f"1 to {KEY_BYTES_MAX}")
-                if len(value) > VALUE_BYTES_MAX:
-                    raise BadOption(
-                        "a value's length in bytes", len(value), f"0 to {VALUE_BYTES_MAX}"
-                    )
-            case Erase(start, stop):
-                longest = max(len(start), len(stop))
-                if longest > _BOUND_BYTES_MAX:
-                    raise BadOption("an erased key's length", longest, f"0 to {_BOUND_BYTES_MAX}")
-
-
-def payload(changes: Group) -> int:
-    """Bytes of the keys and values in these changes.
-
-    >>> payload([Write(b"view", b"7"), Erase(b"a", b"b")])
-    7
-    """
-    return sum(
-        len(change.key) + len(change.value)
-        if isinstance(change, Write)
-        else len(change.start) + len(change.stop)
-        for change in changes
-    )
+        if type(change) is Write:
+            key_size, value_size = len(change.key), len(change.value)
+            if not 1 <= key_size <= KEY_BYTES_MAX:
+                raise BadOption("a key's length in bytes", key_size, f"1 to {KEY_BYTES_MAX}")
+            if value_size > VALUE_BYTES_MAX:
+                raise BadOption("a value's length in bytes", value_size, f"0 to {VALUE_BYTES_MAX}")
+            size = key_size + value_size
+            total += size
+            if size > _OWN_PAGES:  # it gets pages of its own
+                pages += -(-(size + _RECORD) // PAGE) * PAGE
+            else:
+                pages += 2 * (size + _RECORD)  # a page may be half empty after it was split
+            bulk = bulk or change.key.startswith(BULK)
+        else:
+            assert type(change) is Erase
+            longest = max(len(change.start), len(change.stop))
+            if longest > _BOUND_BYTES_MAX:
+                raise BadOption("an erased key's length", longest, f"0 to {_BOUND_BYTES_MAX}")
+            total += len(change.start) + len(change.stop)
+    return Measure(total, pages, bulk)
 
 
 def weight(changes: Group) -> int:
-    """Bytes these changes occupy while they wait, roughly.
+    """Bytes these changes occupy while they wait, roughly; raises `BadOption` as `measured`.
 
     >>> weight([Write(b"view", b"7"), Erase(b"a", b"b")])
     135
     """
-    return payload(changes) + _OVERHEAD * len(changes)
-
-
-def writes(changes: Iterable[Change]) -> list[Write]:
-    """Those of the changes that need room."""
-    return [change for change in changes if isinstance(change, Write)]
-
-
-def is_bulk(write: Write) -> bool:
-    """Whether this is payload rather than a machine's own small state.
-
-    >>> is_bulk(Write(b"~item/1", b"...")), is_bulk(Write(b"view", b"7"))
-    (True, False)
-    """
-    return write.key.startswith(BULK)
+    return measured(changes).bytes + _OVERHEAD * len(changes)

@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.errors import MachineError, StoreError, Unavailable
-from snowmelt.store.changes import Group, check, weight
+from snowmelt.store.changes import Group, weight
 from snowmelt.store.durable import Store
 
 WAITING_BYTES_MAX: Final = 64 << 20
@@ -78,7 +78,6 @@ class GroupCommit:
 
         A group above the limit by itself is taken when nothing else waits, and a fence always.
         """
-        check(changes)
         size = weight(changes)
         with self._changed:
             if self._closing:

@@ -42,7 +42,7 @@ from snowmelt.core.record import (
     Write,
     scanned,
 )
-from snowmelt.store.changes import Group, check, payload
+from snowmelt.store.changes import Group, Measure, measured
 from snowmelt.store.engine import DATA_NAME, FILES, open_engine
 from snowmelt.store.folder import Owner, make_folder, naming, tighten
 from snowmelt.store.room import Room, used_bytes
@@ -179,24 +179,26 @@ class Store:
 
     def commit(self, groups: Sequence[Group]) -> list[MachineError | None]:
         """Makes these groups of changes with one flush; None for each that is safe now."""
-        for group in groups:
-            check(group)
+        measures = [measured(group) for group in groups]
         with self._writing:
             self._assert_working()
-            answers: list[MachineError | None] = [*self._admitted(groups)]
+            answers: list[MachineError | None] = [*self._admitted(measures)]
             left = [at for at, answer in enumerate(answers) if answer is None]
             try:
                 if self._made([groups[at] for at in left]):
+                    self._written += sum([measures[at].bytes for at in left])
                     left = []
                 while left:  # the engine found no room after all; each alone shows which it was
-                    if not self._made([groups[left[0]]]):
+                    if self._made([groups[left[0]]]):
+                        self._written += measures[left[0]].bytes
+                    else:
                         text = f"{self._room.folder} has no room for the changes"
                         answers[left[0]] = DiskFull(text)
                     del left[0]
             except StoreError as error:  # rule 3: those that were answered before keep their answer
                 for at in left:
                     answers[at] = error
-            self._refused += sum(isinstance(answer, DiskFull) for answer in answers)
+            self._refused += sum([isinstance(answer, DiskFull) for answer in answers])
             return answers
 
     def statistics(self) -> Statistics:
@@ -242,7 +244,7 @@ class Store:
 
     # --- writing --------------------------------------------------------------------------------
 
-    def _admitted(self, groups: Sequence[Group]) -> list[DiskFull | None]:
+    def _admitted(self, groups: Sequence[Measure]) -> list[DiskFull | None]:
         try:
             return self._room.admit(groups, self._env)
         except OSError as error:
@@ -263,18 +265,18 @@ class Store:
                 raise self._broken(error) from error
             self._commits += 1
         self._groups += len(groups)
-        self._written += sum(payload(group) for group in groups)
         return True
 
     def _change(self, transaction: _Transaction, change: Change) -> None:
-        match change:
-            case Write(key, value):
-                transaction.put(key, seal(self._identity, key, value))
-            case Erase(start, stop):
-                cursor = transaction.cursor()
-                there = cursor.set_range(start) if start else cursor.first()
-                while there and cursor.key() < stop:
-                    there = cursor.delete() and bool(cursor.key())
+        if type(change) is Write:
+            key = change.key
+            transaction.put(key, seal(self._identity, key, change.value))
+        else:
+            assert type(change) is Erase
+            cursor = transaction.cursor()
+            there = cursor.set_range(change.start) if change.start else cursor.first()
+            while there and cursor.key() < change.stop:
+                there = cursor.delete() and bool(cursor.key())
 
     def _is_as_of(self, commit: int) -> bool:
         """Whether this commit is still the last: what came after it has left no trace.

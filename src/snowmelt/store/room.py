@@ -22,11 +22,9 @@ from typing import Final
 import lmdb
 
 from snowmelt.core.errors import DiskFull
-from snowmelt.core.record import Write
-from snowmelt.store.changes import Group, is_bulk, writes
+from snowmelt.store.changes import PAGE, Measure
 from snowmelt.store.folder import FULL
 
-PAGE: Final = 4096
 _RESERVE_MIN: Final = 16 << 20
 _AHEAD: Final = 256 << 10  # always in hand, for the pages the engine copies when it erases
 _STRIDE_MAX: Final = 64 << 20
@@ -51,21 +49,21 @@ class Room:
         self._allocated = file.stat().st_size // PAGE * PAGE
         self.short = False  # the disk itself had no room when it was last asked
 
-    def admit(self, groups: Sequence[Group], env: lmdb.Environment) -> list[DiskFull | None]:
+    def admit(self, groups: Sequence[Measure], env: lmdb.Environment) -> list[DiskFull | None]:
         """For each group, why it is refused, or None; those admitted fit together."""
         used = used_bytes(env)
         end = (env.info()["last_pgno"] + 1) * PAGE
         verdicts: list[DiskFull | None] = []
         for group in groups:
-            need = sum(_footprint(write) for write in writes(group))
-            refusal = self._refusal(group, used, need, end) if need else None
+            need = group.pages
+            refusal = self._refusal(used, need, end, bulk=group.bulk) if need else None
             verdicts.append(refusal)
             used += need if refusal is None else 0
         self._lengthen(max(end, used))
         return verdicts
 
-    def _refusal(self, group: Group, used: int, need: int, end: int) -> DiskFull | None:
-        ceiling = self._ceiling(group)
+    def _refusal(self, used: int, need: int, end: int, *, bulk: bool) -> DiskFull | None:
+        ceiling = self.size_max if bulk else self.size_max + reserve(self.size_max) // 2
         if used + need > ceiling:
             return DiskFull(
                 f"{self.folder} holds {used} bytes and {need} more are asked for; the limit is "
@@ -87,11 +85,6 @@ class Room:
             return True
         code = getattr(error, "code", 0)  # only those that come from the engine have it
         return code in FULL or (code == errno.EIO and self.short)
-
-    def _ceiling(self, group: Group) -> int:
-        if any(is_bulk(write) for write in writes(group)):
-            return self.size_max
-        return self.size_max + reserve(self.size_max) // 2
 
     def _lengthen(self, end: int) -> None:
         """Gets disk space up to `end` and a little more, or finds that the disk is short of it."""
@@ -121,10 +114,3 @@ def used_bytes(env: lmdb.Environment) -> int:
     """Bytes of the pages that hold records now; the file is longer by those that are free."""
     stat = env.stat()
     return (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]) * stat["psize"]
-
-
-def _footprint(write: Write) -> int:
-    size = len(write.key) + len(write.value) + 32
-    if size > PAGE // 2:
-        return -(-size // PAGE) * PAGE  # it gets pages of its own
-    return 2 * size  # a page may be half empty after it was split

@@ -13,7 +13,8 @@ guards against machines that fail, not against people who forge.
 
 from typing import Final
 
-import google_crc32c
+from google_crc32c import extend
+from google_crc32c import value as begun
 
 SEAL_BYTES: Final = 4
 
@@ -45,6 +46,6 @@ def unseal(identity: bytes, key: bytes, sealed: bytes) -> bytes | None:
 
 
 def _checksum(identity: bytes, key: bytes, value: bytes) -> bytes:
-    address = google_crc32c.value(identity + len(key).to_bytes(2, "little") + key)
-    checksum: int = google_crc32c.extend(address, value)
+    address = begun(identity + len(key).to_bytes(2, "little") + key)
+    checksum: int = extend(address, value)
     return checksum.to_bytes(SEAL_BYTES, "little")

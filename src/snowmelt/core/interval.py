@@ -171,7 +171,10 @@ class IntervalSet:
         if start == stop:
             return []
         starts, stops = self._starts, self._stops
-        first, last = bisect_right(stops, start), bisect_left(starts, stop)
+        first = bisect_right(stops, start)
+        if first < len(starts) and starts[first] <= start and stop <= stops[first]:
+            return [interval]  # it holds all of it, mostly
+        last = bisect_left(starts, stop)
         return [Interval(max(starts[at], start), min(stops[at], stop)) for at in range(first, last)]
 
     def first_in(self, interval: Interval) -> int | None:
@@ -207,6 +210,11 @@ class IntervalSet:
             return
         if start == stop:
             return
+        if not stops or stops[-1] < start:
+            starts.append(start)
+            stops.append(stop)
+            self._total += stop - start
+            return
         # Every interval that overlaps or touches becomes one with the new one.
         first, last = bisect_left(stops, start), bisect_right(starts, stop)
         if first < last:
@@ -232,9 +240,13 @@ class IntervalSet:
         if first >= last:
             return
         left, right = starts[first], stops[last - 1]
-        if left == start and stop < right and last - first == 1:  # from the front, mostly
-            starts[first] = stop
-            self._total -= stop - start
+        if start <= left and last - first == 1:  # from the front, mostly
+            if stop < right:
+                starts[first] = stop
+                self._total -= stop - left
+            else:
+                del starts[first], stops[first]
+                self._total -= right - left
             return
         held = sum(stops[first:last]) - sum(starts[first:last])
         kept_starts, kept_stops = [], []

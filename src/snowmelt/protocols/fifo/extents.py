@@ -71,6 +71,7 @@ class Run:
 
     __slots__ = (
         "_begins",
+        "_columns",
         "_offsets",
         "_sizes",
         "_whose",
@@ -98,6 +99,8 @@ class Run:
         self._begins = array("I")  # of each strip, from `start`
         self._offsets = array("I")  # of each strip, from its lane's first index
         self._sizes = array("I")
+        self._columns: Columns | None = None
+        """As it was written down last, while that is how it is."""
 
     @property
     def interval(self) -> Interval:
@@ -137,6 +140,7 @@ class Run:
 
     def take(self, put: Lane, *, merge: bool) -> None:
         """Takes items in at the end; with `merge` they may be of one strip with those before."""
+        self._columns = None
         at = self._going_on(put)
         if at is None:
             at = len(self.lanes)
@@ -167,6 +171,7 @@ class Run:
         count = self._end(at) - begin
         if self._offsets[at] + count != lane.count or part.stop != self.start + begin + count:
             return
+        self._columns = None
         share = self._sizes[at] * part.size // count
         self._sizes[at] -= share
         lane.count -= part.size
@@ -197,14 +202,14 @@ class Run:
 
     def strips(self, part: Interval) -> Iterator[Strip]:
         """Where some of its positions lie; neighbours in one lane are one. O(log n + answer)."""
-        base = self.start
+        base, begins, lanes = self.start, self._begins, self._whose
         position, stop = max(part.start - base, 0), min(part.stop - base, self.count)
-        at = self._holding(base + position)
+        at = bisect_right(begins, position) - 1
         while position < stop:
-            start, whose, size = position, self._whose[at], 0
-            offset = self._offsets[at] + position - self._begins[at]
-            while position < stop and self._whose[at] == whose:
-                begin, end = self._begins[at], self._end(at)
+            start, whose, size = position, lanes[at], 0
+            offset = self._offsets[at] + position - begins[at]
+            while position < stop and lanes[at] == whose:
+                begin, end = begins[at], self._end(at)
                 high = min(end, stop)
                 size += self._sizes[at] * (high - position) // (end - begin)
                 position, at = high, at + 1
@@ -223,8 +228,8 @@ class Run:
         begins, position = self._begins, head.start - self.start
         at, stop = bisect_right(begins, position) - 1, min(head.stop - self.start, self.count)
         while position < stop and used < strips:
-            begin, end = begins[at], self._end(at)
-            each = self._sizes[at] // (end - begin) or 1
+            end = self._end(at)
+            each = self._sizes[at] // (end - begins[at]) or 1
             end = min(stop, end)
             fit = min(items - count, end - position, max(least - count, (size - taken) // each))
             if fit <= 0:
@@ -295,7 +300,16 @@ class Run:
     # --- as it is written down --------------------------------------------------------------------
 
     def columns(self) -> Columns:
-        """For a record."""
+        """For a record; mostly that is written anew for what of the run lives."""
+        if self._columns is None:
+            self._columns = self._written()
+        return self._columns
+
+    def rehouse(self, lane: Lane, keepers: tuple[str, ...]) -> None:
+        """One of its lanes has other keepers now."""
+        lane.keepers, self._columns = keepers, None
+
+    def _written(self) -> Columns:
         counts = array("H", map(sub, (*self._begins[1:], self.count), self._begins))
         small = max(self._sizes, default=0) < 1 << 16
         sizes = array("H", self._sizes) if small else self._sizes
@@ -422,10 +436,10 @@ class Runs:
         del self._starts[index]
         del self._runs[index]
 
-    def rehouse(self, lane: Lane, keepers: tuple[str, ...]) -> None:
-        """A lane has other keepers now."""
+    def rehouse(self, run: Run, lane: Lane, keepers: tuple[str, ...]) -> None:
+        """A lane of a run has other keepers now."""
         self._house(lane.keepers, -lane.living)
-        lane.keepers = keepers
+        run.rehouse(lane, keepers)
         self._house(lane.keepers, lane.living)
 
     def check(self, alive: IntervalSet) -> None:

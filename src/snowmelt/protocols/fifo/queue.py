@@ -120,8 +120,7 @@ class Queue:
 
     def show(self, interval: Interval) -> None:
         """The journal is safe: what is still alive of this becomes ready."""
-        living = [interval] if self.alive.covers(interval) else self.alive.common(interval)
-        for part in living:
+        for part in self.alive.common(interval):
             self.ready.add(part)
 
     def delay(self, interval: Interval, due: int) -> None:
@@ -167,17 +166,18 @@ class Queue:
         strips = min(self._limits.lease_runs, room // self._span_bytes)
         while items_max > 0 and bytes_max > 0 and strips > 0 and room > 0 and self.ready.total:
             head = self.ready.first
-            if below:
-                head = Interval(head.start, max(head.start, min(head.stop, below)))
-            if head.size == 0 or 0 < pieces_max <= taken.pieces:
+            start, stop = head.start, head.stop
+            if below and below < stop:
+                stop = max(start, below)
+            if start == stop or 0 < pieces_max <= taken.pieces:
                 break
-            run, least = self.runs.holding(head.start), 0 if taken.total else 1
-            head = Interval(head.start, min(head.stop, head.start + items_max, run.stop))
+            run, least = self.runs.holding(start), 0 if taken.total else 1
+            head = Interval(start, min(stop, start + items_max, run.stop))
             part, room = _tellable(self.failures, head, room, least, self._span_bytes)
             count, size, used = run.fitting(part, items_max, bytes_max, strips, least)
             if count == 0:
                 break
-            part = Interval(part.start, part.start + count)
+            part = Interval(start, start + count)
             self.ready.remove(part)
             taken.add(part)
             items_max -= count
@@ -191,8 +191,7 @@ class Queue:
         """These are acknowledged, and never delivered again."""
         lost: list[Lost] = []
         for interval in done:
-            parts = [interval] if lease.left.covers(interval) else lease.left.common(interval)
-            for part in parts:
+            for part in lease.left.common(interval):
                 lease.left.remove(part)
                 self.done += part.stop - part.start
                 lost += self.gone(part)
@@ -262,7 +261,7 @@ class Queue:
 
     def rehouse(self, run: Run, lane: Lane, keepers: tuple[str, ...]) -> None:
         """A lane of a run has other keepers now."""
-        self.runs.rehouse(lane, keepers)
+        self.runs.rehouse(run, lane, keepers)
         self._touch_run(run)
 
     def check(self) -> None:

@@ -146,9 +146,10 @@ class Machine:
 
     def begin(self, body: Any, timeout: float) -> Asked:
         """Asks; whoever does sees to it that it is looked after until it is due, and forgets it."""
-        now, patience = steady_now(), seconds(max(0.0, checked(timeout)))
+        now, timeout = steady_now(), checked(timeout)
         if self._failure:
             raise Closed(self._failure)
+        patience = seconds(timeout) if timeout > 0 else Duration(0)
         operation = self._session.operation()
         asked = Asked(operation, body, later(now, patience), later(now, FIRST_WAIT))
         self._waiting.add(operation.number)
@@ -181,17 +182,14 @@ class Machine:
     def outcome(self, asked: Asked) -> Any:
         """What came of it; raises what went wrong."""
         answer = self._answers.get(asked.operation.number)
-        match answer:
-            case None if self._failure:
-                raise OutcomeUnknown(f"no answer came: {self._failure}")
-            case None:
-                raise OutcomeUnknown("no answer came in the time given")
-            case Declined(error, text):
-                raise as_error(error, text)
-            case Elsewhere():
-                raise Unavailable("the embedded node takes itself for another")
-            case _:
-                return answer
+        if answer is None:
+            why = f": {self._failure}" if self._failure else " in the time given"
+            raise OutcomeUnknown(f"no answer came{why}")
+        if type(answer) is Declined:
+            raise as_error(answer.error, answer.text)
+        if type(answer) is Elsewhere:
+            raise Unavailable("the embedded node takes itself for another")
+        return answer
 
     def forget(self, asked: Asked) -> None:
         """Nobody wants its answer any more."""

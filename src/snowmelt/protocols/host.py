@@ -91,6 +91,8 @@ class Host:
             self._carry_on([(index, word)], now, effects)
         if type(event) is Received:  # the most frequent by far
             inside = self._delivered(event.source, event.message, effects)
+        elif type(event) is Requested:
+            inside = [(self._home[type(event.message)], event)]
         elif type(event) is PersistFailed and event.fatal:  # rule 5
             return [*effects, Halt(event.reason, "StoreError")]
         else:
@@ -132,8 +134,6 @@ class Host:
                     (index, _own_start(prefix, records, damaged, wall))
                     for index, prefix in enumerate(self._prefixes)
                 ]
-            case Requested(_, message):
-                return [(self._home[type(message)], event)]
             case _:
                 return [(index, event) for index in range(len(self._families))]
 
@@ -181,7 +181,14 @@ class Host:
                 inside.extend(self._delivered(self.me, message, effects))
             case Persist(ticket, changes):
                 prefix = self._prefixes[index]
-                shared = tuple([_shared_change(prefix, change) for change in changes])
+                shared = tuple(
+                    [
+                        Write(_shared_key(prefix, change.key), change.value)
+                        if type(change) is Write
+                        else _shared_erase(prefix, change)
+                        for change in changes
+                    ]
+                )
                 effects.append(Persist(self._shared_ticket(index, ticket), shared))
             case Load(ticket, keys):
                 prefix = self._prefixes[index]
@@ -221,9 +228,7 @@ def _own_key(prefix: bytes, key: bytes) -> bytes | None:
     return None
 
 
-def _shared_change(prefix: bytes, change: Change) -> Change:
-    if type(change) is Write:
-        return Write(_shared_key(prefix, change.key), change.value)
+def _shared_erase(prefix: bytes, change: Change) -> Erase:
     assert type(change) is Erase
     return Erase(*_shared_range(prefix, change.start, change.stop))
 

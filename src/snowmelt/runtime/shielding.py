@@ -72,24 +72,24 @@ class Shield:
         """From here on they are noted."""
         if get_ident() != self.main:
             return
-        if not self._depth:
-            found = list(map(_get, _SIGNALS))
-            if found != self._found:
-                self._learn(found)
-            before, self._raising = self._raising, True
-            try:
-                self._raise()
-            except ValueError:  # not the main interpreter: no handler ever runs here
-                self.main = 0
-                return
-            except BaseException:
-                self._raising = before
-                self._lowered()
-                raise
-            self._depth = 1
-            self._raising = before
-        else:
+        if self._depth:
             self._depth += 1
+            return
+        found = list(map(_get, _SIGNALS))
+        if found != self._found:
+            self._learn(found)
+        before, self._raising = self._raising, True
+        try:
+            self._raise()
+        except ValueError:  # not the main interpreter: no handler ever runs here
+            self.main = 0
+            return
+        except BaseException:
+            self._raising = before
+            self._lowered()
+            raise
+        self._depth = 1
+        self._raising = before
 
     def down(self) -> None:
         """What was noted is handled, unless it is up elsewhere still."""
@@ -109,8 +109,7 @@ class Shield:
             if self._noted:
                 self._tell()
 
-    def __enter__(self) -> None:
-        self.up()
+    __enter__ = up
 
     def __exit__(
         self,

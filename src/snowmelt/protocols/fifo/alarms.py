@@ -38,6 +38,14 @@ class Alarms:
                 names.append(name)
         return names
 
+    def before(self, at: Instant | None) -> Instant | None:
+        """The next moment that was asked for, if it comes before this one; of nothing, any does."""
+        heap = self._heap
+        if not heap or (at is not None and at <= heap[0][0]):
+            return None
+        found = self.next
+        return found if found is None or at is None or found < at else None
+
     @property
     def next(self) -> Instant | None:
         """The next moment that was asked for."""

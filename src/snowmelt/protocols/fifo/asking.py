@@ -1,6 +1,7 @@
 """What a client may ask: no value it sends is used before it was looked at here."""
 
 import re
+from operator import le
 from typing import Any, Final
 
 from snowmelt.core.errors import in_short
@@ -29,14 +30,21 @@ _GROUP: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _STREAM: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}/[0-9a-f]{1,32}/[0-9]{1,20}")
 
 Bounds = tuple[tuple[str, int, int, int], ...]
-Limits = tuple[tuple[str, int, int], ...]
+Limits = tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...]]
+"""Names, and for each the lowest and the highest that is allowed."""
 
-_GET: Final = (
+
+def _limits(*bounds: tuple[str, int, int]) -> Limits:
+    names, lowest, highest = zip(*bounds, strict=True)
+    return names, lowest, highest
+
+
+_GET: Final = _limits(
     ("items_max", 1, ITEMS_MAX),
     ("bytes_max", 1, BYTES_MAX),
     ("timeout", 0, PATIENCE_LONGEST),
 )
-_PUT: Final = (
+_PUT: Final = _limits(
     ("sequence", 0, INDEX_MAX),
     ("delay", -DELAY_LONGEST, DELAY_LONGEST),
     ("timeout", 0, PATIENCE_LONGEST),
@@ -44,7 +52,7 @@ _PUT: Final = (
     ("characters of the caller", 0, 100),
     ("turn", 0, INDEX_MAX),
 )
-_SETTLE: Final = (
+_SETTLE: Final = _limits(
     ("token", 0, INDEX_MAX),
     ("intervals in one settlement", 0, PIECES_MAX),
     ("position", 0, INDEX_MAX),
@@ -109,10 +117,10 @@ def problem(request: Any, wall: int) -> str:
 
 def _beyond(limits: Limits, values: tuple[int, ...]) -> str:
     """As `_outside`, for what is asked most: with limits that are put together once."""
-    for (name, lowest, highest), value in zip(limits, values, strict=True):
-        if not lowest <= value <= highest:
-            return f"{name} is {value}; allowed: {lowest} to {highest}"
-    return ""
+    names, lowest, highest = limits
+    if all(map(le, lowest, values)) and all(map(le, values, highest)):
+        return ""
+    return _outside(tuple(zip(names, values, lowest, highest, strict=True)))
 
 
 def _outside(bounds: Bounds) -> str:

@@ -33,7 +33,7 @@ from snowmelt.core.node import (
     Scan,
     Send,
 )
-from snowmelt.core.record import Change, Erase, Found, Write
+from snowmelt.core.record import Change, Erase, Found
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo.alarms import Alarms
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
@@ -260,14 +260,15 @@ class Seat(Desk):
 
 def _merged(jobs: list[Job]) -> tuple[Change, ...]:
     """All changes in order, without those that a later one writes over."""
-    changes: dict[bytes | tuple[bytes, bytes], Change] = {}
-    for job in jobs:
-        for change in job.changes:
-            match change:
-                case Write(key, _):
-                    changes.pop(key, None)
-                    changes[key] = change
-                case Erase(start, stop):
-                    changes.pop((start, stop), None)
-                    changes[start, stop] = change
-    return tuple(changes.values())
+    changes = [change for job in jobs for change in job.changes]
+    places = [
+        (change.start, change.stop) if isinstance(change, Erase) else change.key
+        for change in changes
+    ]
+    if len(set(places)) == len(places):  # as nearly always
+        return tuple(changes)
+    last: dict[bytes | tuple[bytes, bytes], Change] = {}
+    for place, change in zip(places, changes, strict=True):
+        last.pop(place, None)
+        last[place] = change
+    return tuple(last.values())

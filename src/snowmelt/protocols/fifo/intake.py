@@ -240,12 +240,15 @@ class Intake:
         self._puts.pop(taken.operation, None)
         self._bytes -= taken.size + PUT_COST
         if taken.offered is None:
-            self._waiting[queue].remove(taken)
+            waiting = self._waiting[queue]
+            waiting.remove(taken)
+            if not waiting:
+                del self._waiting[queue]
         else:
-            del self._offered[queue][taken.segment.first]
-        for places in (self._waiting, self._offered):
-            if not places.get(queue, True):
-                del places[queue]
+            offered = self._offered[queue]
+            del offered[taken.segment.first]
+            if not offered:
+                del self._offered[queue]
 
     def _drop(self, taken: Taken) -> None:
         """It will never be in the queue."""
@@ -301,6 +304,9 @@ class Unstored(msgspec.Struct, frozen=True):
 def _entry(taken: Taken, desk: Desk) -> Entry:
     segment, put, operation = taken.segment, taken.put, taken.operation
     caller, turn = (put.caller, put.turn) if put.caller else (operation.client, operation.number)
+    keepers = taken.keepers
+    if len(keepers) > 1:  # in one order, so that neighbours are one run
+        keepers = sorted(keepers, key=lambda one: (one != desk.keeper, one))
     return Entry(
         segment.first,
         segment.stop,
@@ -309,8 +315,7 @@ def _entry(taken: Taken, desk: Desk) -> Entry:
         put.sequence,
         put.due,
         put.patience,
-        # In one order, so that neighbours are one run.
-        tuple(sorted(taken.keepers, key=lambda one: (one != desk.keeper, one))),
+        tuple(keepers),
         put.hold,
         caller,
         turn,

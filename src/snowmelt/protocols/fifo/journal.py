@@ -115,8 +115,8 @@ _encode = msgspec.msgpack.encode
 
 def record(queue: Queue, key: bytes) -> bytes | None:
     """The present value of one record; None when there is none any more."""
-    rest = key[1:]
-    match key[:1]:
+    kind, rest = key[:1], key[1:]
+    match kind:  # those that most steps change come first
         case b"s":
             token = queue.leases.next_token
             return _encode(
@@ -125,28 +125,28 @@ def record(queue: Queue, key: bytes) -> bytes | None:
         case b"x":
             run = queue.runs.at(int.from_bytes(rest))
             return None if run is None else _encode(_kept_run(queue, run))
-        case b"y" | b"z":
-            piece = _kept_piece(queue, key)
-            return None if piece is None else _encode(piece)
         case b"l":
             lease = queue.leases.held(int.from_bytes(rest))
             if lease is None:
                 return None
             return _encode(KeptLease(lease.operation, tuple(lease.left), lease.kept))
-        case b"p" | b"n":
-            return queue.producers.record(key)
+        case b"t":
+            return _encode(tuple(queue.leases.settled))
         case b"d":
             stream = queue.streams.get(rest.decode())
             if stream is None:
                 return None
             return _encode(KeptStream(tuple(stream.decided), tuple(stream.refused)))
-        case b"t":
-            return _encode(tuple(queue.leases.settled))
+        case b"p" | b"n":
+            return queue.producers.record(key)
+        case b"y" | b"z":
+            piece = _kept_piece(queue, key)
+            return None if piece is None else _encode(piece)
         case b"e":
             ender = queue.leases.enders.get(int.from_bytes(rest))
             return None if ender is None else _encode(ender)
         case _:
-            named = _named(queue, key[:1], rest)
+            named = _named(queue, kind, rest)
             return None if named is None else _encode(named)
 
 
@@ -366,6 +366,11 @@ class Journal:
         self._next.append(then)
 
     @property
+    def unwritten(self) -> bool:
+        """Whether something has changed, or is to be told, that is of no step yet."""
+        return bool(self.queue.changed or self._next)
+
+    @property
     def lax(self) -> bool:
         """Whether nothing waits for a step: there is no mirror, and flushes may be late."""
         if not self._linger or self.mirrors:  # as most queues are
@@ -380,29 +385,32 @@ class Journal:
     def write(self) -> Pairs:
         """Makes the next step of what has changed; nothing when nothing has."""
         queue = self.queue
-        bounded = self._linger and queue.changed
-        if bounded and queue.tail + BOUND_AHEAD // 2 > queue.bound:
-            queue.bound = queue.tail + BOUND_AHEAD
-            queue.changed[b"s"] = None
-            self._bound_step = self.step + 1
-        keys = tuple(queue.changed)
-        queue.changed.clear()
-        if keys:
+        keys: tuple[bytes, ...] = ()
+        if queue.changed:
+            if self._linger and queue.tail + BOUND_AHEAD // 2 > queue.bound:
+                queue.bound = queue.tail + BOUND_AHEAD
+                queue.changed[b"s"] = None
+                self._bound_step = self.step + 1
+            keys = tuple(queue.changed)
+            queue.changed.clear()
             self.step += 1
             self._note(keys)
-        self._waiting.extend((self.step, then) for then in self._next)
-        self._next.clear()
-        return tuple((key, record(queue, key)) for key in keys)
+        if self._next:
+            step = self.step
+            self._waiting.extend([(step, then) for then in self._next])
+            self._next.clear()
+        return tuple([(key, record(queue, key)) for key in keys])
 
     def _note(self, keys: tuple[bytes, ...]) -> None:
+        if not self.mirrors:
+            return
         for mirror in self.mirrors.values():
             if mirror.transfer is not None:
                 mirror.transfer.changed(keys)
-        if self.mirrors:
-            self._lately.append((self.step, keys))
-            self._lately_keys += len(keys)
-            while self._lately and self._lately_keys > self.limits.journal_lately:
-                self._lately_keys -= len(self._lately.popleft()[1])
+        self._lately.append((self.step, keys))
+        self._lately_keys += len(keys)
+        while self._lately and self._lately_keys > self.limits.journal_lately:
+            self._lately_keys -= len(self._lately.popleft()[1])
 
     # --- to the mirrors ---------------------------------------------------------------------------
 
@@ -540,12 +548,13 @@ class Journal:
     def due(self) -> list[Then]:
         """What may be done now, since its step is safe; in order, and so much at most (`told`)."""
         ready: list[Then] = []
-        if not (self._waiting or self._next):
+        waiting = self._waiting
+        if not (waiting or self._next):
             return ready
         lax, most = self.lax, self.limits.told
         safe = self.step if lax else self.safe
-        while self._waiting and self._waiting[0][0] <= safe and len(ready) < most:
-            ready.append(self._waiting.popleft()[1])
+        while waiting and waiting[0][0] <= safe and len(ready) < most:
+            ready.append(waiting.popleft()[1])
         if lax:
             room = most - len(ready)
             ready += self._next[:room]

@@ -202,7 +202,7 @@ class FifoNode:
             if not desk.inside and not self._scribe.step():
                 break
         self._scribe.write()
-        wake_at = desk.alarms.next
-        if wake_at is not None and (self._timer is None or wake_at < self._timer):
+        wake_at = desk.alarms.before(self._timer)
+        if wake_at is not None:
             self._timer = wake_at
             desk.effect(SetTimer(FifoTimer.TICK, wake_at))

@@ -209,9 +209,9 @@ class Producers:
     def _heard_of(self, name: str, wall: int) -> Producer:
         if self._since is None:
             self._since = wall
-        if name not in self._known:
-            self._known[name] = Producer(wall)
-        known = self._known[name]
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = Producer(wall)
         known.seen = wall
         self._changed[HEAD + name.encode()] = None
         if name.startswith(UNNAMED_PREFIX):

@@ -40,11 +40,12 @@ class Scribe:
             due = master.journal.due()
             for then in due:
                 then()
-            if due:
-                self._touched[queue] = None
             if len(due) < self._desk.limits.told:
+                if due and (master.journal.unwritten or master.waiting.gets):
+                    self._touched[queue] = None
                 done = done or bool(due)
             else:  # enough for one turn: there may be more
+                self._touched[queue] = None
                 self._desk.alarms.wake(REST, self._desk.now)
         return done or bool(self._desk.inside)
 

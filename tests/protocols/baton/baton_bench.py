@@ -56,6 +56,9 @@ class Bench:
         """Records that read badly from the next start on."""
         self.full: set[NodeId] = set()
         """Whose disk takes nothing."""
+        self.slow: set[NodeId] = set()
+        """Whose disk is at it until `flush`."""
+        self.unflushed: list[tuple[NodeId, Persist]] = []
         self.epoch = 0
         self.calls = 0
         for number in range(1, count + 1):
@@ -119,16 +122,28 @@ class Bench:
                 self.timers.pop((node, timer), None)
             case Persist(ticket) if node in self.full:
                 self.give(node, PersistFailed(ticket, "no space left on the disk"))
-            case Persist(ticket, changes):
-                for change in changes:
-                    self._written(node, change)
-                self.give(node, Persisted(ticket))
+            case Persist() if node in self.slow:
+                self.unflushed.append((node, effect))
+            case Persist():
+                self._persist(node, effect)
             case Announce(fact):
                 self.facts.append((node, fact))
             case Reply():
                 raise AssertionError("nobody in the process calls")
             case _:
                 pass
+
+    def _persist(self, node: NodeId, effect: Persist) -> None:
+        for change in effect.changes:
+            self._written(node, change)
+        self.give(node, Persisted(effect.ticket))
+
+    def flush(self) -> None:
+        """What disks were at is done, in order."""
+        self.slow.clear()
+        unflushed, self.unflushed = self.unflushed, []
+        for node, effect in unflushed:
+            self._persist(node, effect)
 
     def _written(self, node: NodeId, change: Write | Erase) -> None:
         kept = self.disk.setdefault(node, {})

@@ -3,7 +3,7 @@
 import pytest
 from baton_bench import LEASE, NAME, Bench
 
-from snowmelt.core.instant import SECOND, milliseconds, seconds
+from snowmelt.core.instant import SECOND, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announced, Received
 from snowmelt.protocols.arrow import Place
@@ -27,6 +27,7 @@ from snowmelt.protocols.baton.messages import (
     Pass,
     Seek,
     Stored,
+    Tell,
 )
 
 ROOT = NodeId("n1")
@@ -90,6 +91,61 @@ def test_rule_11_a_baton_is_not_sent_to_who_has_left_since_it_complained(bench):
     assert bench.states() == {"n2": "idle"}
     bench.give(NodeId("n2"), Received(NodeId("n1"), Follow(NAME, first.fence, place)))
     assert bench.states() == {"n2": "idle"}
+
+
+ALL = ("n1", "n2", "n3", "n4")
+
+
+def granted_in_the_end(bench, client, node, ticket):
+    """Asks as a client does until it is granted, and stops at that very moment."""
+    for _ in range(30):
+        asked = bench.want(client, node, ticket)
+        while (answer := bench.answer(asked)) is None:
+            bench.pass_time(milliseconds(100))
+        if isinstance(answer, Granted):
+            return answer
+    raise AssertionError("nothing ever came")
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_rule_12_a_root_that_began_again_waits_for_a_lease_after_each_loss(bench, comes_back):
+    """The only other node that knew of the baton went some seconds after the root had come back."""
+    first = bench.held("c1", "n2", 1)
+    bench.start("n1")
+    bench.view(*ALL)
+    bench.pass_time(seconds(4.5))
+    bench.keep("c1", 1, first)
+    believed_until = later(bench.now, LEASE)
+    if comes_back:
+        bench.start("n2")
+        bench.view(*ALL)
+    else:
+        bench.kill("n2")
+        bench.view("n1", "n3", "n4")
+    second = granted_in_the_end(bench, "c2", "n3", 2)
+    assert bench.now >= believed_until
+    assert second.fence > first.fence
+
+
+def test_rule_11_a_question_that_comes_twice_is_answered_once(bench):
+    """A token that is handed on between the two answers would be nowhere, and be made anew."""
+    here, there = "n2", "n3"
+    held = bench.held("c1", here, 1)
+    orphan = Place(NodeId("n4"), OperationId(NodeId("n4"), 1))
+    for ticket in (1, 2):
+        waits = bench.want("c1", there, ticket + 1)
+        bench.run()
+        bench.give(ROOT, Received(NodeId("n4"), Complaint(NAME, orphan, orphan=True)))
+        asked = {word[1]: word for word in bench.words if isinstance(word[2], Tell)}
+        bench.words.remove(asked["n4"])  # it comes last
+        bench.run()
+        bench.release("c1", ticket, held)
+        bench.run()
+        bench.words.extend((asked[here], asked["n4"]))
+        bench.run()
+        bench.now = later(bench.now, seconds(5.4))
+        here, there, held = there, here, bench.answer(waits)
+    assert bench.states() == {here: "held"}
 
 
 # --- the root's disk ------------------------------------------------------------------------------
@@ -320,3 +376,45 @@ def test_rule_13_who_gave_up_its_want_is_granted_nothing_by_what_it_asked_before
     bench.release("c2", 2, first)
     bench.run()
     assert bench.states() == {"n2": "idle"}
+
+
+def test_rule_14_no_value_is_given_up_while_a_newer_one_is_on_its_way_to_the_disk(bench):
+    first = bench.held("c1", "n2", 1)
+    bench.release("c1", 1, first, b"kept")
+    bench.run()
+    held = bench.held("c2", "n2", 2)
+    bench.hurt.update((ROOT, key) for key in bench.disk[ROOT] if NAME.encode() in key)
+    bench.start("n1")
+    bench.view(*ALL)
+    bench.slow.add(ROOT)
+    saved = bench.save("c2", 2, held, b"saved")
+    bench.run()
+    reset = bench.call("c3", "n1", ResetBaton(NAME))
+    bench.flush()
+    bench.run()
+    assert bench.answer(saved) == Saved()
+    assert bench.answer(reset).error == "StateError"
+    restarted(bench)
+    assert asked_for_long(bench, "c4", "n3", 4).value == b"saved"
+
+
+def test_rule_14_no_baton_is_made_while_a_value_is_on_its_way_to_the_disk(bench):
+    """Else whoever is told late that it is safe is told so of a value that nobody gets."""
+    first = bench.held("c1", "n2", 1)
+    bench.slow.add(ROOT)
+    saved = bench.save("c1", 1, first, b"saved")
+    bench.run()
+    bench.cut_off("n2")
+    bench.give(NodeId("n2"), Announced(bench.machine("n1")._here.view))
+    for _ in range(8):
+        asked = bench.want("c2", "n3", 2)
+        bench.pass_time(seconds(1.9))
+        if isinstance(bench.answer(asked), Granted):
+            break
+    bench.flush()
+    bench.run()
+    assert bench.answer(saved) == Saved()
+    if not isinstance(bench.answer(asked), Granted):
+        asked = bench.want("c2", "n3", 2)
+        bench.pass_time(seconds(3))
+    assert bench.answer(asked).value == b"saved"

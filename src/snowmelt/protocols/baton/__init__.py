@@ -57,17 +57,19 @@ What was lost (`inquest.py`, `registrar.py`); the root is asked only when somebo
     idle is sent to the orphan (`Follow`). Of two the one with the smaller fence is void. Each
     `Pass` carries the last census that its sender answered, and falls where a later one was
     answered: so when all have said in one census that they have nothing, nothing is on its way that
-    anybody would still take. (This is a consistent cut, after Lai and Yang.) Who takes a token
-    counts the census it carries as one that it answered: somebody before it did while the token was
-    there. Else no process that began since would pass a token on before the next census.
+    anybody would still take. (This is a consistent cut, after Lai and Yang; a question that comes
+    twice has one answer, for the token may have moved in between.) Who takes a token counts the
+    census it carries as one that it answered: somebody before it did while the token was there.
+    Else no process that began since would pass a token on before the next census.
 12. *Made anew.* Then, and when a lease has passed in which nobody had it, the root makes a new
     token for the orphan. Its fence is larger than any that was told, and than any of an earlier
     *term*, which is its upper part (`fences.py`). A view has a later term than the one before, and
     it is on the root's disk before a token is made in it; and none that is earlier than the seconds
     that the wall clock counts, so that a root whose disk was set back, or emptied, is later than
     itself. A baton that is handed on until its count runs into the next term tells the root. A name
-    that was never used gets its token at once. A root that began again waits for a lease before the
-    first.
+    that was never used gets its token at once. A root that began again waits for a lease before
+    that, and again after each view in which one is gone: it may have made the token of that name,
+    and the one who is gone may have been the only other that knew.
 
 Clients (`baton.py`, `wants.py`):
 
@@ -81,9 +83,10 @@ Clients (`baton.py`, `wants.py`):
     holder changed and did not hand on is lost with it. `Save` is answered when the value is on the
     disk, and the token carries it from then on, not before: what failed has changed nothing. Where
     a hold ends and nobody knows what became of its save, the value that goes on is given anew, and
-    counts as newer. The root takes no value from a baton that is older than the last that it made.
-    It keeps each twice (`values.py`). Where neither can be read no token is made of that name: who
-    waits is told, until somebody gives the value up.
+    counts as newer. The root takes no value from a baton that is older than the last that it made,
+    and makes none while a value of that name is on its way to the disk. It keeps each twice
+    (`values.py`). Where neither can be read no token is made of that name: who waits is told, until
+    somebody gives the value up.
 
 Names that nobody uses (`names.py`, `folds.py`):
 

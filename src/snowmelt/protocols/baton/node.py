@@ -282,7 +282,7 @@ class BatonNode:
     def _entered(self, view: View, now: Instant) -> Effects:
         """A new view: the tree grows on it, and places of nodes that are gone are cut off."""
         gone = self._here.enter(view)
-        effects = self._registrar.entered(now)
+        effects = self._registrar.entered(gone, now)
         for baton in self._names:
             token = baton.relay.token
             if token is not None and token.moving and token.place.node in gone:

@@ -3,6 +3,7 @@
 Every node can do this; only the root of the present view is asked to. Rules 10 to 12, 14 and 15.
 """
 
+from collections.abc import Sequence
 from itertools import count
 from typing import Final
 
@@ -56,7 +57,7 @@ class Registrar:
         self._made: dict[str, int] = {}
         """The fence of the last baton that this process made; what is older is void."""
         self._since: Instant | None = None
-        """Since when this process may have forgotten something; None for a disk's first life."""
+        """Since when nobody may know any more of a baton that this process has forgotten."""
 
     # --- the disk ---------------------------------------------------------------------------------
 
@@ -69,8 +70,10 @@ class Registrar:
             self._names.folds.put(name, Line(version=kept.version, value=kept.value))
         return [*effects, *written]
 
-    def entered(self, now: Instant) -> Effects:
-        """A new view."""
+    def entered(self, gone: Sequence[NodeId], now: Instant) -> Effects:
+        """A new view; one who is gone may have been the last that knew of a baton (rule 12)."""
+        if gone:
+            self._since = now
         return self._fences.entered(now) if self._here.led is not None else []
 
     def backup(self, source: NodeId, backup: Backup) -> Effects:
@@ -173,7 +176,9 @@ class Registrar:
         if inquest.ever and since(inquest.lost, now) < patience:
             return []
         if self._here.again and started is not None and since(started, now) < patience:
-            return []  # this process may have made it, and have forgotten that
+            return []  # an earlier process may have made it, for one who is gone
+        if self._values.writes(name):
+            return []  # somebody may be told that it is safe
         baton = self._names.use(name, now)
         node, version = inquest.newest_value()
         if version > baton.relay.newest.version and version.fence >= self._made.get(name, 0):

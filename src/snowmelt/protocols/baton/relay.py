@@ -62,6 +62,7 @@ class Relay:
         self.newest.learn(line.version, line.value)
         self.census = line.census
         """The last that was answered here, or before by whoever passed the token on (rule 11)."""
+        self._answered = Census()
         self.turns: Final = Turns()
         self._here = here
         self._ways = ways
@@ -202,8 +203,12 @@ class Relay:
         """What is here, for the root.
 
         What is on its way is sent again at once: beats that fall together with the root's questions
-        would else for ever send what the questions let fall.
+        would else for ever send what the questions let fall. A question that comes twice has one
+        answer: the token may have gone to one who said before that it is not there.
         """
+        if census <= self._answered:
+            return []
+        self._answered = census
         self.census = max(self.census, census)
         token = self.token
         standing = Standing.NOTHING if token is None else token.standing

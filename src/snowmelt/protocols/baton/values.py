@@ -93,7 +93,7 @@ class Values:
 
     def reset(self, operation: OperationId | None, name: str) -> Effects:
         """A value that can't be read is given up: the next baton of this name begins with none."""
-        if name not in self.spoiled:
+        if name not in self.spoiled or self.writes(name):  # a newer one comes to lie there
             text = f"the value of baton {name!r} is sound: there is nothing to give up"
             return [Reply(operation, Declined("StateError", text))] if operation else []
         return [self._write(Writing(name, Kept(Version(), b""), operation=operation))]

@@ -111,10 +111,29 @@ def test_at_rest_all_hear_the_same(ledger):
         ledger.judge(calm=False)
 
 
+@pytest.mark.parametrize("heard", [1, 2])
+def test_of_what_came_before_its_beginning_a_listener_may_miss_the_first_alone(ledger, heard):
+    eve = ledger.ears[NodeId("eve")] = Ear("eve")
+    eve.take(Messages((), Position()))
+    hears(ledger, ANN, *(said(number) for number in range(heard)))
+    ledger.asks(Wish(9, (b"9",), Instant(9), 0))
+    hears(ledger, NodeId("eve"), said(0, ticket=9, era=6))
+    if heard == 1:
+        ledger.judge(calm=False)
+    else:
+        with pytest.raises(Broken, match=r"eve missed 5\.0 and was not told"):
+            ledger.judge(calm=False)
+
+
 def test_some_lives_go_well():
     for seed in range(6):
         report = lived(seed)
         assert (report.ending, report.sentence) == (Ending.SETTLED, "")
+
+
+@pytest.mark.parametrize("seed", [29, 31])
+def test_an_era_that_is_gone_is_told_to_who_has_heard_nothing_yet(seed):
+    assert lived(seed).sentence == ""
 
 
 def test_without_faults_nothing_is_missed_or_comes_twice():
@@ -140,7 +159,7 @@ def answered_at_once(monkeypatch):
 
 
 def an_old_number_in_a_new_era(monkeypatch):
-    def position(got):
+    def position(got, *_):
         if not got.value:
             return Position(got.fence, 0)
         carried = msgspec.msgpack.decode(got.value, type=Carried)

@@ -203,9 +203,39 @@ def test_a_listener_of_a_later_era_is_not_left_behind() -> None:
     table = Table()
     listening = table.call(N1, Listen("a", Position(5_000, 7), POLL))
     placed = table.publish(N1, b"heard")
-    assert placed.first == Position(5_001, 0)
+    assert placed.first == Position(5_001, 1)
     told = table.answers[listening]
     assert [one.bodies for one in told.publications] == [(b"heard",)]
+    assert told.missed
+
+
+def test_an_era_behind_which_fences_are_is_carried_on_and_no_position_is_used_twice() -> None:
+    table = Table()
+    for node in (N1, N2):
+        table.call(node, Listen("a", Position(5_000, 7), POLL))
+    table.lost = to(N2)
+    one = table.call(N1, Publish("a", 5, (b"one",), POLL))
+    table.lost = nothing
+    two = table.publish(N2, b"two", ticket=6)
+    table.beat()
+    assert (table.answers[one].first, two.first) == (Position(5_001, 1), Position(5_001, 2))
+    for node in ALL:
+        assert table.heard(node) == [b"one", b"two"]
+
+
+def test_who_has_heard_nothing_yet_is_told_that_a_whole_era_is_gone() -> None:
+    """It subscribed before the first message, and slept; meanwhile all nodes began again."""
+    table = Table()
+    start = table.hear(N1, None).next
+    table.publish(N2, b"one")
+    table.publish(N2, b"two")
+    for node in ALL:
+        table.begin(node)
+    table.view(*ALL)
+    table.lose_baton()
+    table.publish(N3, b"three")
+    told = table.hear(N2, start)
+    assert [one.bodies for one in told.publications] == [(b"three",)]
     assert told.missed
 
 
@@ -355,7 +385,7 @@ def test_a_baton_made_anew_begins_an_era() -> None:
     table.lose_baton()
     two = table.publish(N2, b"2")
     assert two.first.era > one.first.era
-    assert two.first.number == 0
+    assert two.first.number == 1  # only the topic's first begins at 0
     for node in ALL:
         assert table.heard(node) == [b"1", b"2"]
         assert table.hear(node, one.first).missed  # nobody knows how the first one ended
@@ -377,7 +407,14 @@ def test_the_end_of_an_era_is_fetched_from_whoever_has_it() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [b"nonsense", b"\xc1", msgspec.msgpack.encode([10**6, 0]), msgspec.msgpack.encode([101, -1])],
+    [
+        b"nonsense",
+        b"\xc1",
+        msgspec.msgpack.encode([101, 1]),
+        msgspec.msgpack.encode([10**6, 0, 99]),
+        msgspec.msgpack.encode([101, -1, 100]),
+        msgspec.msgpack.encode([2**63, 0, 100]),
+    ],
 )
 def test_a_value_that_somebody_else_wrote_begins_an_era_and_no_position_is_used_twice(
     value: bytes,

@@ -14,6 +14,7 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.multicast.calls import Listen, Position, Publication, Publish
 from snowmelt.protocols.multicast.circle import Circle
 from snowmelt.protocols.multicast.hearing import Hearing
+from snowmelt.protocols.multicast.line import ZERO
 from snowmelt.protocols.multicast.listening import Listening
 from snowmelt.protocols.multicast.messages import Have, Heard, Upto
 from snowmelt.protocols.multicast.settings import MulticastSettings
@@ -32,6 +33,8 @@ class Carried(msgspec.Struct, frozen=True, array_like=True):
 
     era: int
     number: int
+    made: int
+    """Which baton it is; what another one carried counts no more."""
 
 
 class Topic:
@@ -107,7 +110,7 @@ class Topic:
                 continue
             publication = Publication(place, wish.ticket, wish.bodies)
             place = publication.stop
-            value = msgspec.msgpack.encode(Carried(place.era, place.number))
+            value = msgspec.msgpack.encode(Carried(place.era, place.number, got.made))
             self.hearing.line.take(publication, own=True)
             self._writing.place(wish, publication)
         dropped = Announce(Drop(got.name, got.ticket, value))
@@ -206,7 +209,8 @@ def _next_position(got: Got, end: Position, era: int) -> Position:
     carried = _carried(got)
     if carried is not None and carried >= end and carried.era >= era:
         return carried
-    return Position(max(got.fence, end.era + 1, era + 1), 0)
+    known = bool(got.value) or end > ZERO or era > 0
+    return Position(max(got.fence, end.era + 1, era + 1), int(known))
 
 
 def _carried(got: Got) -> Position | None:
@@ -214,6 +218,7 @@ def _carried(got: Got) -> Position | None:
         carried = msgspec.msgpack.decode(got.value, type=Carried)
     except (msgspec.MsgspecError, ValueError):
         return None
-    if got.made <= carried.era <= got.fence and 0 <= carried.number < NUMBERS_MAX:
+    sound = 0 < carried.era < 2 * ERAS_MAX and 0 <= carried.number < NUMBERS_MAX
+    if sound and carried.made == got.made:
         return Position(carried.era, carried.number)
     return None

@@ -51,7 +51,8 @@ from snowmelt.core.record import BULK, Change, Damaged, Erase, Found, Missing, R
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.membership.view import Current
 
-STEPS_MAX: Final = 10_000
+ROUNDS_MAX: Final = 10_000
+"""So often what was said within a step may be answered within it, however many speak at a time."""
 
 Message = Any  # the union of all families' messages, which only the wire knows whole
 
@@ -106,15 +107,20 @@ class Host:
         now: Instant,
         effects: list[Effect[Message]],
     ) -> None:
-        for index, inner in inside:  # it grows while it is walked
-            for effect in self._machines[index].handle(inner, now):
-                if type(effect) is Reply and effect.operation.client != self.me:
-                    operation = effect.operation
-                    answer = Answer(operation.number, effect.message)
-                    effects.append(Send(operation.client, answer))
-                else:
-                    self._outward(index, effect, effects, inside)
-            assert len(inside) < STEPS_MAX, f"the machines of {self.me} talk without end"
+        rounds = 0
+        while inside:
+            told: list[tuple[int, Event[Message]]] = []
+            for index, inner in inside:
+                for effect in self._machines[index].handle(inner, now):
+                    if type(effect) is Reply and effect.operation.client != self.me:
+                        operation = effect.operation
+                        answer = Answer(operation.number, effect.message)
+                        effects.append(Send(operation.client, answer))
+                    else:
+                        self._outward(index, effect, effects, told)
+            inside = told
+            rounds += 1
+            assert rounds < ROUNDS_MAX, f"the machines of {self.me} talk without end"
 
     def check(self) -> None:
         """Every machine's own invariants."""

@@ -76,10 +76,12 @@ class Baton:
         if self.endings.get(call.ticket) is not None:
             return [self.endings.lost(operation, call.ticket)]
         want = self.wants.get(call.ticket)
+        new = want is None
         if want is None:
             want = Want(call.ticket)
-        self._by(want.called(operation, call, now))
-        return [] if want.places else self._want(want, now)
+            self.wants.add(want)
+        self._by(self.wants.called(want, operation, call, now))
+        return self._want(want, now) if new else []
 
     def keep(self, operation: OperationId, call: Keep | Holding, now: Instant) -> bool:
         """The holder works on; whether it is one still."""
@@ -135,7 +137,9 @@ class Baton:
         """One of them wants the baton."""
         if self.wants.get(ticket) is not None or self._held_by(ticket) is not None:
             return []
-        return self._want(Want(ticket), now)
+        want = Want(ticket)
+        self.wants.add(want)
+        return self._want(want, now)
 
     def drop(self, ticket: int, value: bytes | None, now: Instant) -> Effects:
         """Whoever has this ticket gives up."""
@@ -167,7 +171,6 @@ class Baton:
         return effects
 
     def _want(self, want: Want, now: Instant) -> Effects:
-        self.wants.add(want)
         return self._ask(want, now) + self.settle(now)
 
     def _ask(self, want: Want, now: Instant) -> Effects:
@@ -270,6 +273,13 @@ class Baton:
         assert token is not None
         lease = self._here.settings.lease
         return Granted(token.fence, token.made, token.value, lease, self._here.place)
+
+
+def knows(baton: Baton, ticket: int) -> bool:
+    """Whether somebody waits under this ticket, or holds the baton, or did."""
+    token = baton.relay.token
+    held = token is not None and token.held_by(ticket) is not None
+    return held or baton.wants.get(ticket) is not None or baton.endings.get(ticket) is not None
 
 
 def refused(baton: Baton, root: NodeId, text: str, now: Instant) -> Effects:

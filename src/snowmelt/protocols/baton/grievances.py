@@ -11,6 +11,8 @@ from snowmelt.protocols.baton.turns import Turn
 
 PATIENT_BEATS: Final = 8
 """A place that has one before it says nothing sooner."""
+DOUBTS_AT_ONCE: Final = 100
+"""So many ask on one beat; others have their turn on the next."""
 
 
 class Grievances:
@@ -33,6 +35,8 @@ class Grievances:
         """Asks the one before; where there is none for long, sends the one behind to ask anew."""
         effects: list[Effect[Any]] = []
         for turn in waiting:
+            if len(effects) == DOUBTS_AT_ONCE:
+                break
             if now - max(turn.since, turn.doubted) < self._patience:
                 continue
             if turn.before is not None and (turn.ticket is not None or turn.behind is not None):

@@ -1,12 +1,14 @@
 """The machine of one node for all its batons; its rules are in the package's docstring."""
 
+from collections import deque
+from collections.abc import Iterator
 from enum import Enum
 from heapq import heappop, heappush
 from random import Random
 from typing import Any, Final
 
 from snowmelt.core.errors import SnowmeltError
-from snowmelt.core.instant import Instant, later
+from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import (
     Announce,
@@ -24,7 +26,7 @@ from snowmelt.core.node import (
 )
 from snowmelt.protocols.arrow import Branch, Ground
 from snowmelt.protocols.arrow.rings import neighbours
-from snowmelt.protocols.baton.baton import Baton, refused
+from snowmelt.protocols.baton.baton import Baton, knows, refused
 from snowmelt.protocols.baton.calls import (
     NAMES_AT_ONCE,
     Acquire,
@@ -74,6 +76,14 @@ from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.membership import Current, CutOff, View
 
 NAMES_MAX: Final = 10_000
+AT_ONCE: Final = 500
+"""So many names are looked at together."""
+PARTS: Final = 20
+"""Where there are more, the next of them have their turn when so little of a beat is over."""
+PLACES_MAX: Final = 5_000
+"""So many of one name are asked for at one node at a time; a look at them takes milliseconds."""
+ALL_PLACES_MAX: Final = 100_000
+"""So many of all names together."""
 
 
 class BatonAlarm(Enum):
@@ -100,6 +110,11 @@ class BatonNode:
         self._due: list[tuple[Instant, str]] = []
         self._reminded: dict[str, Instant] = {}
         self._alarm: Instant | None = None
+        self._round: tuple[deque[str], deque[str]] = deque(), deque()
+        """Whose arrows, and which batons, have yet to be looked at on this beat."""
+        self._next_round = Instant(0)
+        self._waiting = 0
+        """How many places there were when they were counted last, and asked for since."""
 
     def handle(self, event: Event[Message], now: Instant) -> Effects:
         """One door in. Whoever slept may be woken by any event, so rule 9 is looked at first."""
@@ -121,7 +136,8 @@ class BatonNode:
             case Announced(fact):
                 return self._announced(fact, now)
             case Started():
-                return [*self._registrar.started(event, now), self._next_beat(now)]
+                beat = SetTimer(BatonAlarm.BEAT, later(now, self._here.settings.beat))
+                return [*self._registrar.started(event, now), beat]
             case _:
                 return []
 
@@ -229,6 +245,12 @@ class BatonNode:
             baton = self._names.use(call.name, now)
         elif baton is None:
             baton = self._names.glimpse(call.name)
+        if isinstance(call, Acquire) and not knows(baton, call.ticket):
+            places = len(baton.relay.turns)
+            if places >= PLACES_MAX or self._waiting >= ALL_PLACES_MAX:
+                text = f"{places} wait for {call.name!r} here, {self._waiting} for all: try later"
+                return [Reply(operation, Declined("Full", text))]
+            self._waiting += 1
         return self._call(operation, call, baton, now) + self._remind(call.name)
 
     @property
@@ -315,28 +337,45 @@ class BatonNode:
 
     # --- time -------------------------------------------------------------------------------------
 
-    def _next_beat(self, now: Instant) -> SetTimer:
-        return SetTimer(BatonAlarm.BEAT, later(now, self._here.settings.beat))
-
     def _beat(self, now: Instant) -> Effects:
+        """Looks at every name; where there are many, at some now and at others soon."""
+        settings = self._here.settings
+        arrows, batons = self._round
+        if not (arrows or batons):
+            self._next_round = later(now, settings.beat)
+            arrows.extend(self._ways.names())
+            self._waiting = 0
+            for baton in self._names:
+                batons.append(baton.name)
+                self._waiting += len(baton.relay.turns)
         effects: Effects = []
         if self._here.view is not None:
-            for name, went in self._ways.beat(now).items():
+            for name, went in self._ways.beat(_some(arrows), now).items():
                 effects += self._went(name, went, now)
-            for baton in self._names:
-                if baton.busy:
-                    self._ways.wake(baton.name, now)
-                    effects += baton.beat(now) + self._remind(baton.name)
+            for name in _some(batons):
+                effects += self._beat_of(name, now)
             root = self._here.root
             effects += [Send(root, quiet) for quiet in self._names.drowsy(now)]
-        return [*effects, self._next_beat(now)]
+        else:
+            arrows.clear()
+            batons.clear()
+        soon = later(now, Duration(settings.beat // PARTS))
+        at = soon if arrows or batons else max(soon, self._next_round)
+        return [*effects, SetTimer(BatonAlarm.BEAT, at)]
+
+    def _beat_of(self, name: str, now: Instant) -> Effects:
+        baton = self._names.get(name)
+        if baton is None or not baton.busy:
+            return []
+        self._ways.wake(name, now)
+        return baton.beat(now) + self._remind(name)
 
     def _expire(self, now: Instant) -> Effects:
         """What is due at each name; a time that was put off since is noticed then."""
         self._alarm = None
         effects: Effects = []
         names: dict[str, None] = {}
-        while self._due and self._due[0][0] <= now:
+        while self._due and self._due[0][0] <= now and len(names) < AT_ONCE:
             names[heappop(self._due)[1]] = None
         for name in names:
             self._reminded.pop(name, None)
@@ -356,3 +395,9 @@ class BatonNode:
             return []
         self._alarm = self._due[0][0]
         return [SetTimer(BatonAlarm.DUE, self._alarm)]
+
+
+def _some(names: deque[str]) -> Iterator[str]:
+    """The next ones, each taken out."""
+    for _ in range(min(AT_ONCE, len(names))):
+        yield names.popleft()

@@ -189,7 +189,7 @@ class Relay:
             return []
         if not self._here.has(order.place.node):
             return []
-        return self._move(token, order.place, now)
+        return [*self._step(order.place), *self.pass_on(now)]
 
     def hand_in(self, now: Instant) -> Effects:
         """This node leaves in order: what rests here is the root's to keep, and nobody waits."""
@@ -197,7 +197,7 @@ class Relay:
         if token is None or token.standing is not Standing.IDLE or here.me == here.root:
             return []
         kept = Place(here.root, OperationId(here.me, token.fence), filler=True)
-        return self._move(token, kept, now)
+        return [*self._step(kept), *self.pass_on(now)]
 
     def tell(self, source: NodeId, census: Census, *, asleep: bool) -> Effects:
         """What is here, for the root.
@@ -217,26 +217,27 @@ class Relay:
         return [Send(source, told), *again]
 
     def pass_on(self, now: Instant) -> Effects:
-        """The token goes on until it comes to a place that is wanted, or that nobody is behind."""
-        token = self.token
-        if token is None or token.standing is not Standing.IDLE:
-            return []
-        turn = self.turns.at(token.place, now)
-        if turn.ticket is not None:
-            return []  # it is offered
-        turn.before, turn.cut = None, False
-        if turn.behind is None or not self._here.has(turn.behind.node):
-            return []  # it rests
-        self.turns.drop(turn)
-        return self._move(token, turn.behind, now)
+        """The token goes on until it comes to a place that is wanted, or that nobody is behind.
 
-    def _move(self, token: Token, place: Place, now: Instant) -> Effects:
+        In a loop: thousands in a row may have been given up.
+        """
+        effects: Effects = []
+        while (token := self.token) is not None and token.standing is Standing.IDLE:
+            place = self.turns.onward(token.place, now, self._here)
+            if place is None:
+                break  # it rests, or is offered
+            effects += self._step(place)
+        return effects
+
+    def _step(self, place: Place) -> Effects:
         """Every step takes a new fence, so none is ever granted twice."""
+        token = self.token
+        assert token is not None
         token.fence += 1
         token.given = 0
         self.fence = token.fence
         token.place = place
-        on = self.pass_on(now) if place.node == self._here.me else self._send(token)
+        on = [] if place.node == self._here.me else self._send(token)
         if self.fence % (1 << NOTED_BITS):
             return on
         return [Send(self._here.root, Reached(self.name, self.fence)), *on]

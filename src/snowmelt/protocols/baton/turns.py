@@ -7,6 +7,7 @@ import msgspec
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.arrow import Place
+from snowmelt.protocols.baton.here import Here
 
 
 class Turn(msgspec.Struct):
@@ -82,6 +83,17 @@ class Turns:
         turn = self.at(place, now)
         if turn.before is None:
             turn.before, turn.cut = before, False
+
+    def onward(self, place: Place, now: Instant, here: Here) -> Place | None:
+        """To which place the token goes on from here; None when this one is wanted, or the last."""
+        turn = self.at(place, now)
+        if turn.ticket is not None:
+            return None
+        turn.before, turn.cut = None, False
+        if turn.behind is None or not here.has(turn.behind.node):
+            return None
+        self.drop(turn)
+        return turn.behind
 
     def drop(self, turn: Turn) -> None:
         """The baton has passed it."""

@@ -1,5 +1,9 @@
 """The clients of one node who wait for one baton: rule 13."""
 
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+from typing import Final
+
 import msgspec
 
 from snowmelt.core.instant import Instant, later
@@ -8,6 +12,8 @@ from snowmelt.core.node import Effect, Reply
 from snowmelt.protocols.arrow import Place
 from snowmelt.protocols.baton.calls import PATIENCE, POLL, Acquire, Queued
 from snowmelt.protocols.baton.messages import Message
+
+STALE_MAX: Final = 64
 
 
 class Want(msgspec.Struct):
@@ -25,18 +31,14 @@ class Want(msgspec.Struct):
     until: Instant | None = None
     """When the call is answered `Queued`; when there is none, until when it may come again."""
 
-    def called(self, operation: OperationId, call: Acquire, now: Instant) -> Instant:
-        """Its client asks, for the first time or again; returns when it is to be answered."""
-        self.client, self.operation = operation.client, operation
-        self.until = until = later(now, min(call.wait, POLL))
-        return until
-
 
 class Wants:
     """All wants of one name at one node, by ticket."""
 
     def __init__(self) -> None:
         self._wants: dict[int, Want] = {}
+        self._due: list[tuple[Instant, int]] = []
+        """When which ticket's is due, as a heap; what is there twice, or over, is passed over."""
 
     def __len__(self) -> int:
         return len(self._wants)
@@ -57,20 +59,49 @@ class Wants:
         """Everybody, first come first."""
         return list(self._wants.values())
 
+    def called(self, want: Want, operation: OperationId, call: Acquire, now: Instant) -> Instant:
+        """Its client asks, for the first time or again; returns when it is to be answered."""
+        want.client, want.operation = operation.client, operation
+        until = later(now, min(call.wait, POLL))
+        self._until(want, until)
+        return until
+
     def due(self) -> Instant | None:
-        """When the next of them is to be answered, or given up. O(wants)."""
-        return min((one.until for one in self.all() if one.until is not None), default=None)
+        """When the next of them is to be answered, or given up. O(log wants)."""
+        due = self._due
+        while due and not self._counts(*due[0]):
+            heappop(due)
+        return due[0][0] if due else None
 
     def expire(self, now: Instant) -> tuple[list[Effect[Message | Queued]], list[Want]]:
         """Answers the calls that have waited enough; returns whose client has not come back."""
         answers: list[Effect[Message | Queued]] = []
         over = []
-        for want in self.all():
-            if want.until is None or want.until > now:
-                continue
+        for want in list(self._expired(now)):
             if want.operation is None:
                 over.append(want)
                 continue
             answers.append(Reply(want.operation, Queued()))
-            want.operation, want.until = None, later(now, PATIENCE)
+            want.operation = None
+            self._until(want, later(now, PATIENCE))
         return answers, over
+
+    def _expired(self, now: Instant) -> Iterator[Want]:
+        due = self._due
+        while due and due[0][0] <= now:
+            until, ticket = heappop(due)
+            if self._counts(until, ticket):
+                want = self._wants[ticket]
+                want.until = None
+                yield want
+
+    def _until(self, want: Want, until: Instant) -> None:
+        want.until = until
+        heappush(self._due, (until, want.ticket))
+        if len(self._due) > 2 * len(self._wants) + STALE_MAX:
+            self._due = [(one.until, one.ticket) for one in self.all() if one.until is not None]
+            heapify(self._due)
+
+    def _counts(self, until: Instant, ticket: int) -> bool:
+        want = self._wants.get(ticket)
+        return want is not None and want.until == until

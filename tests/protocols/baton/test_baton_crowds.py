@@ -1,0 +1,109 @@
+"""Thousands who wait: for one baton or for thousands, they end no node and hold nobody up."""
+
+import gc
+from time import thread_time
+
+from baton_bench import NAME, Bench
+
+from snowmelt.core.instant import Instant, seconds
+from snowmelt.core.names import NodeId
+from snowmelt.core.node import Expired, Received
+from snowmelt.protocols.baton.calls import Acquire, Granted, Released
+from snowmelt.protocols.baton.node import PLACES_MAX
+from snowmelt.protocols.calling import Call
+
+
+def crowd(bench: Bench, count: int, first: int = 10) -> None:
+    """One client wants it under many tickets, one after the other."""
+    for ticket in range(first, first + count):
+        bench.now = Instant(bench.now + 20_000)
+        bench.want("c-crowd", "n1", ticket)
+
+
+def test_a_thousand_that_gave_up_in_a_row_are_passed_in_one_step():
+    bench = Bench(1)
+    held = bench.held("c-first", "n1", 1)
+    crowd(bench, 2_000)
+    bench.gone("c-crowd", "n1")
+    last = bench.want("c-last", "n1", 9_999_999)
+    assert bench.answer(bench.release("c-first", 1, held)) == Released()
+    assert isinstance(bench.answer(last), Granted)
+
+
+def test_one_more_than_may_wait_is_refused_and_those_before_have_their_turn():
+    bench = Bench(1)
+    held = bench.held("c-first", "n1", 1)
+    crowd(bench, PLACES_MAX - 1)
+    assert len(bench.baton("n1").relay.turns) == PLACES_MAX
+    refusal = bench.answer(bench.want("c-more", "n1", 2))
+    assert refusal.error == "Full"
+    assert NAME in refusal.text
+    again = bench.want("c-crowd", "n1", 10)  # who waits already may ask again
+    assert bench.answer(again) is None
+    bench.release("c-first", 1, held)
+    assert isinstance(bench.answer(again), Granted)
+    bench.gone("c-crowd", "n1")
+    bench.pass_time(seconds(2))
+    assert isinstance(bench.answer(bench.want("c-more", "n1", 3)), Granted)
+
+
+def fire(bench: Bench) -> float:
+    """The next timer; how long its node was busy with it."""
+    (node, timer), at = min(bench.timers.items(), key=lambda one: one[1])
+    del bench.timers[node, timer]
+    bench.now = max(bench.now, at)
+    begun = thread_time()
+    effects = bench.hosts[node].handle(Expired(timer), bench.now)
+    took = thread_time() - begun
+    for effect in effects:
+        bench._carry_out(node, effect)
+    bench.words.clear()
+    return took
+
+
+def test_those_who_wait_are_answered_without_a_look_at_all_the_others():
+    def cost(count: int) -> float:
+        bench = Bench(1)
+        bench.held("c-first", "n1", 1)
+        crowd(bench, count)
+        end, took = bench.now + seconds(2), 0.0
+        while bench.now < end:
+            took += fire(bench)
+        return took / count
+
+    gc.disable()
+    try:
+        few, many = cost(500), cost(4_000)
+    finally:
+        gc.enable()
+    assert many < 4 * few, (few, many)
+
+
+def test_the_doubts_of_thousands_do_not_end_their_node():
+    bench = Bench(1)
+    held = bench.held("c-first", "n1", 1)
+    crowd(bench, PLACES_MAX - 1)
+    for _ in range(6):
+        bench.pass_time(seconds(1))
+        bench.keep("c-first", 1, held)
+        for ticket in range(10, 2_010):
+            bench.want("c-crowd", "n1", ticket)
+    bench.release("c-first", 1, held)
+    assert bench.states() == {"n1": "held"}
+
+
+def test_thousands_of_batons_that_two_want_are_looked_at_some_at_a_time():
+    bench = Bench(1)
+    names = [f"lock-{at}" for at in range(9_000)]
+    gc.disable()
+    try:
+        for name in names:
+            for ticket in (1, 2):
+                call = Call(bench.calls, Acquire(name, ticket, seconds(2)))
+                bench.hosts[NodeId("n1")].handle(Received(NodeId("c-two"), call), bench.now)
+        end, longest = bench.now + seconds(5), 0.0
+        while bench.now < end:
+            longest = max(longest, fire(bench))
+    finally:
+        gc.enable()
+    assert longest < 0.1

@@ -258,10 +258,10 @@ def test_a_link_too_many_is_refused_and_the_others_live():
         until(lambda: one.statistics().links.frames_in >= 5)
 
 
-def give(one: Engine, message: Any) -> None:
-    """Sends it to the stranger."""
+def give(one: Engine, message: Any, to: str = "c-stranger") -> None:
+    """Sends it to the stranger, or another."""
     with one._turn:
-        one._links.send(NodeId("c-stranger"), message)
+        one._links.send(NodeId(to), message)
         one._links.flush()
 
 
@@ -473,3 +473,15 @@ def test_a_machine_that_a_message_crashes_ends_its_engine_only():
     with victim() as (one, _), stranger(one) as other:
         other.greet().send(framed(Kind.MESSAGE, encode(Settle(1, 1, (Interval(0, 1),)))))
         assert "left the pool" in other.goodbye().text
+
+
+def test_nobody_is_dialled_because_another_process_said_an_address():
+    with socket.create_server(("127.0.0.1", 0)) as trap, victim() as (one, machine):
+        address = NodeId(f"127.0.0.1:{trap.getsockname()[1]}")
+        give(one, FOUND, to=address)
+        give(one, REQUEST, to=address)
+        assert [fact.target for fact in machine.told(Unsent)] == [address, address]
+        assert one.statistics().links.dropped == {"no route": 2}
+        give(one, Call(1, Echo(b"hello")), to=address)  # as nodes are called
+        trap.settimeout(5)
+        trap.accept()[0].close()

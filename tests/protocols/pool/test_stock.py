@@ -13,7 +13,7 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.record import BULK, Damaged, Erase, Missing, Record
 from snowmelt.protocols.pool.loans import Loans
 from snowmelt.protocols.pool.shelf import Shelf
-from snowmelt.protocols.pool.stock import JOIN_BYTES, Parcel, Stock, packed, split
+from snowmelt.protocols.pool.stock import JOIN_BYTES, Parcel, Stock, packed
 
 NOW = Instant(0)
 CONSUMER = NodeId("c-1")
@@ -45,15 +45,6 @@ intervals = st.lists(
     max_size=5,
 ).map(tuple)
 counts = st.lists(st.integers(1, 6), min_size=1, max_size=5)
-
-
-@given(counts, st.integers(-5, 25), st.integers(0, 12))
-def test_what_is_split_is_all_there(sizes, start, length):
-    for one in row(*sizes):
-        inside, outside = split(one, Interval(start, start + length))
-        within = [n for n in range(one.start, one.stop) if start <= n < start + length]
-        assert numbers([inside] if inside else []) == within
-        assert sorted(numbers(outside) + within) == list(range(one.start, one.stop))
 
 
 @given(

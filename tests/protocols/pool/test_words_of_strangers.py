@@ -15,6 +15,7 @@ from snowmelt.core.node import Received
 from snowmelt.protocols.calling import Answer
 from snowmelt.protocols.pool.introductions import Introduced
 from snowmelt.protocols.pool.messages import (
+    HOPS_COUNTED,
     Cancel,
     Found,
     GiveBack,
@@ -184,23 +185,27 @@ def test_a_million_tokens_are_answered_in_good_time():
 
 
 small = st.integers(-2, 3) | st.just(HUGE)
+hops = st.integers(0, 3) | st.just(HOPS_COUNTED)
 names = st.sampled_from(["p", "c", "x", ""])
 some = st.lists(st.builds(Interval, st.just(0), st.integers(0, 3)), max_size=3).map(tuple)
 words = st.one_of(
     st.builds(
-        Request, names, small, small, small, st.lists(names, max_size=3).map(tuple), small, small
+        Request, names, small, small, hops, st.lists(names, max_size=3).map(tuple), small, small
     ),
     st.builds(
         Found,
         small,
         small,
-        small,
+        hops,
         small,
         small,
         st.floats(),
-        st.lists(st.builds(Span, small, st.binary(max_size=9) | st.just(EDGES)), max_size=2).map(
-            tuple
-        ),
+        st.lists(
+            st.builds(
+                Span, st.integers(0, 3) | st.just(1 << 62), st.binary(max_size=9) | st.just(EDGES)
+            ),
+            max_size=2,
+        ).map(tuple),
         st.binary(max_size=4),
     ),
     st.builds(Cancel, small, small),

@@ -1,6 +1,6 @@
 """What a client asks of a node about batons, and what it is told; see the package's rules."""
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -72,7 +72,7 @@ class Holding(msgspec.Struct, frozen=True, array_like=True):
 class KeepMany(msgspec.Struct, frozen=True, tag="baton.keep_many", array_like=True):
     """I work on all of these, renew their leases; `KEEPS_AT_ONCE` at most."""
 
-    holdings: tuple[Holding, ...]
+    holdings: Annotated[tuple[Holding, ...], msgspec.Meta(max_length=1_000)]
     where: Where
 
 

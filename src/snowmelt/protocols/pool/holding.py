@@ -12,7 +12,16 @@ from snowmelt.core.node import Reply, Send
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.pool.alarms import Alarms, Effects
 from snowmelt.protocols.pool.calls import Ack, Acked, Nack
-from snowmelt.protocols.pool.messages import Found, GiveBack, Hold, Over, Settle, Settled
+from snowmelt.protocols.pool.messages import (
+    PIECES_MAX,
+    TOKENS_AT_ONCE,
+    Found,
+    GiveBack,
+    Hold,
+    Over,
+    Settle,
+    Settled,
+)
 from snowmelt.protocols.pool.settings import LEASE_SHORTEST
 
 ASK_AGAIN: Final = milliseconds(500)
@@ -111,6 +120,9 @@ class Holding:
         if held is None or not held.has(ack.intervals):
             return [Reply(operation, self._too_late(ack.token))]
         intervals = ack.intervals or held.rest
+        if len(intervals) > PIECES_MAX:
+            text = f"{len(intervals)} stretches of objects; {PIECES_MAX} are settled at a time"
+            return [Reply(operation, Declined("TooLarge", text))]
         word = Settle(number() if ack.patience else 0, ack.token, intervals)
         send = Send(held.producer, word)
         if not ack.patience:
@@ -126,9 +138,9 @@ class Holding:
         held = self._held.get(nack.token)
         if held is None:
             return [Reply(operation, Acked())]  # they are back already
-        back = GiveBack(nack.token, nack.intervals or held.rest)
-        self._close(held, back.intervals)
-        return [Send(held.producer, back), Reply(operation, Acked())]
+        intervals = nack.intervals or held.rest
+        self._close(held, intervals)
+        return [*_given_back(held, intervals), Reply(operation, Acked())]
 
     def let_go(self, token: int) -> Effects:
         """Nobody here will say anything of it: it is not renewed, and ends with its lease."""
@@ -141,7 +153,7 @@ class Holding:
         back = [held for held in self if held.token not in settling]
         for held in back:
             del self._held[held.token]
-        return [Send(held.producer, GiveBack(held.token, held.rest, used=True)) for held in back]
+        return [word for held in back for word in _given_back(held, held.rest, used=True)]
 
     # --- what producers say -----------------------------------------------------------------------
 
@@ -216,7 +228,10 @@ class Holding:
 
     def _renew(self, producer: NodeId) -> Effects:
         tokens = tuple(held.token for held in self._held.values() if held.producer == producer)
-        return [Send(producer, Hold(tokens))] if tokens else []
+        return [
+            Send(producer, Hold(tokens[at : at + TOKENS_AT_ONCE]))
+            for at in range(0, len(tokens), TOKENS_AT_ONCE)
+        ]
 
     def _close(self, held: Held, intervals: tuple[Interval, ...]) -> None:
         """These are not held any more, all of the loan when none is named."""
@@ -232,3 +247,9 @@ class Holding:
 
 def _renewal(held: Held, now: Instant) -> Instant:
     return later(now, Duration(held.lease // 3))
+
+
+def _given_back(held: Held, intervals: tuple[Interval, ...], *, used: bool = False) -> Effects:
+    """As many at once as one word may name; none is all."""
+    parts = [intervals[at : at + PIECES_MAX] for at in range(0, len(intervals), PIECES_MAX)]
+    return [Send(held.producer, GiveBack(held.token, part, used)) for part in parts or [()]]

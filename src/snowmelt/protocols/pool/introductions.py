@@ -1,6 +1,6 @@
 """What a process asks the cluster's nodes, who only introduce the processes to each other."""
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -61,11 +61,11 @@ class Introduce(msgspec.Struct, frozen=True, tag="pool.introduce", array_like=Tr
     rate: float = 0.0
     stock: int = 0
     fan_out: int = 0
-    known: tuple[NodeId, ...] = ()
+    known: Annotated[tuple[NodeId, ...], msgspec.Meta(max_length=100_000)] = ()
     """The producers that it knows as a consumer; it is told of the same again where that can be."""
     version: int = 0
     """Of the newest roster it has; 0 for none."""
-    silent: tuple[NodeId, ...] = ()
+    silent: Annotated[tuple[NodeId, ...], msgspec.Meta(max_length=1_000)] = ()
     """Nodes that it was sent to and that do not answer: another stands in for them."""
     report: Report = Report()
     taking: float = 0.0

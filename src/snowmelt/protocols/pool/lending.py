@@ -89,8 +89,10 @@ class Lender:
         if self.stock.count and not self.gone:
             return self._lend(request, now)
         self.counts.probes_empty += 1
-        if request.route:
-            return None
+        return None if request.route else self.last(request, now)
+
+    def last(self, request: Request, now: Instant) -> Effects:
+        """There is nobody else to ask: it waits in line here."""
         if not self.leaving:
             self.line.join(request, later(now, request.wait) if request.wait else None)
         return []
@@ -139,7 +141,7 @@ class Lender:
     def held(self, source: NodeId, word: Hold, now: Instant) -> Effects:
         """A consumer lives, and has these still."""
         over = []
-        for token in word.tokens:
+        for token in dict.fromkeys(word.tokens):
             loan = self.loans.held(token, source)
             if loan is None:
                 over.append(token)

@@ -14,6 +14,8 @@ from snowmelt.core.names import NodeId
 from snowmelt.protocols.pool.messages import Request
 
 OVER_MAX: Final = 10_000
+LINE_MAX: Final = 20_000
+"""Whoever comes when so many wait is not served; it tries again."""
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -41,7 +43,8 @@ class Line:
             if before.request.attempt >= request.attempt:
                 return
             del self._row[key]
-        self._row[key] = Waiting(request, until)
+        if len(self._row) < LINE_MAX:
+            self._row[key] = Waiting(request, until)
 
     def first(self, now: Instant) -> Request | None:
         """Who is next; those whose consumers are elsewhere by now are dropped."""

@@ -6,9 +6,9 @@ from random import Random
 import msgspec
 
 from snowmelt.core.instant import Instant
-from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.interval import Interval, IntervalSet, merged
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.pool.stock import Parcel, count_of, size_of, split
+from snowmelt.protocols.pool.stock import Parcel, count_of, size_of
 
 
 class Loan(msgspec.Struct):
@@ -53,15 +53,20 @@ class Loan(msgspec.Struct):
         if not intervals:
             taken, self.parcels = self.parcels, []
             return taken
-        taken = []
-        for interval in intervals:
-            left: list[Parcel] = []
-            for parcel in self.parcels:
-                inside, outside = split(parcel, interval)
-                left += outside
-                if inside is not None:
-                    taken.append(inside)
-            self.parcels = left
+        wanted = IntervalSet(merged(intervals))
+        taken, left = [], []
+        for parcel in self.parcels:
+            start = parcel.start
+            for inside in wanted.common(Interval(start, parcel.stop)):
+                if start < inside.start:
+                    left.append(parcel.part(start, inside.start))
+                taken.append(parcel.part(inside.start, inside.stop))
+                start = inside.stop
+            if start == parcel.start:
+                left.append(parcel)
+            elif start < parcel.stop:
+                left.append(parcel.part(start, parcel.stop))
+        self.parcels = left
         return taken
 
 

@@ -4,7 +4,7 @@ A message with a field `blob` may be large. Whoever carries it sends the blob in
 other messages, and delivers the message when the last piece has come.
 """
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -13,11 +13,25 @@ from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 
+HOPS_COUNTED: Final = 1 << 32
+TOKENS_AT_ONCE: Final = 4_096
+"""So many loans are named in one word; who has more says several."""
+SPANS_AT_ONCE: Final = 16_384
+"""So many parcels are given in one answer."""
+PIECES_MAX: Final = 1 << 18
+"""As many intervals may be named in one word."""
+
+# What is longer is not unpacked. Older processes name more at once than this one does.
+Number = Annotated[int, msgspec.Meta(ge=0, le=1 << 62)]
+Hop = Annotated[int, msgspec.Meta(ge=0, le=HOPS_COUNTED)]
+Tokens = Annotated[tuple[int, ...], msgspec.Meta(max_length=4 * TOKENS_AT_ONCE)]
+Pieces = Annotated[tuple[Interval, ...], msgspec.Meta(max_length=PIECES_MAX)]
+
 
 class Span(msgspec.Struct, frozen=True, array_like=True):
     """Objects at adjacent numbers of their producer's; their bodies lie one after another."""
 
-    start: int
+    start: Number
     offsets: bytes
     """As in `core.batch`, from 0."""
 
@@ -47,8 +61,8 @@ class Request(msgspec.Struct, frozen=True, tag="pool.request", array_like=True):
     consumer: NodeId
     number: int
     attempt: int
-    hop: int
-    route: tuple[NodeId, ...]
+    hop: Hop
+    route: Annotated[tuple[NodeId, ...], msgspec.Meta(max_length=10_000)]
     objects_max: int = 1
     bytes_max: int = 1 << 40
     wait: Duration = Duration(0)
@@ -64,12 +78,12 @@ class Found(msgspec.Struct, frozen=True, tag="pool.found", array_like=True):
 
     number: int
     attempt: int
-    hop: int
+    hop: Hop
     token: int
     lease: Duration
     rate: float
     """How many objects a second this producer makes when it is not held up; 0 when not known."""
-    spans: tuple[Span, ...]
+    spans: Annotated[tuple[Span, ...], msgspec.Meta(max_length=4 * SPANS_AT_ONCE)]
     blob: bytes
     """The bodies of all spans, one after another."""
     heir: bool = False
@@ -88,7 +102,7 @@ class Settle(msgspec.Struct, frozen=True, tag="pool.settle", array_like=True):
 
     number: int
     token: int
-    intervals: tuple[Interval, ...] = ()
+    intervals: Pieces = ()
     """Empty for all of the loan."""
 
 
@@ -103,7 +117,7 @@ class GiveBack(msgspec.Struct, frozen=True, tag="pool.give-back", array_like=Tru
     """These were not used, or in vain; the producer offers them again."""
 
     token: int
-    intervals: tuple[Interval, ...] = ()
+    intervals: Pieces = ()
     used: bool = False
     """Whether they may have been used: at most once, they are dropped then.
 
@@ -114,13 +128,13 @@ class GiveBack(msgspec.Struct, frozen=True, tag="pool.give-back", array_like=Tru
 class Hold(msgspec.Struct, frozen=True, tag="pool.hold", array_like=True):
     """The consumer lives and holds these loans still."""
 
-    tokens: tuple[int, ...]
+    tokens: Tokens
 
 
 class Over(msgspec.Struct, frozen=True, tag="pool.over", array_like=True):
     """These loans are over."""
 
-    tokens: tuple[int, ...]
+    tokens: Tokens
 
 
 class Invite(msgspec.Struct, frozen=True, tag="pool.invite", array_like=True):

@@ -12,8 +12,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.batch import Batch
-from snowmelt.core.interval import Interval
-from snowmelt.protocols.pool.messages import Span
+from snowmelt.protocols.pool.messages import SPANS_AT_ONCE, Span
 
 JOIN_BYTES: Final = 64 << 10
 """Parcels travel as one, copied into one blob, only while they are smaller than this together."""
@@ -38,26 +37,6 @@ class Parcel(msgspec.Struct, frozen=True):
     def part(self, start: int, stop: int) -> "Parcel":
         """The objects of these numbers. O(1), nothing is copied."""
         return Parcel(start, self.batch.slice(start - self.start, stop - self.start))
-
-
-def split(parcel: Parcel, interval: Interval) -> tuple[Parcel | None, list[Parcel]]:
-    """What of a parcel lies within an interval, and what does not.
-
-    >>> inside, outside = split(Parcel(0, Batch.of([b"a", b"b", b"c"])), Interval(1, 2))
-    >>> inside.start, [one.start for one in outside]
-    (1, [0, 2])
-    """
-    common = Interval(parcel.start, parcel.stop).common(interval)
-    if common.size == 0:
-        return None, [parcel]
-    if common.size == len(parcel.batch):
-        return parcel, []
-    outside = [
-        parcel.part(start, stop)
-        for start, stop in ((parcel.start, common.start), (common.stop, parcel.stop))
-        if start < stop
-    ]
-    return parcel.part(common.start, common.stop), outside
 
 
 def packed(parcels: Sequence[Parcel]) -> tuple[tuple[Span, ...], bytes]:
@@ -111,7 +90,7 @@ class Stock:
         """The first objects, as many as may be, and one at least when there is any."""
         taken: list[Parcel] = []
         count = size = 0
-        while self._row and count < objects_max:
+        while self._row and count < objects_max and len(taken) < SPANS_AT_ONCE:
             parcel = self._row[0]
             if taken and (size + parcel.batch.size > min(JOIN_BYTES, bytes_max)):
                 break

@@ -11,7 +11,8 @@
 3. A message to one without a link waits for a dial, if its address is known. What can't leave, and
    what of a link's end had not left, is told the machine, message by message: `Unsent`.
 4. To whoever is wanted there is always a link, or a dial, or a pause before the next dial.
-5. The cluster's nodes are called by their addresses, as clients call them.
+5. The cluster's nodes are called by their addresses, as clients call them; nothing but a call goes
+   to a name that is an address, for what else names one was said by another process.
 """
 
 from collections import OrderedDict, deque
@@ -23,7 +24,7 @@ from snowmelt.core.errors import BadOption, Unavailable
 from snowmelt.core.instant import SECOND, Duration, Instant
 from snowmelt.core.names import Address, NodeId, address_of
 from snowmelt.core.node import Announced, Event
-from snowmelt.protocols.calling import Lost
+from snowmelt.protocols.calling import Call, Lost
 from snowmelt.protocols.pool.calls import Acquaintances, Reached, Unsent
 from snowmelt.runtime.clock import steady_now
 from snowmelt.runtime.logs import tell
@@ -91,7 +92,8 @@ class Ways:
 
     def wait(self, target: NodeId, message: Any) -> None:
         """There is no link: the message waits for a dial, or can't leave (rule 3)."""
-        if self.over or self._address(target) is None:
+        stranger = ":" in target and type(message) is not Call  # another process said this address
+        if self.over or stranger or self._address(target) is None:
             self.refuse(target, message, "no route")
             return
         way = self._ways.setdefault(target, Way())

@@ -1,0 +1,71 @@
+"""Long words of other processes: what they cost grows with their length, and is bounded."""
+
+from time import thread_time
+
+from pool_bench import PoolBench
+
+from snowmelt.core.batch import Batch
+from snowmelt.core.instant import Instant, seconds
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import NodeId
+from snowmelt.core.node import Received
+from snowmelt.protocols.pool.alarms import Alarms
+from snowmelt.protocols.pool.holding import Holding
+from snowmelt.protocols.pool.line import LINE_MAX
+from snowmelt.protocols.pool.messages import TOKENS_AT_ONCE, Found, Request, Settle, Span
+
+
+def pair(**settings):
+    bench = PoolBench()
+    producer, consumer = bench.add("p", **settings), bench.add("c")
+    bench.meet(producer)
+    return bench, producer, consumer
+
+
+def test_every_other_object_of_a_loan_is_settled_in_time_that_grows_with_them():
+    count = 6_000
+    _, producer, consumer = pair(buffers=count, lease=seconds(100))
+    producer.put(*([b"x"] * count))
+    got = consumer.fetch(count)
+    odd = tuple(Interval(at, at + 1) for at in range(0, count, 2))
+    begun = thread_time()
+    producer.hear(Received("c", Settle(0, got.token, odd)))
+    assert thread_time() - begun < 1.0
+    assert (producer.statistics.settled, producer.statistics.on_loan) == (count // 2, count // 2)
+
+
+def test_a_way_that_goes_round_and_round_one_process_is_one_step():
+    bench = PoolBench()
+    both = bench.add("p")
+    bench.meet(both)
+    both.put(b"x")
+    assert both.told[both.get()] is not None  # it produces and consumes
+    begun = thread_time()
+    both.hear(Received("x", Request("x", 1, 1, 1, ("p",) * 9_000, wait=seconds(9))))
+    assert thread_time() - begun < 0.05
+    assert both.statistics.in_line == 1
+    both.hear(Received("x", Request("x", 2, 1, 1, (*("p",) * 9_000, "q"), wait=seconds(9))))
+    assert [one.target for one in bench.take(Request)] == ["q"]
+
+
+def test_so_many_wait_in_line_and_no_more():
+    _, producer, _ = pair()
+    for number in range(LINE_MAX):
+        producer.peer.handle(Received("x", Request("x", number, 1, 1, ())), producer.bench.now)
+    for number in range(100):
+        producer.hear(Received("y", Request("y", number, 1, 1, ())))
+    assert producer.statistics.in_line == LINE_MAX
+    producer.hear(Received("x", Request("x", 5, 2, 1, ())))  # who waits may try again
+    assert producer.statistics.in_line == LINE_MAX
+
+
+def test_many_loans_of_one_producer_are_held_by_several_words():
+    count = TOKENS_AT_ONCE + 100
+    holding = Holding(Alarms(), seconds(1))
+    edges = bytes(Batch.of([b"x"]).offsets)
+    for token in range(count):
+        found = Found(1, 1, 1, token, seconds(9), 0.0, (Span(token, edges),), b"x")
+        holding.begin(NodeId("p"), found, Instant(0))
+    words = [one.message.tokens for one in holding.hold_due(NodeId("p"), Instant(0))]
+    assert max(map(len, words)) == TOKENS_AT_ONCE
+    assert len({token for tokens in words for token in tokens}) == count

@@ -1,0 +1,70 @@
+"""What one process of a pool may say to another is bounded where it is declared."""
+
+import msgspec
+import pytest
+
+from snowmelt.core.errors import MessageError
+from snowmelt.core.names import Address, NodeId
+from snowmelt.protocols.baton.calls import KeepMany, Where
+from snowmelt.protocols.calling import Call
+from snowmelt.protocols.pool.introductions import Introduce
+from snowmelt.protocols.pool.messages import Found, GiveBack, Hold, Over, Request, Settle, Span
+from snowmelt.wire.codec import Codec, encode
+
+MANY = b"\xdd\x00\xff\xff\xff"
+"""Sixteen million of something follow, says msgpack; nothing does."""
+REQUEST = Request(NodeId("c-1"), 1, 1, 1, ())
+FOUND = Found(1, 1, 1, 7, 0, 0.0, (Span(0, b""),), b"")
+HERE = Address("h", 1)
+
+
+def promising(word: msgspec.Struct, name: str) -> bytes:
+    """A word one of whose fields says that millions follow, and ends there."""
+    at = word.__struct_fields__.index(name)
+    values = [getattr(word, field) for field in word.__struct_fields__[:at]]
+    head = b"\xdc" + (len(word.__struct_fields__) + 1).to_bytes(2, "big")
+    return head + b"".join(map(encode, (word.__struct_config__.tag, *values))) + MANY
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        (REQUEST, "route"),
+        (FOUND, "spans"),
+        (Settle(1, 1), "intervals"),
+        (GiveBack(1), "intervals"),
+        (Hold(()), "tokens"),
+        (Over(()), "tokens"),
+    ],
+)
+def test_a_list_that_is_too_long_is_refused_before_it_is_unpacked(
+    word: msgspec.Struct, name: str
+) -> None:
+    with pytest.raises(MessageError, match="of length <= "):
+        Codec.for_peers().decode(promising(word, name))
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        (KeepMany((), Where(NodeId("n1"), 1, HERE)), "holdings"),
+        (Introduce("frames", HERE, "", produces=True, consumes=True), "known"),
+        (Introduce("frames", HERE, "", produces=True, consumes=True), "silent"),
+    ],
+)
+def test_so_is_a_list_in_a_call_to_a_node(word: msgspec.Struct, name: str) -> None:
+    call = b"\x93" + encode("call") + encode(1) + promising(word, name)
+    with pytest.raises(MessageError, match="of length <= "):
+        Codec.for_callers().decode(call)
+    assert Codec.for_callers().decode(encode(Call(1, word))) == Call(1, word)
+
+
+@pytest.mark.parametrize("number", [-1, 1 << 63, (1 << 64) - 1])
+def test_a_number_that_nobody_can_count_on_from_is_refused(number: int) -> None:
+    for word in (
+        msgspec.structs.replace(FOUND, hop=number),
+        msgspec.structs.replace(FOUND, spans=(Span(number, b""),)),
+        msgspec.structs.replace(REQUEST, hop=number),
+    ):
+        with pytest.raises(MessageError, match="Expected `int`"):
+            Codec.for_peers().decode(encode(word))

@@ -103,11 +103,11 @@ def test_without_faults_batons_go_round_in_order_and_are_never_made_anew():
 
 
 def a_step_keeps_its_fence(_):
-    def move(self, token, place, now):
-        token.place = place
-        return self.pass_on(now) if place.node == self._here.me else self._send(token)
+    def step(self, place):
+        self.token.place = place
+        return [] if place.node == self._here.me else self._send(self.token)
 
-    return move
+    return step
 
 
 def a_new_token_forgets_what_the_root_knows(_):
@@ -185,7 +185,7 @@ def nothing_comes_of_it(_):
 NOTHING, ALL = (), EASY
 CUTS, CRASHES, SKEW, PAUSES = ("partition",), ("crash",), ("clock-skew",), ("pause",)
 BUGS = {
-    "same fence": (Relay, "_move", a_step_keeps_its_fence, ALL, "were both granted"),
+    "same fence": (Relay, "_step", a_step_keeps_its_fence, ALL, "were both granted"),
     "no floor": (Inquest, "next_fence", a_new_token_forgets_what_the_root_knows, ALL, ""),
     "only the floor": (Inquest, "next_fence", a_new_token_forgets_what_was_told, ALL, ""),
     "half a lease": (Baton, "_renew", a_lease_is_half_as_long_as_told, NOTHING, "believes that"),

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable
 from random import Random
+from time import thread_time
 from typing import Any
 
 import msgspec
@@ -526,14 +527,41 @@ def test_what_is_no_good_is_declined(call: Any, error: str) -> None:
 
 
 def test_a_node_takes_only_so_much_that_not_everybody_has_heard() -> None:
-    table = Table(settings=msgspec.structs.replace(SETTINGS, queued_bytes=100))
+    table = Table(settings=msgspec.structs.replace(SETTINGS, queued_bytes=1_000))
     table.lost = to(N3)
-    assert table.publish(N1, bytes(60)) is None
-    full = table.publish(N1, bytes(60))
+    assert table.publish(N1, bytes(600)) is None
+    full = table.publish(N1, bytes(600))
     assert full.error == "Full"
     table.lost = nothing
     table.beat()
-    assert isinstance(table.publish(N1, bytes(60)), Published)
+    assert isinstance(table.publish(N1, bytes(600)), Published)
+
+
+def test_bodies_without_a_byte_are_not_free() -> None:
+    table = Table()
+    table.lost = to(N3)
+    bodies = (b"",) * CALL_BODIES_MAX
+    answers = [table.publish(N1, *bodies, ticket=ticket) for ticket in range(1, 100)]
+    assert answers[0] is None
+    assert answers[-1].error == "Full"
+
+
+def test_one_who_listens_more_is_no_look_at_all_the_others() -> None:
+    table = Table((N1,))
+    table.publish(N1, b"first")
+    node, ahead = table.nodes[N1], table.hear(N1).next
+
+    def cost(first: int, count: int) -> float:
+        begun = thread_time()
+        for at in range(first, first + count):
+            start = Position(ahead.era, ahead.number + at)
+            call = Requested(OperationId(NodeId("c"), 1_000 + at), Listen("a", start, POLL))
+            assert node.handle(call, table.now) == []
+        return thread_time() - begun
+
+    few = cost(0, 500)
+    cost(500, 6_000)
+    assert cost(6_500, 500) < 5 * few + 0.05
 
 
 def test_only_so_many_topics_are_in_use_and_unused_ones_make_room(

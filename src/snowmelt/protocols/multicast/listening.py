@@ -32,9 +32,16 @@ class Listening:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, operation: OperationId, call: Listen, now: Instant) -> None:
-        """Somebody listens."""
+    def add(
+        self, operation: OperationId, call: Listen, line: Line, now: Instant, *, abreast: bool
+    ) -> Effects:
+        """Somebody listens: is told what there is, or waits. No other is looked at."""
+        news = _news(line, call.start, abreast=abreast)
+        if news is not None:
+            self._waiting.pop(operation, None)
+            return [Reply(operation, news)]
         self._waiting[operation] = Listener(call.start, later(now, min(call.wait, POLL)))
+        return []
 
     def answer(self, line: Line, *, abreast: bool) -> Effects:
         """Tells what there is to tell; the end only if this node is not behind."""

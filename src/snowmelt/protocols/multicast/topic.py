@@ -18,7 +18,7 @@ from snowmelt.protocols.multicast.line import ZERO
 from snowmelt.protocols.multicast.listening import Listening
 from snowmelt.protocols.multicast.messages import Have, Heard, Upto
 from snowmelt.protocols.multicast.settings import MulticastSettings
-from snowmelt.protocols.multicast.writing import Wish, Writing, say
+from snowmelt.protocols.multicast.writing import Wish, Writing, cost, say
 
 Effects = list[Effect[Any]]
 
@@ -68,10 +68,10 @@ class Topic:
         known = self._writing.again(operation, call, now)
         if known is not None:
             return known
-        size = sum(map(len, call.bodies))
-        if self._writing.bytes + size > self._settings.queued_bytes:
+        queued = self._writing.bytes
+        if queued and queued + cost(call.bodies) > self._settings.queued_bytes:
             text = (
-                f"{self._circle.me} has {self._writing.bytes} bytes of {self.name} that not "
+                f"{self._circle.me} has {queued} bytes of {self.name} that not "
                 "everybody has heard; publish again later"
             )
             return [Reply(operation, Declined("Full", text))]
@@ -83,8 +83,13 @@ class Topic:
         self._wake(now)
         if call.start is not None and self._era < call.start.era < ERAS_MAX:
             self._era = call.start.era
-        self._listening.add(operation, call, now)
-        return self._news(self.hearing.begin(now))
+        hearing, listening = self.hearing, self._listening
+        before = hearing.line.next, hearing.abreast
+        begun = hearing.begin(now)
+        moved = before != (hearing.line.next, hearing.abreast)
+        told = listening.answer(hearing.line, abreast=hearing.abreast) if moved else []
+        own = listening.add(operation, call, hearing.line, now, abreast=hearing.abreast)
+        return [*begun, *told, *own]
 
     def _news(self, effects: Effects) -> Effects:
         """What came of a step at the line, and what it has to tell to those who listen."""

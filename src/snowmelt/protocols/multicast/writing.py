@@ -27,6 +27,8 @@ REMEMBERED: Final = 10_000
 SAID_BYTES: Final = 4 << 20
 """So much is said at once, if it is more than one publication."""
 NEVER: Final = Instant(-(2**62))
+BODY_COST: Final = 64
+"""What a body costs besides its bytes; one that has none is not free."""
 
 
 class Wish(msgspec.Struct):
@@ -81,7 +83,7 @@ class Writing:
 
     def add(self, operation: OperationId, call: Publish, now: Instant) -> Wish:
         """Something new."""
-        size = sum(map(len, call.bodies))
+        size = cost(call.bodies)
         wish = Wish(call.ticket, call.bodies, size)
         self._wishes[call.ticket] = self._waiting[call.ticket] = wish
         self.bytes += size
@@ -170,6 +172,11 @@ class Writing:
             assert wish.publication.first == first
             assert self._wishes[wish.ticket] is wish
         assert len(self._waiting) + len(self._placed) == len(self._wishes)
+
+
+def cost(bodies: Sequence[bytes]) -> int:
+    """What a publication takes in memory until everybody has it."""
+    return sum(map(len, bodies)) + BODY_COST * (len(bodies) + 1)
 
 
 def say(name: str, wishes: Sequence[Wish], others: Sequence[NodeId], now: Instant) -> Effects:

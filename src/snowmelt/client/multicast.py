@@ -1,19 +1,18 @@
 """A topic as a program holds it: all who listen hear the same in the same order. Blocking."""
 
-from collections import deque
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
 from snowmelt.client.forking import Own
-from snowmelt.client.multicast_steps import TopicSteps
+from snowmelt.client.multicast_steps import Hearing, TopicSteps
 from snowmelt.client.session import TIMEOUT, checked
 from snowmelt.client.staying import stays
 from snowmelt.client.steps import Port, run
 from snowmelt.core.batch import Buffer
 from snowmelt.core.instant import later, seconds
 from snowmelt.protocols.multicast.calls import Position
-from snowmelt.protocols.multicast.following import Following, Message
+from snowmelt.protocols.multicast.following import Message
 from snowmelt.runtime.clock import steady_now
 
 
@@ -24,14 +23,15 @@ class Subscription:
     since a node was lost or you were too slow, `missed` is one larger.
     """
 
+    __reduce__ = stays("subscribe there")
+
     def __init__(self, port: Port, steps: TopicSteps, timeout: float | None) -> None:
         self._port = port
         self._steps = steps
         self._timeout = timeout
-        self._following = Following()
-        self._came: deque[Message] = deque()
+        self._hearing = Hearing()
         self._closed = False
-        run(port, steps.begin(self._following, TIMEOUT))
+        run(port, steps.begin(self._hearing, TIMEOUT))
 
     def __repr__(self) -> str:
         return f"Subscription({self._steps.name!r}, missed={self.missed})"
@@ -51,14 +51,14 @@ class Subscription:
         return self
 
     def __next__(self) -> Message:
-        if not self._came and not self._closed:
+        if not self._hearing.came and not self._closed:
             end = None
             if self._timeout is not None:
                 end = later(steady_now(), seconds(self._timeout))
-            self._came.extend(run(self._port, self._steps.more(self._following, end)))
-        if not self._came or self._closed:
+            run(self._port, self._steps.more(self._hearing, end))
+        if not self._hearing.came or self._closed:
             raise StopIteration
-        return self._came.popleft()
+        return self._hearing.next()
 
     @property
     def missed(self) -> int:
@@ -67,7 +67,7 @@ class Subscription:
         It is told with what comes after the gap, and messages come together: so the gap lies before
         the next message, or one of those behind it.
         """
-        return self._following.missed
+        return self._hearing.following.missed
 
     def close(self) -> None:
         """Ends it: a loop over it ends, too."""

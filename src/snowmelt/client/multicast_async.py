@@ -1,32 +1,32 @@
 """A topic as a program holds it, with `await`; `multicast.py` tells more of each call."""
 
-from collections import deque
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
-from snowmelt.client.multicast_steps import TopicSteps
+from snowmelt.client.multicast_steps import Hearing, TopicSteps
 from snowmelt.client.session import TIMEOUT, checked
 from snowmelt.client.staying import stays
 from snowmelt.client.steps import AsyncPort, run_async
 from snowmelt.core.batch import Buffer
 from snowmelt.core.instant import later, seconds
 from snowmelt.protocols.multicast.calls import Position
-from snowmelt.protocols.multicast.following import Following, Message
+from snowmelt.protocols.multicast.following import Message
 from snowmelt.runtime.clock import steady_now
 
 
 class Subscription:
     """What comes from now on, one message after the other. `Multicast.subscribe` gives it."""
 
+    __reduce__ = stays("subscribe there")
+
     def __init__(
-        self, port: AsyncPort, steps: TopicSteps, following: Following, timeout: float | None
+        self, port: AsyncPort, steps: TopicSteps, hearing: Hearing, timeout: float | None
     ) -> None:
         self._port = port
         self._steps = steps
-        self._following = following
+        self._hearing = hearing
         self._timeout = timeout
-        self._came: deque[Message] = deque()
         self._closed = False
 
     def __repr__(self) -> str:
@@ -47,20 +47,19 @@ class Subscription:
         return self
 
     async def __anext__(self) -> Message:
-        if not self._came and not self._closed:
+        if not self._hearing.came and not self._closed:
             end = None
             if self._timeout is not None:
                 end = later(steady_now(), seconds(self._timeout))
-            more = self._steps.more(self._following, end)
-            self._came.extend(await run_async(self._port, more))
-        if not self._came or self._closed:
+            await run_async(self._port, self._steps.more(self._hearing, end))
+        if not self._hearing.came or self._closed:
             raise StopAsyncIteration
-        return self._came.popleft()
+        return self._hearing.next()
 
     @property
     def missed(self) -> int:
         """How often something may have been missed, as far as is known."""
-        return self._following.missed
+        return self._hearing.following.missed
 
     def close(self) -> None:
         """Ends it: a loop over it ends, too."""
@@ -101,6 +100,6 @@ class Multicast:
         """Listens from now on; for ever, or until none came for `timeout` seconds."""
         if timeout is not None:
             timeout = max(0.0, checked(timeout))
-        following = Following()
-        await run_async(self._port, self._steps.begin(following, TIMEOUT))
-        return Subscription(self._port, self._steps, following, timeout)
+        hearing = Hearing()
+        await run_async(self._port, self._steps.begin(hearing, TIMEOUT))
+        return Subscription(self._port, self._steps, hearing, timeout)

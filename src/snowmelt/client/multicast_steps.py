@@ -1,17 +1,20 @@
 """What can be asked of a topic, as steps (see `steps.py`): no socket, no thread, no wait.
 
-Calls go to one node, as long as it answers: there a publication keeps its turn. When it is silent,
-or cut off, another is asked, with the same ticket or from the same position.
+1. Calls go to one node, as long as it answers: there a publication keeps its turn. When it is
+   silent, or cut off, another is asked, with the same ticket or from the same position.
+2. What a node told a listener is in its hands once it is asked for what comes behind: whatever
+   interrupts in between, it is one or the other (`Hearing`).
 """
 
 import secrets
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from snowmelt.client.baton_steps import ANSWER_SECONDS, UNHURRIED, Home
 from snowmelt.client.bodies import parcel
 from snowmelt.client.session import checked
-from snowmelt.client.steps import Query, Rest, Steps
+from snowmelt.client.steps import Query, Rest, SoFar, Steps
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import (
     Closed,
@@ -37,11 +40,31 @@ from snowmelt.protocols.multicast.calls import (
 from snowmelt.protocols.multicast.following import Following, Message
 from snowmelt.protocols.multicast.settings import check_bodies, topic_name
 from snowmelt.runtime.clock import seconds_until, steady_now
+from snowmelt.runtime.shielding import SHIELD
 
 OUTAGE: Final = seconds(30)
 """A listener gives up when no node has answered for so long."""
 _PAUSE: Final = 0.05
 _FAILURES: Final = (OutcomeUnknown, Unavailable, Unreachable)
+
+
+class Hearing:
+    """Where one listener stands, and what it was told and has not looked at yet: rule 2."""
+
+    def __init__(self) -> None:
+        self.following = Following()
+        self.came: deque[Message] = deque()
+
+    def take(self, told: Messages) -> None:
+        """A node has told what comes next."""
+        with SHIELD:
+            self.came.extend(self.following.take(told))
+
+    def next(self) -> Message:
+        """The next of those that came; raises `IndexError` when there is none."""
+        message = self.came[0]
+        del self.came[0]  # no handler of a signal runs between this and what it is given to
+        return message
 
 
 class TopicSteps:
@@ -59,35 +82,34 @@ class TopicSteps:
     def publish_many(self, bodies: Iterable[Buffer], timeout: float) -> Steps[list[Position]]:
         """Publishes messages in order, in as few calls as they fit into; their positions."""
         positions: list[Position] = []
-        for call in _calls(bodies):
-            try:
+        with SoFar("the first {} were published", 0) as so_far:
+            for call in _calls(bodies):
+                so_far.asked = True
                 first = yield from self._publish(call, _end(timeout))
-            except SnowmeltError as error:
-                if positions:
-                    error.add_note(f"{len(positions)} messages before were published")
-                raise
-            positions += [Position(first.era, first.number + at) for at in range(len(call))]
+                so_far.asked = False
+                positions += [Position(first.era, first.number + at) for at in range(len(call))]
+                so_far.told = (len(positions),)
         return positions
 
-    def begin(self, following: Following, timeout: float) -> Steps[None]:
+    def begin(self, hearing: Hearing, timeout: float) -> Steps[None]:
         """Finds out where the topic stands now."""
         end = _end(timeout)
         while True:
-            yield from self._told(following, end)
-            if following.begun:
+            yield from self._ask(hearing, end)
+            if hearing.following.begun:
                 return
             if not seconds_until(end):
                 text = f"no node knew in {timeout:g} s where topic {self.name!r} stands"
                 raise Unavailable(text)
 
-    def more(self, following: Following, end: Instant | None) -> Steps[list[Message]]:
+    def more(self, hearing: Hearing, end: Instant | None) -> Steps[None]:
         """What comes next; nothing when the time is over without any."""
         while True:
-            messages = yield from self._told(following, end)
-            if messages or (end is not None and not seconds_until(end)):
-                return messages
+            yield from self._ask(hearing, end)
+            if hearing.came or (end is not None and not seconds_until(end)):
+                return
 
-    def _told(self, following: Following, end: Instant | None) -> Steps[list[Message]]:
+    def _ask(self, hearing: Hearing, end: Instant | None) -> Steps[None]:
         """One answer, of this node or another; raises when none can be had for long."""
         last = later(steady_now(), OUTAGE)
         if end is not None:
@@ -96,7 +118,7 @@ class TopicSteps:
             wait = _wait(end)
             try:
                 target = yield from self._home.target()
-                listen = Listen(self.name, following.position, wait)
+                listen = Listen(self.name, hearing.following.position, wait)
                 told: Messages = yield self._query(listen, wait, target, UNHURRIED)
             except Closed:
                 raise
@@ -106,7 +128,8 @@ class TopicSteps:
                     raise Unreachable(text) from error
                 yield from self._other_home()
             else:
-                return following.take(told)
+                hearing.take(told)
+                return
 
     def _publish(self, bodies: tuple[bytes, ...], end: Instant) -> Steps[Position]:
         check_bodies(bodies)

@@ -196,7 +196,8 @@ class BlockingClient:
 
     def _take_turn(self, timeout: float) -> None:
         """Waits for this thread's turn, out of the call's own time."""
-        deadline = monotonic() + checked(timeout)
+        timeout = checked(timeout)
+        deadline = monotonic() + timeout
         if not self._turn.acquire(timeout=max(0.0, timeout)):
             raise Unreachable(f"other threads used this client for all of {timeout:g} s")
         if self._closed:

@@ -3,6 +3,7 @@
 from snowmelt.client.baton import Baton
 from snowmelt.client.counter_steps import take
 from snowmelt.client.counter_tally import checked_numbers
+from snowmelt.client.staying import stays
 from snowmelt.core.interval import Interval
 
 
@@ -13,6 +14,8 @@ class Counter:
     its disk. There may be gaps: what was taken by a program that died, and up to a thousand numbers
     (or as many as were asked for at once, if more) when a node died with the baton.
     """
+
+    __reduce__ = stays("send its name and the URL, and connect there")
 
     def __init__(self, baton: Baton) -> None:
         self._baton = baton

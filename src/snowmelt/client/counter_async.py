@@ -3,11 +3,14 @@
 from snowmelt.client.baton_async import Baton
 from snowmelt.client.counter_steps import take
 from snowmelt.client.counter_tally import checked_numbers
+from snowmelt.client.staying import stays
 from snowmelt.core.interval import Interval
 
 
 class Counter:
     """Gives out numbers that grow, each once; as `snowmelt.Cluster.counter`'s."""
+
+    __reduce__ = stays("send its name and the URL, and connect there")
 
     def __init__(self, baton: Baton) -> None:
         self._baton = baton

@@ -24,7 +24,7 @@ from snowmelt.client.delivered import (
 )
 from snowmelt.client.fetching import Fetching
 from snowmelt.client.queue_options import Producer, seconds_of
-from snowmelt.client.steps import Query, Rest, Steps
+from snowmelt.client.steps import Query, Rest, SoFar, Steps
 from snowmelt.client.waits import ANSWER_SECONDS as ANSWER_SECONDS  # noqa: PLC0414 - staging takes it
 from snowmelt.client.waits import LATE, Wait
 from snowmelt.core.batch import Batch, Buffer
@@ -175,15 +175,16 @@ class FifoSteps:
             )
         done = yield from self._put(first, packed, due, timeout, sequence)
         whole, count = Interval(done.start, max(done.start, done.stop)), first.count
-        while following is not None:
-            try:
+        with SoFar("the first {} bodies are in the queue, in {}") as so_far:
+            while following is not None:
+                so_far.told = count, whole
+                so_far.asked = True
                 done = yield from self._put(following, packed, due, timeout, None)
-            except SnowmeltError as error:
-                error.add_note(f"the first {count} bodies are in the queue, in {whole}")
-                raise
-            start = whole.start if whole.size else done.start
-            whole, count = Interval(start, max(start, done.stop)), count + following.count
-            following = next(calls, None)
+                so_far.asked = False
+                start = whole.start if whole.size else done.start
+                whole, count = Interval(start, max(start, done.stop)), count + following.count
+                so_far.told = count, whole
+                following = next(calls, None)
         return whole
 
     def _put(

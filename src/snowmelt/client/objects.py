@@ -13,6 +13,7 @@ from snowmelt.client import pool_steps
 from snowmelt.client.loans import Loan
 from snowmelt.client.pool_bodies import joined, numbers, owned
 from snowmelt.client.session import TIMEOUT
+from snowmelt.client.staying import stays
 from snowmelt.client.steps import Port, run
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError
@@ -34,6 +35,7 @@ class Object:
     """
 
     __slots__ = ("_loan", "_port", "body", "intervals", "open")
+    __reduce__ = stays("send its body, and acknowledge here when the answer is back")
 
     def __init__(
         self,
@@ -104,6 +106,7 @@ class Objects:
     """
 
     __slots__ = ("_loan", "_port", "_spans", "batch")
+    __reduce__ = stays("send its bodies, and acknowledge here when the answer is back")
 
     def __init__(self, port: Port, loan: Loan, got: Got) -> None:
         self._port = port

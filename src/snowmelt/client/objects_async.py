@@ -9,6 +9,7 @@ from snowmelt.client import pool_steps
 from snowmelt.client.loans import Loan
 from snowmelt.client.pool_bodies import joined, numbers, owned
 from snowmelt.client.session import TIMEOUT
+from snowmelt.client.staying import stays
 from snowmelt.client.steps import AsyncPort, run_async
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError
@@ -21,6 +22,7 @@ class Object:
     """One object, on loan. In an `async with` done on leaving, given back on an exception."""
 
     __slots__ = ("_loan", "_port", "body", "intervals", "open")
+    __reduce__ = stays("send its body, and acknowledge here when the answer is back")
 
     def __init__(
         self,
@@ -82,6 +84,7 @@ class Objects:
     """Objects of one producer, under one loan, made into Python's only when iterated."""
 
     __slots__ = ("_loan", "_port", "_spans", "batch")
+    __reduce__ = stays("send its bodies, and acknowledge here when the answer is back")
 
     def __init__(self, port: AsyncPort, loan: Loan, got: Got) -> None:
         self._port = port

@@ -1,5 +1,6 @@
 """A process' parts in pools: each a machine with what runs it; who made them ends them."""
 
+import threading
 from random import Random
 from typing import Any, Final, Unpack
 
@@ -12,7 +13,7 @@ from snowmelt.client.pool_options import PoolOptions, listening, pool_settings, 
 from snowmelt.client.session import TIMEOUT, new_name
 from snowmelt.client.steps import run
 from snowmelt.client.url import Place
-from snowmelt.core.errors import BadOption, DataLost, SnowmeltError
+from snowmelt.core.errors import BadOption, Closed, DataLost, SnowmeltError
 from snowmelt.core.names import NodeId, contact
 from snowmelt.protocols.pool.calls import Known
 from snowmelt.protocols.pool.introductions import Acquaintance
@@ -105,34 +106,54 @@ def join(
 
 
 class Parts:
-    """The parts that one cluster object has made."""
+    """The parts that one cluster object has made, for any number of threads.
+
+    1. Each is known from when it is made until it is closed, so that whoever closes the cluster
+       closes it too; one that comes while that is done, or after, is refused.
+    2. Where all share those of one name (`share`), there is one of each name.
+    """
 
     def __init__(self) -> None:
-        self._parts: list[Part] = []
+        self._parts: dict[NodeId, Part] = {}  # each change is one step, so it needs no lock
+        self._closed = False
+        self._sharing = threading.RLock()  # a handler of signals may ask within another's asking
         self._origin = Origin()
 
     def join(self, name: str, place: Place | None, **options: Unpack[PoolOptions]) -> Part:
         """A part of its own."""
+        self._check()
         part = join(name, place, **options)
-        self._parts = [one for one in self._parts if not one.engine.closed]
-        self._parts.append(part)
+        self._parts[part.me] = part
+        for one in list(self._parts.values()):
+            if one.engine.closed:
+                self._parts.pop(one.me, None)
+        if self._closed:  # meanwhile, and nobody looks for it any more
+            part.close(0.0)
+            self._check()
         return part
 
     def share(self, name: str, **options: Unpack[PoolOptions]) -> Part:
         """The part of this name, made when it is not there; all of them are one process'."""
         self._origin.check("this open folder", "one process has it: connect to a node, to share it")
-        for part in self._parts:
-            if part.name == name and not part.engine.closed:
-                return part
-        return self.join(name, None, **options)
+        with self._sharing:
+            for part in list(self._parts.values()):
+                if part.name == name and not part.engine.closed:
+                    return part
+            return self.join(name, None, **options)
+
+    def _check(self) -> None:
+        if self._closed:
+            raise Closed("this cluster is closed: its pools are, too; connect anew")
 
     def close(self) -> None:
         """Leaves all pools in order; raises what went wrong with the last."""
+        self._closed = True
         failure: SnowmeltError | None = None
-        while self._parts:
+        for part in list(self._parts.values()):
             try:
-                self._parts.pop().close(TIMEOUT)
+                part.close(TIMEOUT)
             except SnowmeltError as error:
                 failure = error
+            self._parts.pop(part.me, None)
         if failure is not None:
             raise failure

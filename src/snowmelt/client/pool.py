@@ -12,6 +12,7 @@ from snowmelt.client.parts import Part
 from snowmelt.client.pool_consuming import Consumption
 from snowmelt.client.pool_steps import BYTES_MAX
 from snowmelt.client.session import TIMEOUT, checked
+from snowmelt.client.staying import stays
 from snowmelt.client.steps import run
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import BadOption, SnowmeltError
@@ -39,6 +40,8 @@ class Pool:
     2
     [b'one', b'three', b'two']
     """
+
+    __reduce__ = stays("send its name and the URL, and connect there")
 
     def __init__(self, part: Part) -> None:
         self._part = part

@@ -16,6 +16,7 @@ from snowmelt.client.pool import check_prefetch
 from snowmelt.client.pool_consuming_async import Consumption, Crossing, this_task
 from snowmelt.client.pool_steps import BYTES_MAX
 from snowmelt.client.session import TIMEOUT, checked
+from snowmelt.client.staying import stays
 from snowmelt.client.steps import run_async
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import BadOption, SnowmeltError
@@ -69,6 +70,8 @@ class Pool:
     Traceback (most recent call last):
     snowmelt.core.errors.Empty: no node of the cluster has told yet who is in this pool...
     """
+
+    __reduce__ = stays("send its name and the URL, and connect there")
 
     def __init__(self, part: Part) -> None:
         self._part = part

@@ -6,7 +6,7 @@ from typing import Final
 
 from snowmelt.client.pool_bodies import several, single
 from snowmelt.client.session import checked
-from snowmelt.client.steps import Query, Steps
+from snowmelt.client.steps import Query, SoFar, Steps
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import Full
 from snowmelt.core.instant import Duration, seconds
@@ -45,22 +45,27 @@ def put(body: Buffer, timeout: float, asker: int) -> Put:
 def check_kept(answer: Kept, timeout: float) -> None:
     """Raises `Full` when an object found no room."""
     if not answer.count:
-        raise Full(f"no room was made in {timeout:g} s: all buffers of this process are full")
+        raise Full(
+            f"no room was made in {float(timeout):g} s: all buffers of this process are full"
+        )
 
 
 def put_many(bodies: Iterable[Buffer] | Batch, timeout: float, asker: int) -> Steps[int]:
     """Several objects; how many."""
-    end = monotonic() + checked(timeout)
+    timeout = checked(timeout)
+    end = monotonic() + timeout
     count = 0
-    for parcel in several(bodies):
-        left = max(0.0, end - monotonic())
-        part = Put(parcel.offsets, parcel.blob, patience(left), asker)
-        kept: Kept = yield Query(part, left)
-        count += kept.count
-        if kept.count < parcel.count:
-            error = Full(f"no room was made in {timeout:g} s for all of them")
-            error.add_note(f"the first {count} are in the pool")
-            raise error
+    with SoFar("the first {} are in the pool", 0) as so_far:
+        for parcel in several(bodies):
+            left = max(0.0, end - monotonic())
+            part = Put(parcel.offsets, parcel.blob, patience(left), asker)
+            so_far.asked = True
+            kept: Kept = yield Query(part, left)
+            so_far.asked = False
+            count += kept.count
+            so_far.told = (count,)
+            if kept.count < parcel.count:
+                raise Full(f"no room was made in {timeout:g} s for all of them")
     return count
 
 
@@ -88,7 +93,7 @@ def nack(token: int, intervals: tuple[Interval, ...], timeout: float) -> Steps[N
 
 def stats(timeout: float) -> Steps[PeerStatistics]:
     """How this part is."""
-    told: PeerStatistics = yield Query(Describe(), timeout)
+    told: PeerStatistics = yield Query(Describe(), checked(timeout))
     return told
 
 

@@ -17,6 +17,7 @@ from snowmelt.wire.greeting import CLIENT_PREFIX, as_error
 TIMEOUT: Final = 10.0
 TIMEOUT_MAX: Final = 1_000_000
 LEARNT_MAX: Final = 16
+_NUMBERS: Final = frozenset({float, int})
 
 
 def new_name() -> NodeId:
@@ -34,10 +35,11 @@ def checked(timeout: float) -> float:
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: timeout is '5'; allowed: seconds, at most 1000000
     """
-    usual = type(timeout) is float or type(timeout) is int  # asking `Real` costs microseconds
-    if not (usual or isinstance(timeout, Real)) or not timeout <= TIMEOUT_MAX:
-        raise BadOption("timeout", timeout, f"seconds, at most {TIMEOUT_MAX}")
-    return timeout
+    number: Any = timeout
+    usual = type(number) in _NUMBERS  # asking `Real` costs microseconds
+    if not (usual or isinstance(number, Real)) or not number <= TIMEOUT_MAX:
+        raise BadOption("timeout", number, f"seconds, at most {TIMEOUT_MAX}")
+    return timeout if usual else float(number)
 
 
 class Targets:

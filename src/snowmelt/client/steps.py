@@ -8,7 +8,8 @@ itself, so the blocking face, the async face and the embedded cluster run the ve
 import asyncio
 import time
 from collections.abc import Awaitable, Coroutine, Generator
-from typing import Any, Protocol, TypeAlias, TypeVar
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 import msgspec
 
@@ -69,6 +70,41 @@ class KeepingPort(AsyncPort, Protocol):
         """Ends this before it closes."""
 
 
+class SoFar:
+    """How many bodies of several calls are where they should be; told by a note of what ends them.
+
+    That may be an error of a call, of the person's own iterable, or an interrupt.
+
+    >>> with SoFar("the first {} are in", 0) as so_far:
+    ...     so_far.told = (1,)
+    ...     so_far.asked = True
+    ...     raise TimeoutError
+    Traceback (most recent call last):
+    TimeoutError
+    the first 1 are in, and perhaps some after them
+    """
+
+    def __init__(self, note: str, *told: object) -> None:
+        self._note = note
+        self.told = told
+        self.asked = False
+        """Whether a call is under way."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None or kind is GeneratorExit:
+            return
+        unsure = self.asked and not (isinstance(error, SnowmeltError) and error.definite)
+        error.add_note(self._note.format(*self.told) + ", and perhaps some after them" * unsure)
+
+
 def run(port: Port, steps: Steps[T]) -> T:
     """Takes the steps to their end, in the thread that calls.
 
@@ -90,7 +126,7 @@ def run(port: Port, steps: Steps[T]) -> T:
             assert type(step) is Query
             try:
                 answer = port.call(step.body, step.timeout, step.target, step.weight)
-            except SnowmeltError as error:
+            except BaseException as error:  # an interrupt, too: see `SoFar`
                 step = steps.throw(error)
             else:
                 step = steps.send(answer)
@@ -111,7 +147,7 @@ async def run_async(port: AsyncPort, steps: Steps[T]) -> T:
             assert type(step) is Query
             try:
                 answer = await port.call(step.body, step.timeout, step.target, step.weight)
-            except SnowmeltError as error:
+            except BaseException as error:  # an interrupt, too: see `SoFar`
                 step = steps.throw(error)
             else:
                 step = steps.send(answer)

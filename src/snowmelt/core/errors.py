@@ -24,7 +24,12 @@ def in_short(value: object) -> str:
     """
     if isinstance(value, str | bytes) and len(value) > SHOWN_MAX:
         return f"{value[:SHOWN_MAX]!r} ({len(value)} in all)"
-    return repr(value)
+    if isinstance(value, int) and value.bit_length() > 3 * SHOWN_MAX:
+        return f"a whole number of {value.bit_length()} bits"  # Python writes no longer ones out
+    shown = repr(value)
+    return (
+        shown if len(shown) <= 2 * SHOWN_MAX else f"{shown[:SHOWN_MAX]}... ({type(value).__name__})"
+    )
 
 
 class SnowmeltError(Exception):

@@ -13,12 +13,13 @@ a step; a call that nobody waits for any more is withdrawn, and what it brought 
 takes no engine along: a child closes its copies of the sockets, and that is all it may do.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
-from snowmelt.core.errors import Closed, OutcomeUnknown, SnowmeltError, Unavailable, Unreachable
+from snowmelt.core.errors import Closed, OutcomeUnknown, SnowmeltError, Unavailable
 from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.names import Address, OperationId
 from snowmelt.core.node import Announced, Node, Requested
@@ -43,6 +44,11 @@ MARGIN: Final = seconds(5)
 LEFT: Final = (
     "this part in a pool belongs to the process that this one was forked from; connect anew in "
     "this one"
+)
+
+ENDED: Final = (
+    "the interpreter shuts down, and what this part in a pool had kept goes with it; close it "
+    "before: use it in a `with`, or have `atexit` close it"
 )
 
 
@@ -182,7 +188,7 @@ class Engine:
 
     def withdraw(self, number: int) -> None:
         """Ends a call that still waits; nothing happens when it does not."""
-        if self.words.left:
+        if self.words.left or sys.is_finalizing():
             return
         with self._turn:
             if self._calls.drop(number) and self._driving.failure is None:
@@ -191,7 +197,7 @@ class Engine:
 
     def say_now(self) -> None:
         """Says what was left to be said."""
-        if self.words and not self.closed:
+        if self.words and not (self.closed or sys.is_finalizing()):
             with self._turn:
                 if self._driving.failure is None:
                     self._driving.finish()
@@ -217,11 +223,13 @@ class Engine:
     def _check_here(self) -> None:
         if self.words.left:  # the lock may have been held when the fork came
             raise Closed(LEFT)
+        if sys.is_finalizing():  # its own thread has ended, perhaps with the lock in hand
+            raise Closed(ENDED)
 
     def check(self) -> None:
         """Raises what keeps it from any work."""
         if self._driving.closing:
-            raise Unreachable("this pool is closed")
+            raise Closed("this pool is closed")
         if self._driving.failure is not None:
             raise as_error(*self._driving.failure)
 
@@ -257,7 +265,7 @@ class Engine:
     def close(self, timeout: float = CLOSING) -> None:
         """Sends what is queued, within the time, and ends everything."""
         end = later(steady_now(), seconds(max(0.0, timeout)))
-        if self.words.left:
+        if self.words.left or sys.is_finalizing():
             return
         with self._turn:
             if self._driving.closing:

@@ -30,7 +30,7 @@ async def test_a_task_that_is_cancelled_holds_nothing(
     chance = random.Random(5)
     account = Account()
     async with snowmelt.aio.connect(node.url) as cluster:
-        maker = cluster.pool(name, buffers=1000, lease=60)
+        maker = cluster.pool(name, buffers=100_000, lease=60)
         taker = cluster.pool(name, lease=60)
         await maker.put(account.putting(0))
         account.kept.add(b"0")
@@ -78,7 +78,7 @@ async def test_at_most_once_what_nobody_was_given_is_not_lost(
     came: list[bytes] = []
     async with snowmelt.aio.connect(node.url) as cluster:
         options = {"delivery": "at_most_once", "lease": LEASE}
-        maker = cluster.pool(name, buffers=1000, **options)
+        maker = cluster.pool(name, buffers=100_000, **options)
         taker = cluster.pool(name, **options)
         await maker.put(b"0")
         came.append((await taker.get()).body)

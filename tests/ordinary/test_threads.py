@@ -4,6 +4,7 @@ import threading
 import time
 from contextlib import suppress
 
+import snowmelt
 from ordinary.kinds import Account, Kind, Pool, opened, rest
 from snowmelt.cli.local import LocalNode
 from snowmelt.core.errors import Empty
@@ -77,3 +78,23 @@ def test_a_thread_that_dies_with_something_in_hand_keeps_it_from_nobody(
             thread.start()
             thread.join(60)
         account.check(rest(queue))
+
+
+def test_a_thread_that_waits_for_a_turn_ends_with_its_cluster(node: LocalNode, name: str) -> None:
+    ended: list[BaseException] = []
+    with snowmelt.connect(node.url) as other, other.baton(name):
+        cluster = snowmelt.connect(node.url)
+
+        def wait() -> None:
+            try:
+                cluster.baton(name).acquire(timeout=30)
+            except snowmelt.SnowmeltError as error:
+                ended.append(error)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        while not any(one.waiting for one in other.baton(name).status()):
+            assert thread.is_alive()
+        cluster.close()
+        thread.join(10)
+    assert [type(one) for one in ended] == [snowmelt.Closed]

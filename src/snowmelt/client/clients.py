@@ -20,7 +20,7 @@ class Clients:
         self._place = place
         self._targets = Targets(place)  # what one of them learns, all know
         self._idle: list[BlockingClient] = []  # taken and given back whole, so it needs no lock
-        self._closed = False
+        self.closed = False
 
     def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
         """Calls, waits, and returns the answer's body; raises what went wrong."""
@@ -38,7 +38,7 @@ class Clients:
 
     def lend(self) -> BlockingClient:
         """A client for one borrower alone, who gives it back, or closes it."""
-        if self._closed:
+        if self.closed:
             raise Closed("this client is closed")
         try:
             return self._idle.pop()
@@ -47,14 +47,14 @@ class Clients:
 
     def take_back(self, client: BlockingClient) -> None:
         """The borrower is done with it, and nodes need not remember what it was used for."""
-        if self._closed or len(self._idle) >= IDLE_MAX:
+        if self.closed or len(self._idle) >= IDLE_MAX:
             client.close()
         else:
             self._idle.append(client)
 
     def close(self) -> None:
         """Ends the connections; a call under way ends its own when it is over."""
-        self._closed = True
+        self.closed = True
         while self._idle:
             self._idle.pop().close()
 
@@ -70,6 +70,9 @@ class Borrowed:
 
     def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
         """Calls, waits, and returns the answer's body; raises what went wrong."""
+        if self._clients.closed:  # the last call was let end; this one is not begun any more
+            self.close()
+            raise Closed("this client is closed")
         try:
             client = self._own[0]
         except IndexError:

@@ -149,7 +149,7 @@ class Parts:
         """Leaves all pools in order; raises what went wrong with the last."""
         self._closed = True
         failure: SnowmeltError | None = None
-        for part in list(self._parts.values()):
+        for part in reversed(list(self._parts.values())):  # who came last takes nothing over
             try:
                 part.close(TIMEOUT)
             except SnowmeltError as error:

@@ -56,6 +56,7 @@ class Nodes:
     def __init__(self, **nodes: Node) -> None:
         self._nodes = nodes
         self.borrowed = 0
+        self.closed = False
 
     def lend(self) -> "Nodes":
         self.borrowed += 1

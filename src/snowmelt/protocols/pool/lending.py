@@ -89,10 +89,8 @@ class Lender:
         if self.stock.count and not self.gone:
             return self._lend(request, now)
         self.counts.probes_empty += 1
-        return None if request.route else self.last(request, now)
-
-    def last(self, request: Request, now: Instant) -> Effects:
-        """There is nobody else to ask: it waits in line here."""
+        if request.route:
+            return None
         if not self.leaving:
             self.line.join(request, later(now, request.wait) if request.wait else None)
         return []

@@ -12,6 +12,7 @@ from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
+from snowmelt.protocols.pool.settings import HOPS_MAX
 
 HOPS_COUNTED: Final = 1 << 32
 TOKENS_AT_ONCE: Final = 4_096
@@ -62,7 +63,7 @@ class Request(msgspec.Struct, frozen=True, tag="pool.request", array_like=True):
     number: int
     attempt: int
     hop: Hop
-    route: Annotated[tuple[NodeId, ...], msgspec.Meta(max_length=10_000)]
+    route: Annotated[tuple[NodeId, ...], msgspec.Meta(max_length=HOPS_MAX)]
     objects_max: int = 1
     bytes_max: int = 1 << 40
     wait: Duration = Duration(0)

@@ -87,7 +87,7 @@ class PoolPeer:
         self._introduction = Introduction(contacts, self._alarms)
         self._access = AccessList(settings.access, chance)
         self._holding = Holding(self._alarms, settings.grace)
-        self._producer = Producer(me, settings, chance, self._alarms)
+        self._producer = Producer(settings, chance, self._alarms)
         self._consumer = Consumer(me, settings, chance, self._alarms, self._access, self._holding)
         self._adopter = Adopter(
             me, self._alarms, self._consumer.next_number, self._producer.forget_taken

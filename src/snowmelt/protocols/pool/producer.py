@@ -32,8 +32,7 @@ from snowmelt.protocols.pool.shelf import Taken
 class Producer:
     """What a process has to give."""
 
-    def __init__(self, me: NodeId, settings: PoolSettings, chance: Random, alarms: Alarms) -> None:
-        self._me = me
+    def __init__(self, settings: PoolSettings, chance: Random, alarms: Alarms) -> None:
         self._disk = Disk() if settings.spill else None
         keep = self._disk or Memory()
         self._keep = keep
@@ -70,27 +69,8 @@ class Producer:
         self.lender.rate = self.intake.rate(now)
         effects = self.lender.requested(request, now)
         if effects is None:
-            return self._passed_on(request, now)
+            return [_passed_on(request)]
         return [*effects, *self.intake.admit(now)]
-
-    def _passed_on(self, request: Request, now: Instant) -> Effects:
-        """The request on its way to the next producer of its route; here it found nothing."""
-        onward = (at for at, one in enumerate(request.route) if one != self._me)
-        at = next(onward, None)
-        if at is None:
-            return self.lender.last(request, now)
-        passed = Request(
-            request.consumer,
-            request.number,
-            request.attempt,
-            min(request.hop + 1, HOPS_COUNTED),
-            request.route[at + 1 :],
-            request.objects_max,
-            request.bytes_max,
-            request.wait,
-            request.once,
-        )
-        return [Send(request.route[at], passed)]
 
     def unsent(self, target: NodeId, found: Given, now: Instant) -> Effects:
         """What was given never left this process."""
@@ -161,3 +141,20 @@ class Producer:
         """The parts' own invariants."""
         self.lender.check()
         self.intake.check()
+
+
+def _passed_on(request: Request) -> Send[Request]:
+    """The request on its way to the next producer of its route."""
+    target, *route = request.route
+    onward = Request(
+        request.consumer,
+        request.number,
+        request.attempt,
+        min(request.hop + 1, HOPS_COUNTED),
+        tuple(route),
+        request.objects_max,
+        request.bytes_max,
+        request.wait,
+        request.once,
+    )
+    return Send(target, onward)

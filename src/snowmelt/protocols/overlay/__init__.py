@@ -1,0 +1,81 @@
+"""An order of nodes on a circle, a tree and a hash table on it: the linearized de Bruijn network.
+
+Theory of operation
+-------------------
+From Feldmann and Scheideler, "Skeap & Seap", section 2 and appendix A. Many nodes answer as one:
+what they are asked is gathered up a tree to one of them, the *anchor*, which gives each question
+its place in one order; what they keep lies at points of a circle that everybody can work out. This
+package is shared by families, as `membership` is; what a batch is and means is theirs to say.
+
+The circle (`labels.py`, `ring.py`):
+
+1. *Labels.* A node's label is a public hash of its id, a point of [0, 1) as a whole number below
+   2^64. A node is three *virtual nodes*: the middle one at its label m, the left one at m/2, the
+   right one at (m+1)/2. All are ordered by label, kind and node, so that no two are equal.
+2. *Sorted cycle.* Each virtual node knows the one before and the one after; the last stands before
+   the first, and the place between the two is the *seam*. Left ones lie in the lower half and right
+   ones in the upper, so the first is always a left one and the last a right one.
+3. *Keys.* What has a key is kept by the key's predecessor: the v with v <= key < succ(v), and round
+   the seam the last one. Copies lie with the next other nodes along the ring.
+
+The aggregation tree (`tree.py`):
+
+4. *Parents known locally.* A right virtual node's parent is its node's middle one, a middle one's
+   is its left one, a left one's is the one before it. All of them lie further left, so this is a
+   tree, and its root the leftmost of all. So the children of a middle or left one are its node's
+   next one, and the one after it when that is a left one and not across the seam; right ones have
+   no children, since no left one follows them except across the seam.
+5. *Entry.* A node's own operations begin at its left virtual node, above its two others. Edges
+   within a node cost nothing.
+6. *Flat tree.* Where all members are known (a view), a tree with many children a place is flatter:
+   the same rules of climbing run on it.
+
+Climbing (`climbing.py`), for each place:
+
+7. *Batches.* What waits at a place, its own operations and its children's batches, is combined into
+   one batch, numbered by this place, and goes to the parent; what it was made of is remembered. The
+   root's is answered by the anchor; each answer is decomposed for the parts remembered.
+8. *One on its way.* A place waits for nobody: with none on its way it sends what there is at once;
+   while one is on its way, the next gathers, as a group commit does. So a child has at most one
+   batch at its parent, and order within a place is kept.
+9. *Same number, same answer.* An answer is kept until the child's next number shows that it came. A
+   number that comes again gets the same answer again, or waits as it did.
+10. *Silence* is answered by sending again under the same number. A new epoch ends all that climbs:
+   whoever uses this drops what is of another epoch, and begins with new places.
+11. *Synchronous mode*, as in the paper: a place sends only when every child has sent. Then all of
+   the tree goes in waves, and every place must send in each, if only an empty batch.
+"""
+
+from snowmelt.protocols.overlay.climbing import Arrival, Batches, Climbing, Down, Own, Up
+from snowmelt.protocols.overlay.labels import BITS, CIRCLE, Kind, Place, Virtual, key, label, three
+from snowmelt.protocols.overlay.ring import Ring
+from snowmelt.protocols.overlay.tree import (
+    DeBruijnTree,
+    FlatTree,
+    Tree,
+    local_children,
+    local_parent,
+)
+
+__all__ = [
+    "BITS",
+    "CIRCLE",
+    "Arrival",
+    "Batches",
+    "Climbing",
+    "DeBruijnTree",
+    "Down",
+    "FlatTree",
+    "Kind",
+    "Own",
+    "Place",
+    "Ring",
+    "Tree",
+    "Up",
+    "Virtual",
+    "key",
+    "label",
+    "local_children",
+    "local_parent",
+    "three",
+]

@@ -1,0 +1,211 @@
+"""Aggregation up a tree and decomposition down it, at one place (rules 7 to 11).
+
+Whoever uses it makes messages of what it returns, and says what a batch is by a `Batches`.
+"""
+
+from collections.abc import Sequence
+from typing import Final, Generic, Protocol, TypeVar
+
+import msgspec
+
+from snowmelt.core.instant import SECOND, Duration, Instant, later
+from snowmelt.protocols.overlay.labels import Place
+
+B = TypeVar("B")
+G = TypeVar("G")
+
+
+class Batches(Protocol[B, G]):
+    """What climbs, and what comes back for it."""
+
+    def combine(self, batches: Sequence[B]) -> B:
+        """One batch for several, at least one."""
+        ...
+
+    def decompose(self, grant: G, batches: Sequence[B]) -> Sequence[G]:
+        """What each of these batches gets of the grant for their combination, in their order."""
+        ...
+
+
+class Part(msgspec.Struct, Generic[B], frozen=True):
+    """A batch that came from below, or, without a child, this place's own."""
+
+    child: Place | None
+    number: int
+    batch: B
+
+
+class Ascent(msgspec.Struct, Generic[B], frozen=True):
+    """A combined batch that is on its way, and what it was made of."""
+
+    number: int
+    parts: tuple[Part[B], ...]
+    batch: B
+    due: Instant
+    """When it is sent again."""
+
+
+class Up(msgspec.Struct, Generic[B], frozen=True):
+    """To be sent to the place above."""
+
+    to: Place
+    number: int
+    batch: B
+
+
+class Arrival(msgspec.Struct, Generic[B], frozen=True):
+    """A batch has come to the root, which must answer it with `granted`."""
+
+    number: int
+    batch: B
+
+
+class Down(msgspec.Struct, Generic[G], frozen=True):
+    """To be sent to a place below: the answer to its batch of this number."""
+
+    to: Place
+    number: int
+    grant: G
+
+
+class Own(msgspec.Struct, Generic[G], frozen=True):
+    """The answer to this place's own part of the last batch."""
+
+    grant: G
+
+
+class Climbing(Generic[B, G]):
+    """What one place holds, for one queue in one epoch.
+
+    >>> class Sums:
+    ...     def combine(self, batches): return sum(batches)
+    ...     def decompose(self, grant, batches):
+    ...         return [grant + sum(batches[:at]) for at in range(len(batches))]
+    >>> root, leaf = Place("a", 0), Place("b", 0)
+    >>> below, above = Climbing(Sums(), leaf, root), Climbing(Sums(), root, None, (leaf,))
+    >>> (up,) = below.send(3, Instant(0)); up
+    Up(to=Place(node='a', index=0), number=1, batch=3)
+    >>> above.take(leaf, up.number, up.batch)
+    []
+    >>> (top,) = above.send(2, Instant(0)); top
+    Arrival(number=1, batch=5)
+    >>> own, down = above.granted(top.number, 100); own
+    Own(grant=100)
+    >>> below.granted(down.number, down.grant)
+    [Own(grant=102)]
+    """
+
+    def __init__(
+        self,
+        batches: Batches[B, G],
+        place: Place,
+        parent: Place | None,
+        children: tuple[Place, ...] = (),
+        *,
+        patience: Duration = SECOND,
+        synchronous: bool = False,
+    ) -> None:
+        self.place: Final = place
+        self.parent = parent
+        self.children = children
+        self.number = 0
+        """Of the last batch that left here."""
+        self.ascent: Ascent[B] | None = None
+        self.waiting: dict[Place, Part[B]] = {}
+        """What came from below and has not left yet, one batch a child at most."""
+        self.kept: dict[Place, Down[G]] = {}
+        """The last answer to each child, until its next batch shows that it has come."""
+        self.dropped = 0
+        """Messages that were too late, or from places that are no children."""
+        self._batches = batches
+        self._patience = patience
+        self._synchronous = synchronous
+
+    @property
+    def idle(self) -> bool:
+        """Whether a batch may leave now: none is on its way (rule 8), nor any awaited (rule 11)."""
+        if self.ascent is not None:
+            return False
+        return not self._synchronous or all(child in self.waiting for child in self.children)
+
+    @property
+    def due(self) -> Instant | None:
+        """When `again` has something to send; the root waits for nobody."""
+        return None if self.ascent is None or self.parent is None else self.ascent.due
+
+    def take(self, child: Place, number: int, batch: B) -> list[Down[G]]:
+        """A batch comes from below: it waits for `send`, or is answered as before (rule 9)."""
+        kept = self.kept.get(child)
+        if kept is not None and kept.number == number:
+            return [kept]
+        if self._last(child) == number:
+            return []
+        if child not in self.children or number != self._last(child) + 1 or self._has(child):
+            self.dropped += 1
+            return []
+        self.kept.pop(child, None)
+        self.waiting[child] = Part(child, number, batch)
+        return []
+
+    def send(self, own: B | None, now: Instant) -> list[Up[B] | Arrival[B]]:
+        """All that waits goes up as one batch, this place's own part first (rule 8).
+
+        Nothing happens when there is nothing, or a batch is on its way: look at `idle` before you
+        take a snapshot of your operations.
+        """
+        if not self.idle or (own is None and not self.waiting):
+            return []
+        parts = list(self.waiting.values())
+        self.number += 1
+        if own is not None:
+            parts.insert(0, Part(None, self.number, own))
+        self.waiting = {}
+        batch = self._batches.combine([part.batch for part in parts])
+        self.ascent = Ascent(self.number, tuple(parts), batch, later(now, self._patience))
+        if self.parent is None:
+            return [Arrival(self.number, batch)]
+        return [Up(self.parent, self.number, batch)]
+
+    def granted(self, number: int, grant: G) -> list[Own[G] | Down[G]]:
+        """The answer to the batch on its way: each part gets its share (rule 9)."""
+        if self.ascent is None or self.ascent.number != number:
+            self.dropped += 1
+            return []
+        parts, self.ascent = self.ascent.parts, None
+        grants = self._batches.decompose(grant, [part.batch for part in parts])
+        effects: list[Own[G] | Down[G]] = []
+        for part, share in zip(parts, grants, strict=True):
+            if part.child is None:
+                effects.append(Own(share))
+            else:
+                self.kept[part.child] = down = Down(part.child, part.number, share)
+                effects.append(down)
+        return effects
+
+    def again(self, now: Instant) -> list[Up[B]]:
+        """The batch on its way goes once more when its answer is overdue (rule 10)."""
+        if self.ascent is None or self.parent is None or now < self.ascent.due:
+            return []
+        ascent = msgspec.structs.replace(self.ascent, due=later(now, self._patience))
+        self.ascent = ascent
+        return [Up(self.parent, ascent.number, ascent.batch)]
+
+    def check(self) -> None:
+        """One batch a child at most, waiting or on its way."""
+        on_its_way = [part.child for part in self.ascent.parts] if self.ascent else []
+        assert len(set(on_its_way)) == len(on_its_way), f"{self.place}: twice in {on_its_way}"
+        twice = [child for child in self.waiting if child in on_its_way or child in self.kept]
+        assert not twice, f"{self.place}: {twice} have more than one batch here"
+
+    def _part(self, child: Place) -> Part[B] | None:
+        on_its_way = self.ascent.parts if self.ascent is not None else ()
+        waiting = self.waiting.get(child)
+        return waiting or next((part for part in on_its_way if part.child == child), None)
+
+    def _has(self, child: Place) -> bool:
+        return self._part(child) is not None
+
+    def _last(self, child: Place) -> int:
+        """The number of the child's last batch."""
+        part, kept = self._part(child), self.kept.get(child)
+        return part.number if part else kept.number if kept else 0

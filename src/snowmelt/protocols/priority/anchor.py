@@ -1,0 +1,228 @@
+"""The anchor: it knows which positions there are to be got, and gives them. It never sees a body.
+
+What the paper's anchor keeps of a priority are two counters; here it is a set of positions, since
+elements come back, are held, and are gone in no order. It has no disk: what lies with the nodes is
+the truth, and whoever becomes the anchor begins with a census of it.
+
+1. Positions of an epoch begin above all of the epochs before. So no position is ever given twice,
+   though no anchor writes anything down.
+2. What is put is there to be got from the moment its position is given. Whoever comes for it before
+   it has arrived waits where it will be.
+3. Gets take from the most urgent priority first, and the least position first.
+4. With a bound, what finds no room gets no position.
+5. A position is *gone* when whoever keeps it says so. A position that nobody has and nobody calls
+   gone is no harm: it may lie with one who is away, and is there again when that one is.
+6. Those who keep positions know what is gone of their own, in small pieces. When much is gone they
+   are told the large interval, so that what they must remember does not grow.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.protocols.priority.batches import (
+    Batch,
+    Grant,
+    GrantedRun,
+    Run,
+    Share,
+    Shares,
+    Some,
+    Somes,
+    union,
+)
+
+TELL: Final = 65_536
+"""So many are gone since the last word of it (rule 6)."""
+TELL_SIZE: Final = 1_024
+"""Smaller intervals are not worth the word."""
+EPOCH_BITS: Final = 40
+"""So many positions, and so many operations, an epoch has."""
+
+
+def first_of(epoch: int) -> int:
+    """The first position, and the first order, of an epoch (rule 1)."""
+    return epoch << EPOCH_BITS
+
+
+class Census(msgspec.Struct, frozen=True, array_like=True):
+    """What a node, or a part of the tree, answers for: of each position, one node answers."""
+
+    free: Shares = ()
+    out: Shares = ()
+    """There, but not to be got: leased, held back, or dead."""
+    gone: Shares = ()
+
+
+def joined(censuses: Sequence[Census]) -> Census:
+    """What several parts of the tree answer for, as one."""
+    return Census(
+        union([share for one in censuses for share in one.free]),
+        union([share for one in censuses for share in one.out]),
+        union([share for one in censuses for share in one.gone]),
+    )
+
+
+NOTHING: Final = Census()
+
+
+class _Row:
+    """The positions of one priority."""
+
+    def __init__(self, priority: int, begin: int) -> None:
+        self.priority = priority
+        self.next = begin
+        self.free = IntervalSet()
+        self.gone = IntervalSet()
+        self.untold = IntervalSet()
+        """Gone since those who keep them were last told (rule 6)."""
+
+    def grown(self, count: int) -> Interval:
+        """The next positions (rule 1)."""
+        self.next += count
+        return Interval(self.next - count, self.next)
+
+    def told(self) -> Share | None:
+        """The large intervals around what is gone of late; None while that is little."""
+        if self.untold.total < TELL:
+            return None
+        late = self.untold
+        self.untold = IntervalSet()
+        large = [one for one in self.gone if one.size >= TELL_SIZE and late.common(one)]
+        return Share(self.priority, tuple(large))
+
+
+class Anchor:
+    """Gives positions and orders for one queue in one epoch.
+
+    >>> anchor = Anchor(0, 2)
+    >>> grant = anchor.granted(Batch((Run((Some(0, 1), Some(1, 2)), 2),)))
+    >>> [(share.priority, str(share.intervals[0])) for share in grant.runs[0].gets]
+    [(0, '[0, 1)'), (1, '[0, 1)')]
+    >>> anchor.free
+    1
+    """
+
+    def __init__(
+        self,
+        epoch: int,
+        priorities: int,
+        census: Census = NOTHING,
+        *,
+        bound: int | None = None,
+        largest_first: bool = False,
+    ) -> None:
+        begin = first_of(epoch)
+        self._rows = [_Row(number, begin) for number in range(priorities)]
+        self._by_urgency = self._rows[::-1] if largest_first else self._rows
+        self._order = begin
+        self._bound = bound
+        self._live = 0
+        self.hungry = False
+        """Whether somebody waits for elements, of which there were none."""
+        self._back(census.free)
+        self._live = sum([share.total for share in (*census.free, *census.out)])
+        for share in census.gone:
+            for interval in share.intervals:
+                self._rows[share.priority].gone.add(interval)
+
+    @property
+    def free(self) -> int:
+        """How many there are to be got."""
+        return sum([row.free.total for row in self._rows])
+
+    @property
+    def live(self) -> int:
+        """How many there are, leased and held ones too."""
+        return self._live
+
+    def by_priority(self) -> tuple[Some, ...]:
+        """How many there are to be got, by priority."""
+        return tuple([Some(row.priority, row.free.total) for row in self._rows if row.free.total])
+
+    def granted(self, batch: Batch) -> Grant:
+        """Serves a batch: what comes back first, then run by run."""
+        self._back(batch.back)
+        self._gone(batch.gone)
+        runs = tuple([self._run(run, patient=batch.patient) for run in batch.runs])
+        held = tuple([Share(some.priority, (grown,)) for some, grown in self._grown(batch.held)])
+        told = [word for word in [row.told() for row in self._rows] if word is not None]
+        return Grant(runs, held, tuple(told))
+
+    def first(self, count: int) -> Shares:
+        """The positions that would be got next; nothing changes."""
+        shares: list[Share] = []
+        for row in self._by_urgency:
+            intervals: list[Interval] = []
+            for interval in row.free:
+                if count == 0:
+                    break
+                head, _ = interval.split(count)
+                intervals.append(head)
+                count -= head.size
+            if intervals:
+                shares.append(Share(row.priority, tuple(intervals)))
+        return tuple(shares)
+
+    def check(self) -> None:
+        """What is free is not gone, and was given."""
+        for row in self._rows:
+            row.free.check()
+            assert all(one.stop <= row.next for one in row.free), f"free beyond {row.next}"
+            assert not any(row.gone.common(one) for one in row.free), "free, and gone"
+
+    def _run(self, run: Run, *, patient: bool) -> GrantedRun:
+        puts = self._grown(run.puts)
+        for some, grown in puts:
+            self._rows[some.priority].free.add(grown)  # rule 2
+        order = self._order
+        self._order += sum([grown.size for _, grown in puts])
+        got_order, gets = self._order, self._taken(run.gets)
+        taken = sum([share.total for share in gets])
+        self._order += run.gets
+        if patient and taken < run.gets:
+            self.hungry = True
+        return GrantedRun(
+            order,
+            tuple([Share(some.priority, (grown,)) for some, grown in puts]),
+            got_order,
+            gets,
+        )
+
+    def _grown(self, somes: Somes) -> list[tuple[Some, Interval]]:
+        grown: list[tuple[Some, Interval]] = []
+        for some in somes:
+            room = some.count if self._bound is None else max(0, self._bound - self._live)  # rule 4
+            count = min(some.count, room)
+            self._live += count
+            if count:
+                grown.append((some, self._rows[some.priority].grown(count)))
+        return grown
+
+    def _taken(self, count: int) -> Shares:
+        shares: list[Share] = []
+        for row in self._by_urgency:  # rule 3
+            if count == 0:
+                break
+            intervals = row.free.take(count)
+            if intervals:
+                shares.append(Share(row.priority, tuple(intervals)))
+                count -= shares[-1].total
+        return tuple(shares)
+
+    def _back(self, shares: Shares) -> None:
+        for share in shares:
+            row = self._rows[share.priority]
+            for interval in share.intervals:
+                row.free.add(interval)
+
+    def _gone(self, shares: Shares) -> None:
+        for share in shares:
+            row = self._rows[share.priority]
+            for interval in share.intervals:
+                row.free.remove(interval)
+                row.gone.add(interval)
+                row.untold.add(interval)
+            self._live -= share.total

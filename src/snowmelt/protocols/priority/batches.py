@@ -1,0 +1,216 @@
+"""Batches of operations on their way up the tree, and their positions on the way down.
+
+A node's operations, in the order in which it was asked for them, are a row of *runs*: first what is
+put, by priority, then how many are got. Batches are combined run by run, so however many operations
+there are, what reaches the anchor is as long as the longest row of one node. What comes back is the
+same row with positions in it, and is cut for those whose batches were combined, in their order.
+
+Rules
+-----
+1. Within a run, what is put comes before what is got. So a node that gets and then puts begins a
+   new run; that is all the order between its operations needs.
+2. Each operation on one element has an *order*, one number in all: that of its run's puts, as their
+   sub-batches come, then of its run's gets, as they come. Gets that found nothing are last. The
+   queue has done just what these operations do one after another.
+3. What comes back free, what is gone, and what is put but held back are sets of positions or
+   counts: they need no place in the order of the runs. What comes back is there before the batch's
+   runs are served.
+4. A row is never longer than `RUNS_MAX`: who has more waits for the next batch.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+from typing import Annotated, Final
+
+import msgspec
+
+from snowmelt.core.interval import Interval, merged
+
+RUNS_MAX: Final = 64
+PRIORITIES_MAX: Final = 256
+INTERVALS_MAX: Final = 65_536
+
+Priority = Annotated[int, msgspec.Meta(ge=0, lt=PRIORITIES_MAX)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
+Order = Annotated[int, msgspec.Meta(ge=0, lt=1 << 63)]
+Intervals = Annotated[tuple[Interval, ...], msgspec.Meta(max_length=INTERVALS_MAX)]
+
+
+class Some(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """So many elements of a priority."""
+
+    priority: Priority
+    count: Count
+
+
+class Share(msgspec.Struct, frozen=True, array_like=True):
+    """Positions of a priority."""
+
+    priority: Priority
+    intervals: Intervals
+
+    @property
+    def total(self) -> int:
+        """How many positions. O(intervals)."""
+        return sum([one.stop - one.start for one in self.intervals])
+
+
+Somes = Annotated[tuple[Some, ...], msgspec.Meta(max_length=PRIORITIES_MAX)]
+Shares = Annotated[tuple[Share, ...], msgspec.Meta(max_length=PRIORITIES_MAX)]
+
+
+class Run(msgspec.Struct, frozen=True, array_like=True):
+    """What is put, by priority, and then how many are got."""
+
+    puts: Somes = ()
+    gets: Count = 0
+
+
+class Batch(msgspec.Struct, frozen=True, array_like=True):
+    """Operations of one node, or of a part of the tree."""
+
+    runs: Annotated[tuple[Run, ...], msgspec.Meta(max_length=RUNS_MAX)] = ()
+    held: Somes = ()
+    """Put, but not to be got before its time."""
+    back: Shares = ()
+    """To be got again."""
+    gone: Shares = ()
+    """Acknowledged: there no more."""
+    patient: bool = False
+    """Whether a get of it waits for elements when there are none."""
+
+
+class GrantedRun(msgspec.Struct, frozen=True, array_like=True):
+    """The positions of a run. Fewer than asked for: there was no room, or there were no more."""
+
+    order: Order
+    """Of its first put."""
+    puts: Shares
+    got_order: Order
+    """Of its first get."""
+    gets: Shares
+    """In the order in which they are handed out."""
+
+
+class Grant(msgspec.Struct, frozen=True, array_like=True):
+    """What the anchor gives for a batch."""
+
+    runs: Annotated[tuple[GrantedRun, ...], msgspec.Meta(max_length=RUNS_MAX)] = ()
+    held: Shares = ()
+    gone: Shares = ()
+    """Large intervals of which all is gone now: whoever knows it in small pieces may join them."""
+
+
+def combined(batches: Sequence[Batch]) -> Batch:
+    """All of them as one, run by run.
+
+    >>> one, other = Batch((Run((Some(1, 2),), 1),)), Batch((Run((Some(0, 1), Some(1, 1)), 2),))
+    >>> combined([one, other]).runs
+    (Run(puts=(Some(priority=0, count=1), Some(priority=1, count=3)), gets=3),)
+    """
+    if len(batches) == 1:
+        return batches[0]
+    columns = zip_longest(*[batch.runs for batch in batches], fillvalue=Run())
+    return Batch(
+        tuple([_run(column) for column in columns]),
+        _sum([some for batch in batches for some in batch.held]),
+        union([share for batch in batches for share in batch.back]),
+        union([share for batch in batches for share in batch.gone]),
+        any(batch.patient for batch in batches),
+    )
+
+
+def decomposed(grant: Grant, batches: Sequence[Batch]) -> list[Grant]:
+    """The part of each of the batches that were combined.
+
+    >>> one, other = Batch((Run((Some(1, 2),), 1),)), Batch((Run((Some(1, 1),), 1),))
+    >>> puts, gets = Share(1, (Interval(5, 8),)), Share(1, (Interval(5, 6),))
+    >>> parts = decomposed(Grant((GrantedRun(0, (puts,), 3, (gets,)),)), [one, other])
+    >>> [[str(each) for each in part.runs[0].puts[0].intervals] for part in parts]
+    [['[5, 7)'], ['[7, 8)']]
+    >>> [part.runs[0].got_order for part in parts], parts[1].runs[0].gets
+    ([3, 4], ())
+    """
+    if len(batches) == 1:
+        return [grant]
+    rows = [_RunCut(run) for run in grant.runs]
+    held = _Cut(grant.held)
+    return [
+        Grant(
+            tuple([rows[at].part(run) for at, run in enumerate(batch.runs)]),
+            held.by_priority(batch.held),
+            grant.gone,
+        )
+        for batch in batches
+    ]
+
+
+def union(shares: Iterable[Share]) -> Shares:
+    """The same positions, each priority once, in order, as the fewest intervals."""
+    by_priority: dict[int, list[Interval]] = {}
+    for share in shares:
+        by_priority.setdefault(share.priority, []).extend(share.intervals)
+    return tuple([Share(one, tuple(merged(by_priority[one]))) for one in sorted(by_priority)])
+
+
+def _run(column: Iterable[Run]) -> Run:
+    runs = list(column)
+    return Run(_sum([some for run in runs for some in run.puts]), sum([run.gets for run in runs]))
+
+
+def _sum(somes: Iterable[Some]) -> Somes:
+    counts: dict[int, int] = {}
+    for some in somes:
+        counts[some.priority] = counts.get(some.priority, 0) + some.count
+    return tuple([Some(one, counts[one]) for one in sorted(counts) if counts[one]])
+
+
+class _Cut:
+    """Positions that are handed out from the front, to one after another."""
+
+    def __init__(self, shares: Shares) -> None:
+        self._left = {share.priority: list(reversed(share.intervals)) for share in shares}
+
+    def by_priority(self, somes: Somes) -> Shares:
+        """So many of each, or what there is."""
+        parts = [Share(some.priority, self._taken(some.priority, some.count)) for some in somes]
+        return tuple([part for part in parts if part.intervals])
+
+    def in_order(self, count: int) -> Shares:
+        """So many, of whatever priority comes first, or what there is."""
+        parts: list[Share] = []
+        for priority in list(self._left):
+            taken = self._taken(priority, count)
+            if taken:
+                parts.append(Share(priority, taken))
+                count -= parts[-1].total
+            if count == 0:
+                break
+        return tuple(parts)
+
+    def _taken(self, priority: int, count: int) -> tuple[Interval, ...]:
+        left, taken = self._left.get(priority, []), []
+        while left and count:
+            head, rest = left.pop().split(count)
+            taken.append(head)
+            count -= head.size
+            if rest.size:
+                left.append(rest)
+        if not left:
+            self._left.pop(priority, None)
+        return tuple(taken)
+
+
+class _RunCut:
+    """A run that is handed out, to one batch after another; orders go along (rule 2)."""
+
+    def __init__(self, run: GrantedRun) -> None:
+        self._order, self._got_order = run.order, run.got_order
+        self._puts, self._gets = _Cut(run.puts), _Cut(run.gets)
+
+    def part(self, run: Run) -> GrantedRun:
+        order, got_order = self._order, self._got_order
+        puts, gets = self._puts.by_priority(run.puts), self._gets.in_order(run.gets)
+        self._order += sum([share.total for share in puts])
+        self._got_order += sum([share.total for share in gets])
+        return GrantedRun(order, puts, got_order, gets)

@@ -1,0 +1,199 @@
+"""What clients ask of a priority queue, and what they are told. Nothing travels one by one."""
+
+from typing import Annotated, Final
+
+import msgspec
+
+from snowmelt.core.instant import Duration
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.priority.batches import Priority, Shares, Some
+from snowmelt.protocols.priority.messages import Piece, Token
+from snowmelt.protocols.priority.settings import Name, QueueSettings
+
+PUT_ITEMS: Final = 32_768
+GET_ITEMS: Final = 100_000
+PARTS_MAX: Final = 1_024
+
+
+class Via(msgspec.Struct, frozen=True, array_like=True):
+    """One life of a node. A call that names another than it reaches may have been begun there."""
+
+    node: NodeId
+    life: int
+
+
+# --- opening --------------------------------------------------------------------------------------
+
+
+class Open(msgspec.Struct, frozen=True, tag="priority.open", array_like=True):
+    """Asks for a queue's settings. It is made when it isn't there; None takes it as it is."""
+
+    queue: Name
+    settings: QueueSettings | None = None
+    make: bool = True
+    """Whether to make it though no settings are given: who only reads makes no queue."""
+
+
+class Opened(msgspec.Struct, frozen=True, tag="priority.opened", array_like=True):
+    """The queue's settings; and which life of which node answers, to be named in what is asked."""
+
+    settings: QueueSettings
+    via: Via
+
+
+class Queues(msgspec.Struct, frozen=True, tag="priority.queues", array_like=True):
+    """Asks which queues there are."""
+
+
+class QueuesAre(msgspec.Struct, frozen=True, tag="priority.queues_are", array_like=True):
+    """All of them."""
+
+    settings: tuple[QueueSettings, ...]
+
+
+# --- elements in ----------------------------------------------------------------------------------
+
+
+class Part(msgspec.Struct, frozen=True, array_like=True):
+    """Elements of one priority, in order: bodies as in `core.batch`."""
+
+    priority: Priority
+    offsets: bytes
+    blob: bytes
+
+
+class Put(msgspec.Struct, frozen=True, tag="priority.put", array_like=True):
+    """Puts elements. Any node takes them; asked again under its number it is the same put."""
+
+    queue: Name
+    via: Via
+    """The node that was asked first, in the life in which it was asked."""
+    parts: Annotated[tuple[Part, ...], msgspec.Meta(max_length=PARTS_MAX)]
+    headers: bytes = b""
+    """The headers of all of them, as msgpack of a map from text to text; empty for none."""
+    delay: Duration = Duration(0)
+    patience: Duration = Duration(0)
+    """How long to wait for room in a full queue."""
+
+
+class PutDone(msgspec.Struct, frozen=True, tag="priority.put_done", array_like=True):
+    """They are in the queue, in the order of the parts, flushed by so many nodes."""
+
+    shares: Shares
+    copies: int
+    orders: tuple[int, ...]
+    """When, in the order of all operations: the order of the first of each stretch of elements
+    that follow each other in it. More than one only for what had to be begun anew."""
+
+
+# --- elements out ---------------------------------------------------------------------------------
+
+
+class Receipt(msgspec.Struct, frozen=True, array_like=True):
+    """Elements held under one lease."""
+
+    token: Token
+    shares: Shares
+
+
+Receipts = Annotated[tuple[Receipt, ...], msgspec.Meta(max_length=16_384)]
+
+
+class Settle(msgspec.Struct, frozen=True, tag="priority.settle", array_like=True):
+    """About elements held under leases: these are done, those go back, those are worked on still.
+
+    What is not held any more is named in the answer; all else is done.
+    """
+
+    queue: Name
+    done: Receipts = ()
+    back: Receipts = ()
+    delay: Duration = Duration(0)
+    """How long what goes back is held."""
+    reason: str = ""
+    """Why it goes back; empty when nothing failed, and then it doesn't count as a delivery."""
+    renew: Receipts = ()
+
+
+class Settled(msgspec.Struct, frozen=True, tag="priority.settled", array_like=True):
+    """Done, but for these, which were not held any more."""
+
+    lost: Receipts = ()
+
+
+class Get(msgspec.Struct, frozen=True, tag="priority.get", array_like=True):
+    """Leases the most urgent elements there are, waiting for one."""
+
+    queue: Name
+    via: Via
+    items_max: Annotated[int, msgspec.Meta(ge=1, le=GET_ITEMS)]
+    patience: Duration
+    settle: Settle | None = None
+    """To be done first."""
+
+
+class Leased(msgspec.Struct, frozen=True, tag="priority.leased", array_like=True):
+    """These are yours for so long, most urgent first; nothing when none came in the time given."""
+
+    token: Token
+    pieces: tuple[Piece, ...]
+    lease: Duration
+    order: int
+    """In the order of all operations: of the first of them, or of the get that found nothing."""
+    lost: Receipts = ()
+    """Of what was to be settled first: not held any more."""
+
+
+# --- looking, and the rest ------------------------------------------------------------------------
+
+
+class Peek(msgspec.Struct, frozen=True, tag="priority.peek", array_like=True):
+    """Shows the next elements, taking nothing; or the dead ones."""
+
+    queue: Name
+    items_max: Annotated[int, msgspec.Meta(ge=1, le=GET_ITEMS)]
+    dead: bool = False
+
+
+class Peeked(msgspec.Struct, frozen=True, tag="priority.peeked", array_like=True):
+    """What is there."""
+
+    pieces: tuple[Piece, ...]
+
+
+class Statistics(msgspec.Struct, frozen=True, tag="priority.statistics", array_like=True):
+    """Asks how a queue stands."""
+
+    queue: Name
+
+
+class Status(msgspec.Struct, frozen=True, tag="priority.status", array_like=True):
+    """How many there are to be got, by priority; and leased, held, and dead ones."""
+
+    settings: QueueSettings
+    anchor: NodeId
+    ready: tuple[Some, ...]
+    leased: int
+    held: int
+    dead: int
+
+
+class Purge(msgspec.Struct, frozen=True, tag="priority.purge", array_like=True):
+    """Empties a queue of what is ready; or of its dead elements. Leased ones are left alone."""
+
+    queue: Name
+    via: Via
+    dead: bool = False
+
+
+class Redrive(msgspec.Struct, frozen=True, tag="priority.redrive", array_like=True):
+    """Makes dead elements ready again, as if never delivered."""
+
+    queue: Name
+    via: Via
+
+
+class Counted(msgspec.Struct, frozen=True, tag="priority.counted", array_like=True):
+    """So many."""
+
+    count: int

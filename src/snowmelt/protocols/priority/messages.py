@@ -1,0 +1,347 @@
+"""What nodes say to each other. All of it names the view it is of; of another, it is nobody's."""
+
+from typing import Annotated, Final
+
+import msgspec
+
+from snowmelt.core.instant import Duration
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.priority.anchor import Census
+from snowmelt.protocols.priority.batches import Batch, Grant, Order, Priority, Share, Shares, Some
+from snowmelt.protocols.priority.settings import Name, QueueSettings
+
+OPERATIONS_MAX: Final = 16_384
+"""In one message."""
+CHANGES_MAX: Final = 16_384
+QUEUES_MAX: Final = 4_096
+BYTES_MAX: Final = 64 << 20
+
+Era = Annotated[int, msgspec.Meta(ge=0, lt=1 << 63)]
+"""A view: its epoch above, and below what tells it from another of the same number."""
+Serial = Annotated[int, msgspec.Meta(ge=0, lt=1 << 63)]
+Index = Annotated[int, msgspec.Meta(ge=0, le=2)]
+Operations = Annotated[tuple[OperationId, ...], msgspec.Meta(max_length=OPERATIONS_MAX)]
+Token = Order
+"""Of a lease: the order of the get that was given it. A later lease has a greater one."""
+
+
+# --- the tree -------------------------------------------------------------------------------------
+
+
+class Climb(msgspec.Struct, frozen=True, tag="priority.climb", array_like=True):
+    """A place hands the combined batch of its part of the tree to the place above.
+
+    The first of an epoch, number 0, has a census in it; all others a batch.
+    """
+
+    era: Era
+    queue: Name
+    index: Index
+    """Which place of the sender's."""
+    above: Index
+    """Which place of the receiver's."""
+    number: Serial
+    batch: Batch = Batch()
+    census: Census | None = None
+
+
+class Granted(msgspec.Struct, frozen=True, tag="priority.granted", array_like=True):
+    """What a place below is given for its batch of this number."""
+
+    era: Era
+    queue: Name
+    index: Index
+    number: Serial
+    grant: Grant
+
+
+class Food(msgspec.Struct, frozen=True, tag="priority.food", array_like=True):
+    """There are elements again: whoever waits for some may ask. It goes down the tree.
+
+    If it is lost, whoever waits asks all the same, a little later.
+    """
+
+    era: Era
+    queue: Name
+    index: Index
+
+
+# --- elements -------------------------------------------------------------------------------------
+
+
+class Origin(msgspec.Struct, frozen=True, array_like=True):
+    """Which operation made elements, and which of its own they are."""
+
+    operation: OperationId
+    first: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+    """The number of the first of them within the operation."""
+    count: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+
+
+class Elements(msgspec.Struct, frozen=True, array_like=True):
+    """Bodies, as in `core.batch`, with their positions, in the same order, and who made them."""
+
+    shares: Shares
+    origins: Annotated[tuple[Origin, ...], msgspec.Meta(max_length=OPERATIONS_MAX)]
+    offsets: bytes
+    blob: bytes
+    headers: bytes = b""
+    due: int = 0
+    """When it may be got, by the wall clock, in nanoseconds since 1970; 0 for at once."""
+
+
+class Store(msgspec.Struct, frozen=True, tag="priority.store", array_like=True):
+    """A door brings elements home. `serial` is the door's own, so that it can be told again."""
+
+    era: Era
+    queue: Name
+    serial: Serial
+    elements: Elements
+
+
+class Stored(msgspec.Struct, frozen=True, tag="priority.stored", array_like=True):
+    """All of it is flushed by home and copies; or, with a reason, none of it is there."""
+
+    era: Era
+    serial: Serial
+    copies: Annotated[int, msgspec.Meta(ge=0, le=64)]
+    refused: str = ""
+
+
+class Take(msgspec.Struct, frozen=True, tag="priority.take", array_like=True):
+    """A door wants what a get was granted: leased, for so long, under the token."""
+
+    era: Era
+    queue: Name
+    serial: Serial
+    operation: OperationId
+    token: Token
+    shares: Shares
+    lease: Duration
+
+
+class Piece(msgspec.Struct, frozen=True, array_like=True):
+    """Elements at adjacent positions of one priority, with what they have in common."""
+
+    priority: Priority
+    start: Annotated[int, msgspec.Meta(ge=0, lt=1 << 63)]
+    offsets: bytes
+    blob: bytes
+    headers: bytes = b""
+    failures: int = 0
+    reason: str = ""
+
+
+class Taken(msgspec.Struct, frozen=True, tag="priority.taken", array_like=True):
+    """The leased elements; `void` are positions that never had one, and are gone."""
+
+    era: Era
+    serial: Serial
+    pieces: Annotated[tuple[Piece, ...], msgspec.Meta(max_length=CHANGES_MAX)]
+    void: Shares = ()
+
+
+class End(msgspec.Struct, frozen=True, tag="priority.end", array_like=True):
+    """A door passes on what a client says of a lease."""
+
+    era: Era
+    queue: Name
+    serial: Serial
+    token: Token
+    shares: Shares
+    how: Annotated[int, msgspec.Meta(ge=0, le=5)]
+    """One of `settings.How`."""
+    reason: str = ""
+    time: Duration = Duration(0)
+    """How long the lease is from now on, or how long what comes back is held."""
+
+
+class Ended(msgspec.Struct, frozen=True, tag="priority.ended", array_like=True):
+    """What was refused: the lease had ended, or went to another. All else is so on all disks."""
+
+    era: Era
+    serial: Serial
+    refused: Shares = ()
+
+
+# --- copies ---------------------------------------------------------------------------------------
+
+
+class Mark(msgspec.Struct, frozen=True, array_like=True):
+    """What became of elements since they were put. The latest counts, by epoch and turn."""
+
+    shares: Shares
+    epoch: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+    turn: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+    state: Annotated[int, msgspec.Meta(ge=0, le=4)]
+    """One of `settings.State`."""
+    token: Token = 0
+    operation: OperationId | None = None
+    """The get that leased them."""
+    time: Duration = Duration(0)
+    """How long the lease is."""
+    due: int = 0
+    """Until when they are held, by the wall clock."""
+    failures: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)] = 0
+    reason: str = ""
+
+
+class Follow(msgspec.Struct, frozen=True, tag="priority.follow", array_like=True):
+    """A home tells one who keeps copies what it did; in the order of the serials."""
+
+    era: Era
+    serial: Serial
+    queue: Name
+    elements: Annotated[tuple[Elements, ...], msgspec.Meta(max_length=OPERATIONS_MAX)] = ()
+    marks: Annotated[tuple[Mark, ...], msgspec.Meta(max_length=CHANGES_MAX)] = ()
+
+
+class Followed(msgspec.Struct, frozen=True, tag="priority.followed", array_like=True):
+    """Flushed; or the disk had no room, and none of it is there."""
+
+    era: Era
+    serial: Serial
+    refused: str = ""
+
+
+# --- a new view -----------------------------------------------------------------------------------
+
+
+class Kept(msgspec.Struct, frozen=True, array_like=True):
+    """What a node keeps of the blocks of one home, in one queue."""
+
+    queue: Name
+    stored: Shares
+    gone: Shares
+    marks: Annotated[tuple[Mark, ...], msgspec.Meta(max_length=CHANGES_MAX)] = ()
+
+
+class Declare(msgspec.Struct, frozen=True, tag="priority.declare", array_like=True):
+    """Queues there are. Whoever hears of a new one writes it down."""
+
+    era: Era
+    queues: Annotated[tuple[QueueSettings, ...], msgspec.Meta(max_length=QUEUES_MAX)]
+
+
+class Declared(msgspec.Struct, frozen=True, tag="priority.declared", array_like=True):
+    """They are written down."""
+
+    era: Era
+    queues: Annotated[tuple[Name, ...], msgspec.Meta(max_length=QUEUES_MAX)]
+
+
+class Tell(msgspec.Struct, frozen=True, tag="priority.tell", array_like=True):
+    """What the sender keeps for the receiver's blocks: a part of it, the last one when `last`.
+
+    Everybody tells everybody, also that there is nothing.
+    """
+
+    era: Era
+    part: Serial
+    last: bool
+    kept: Annotated[tuple[Kept, ...], msgspec.Meta(max_length=QUEUES_MAX)] = ()
+
+
+class Told(msgspec.Struct, frozen=True, tag="priority.told", array_like=True):
+    """This part was heard."""
+
+    era: Era
+    part: Serial
+
+
+class Fetch(msgspec.Struct, frozen=True, tag="priority.fetch", array_like=True):
+    """A home wants elements that it lacks, of one who has them."""
+
+    era: Era
+    queue: Name
+    shares: Shares
+
+
+class Fetched(msgspec.Struct, frozen=True, tag="priority.fetched", array_like=True):
+    """Elements, as many as one message takes; `lacking` are not there after all."""
+
+    era: Era
+    queue: Name
+    elements: Annotated[tuple[Elements, ...], msgspec.Meta(max_length=OPERATIONS_MAX)] = ()
+    lacking: Shares = ()
+
+
+class Spare(msgspec.Struct, frozen=True, tag="priority.spare", array_like=True):
+    """All who should keep these do: the receiver, who should not, may erase them."""
+
+    era: Era
+    queue: Name
+    shares: Shares
+
+
+# --- one operation, once --------------------------------------------------------------------------
+
+
+class Inquire(msgspec.Struct, frozen=True, tag="priority.inquire", array_like=True):
+    """A door wants to know what there is of these operations, before it goes on with them."""
+
+    era: Era
+    queue: Name
+    serial: Serial
+    operations: Operations
+
+
+class Trace(msgspec.Struct, frozen=True, array_like=True):
+    """What a node knows of an operation."""
+
+    operation: OperationId
+    door: NodeId | None = None
+    """Who has it in hand, or has answered it: ask there."""
+    stored: Annotated[tuple[tuple[Origin, Share], ...], msgspec.Meta(max_length=CHANGES_MAX)] = ()
+    leased: Annotated[tuple[Mark, ...], msgspec.Meta(max_length=CHANGES_MAX)] = ()
+
+
+class Inquired(msgspec.Struct, frozen=True, tag="priority.inquired", array_like=True):
+    """What there is; of operations that are not named there is nothing, and will be nothing."""
+
+    era: Era
+    serial: Serial
+    traces: Annotated[tuple[Trace, ...], msgspec.Meta(max_length=OPERATIONS_MAX)] = ()
+
+
+# --- looking --------------------------------------------------------------------------------------
+
+
+class Look(msgspec.Struct, frozen=True, tag="priority.look", array_like=True):
+    """A door wants to know what is next, or how many there are. The anchor can tell."""
+
+    era: Era
+    queue: Name
+    serial: Serial
+    count: Annotated[int, msgspec.Meta(ge=0, le=100_000)]
+
+
+class Looked(msgspec.Struct, frozen=True, tag="priority.looked", array_like=True):
+    """The next positions, and how many are free, by priority; and how many there are in all."""
+
+    era: Era
+    serial: Serial
+    shares: Shares
+    free: tuple[Some, ...]
+    live: int
+
+
+class Read(msgspec.Struct, frozen=True, tag="priority.read", array_like=True):
+    """A door wants to see elements, not to have them; or to hear what the node keeps."""
+
+    era: Era
+    queue: Name
+    serial: Serial
+    shares: Shares
+
+
+class ReadBack(msgspec.Struct, frozen=True, tag="priority.read_back", array_like=True):
+    """What there is of them, and of how many this node is the home: leased, held, dead."""
+
+    era: Era
+    serial: Serial
+    pieces: Annotated[tuple[Piece, ...], msgspec.Meta(max_length=CHANGES_MAX)]
+    leased: int = 0
+    held: int = 0
+    dead: int = 0
+    dead_shares: Shares = ()

@@ -1,0 +1,128 @@
+"""What a person chooses for one queue, checked where it is made."""
+
+from enum import IntEnum
+from typing import Annotated, Final
+
+import msgspec
+
+from snowmelt.core.errors import BadOption
+from snowmelt.core.instant import SECOND, Duration, milliseconds, seconds
+from snowmelt.core.names import plain_name
+from snowmelt.protocols.priority.batches import PRIORITIES_MAX
+
+BODY_BYTES_MAX: Final = 64 << 20
+HEADER_BYTES_MAX: Final = 64 << 10
+REASON_BYTES_MAX: Final = 1_000
+REPLICAS_MAX: Final = 7
+LEASE_SHORTEST: Final = milliseconds(100)
+LEASE_LONGEST: Final = seconds(12 * 3600)
+DELAY_LONGEST: Final = seconds(10 * 365 * 86_400)
+REMEMBERED: Final = seconds(600)
+"""For how long after its elements are gone an operation is known by its name."""
+_COUNT_MAX: Final = 2**39
+
+Name = Annotated[str, msgspec.Meta(max_length=100)]
+
+
+class State(IntEnum):
+    """What an element that is there may be."""
+
+    FREE = 0
+    LEASED = 1
+    HELD = 2
+    DEAD = 3
+    GONE = 4
+
+
+class How(IntEnum):
+    """What is said of elements that are leased, or dead."""
+
+    DONE = 0
+    BACK = 1
+    """Given back for no fault of theirs: it doesn't count as a delivery."""
+    FAILED = 2
+    RENEW = 3
+    PURGE = 4
+    """Gone, whatever they are, leased ones left alone."""
+    REDRIVE = 5
+    """Dead ones are free again, as if never delivered."""
+
+
+class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """One queue's settings, the same for all its users; made with the queue and kept with it."""
+
+    queue: Name
+    priorities: int = 4
+    """Priorities are 0 up to, not including, this; 0 is the most urgent."""
+    largest_first: bool = False
+    """Whether the largest number is the most urgent instead."""
+    replicas: int = 1
+    """On how many nodes an element is flushed before its put is answered, or on all there are."""
+    lease: Duration = seconds(30)
+    """How long a consumer holds what it got, unless it extends it."""
+    deliveries_max: int = 20
+    """After so many failed deliveries an element is set aside as dead."""
+    items_max: int = 0
+    """The bound in elements; 0 is none."""
+
+    def checked(self) -> "QueueSettings":
+        """Itself; raises `BadOption` for a value that can't be had.
+
+        >>> QueueSettings(queue="jobs", priorities=0).checked()
+        Traceback (most recent call last):
+        snowmelt.core.errors.BadOption: priorities is 0; allowed: 1 to 256
+        """
+        queue_name(self.queue)
+        bounds = (
+            ("priorities", self.priorities, 1, PRIORITIES_MAX),
+            ("replicas", self.replicas, 1, REPLICAS_MAX),
+            ("lease", self.lease, LEASE_SHORTEST, LEASE_LONGEST),
+            ("max_deliveries", self.deliveries_max, 1, 1_000_000),
+            ("max_items", self.items_max, 0, _COUNT_MAX),
+        )
+        for name, value, lowest, highest in bounds:
+            if not lowest <= value <= highest:
+                raise BadOption(name, value, f"{lowest} to {highest}")
+        return self
+
+
+OPTIONS: Final = {
+    "priorities": "priorities",
+    "largest_first": "largest_first",
+    "replicas": "replicas",
+    "lease": "lease",
+    "max_deliveries": "deliveries_max",
+    "max_items": "items_max",
+}
+"""What a person calls each setting."""
+
+
+def differences(there: QueueSettings, asked: QueueSettings) -> str:
+    """Which options differ, as a person gave them.
+
+    >>> there, asked = QueueSettings(queue="jobs"), QueueSettings(queue="jobs", lease=seconds(60))
+    >>> differences(there, asked)
+    'lease=30, asked 60'
+    """
+    return "; ".join(
+        f"{option}={_shown(option, getattr(there, name))}, "
+        f"asked {_shown(option, getattr(asked, name))}"
+        for option, name in OPTIONS.items()
+        if getattr(there, name) != getattr(asked, name)
+    )
+
+
+def _shown(option: str, value: int) -> str:
+    if option == "lease":
+        return f"{value / SECOND:g}"
+    return "none" if option == "max_items" and not value else str(value)
+
+
+def queue_name(text: str) -> str:
+    """Checks a queue's name.
+
+    >>> queue_name("jobs/new")
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: queue is 'jobs/new'; allowed: 1 to 100 of A-Z a-z 0-9 . _ -...
+    """
+    return plain_name("queue", text)

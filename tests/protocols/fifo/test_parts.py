@@ -7,7 +7,7 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.calls import Part
 from snowmelt.protocols.fifo.messages import Extent
-from snowmelt.protocols.fifo.pieces import Pieces
+from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.fifo.segments import (
     Recent,
     Segment,

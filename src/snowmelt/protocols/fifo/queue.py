@@ -27,7 +27,7 @@ from snowmelt.protocols.fifo.groups import Groups
 from snowmelt.protocols.fifo.leases import LEASE_ENDED, Lease, Leases
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.messages import Extent
-from snowmelt.protocols.fifo.pieces import Pieces
+from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.fifo.producers import Producers
 from snowmelt.protocols.fifo.publications import Publications
 from snowmelt.protocols.fifo.settings import QueueSettings

@@ -60,3 +60,12 @@ Nothing that was acknowledged while one of its `replicas` copies is left. With o
 wait for the node that has them. An operation that nobody has answered may have happened or not,
 and is found out under its own name by whoever asks again.
 """
+
+from snowmelt.protocols.priority.calls import CALLS
+from snowmelt.protocols.priority.messages import MESSAGES as _BETWEEN
+from snowmelt.protocols.priority.node import PriorityNode
+
+MESSAGES = (*_BETWEEN, *CALLS)
+"""All that a priority machine takes."""
+
+__all__ = ["MESSAGES", "PriorityNode"]

@@ -133,8 +133,8 @@ def decomposed(grant: Grant, batches: Sequence[Batch]) -> list[Grant]:
     """
     if len(batches) == 1:
         return [grant]
-    rows = [_RunCut(run) for run in grant.runs]
-    held = _Cut(grant.held)
+    rows = [RunCut(run) for run in grant.runs]
+    held = Cut(grant.held)
     return [
         Grant(
             tuple([rows[at].part(run) for at, run in enumerate(batch.runs)]),
@@ -165,7 +165,7 @@ def _sum(somes: Iterable[Some]) -> Somes:
     return tuple([Some(one, counts[one]) for one in sorted(counts) if counts[one]])
 
 
-class _Cut:
+class Cut:
     """Positions that are handed out from the front, to one after another."""
 
     def __init__(self, shares: Shares) -> None:
@@ -173,14 +173,14 @@ class _Cut:
 
     def by_priority(self, somes: Somes) -> Shares:
         """So many of each, or what there is."""
-        parts = [Share(some.priority, self._taken(some.priority, some.count)) for some in somes]
+        parts = [Share(some.priority, self.taken(some.priority, some.count)) for some in somes]
         return tuple([part for part in parts if part.intervals])
 
     def in_order(self, count: int) -> Shares:
         """So many, of whatever priority comes first, or what there is."""
         parts: list[Share] = []
         for priority in list(self._left):
-            taken = self._taken(priority, count)
+            taken = self.taken(priority, count)
             if taken:
                 parts.append(Share(priority, taken))
                 count -= parts[-1].total
@@ -188,7 +188,8 @@ class _Cut:
                 break
         return tuple(parts)
 
-    def _taken(self, priority: int, count: int) -> tuple[Interval, ...]:
+    def taken(self, priority: int, count: int) -> tuple[Interval, ...]:
+        """So many of one priority, or what there is."""
         left, taken = self._left.get(priority, []), []
         while left and count:
             head, rest = left.pop().split(count)
@@ -201,14 +202,15 @@ class _Cut:
         return tuple(taken)
 
 
-class _RunCut:
+class RunCut:
     """A run that is handed out, to one batch after another; orders go along (rule 2)."""
 
     def __init__(self, run: GrantedRun) -> None:
         self._order, self._got_order = run.order, run.got_order
-        self._puts, self._gets = _Cut(run.puts), _Cut(run.gets)
+        self._puts, self._gets = Cut(run.puts), Cut(run.gets)
 
     def part(self, run: Run) -> GrantedRun:
+        """What one batch has of it."""
         order, got_order = self._order, self._got_order
         puts, gets = self._puts.by_priority(run.puts), self._gets.in_order(run.gets)
         self._order += sum([share.total for share in puts])

@@ -197,3 +197,7 @@ class Counted(msgspec.Struct, frozen=True, tag="priority.counted", array_like=Tr
     """So many."""
 
     count: int
+
+
+CALLS: Final = (Open, Queues, Put, Settle, Get, Peek, Statistics, Purge, Redrive)
+"""All that clients ask."""

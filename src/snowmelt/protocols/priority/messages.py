@@ -76,6 +76,10 @@ class Origin(msgspec.Struct, frozen=True, array_like=True):
     first: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
     """The number of the first of them within the operation."""
     count: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+    order: Order = 0
+    """Of the first of them, in the order of all operations."""
+    again: bool = False
+    """Whether it was begun anew: what an earlier attempt left somewhere does not count."""
 
 
 class Elements(msgspec.Struct, frozen=True, array_like=True):
@@ -133,7 +137,7 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Taken(msgspec.Struct, frozen=True, tag="priority.taken", array_like=True):
-    """The leased elements; `void` are positions that never had one, and are gone."""
+    """The leased elements; `void` are positions of which there is none to be had."""
 
     era: Era
     serial: Serial
@@ -149,7 +153,7 @@ class End(msgspec.Struct, frozen=True, tag="priority.end", array_like=True):
     serial: Serial
     token: Token
     shares: Shares
-    how: Annotated[int, msgspec.Meta(ge=0, le=5)]
+    how: Annotated[int, msgspec.Meta(ge=0, le=6)]
     """One of `settings.How`."""
     reason: str = ""
     time: Duration = Duration(0)
@@ -173,7 +177,7 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
     shares: Shares
     epoch: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
     turn: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
-    state: Annotated[int, msgspec.Meta(ge=0, le=4)]
+    state: Annotated[int, msgspec.Meta(ge=0, le=5)]
     """One of `settings.State`."""
     token: Token = 0
     operation: OperationId | None = None
@@ -213,21 +217,52 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
     queue: Name
     stored: Shares
     gone: Shares
+    void: Shares = ()
     marks: Annotated[tuple[Mark, ...], msgspec.Meta(max_length=CHANGES_MAX)] = ()
 
 
-class Declare(msgspec.Struct, frozen=True, tag="priority.declare", array_like=True):
-    """Queues there are. Whoever hears of a new one writes it down."""
+class Make(msgspec.Struct, frozen=True, tag="priority.make", array_like=True):
+    """A door wants a queue to be; it asks the node where its anchor will be."""
 
     era: Era
-    queues: Annotated[tuple[QueueSettings, ...], msgspec.Meta(max_length=QUEUES_MAX)]
+    settings: QueueSettings
+
+
+class Made(msgspec.Struct, frozen=True, tag="priority.made", array_like=True):
+    """It is, with these settings, and all members have written that down."""
+
+    era: Era
+    settings: QueueSettings
+
+
+class Declare(msgspec.Struct, frozen=True, tag="priority.declare", array_like=True):
+    """There is this queue. Whoever hears of it writes it down."""
+
+    era: Era
+    settings: QueueSettings
 
 
 class Declared(msgspec.Struct, frozen=True, tag="priority.declared", array_like=True):
-    """They are written down."""
+    """It is written down."""
 
     era: Era
-    queues: Annotated[tuple[Name, ...], msgspec.Meta(max_length=QUEUES_MAX)]
+    queue: Name
+
+
+class Anew(msgspec.Struct, frozen=True, tag="priority.anew", array_like=True):
+    """Before all else in a view: which operations were begun anew, and where their elements are.
+
+    Who has elements of an earlier attempt throws them away, before it tells what it has. Everybody
+    tells everybody, also that there are none; and which queues it knows of.
+    """
+
+    era: Era
+    part: Serial
+    last: bool
+    queues: Annotated[tuple[QueueSettings, ...], msgspec.Meta(max_length=QUEUES_MAX)] = ()
+    redone: Annotated[
+        tuple[tuple[Name, Origin, Share], ...], msgspec.Meta(max_length=CHANGES_MAX)
+    ] = ()
 
 
 class Tell(msgspec.Struct, frozen=True, tag="priority.tell", array_like=True):
@@ -243,10 +278,11 @@ class Tell(msgspec.Struct, frozen=True, tag="priority.tell", array_like=True):
 
 
 class Told(msgspec.Struct, frozen=True, tag="priority.told", array_like=True):
-    """This part was heard."""
+    """This part was heard, of an `Anew` or a `Tell`."""
 
     era: Era
     part: Serial
+    anew: bool
 
 
 class Fetch(msgspec.Struct, frozen=True, tag="priority.fetch", array_like=True):
@@ -327,7 +363,7 @@ class Looked(msgspec.Struct, frozen=True, tag="priority.looked", array_like=True
 
 
 class Read(msgspec.Struct, frozen=True, tag="priority.read", array_like=True):
-    """A door wants to see elements, not to have them; or to hear what the node keeps."""
+    """A door wants to see elements, not to have them; or to hear how they stand."""
 
     era: Era
     queue: Name
@@ -335,13 +371,20 @@ class Read(msgspec.Struct, frozen=True, tag="priority.read", array_like=True):
     shares: Shares
 
 
-class ReadBack(msgspec.Struct, frozen=True, tag="priority.read_back", array_like=True):
-    """What there is of them, and of how many this node is the home: leased, held, dead."""
+class Seen(msgspec.Struct, frozen=True, tag="priority.seen", array_like=True):
+    """What there is of them, and how all stand whose home this is."""
 
     era: Era
     serial: Serial
     pieces: Annotated[tuple[Piece, ...], msgspec.Meta(max_length=CHANGES_MAX)]
     leased: int = 0
     held: int = 0
-    dead: int = 0
-    dead_shares: Shares = ()
+    dead: Shares = ()
+
+
+MESSAGES: Final = (
+    Climb, Granted, Food, Store, Stored, Take, Taken, End, Ended, Follow, Followed, Make, Made,
+    Declare, Declared, Anew, Tell, Told, Fetch, Fetched, Spare, Inquire, Inquired, Look, Looked,
+    Read, Seen,
+)  # fmt: skip
+"""All that nodes say to each other."""

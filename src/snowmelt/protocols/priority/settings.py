@@ -19,6 +19,9 @@ LEASE_LONGEST: Final = seconds(12 * 3600)
 DELAY_LONGEST: Final = seconds(10 * 365 * 86_400)
 REMEMBERED: Final = seconds(600)
 """For how long after its elements are gone an operation is known by its name."""
+REDONE: Final = seconds(7 * 86_400)
+"""The same for an operation that was begun anew, since elements of the first attempt may come back
+with a node that was away."""
 _COUNT_MAX: Final = 2**39
 
 Name = Annotated[str, msgspec.Meta(max_length=100)]
@@ -32,6 +35,8 @@ class State(IntEnum):
     HELD = 2
     DEAD = 3
     GONE = 4
+    VOID = 5
+    """Gone, and there never was one: for whoever asks after the operation, it did not happen."""
 
 
 class How(IntEnum):
@@ -43,9 +48,11 @@ class How(IntEnum):
     FAILED = 2
     RENEW = 3
     PURGE = 4
-    """Gone, whatever they are, leased ones left alone."""
+    """Free ones are gone, and dead ones; all others are left alone."""
     REDRIVE = 5
     """Dead ones are free again, as if never delivered."""
+    VOID = 6
+    """Positions that a door was granted and has no use for."""
 
 
 class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):

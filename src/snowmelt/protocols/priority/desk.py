@@ -1,0 +1,228 @@
+"""What the parts of one machine share: the clock, who is here, what goes out, and the disk.
+
+The parts speak by messages, also within one node; what is sent to oneself is worked off before
+anything is written, so that what it changes is in the same write.
+
+The disk takes one write at a time. What changes meanwhile gathers on the shelves, and goes in one
+piece when it is done: one flush serves all who came. Who must wait for it leaves a *task*, which is
+a name and a number, and is told of it when all that had changed before is flushed.
+"""
+
+from collections import deque
+from enum import IntEnum
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from snowmelt.core.instant import Duration, Instant, later, milliseconds
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import Effect, Load, Note, Persist, Reply, Send
+from snowmelt.core.record import Change, Found, Write
+from snowmelt.protocols.calling import Declined, Elsewhere
+from snowmelt.protocols.membership import View
+from snowmelt.protocols.priority.calls import Via
+
+AGAIN_FIRST: Final = milliseconds(200)
+AGAIN_LONGEST: Final = milliseconds(2_000)
+NO_ROOM: Final = milliseconds(1_000)
+"""After so long without room on the disk it is tried again."""
+
+
+class Part(IntEnum):
+    """Who waits for the disk."""
+
+    HOME = 0
+    COPIES = 1
+    REPAIR = 2
+    LOOKS = 3
+    QUEUES = 4
+
+
+class Task(msgspec.Struct, frozen=True):
+    """Who waits, of which queue, and under which number."""
+
+    part: Part
+    queue: str
+    number: int
+
+
+class Desk:
+    """The clock, the view, the outbox and the disk."""
+
+    def __init__(self, me: NodeId, chance: Random) -> None:
+        self.me = me
+        self.chance = chance
+        self.now = Instant(0)
+        self.view: View | None = None
+        self.era = 0
+        """Which view this is: 0 while there is none."""
+        self.via = Via(me, 0)
+        self.inside: deque[Any] = deque()
+        self.alarm: Instant | None = None
+        """When the machine wants to be woken."""
+        self.full = False
+        """Whether the disk had no room when it was last asked."""
+        self._wall_minus_now = 0
+        self._effects: list[Effect[Any]] = []
+        self._number = 0
+        self._tasks: list[Task] = []
+        self._under_way: tuple[int, list[Task], list[Change]] | None = None
+        self._again: list[Change] = []
+        """What found no room, and is tried again."""
+        self._not_before = Instant(0)
+        self._loads: dict[int, Task] = {}
+
+    # --- the clock and who is here ----------------------------------------------------------------
+
+    def set_wall(self, wall: int, now: Instant) -> None:
+        """What the wall clock shows now."""
+        self._wall_minus_now = wall - now
+
+    @property
+    def wall(self) -> int:
+        """Nanoseconds since 1970."""
+        return self.now + self._wall_minus_now
+
+    def instant_of(self, wall: int) -> Instant:
+        """When the wall clock will show this."""
+        return Instant(max(0, wall - self._wall_minus_now))
+
+    def set_view(self, view: View | None) -> None:
+        """Who is here from now on; None when this node is cut off."""
+        self.view = view
+        self.era = 0
+        if view is not None:
+            member = view.member(self.me)
+            assert member is not None, "a node is told only of views that it is in"
+            self.era = (view.epoch << 32) + view.mark
+            self.via = Via(self.me, member.life)
+
+    @property
+    def epoch(self) -> int:
+        """The number of the view."""
+        return self.era >> 32
+
+    @property
+    def members(self) -> tuple[NodeId, ...]:
+        """Who is here, this node among them."""
+        return tuple(one.id for one in self.view.members) if self.view is not None else ()
+
+    # --- out --------------------------------------------------------------------------------------
+
+    def send(self, target: NodeId, message: Any) -> None:
+        """To another node, or to oneself."""
+        if target == self.me:
+            self.inside.append(message)
+        else:
+            self._effects.append(Send(target, message))
+
+    def reply(self, operation: OperationId, message: Any) -> None:
+        """Answers a call."""
+        self._effects.append(Reply(operation, message))
+
+    def decline(self, operation: OperationId, error: str, text: str) -> None:
+        """Answers that it did not happen."""
+        self.reply(operation, Declined(error, text))
+
+    def redirect(self, operation: OperationId, node: NodeId) -> None:
+        """Answers that another node has it in hand."""
+        member = self.view.member(node) if self.view is not None else None
+        if member is not None:
+            self.reply(operation, Elsewhere(node, member.address))
+
+    def note(self, text: str) -> None:
+        """Says why."""
+        self._effects.append(Note(text))
+
+    def effect(self, effect: Effect[Any]) -> None:
+        """Anything else."""
+        self._effects.append(effect)
+
+    def taken(self) -> list[Effect[Any]]:
+        """What goes out, in order; the desk is empty afterwards."""
+        effects, self._effects = self._effects, []
+        return effects
+
+    def wake(self, at: Instant) -> None:
+        """Asks for a tick at this instant, or before."""
+        if self.alarm is None or at < self.alarm:
+            self.alarm = at
+
+    # --- the disk ---------------------------------------------------------------------------------
+
+    def await_flush(self, part: Part, queue: str, number: int) -> None:
+        """A task: to be told when all that has changed until now is flushed."""
+        self._tasks.append(Task(part, queue, number))
+
+    @property
+    def may_write(self) -> bool:
+        """Whether a write may begin."""
+        return self._under_way is None and self.now >= self._not_before
+
+    def begin_write(self, changes: list[Change]) -> list[Task]:
+        """Writes what has changed; the tasks that need not wait, since nothing has."""
+        changes = [*self._again, *changes]
+        tasks, self._tasks, self._again = self._tasks, [], []
+        if not changes:
+            return tasks
+        self._number += 1
+        self._under_way = self._number, tasks, changes
+        self._effects.append(Persist(self._number, tuple(changes)))
+        return []
+
+    def written(self, ticket: int) -> list[Task]:
+        """It is flushed: who waited for it."""
+        assert self._under_way is not None
+        number, tasks, _ = self._under_way
+        assert number == ticket, "writes are answered in the order asked"
+        self._under_way, self.full = None, False
+        return tasks
+
+    def refused(self) -> list[Task]:
+        """There was no room: who waited for it. What is not taken back is written again later."""
+        assert self._under_way is not None
+        _, tasks, self._again = self._under_way
+        self._under_way, self.full = None, True
+        self._not_before = later(self.now, NO_ROOM)
+        self.wake(self._not_before)
+        return tasks
+
+    def take_back(self, keys: tuple[bytes, ...]) -> None:
+        """These found no room, and are not to be written any more."""
+        self._again = [one for one in self._again if not (type(one) is Write and one.key in keys)]
+        self._not_before = self.now  # the rest may find room
+
+    def put_back(self, tasks: list[Task]) -> None:
+        """They wait for the next write."""
+        self._tasks[:0] = tasks
+
+    def load(self, part: Part, queue: str, number: int, keys: tuple[bytes, ...]) -> None:
+        """Reads bulk records for a task."""
+        self._number += 1
+        self._loads[self._number] = Task(part, queue, number)
+        self._effects.append(Load(self._number, keys))
+
+    def loaded(self, ticket: int, found: tuple[Found, ...]) -> tuple[Task, tuple[Found, ...]]:
+        """The disk has read."""
+        return self._loads.pop(ticket), found
+
+
+class Patience(msgspec.Struct):
+    """When what was sent is sent again: ever less often, until it is answered."""
+
+    at: Instant
+    wait: Duration
+
+    @classmethod
+    def new(cls, now: Instant) -> "Patience":
+        """Of what was sent just now."""
+        return cls(later(now, AGAIN_FIRST), AGAIN_FIRST)
+
+    def over(self, now: Instant) -> bool:
+        """Whether it is time; then the next wait begins."""
+        if now < self.at:
+            return False
+        self.wait = Duration(min(2 * self.wait, AGAIN_LONGEST))
+        self.at = later(now, self.wait)
+        return True

@@ -1,0 +1,503 @@
+"""One node as the door of one queue: it takes clients' operations, and answers them.
+
+1. Operations stand in line until a batch takes them along (`gathering.py`). What a batch takes
+   along *rides*, in its order, and gets its part of the grant in that order.
+2. A put without room for all of it gives up what it was granted, and waits in line again until its
+   patience ends; a get for which there is nothing waits for word of elements, and asks now and
+   then all the same, since that word may be lost.
+3. When a view ends, what rides stands in line again: nothing has been done for it. What was on its
+   way to homes is inquired of (`inquiry.py`), as is what may have been begun at another door.
+4. A get whose client has gone gives back what it got.
+"""
+
+from collections import deque
+from typing import Final
+
+from snowmelt.core.batch import OFFSET_BYTES
+from snowmelt.core.instant import Instant, later, milliseconds
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.priority.batches import (
+    RUNS_MAX,
+    Batch,
+    Cut,
+    Grant,
+    Run,
+    Share,
+    Shares,
+    Some,
+    union,
+)
+from snowmelt.protocols.priority.calls import (
+    Counted,
+    Get,
+    Leased,
+    Purge,
+    Put,
+    Settle,
+    Settled,
+)
+from snowmelt.protocols.priority.desk import Desk
+from snowmelt.protocols.priority.gets import Gets
+from snowmelt.protocols.priority.hand import Again, GetInHand, Memory, Placed, PutInHand, TakenOver
+from snowmelt.protocols.priority.inquiry import Inquiry, door_of
+from snowmelt.protocols.priority.messages import (
+    End,
+    Ended,
+    Inquire,
+    Inquired,
+    Mark,
+    Origin,
+    Stored,
+    Taken,
+    Trace,
+)
+from snowmelt.protocols.priority.placing import Placing
+from snowmelt.protocols.priority.puts import Puts, in_hand
+from snowmelt.protocols.priority.reports import Reports
+from snowmelt.protocols.priority.sending import Sending, Sent
+from snowmelt.protocols.priority.settings import How, QueueSettings, State
+from snowmelt.protocols.priority.settles import SettleInHand, Settles
+from snowmelt.protocols.priority.shelf import Shelf, without
+
+ASK_AGAIN: Final = milliseconds(1_000)
+"""How often who waits for elements, or for room, asks without having been told to (rule 2)."""
+PURGE_AT_ONCE: Final = 1 << 20
+
+InHand = PutInHand | GetInHand
+
+
+class Door:
+    """Of one queue, at one node."""
+
+    def __init__(
+        self, desk: Desk, settings: QueueSettings, shelf: Shelf, reports: Reports, sending: Sending
+    ) -> None:
+        self._desk = desk
+        self._settings = settings
+        self._shelf = shelf
+        self._reports = reports
+        self._sending = sending
+        self._puts = Puts(desk, settings.queue, sending)
+        self._gets = Gets(desk, settings, sending)
+        self._settles = Settles(desk, settings, sending)
+        self.inquiry = Inquiry(desk, settings.queue, sending)
+        self._placing: Placing | None = None
+        self._hand: dict[OperationId, InHand] = {}
+        self._line: deque[OperationId] = deque()
+        self._riding: list[tuple[OperationId, int]] = []
+        """Which operations are in the batch on its way, and in which of its runs (rule 1)."""
+        self._waiting: dict[OperationId, Instant] = {}
+        """For elements, or for room: when to ask again (rule 2)."""
+        self._answered = Memory()
+        self._elsewhere = Memory()
+
+    @property
+    def busy(self) -> int:
+        """How many operations are in hand."""
+        return len(self._hand) + len(self._settles.hand)
+
+    # --- clients ----------------------------------------------------------------------------------
+
+    def put(self, operation: OperationId, call: Put) -> None:
+        """A client puts."""
+        if not self._known(operation):
+            begun = call.via != self._desk.via
+            self._take_up(in_hand(operation, call, self._desk, again=begun), begun=begun)
+
+    def get(self, operation: OperationId, call: Get) -> None:
+        """A client wants elements, and may have something to settle first."""
+        if self._known(operation):
+            return
+        deadline = later(self._desk.now, call.patience)
+        one = GetInHand(operation, call, call.items_max, deadline)
+        if call.settle is not None and self._placing is not None:
+            one.settled = not self._settles.begin(operation, call.settle, self._placing)
+        self._take_up(one, begun=call.via != self._desk.via)
+
+    def purge(self, operation: OperationId, call: Purge) -> None:
+        """An operator wants what is ready to be gone."""
+        if not self._known(operation):
+            one = GetInHand(operation, call, PURGE_AT_ONCE, self._desk.now)
+            self._take_up(one, begun=False)
+
+    def settle(self, operation: OperationId, call: Settle) -> None:
+        """A client says what became of what it holds."""
+        if operation in self._settles.hand or self._placing is None:
+            return
+        if not self._settles.begin(operation, call, self._placing):
+            self._desk.reply(operation, Settled())
+
+    def gone(self, client: NodeId) -> None:
+        """No connection of this client is open: nobody waits for its gets (rule 4)."""
+        for operation, one in list(self._hand.items()):
+            if operation.client == client and isinstance(one, GetInHand):
+                one.nobody = True
+                if operation in self._waiting:
+                    del self._waiting[operation]
+                    del self._hand[operation]
+
+    # --- batches ----------------------------------------------------------------------------------
+
+    def batch(self) -> Batch | None:
+        """What leaves now: operations in line, and reports; None when there is nothing."""
+        if not self._line and not self._reports.waiting:
+            return None
+        runs: list[tuple[list[Some], int]] = []
+        held: list[Some] = []
+        patient = False
+        while self._line and len(runs) < RUNS_MAX:
+            operation = self._line.popleft()
+            one = self._hand.get(operation)
+            if one is None:
+                continue
+            if isinstance(one, GetInHand):
+                runs = runs or [([], 0)]
+                runs[-1] = runs[-1][0], runs[-1][1] + one.count
+                patient = patient or one.deadline > self._desk.now
+            elif one.call.delay:
+                held.extend(one.counts())
+                self._riding.append((operation, -1))
+                continue
+            else:
+                if not runs or runs[-1][1]:
+                    runs.append(([], 0))
+                runs[-1][0].extend(one.counts())
+            self._riding.append((operation, len(runs) - 1))
+        back, gone = self._reports.taken()
+        rows = tuple([Run(_sums(puts), gets) for puts, gets in runs])
+        return Batch(rows, _sums(held), back, gone, patient)
+
+    def granted(self, grant: Grant) -> None:
+        """Positions for what rides (rule 1)."""
+        riding, self._riding = self._riding, []
+        puts = [Cut(run.puts) for run in grant.runs]
+        gets = [Cut(run.gets) for run in grant.runs]
+        orders = [run.order for run in grant.runs]
+        got_orders = [run.got_order for run in grant.runs]
+        held = Cut(grant.held)
+        placed: list[PutInHand] = []
+        for operation, run in riding:
+            one = self._hand.get(operation)
+            if one is None:
+                continue
+            if isinstance(one, GetInHand):
+                shares = gets[run].in_order(one.count)
+                self._got(one, shares, got_orders[run])
+                got_orders[run] += sum([share.total for share in shares])
+            else:
+                order = 0 if run < 0 else orders[run]
+                fits, given_up = self._puts.place(one, held if run < 0 else puts[run], order)
+                if fits:
+                    placed.append(one)
+                    if run >= 0:
+                        orders[run] += sum([each.share.total for each in one.placed])
+                else:
+                    self._no_room(one, given_up)
+        if grant.gone:
+            self._shelf.mark(Mark(grant.gone, 0, 0, State.GONE))
+        if placed:
+            self._puts.send(placed, self._at())
+
+    def fed(self) -> None:
+        """There may be elements: whoever waits for some asks."""
+        for operation in list(self._waiting):
+            self._ask(operation)
+
+    # --- homes ------------------------------------------------------------------------------------
+
+    def stored(self, source: NodeId, message: Stored) -> None:
+        """A home has elements of puts, or none has room."""
+        sent = self._sending.answered(source, message.serial)
+        if sent is None:
+            return
+        puts = [self._hand[operation] for operation in sent.operations if operation in self._hand]
+        ours = [one for one in puts if isinstance(one, PutInHand)]
+        for one in self._puts.stored(message, ours):
+            answer = self._puts.done(one)
+            del self._hand[one.operation]
+            if isinstance(answer, str):
+                self._desk.decline(one.operation, "DiskFull", answer)
+            else:
+                self._answered.keep(one.operation, answer, self._desk.now)
+                self._desk.reply(one.operation, answer)
+
+    def taken(self, source: NodeId, message: Taken) -> None:
+        """A home has leased what it has of a get."""
+        sent = self._sending.answered(source, message.serial)
+        if sent is None:
+            return
+        one = self._hand.get(sent.operations[0])
+        if isinstance(one, GetInHand) and self._gets.taken(one, message):
+            if one.pieces:
+                self._answer_get(one)
+            else:  # what was granted was not to be had; there may be more
+                self._line.append(one.operation)
+
+    def ended(self, sent: Sent, message: Ended) -> None:
+        """A home has done what was said of a lease, or purged."""
+        if not sent.operations:
+            return
+        operation = sent.operations[0]
+        one = self._hand.get(operation)
+        if isinstance(one, GetInHand) and isinstance(one.call, Purge):
+            self._purged(one, sent, message)
+            return
+        settled = self._settles.ended(sent, message)
+        if settled is not None:
+            self._settled(operation, settled)
+
+    # --- a new view, and what was begun before ----------------------------------------------------
+
+    def viewed(self, placing: Placing | None) -> None:
+        """Rule 3."""
+        self._placing = placing
+        rides = [operation for operation, _ in self._riding]
+        self._riding = []
+        self._line.extendleft(reversed(rides))
+        self.inquiry.viewed()
+        in_line = {*self._line, *self._waiting}
+        for operation, one in self._hand.items():
+            if isinstance(one, GetInHand) and one.ready:  # it waits for its settling alone
+                continue
+            one.waits = 0
+            if operation not in in_line and operation not in self.inquiry:
+                self.inquiry.add([operation])
+        if placing is not None:
+            for operation, call in self._settles.taken():
+                if not self._settles.begin(operation, call, placing):
+                    self._settled(operation, SettleInHand(call))
+
+    def inquired(self, source: NodeId, message: Inquire) -> None:
+        """Another door asks, or this one, what there is of operations."""
+        traces: list[Trace] = []
+        for operation in message.operations:
+            mine = None if source == self._desk.me else self._claim(source, operation)
+            stored = tuple(self._shelf.made_by(operation))
+            leased = tuple(self._shelf.leased_by(operation))
+            if mine is not None or stored or leased:
+                traces.append(Trace(operation, mine, stored, leased))
+        answer = Inquired(self._desk.era, message.serial, tuple(traces))
+        self._desk.send(source, answer)
+
+    def found(self, source: NodeId, message: Inquired) -> None:
+        """One has answered what it knows."""
+        if self._sending.answered(source, message.serial) is None:
+            return
+        findings = self.inquiry.answered(message)
+        if findings is not None:
+            for operation in findings.operations:
+                traces = [one for one in findings.traces if one.operation == operation]
+                self._go_on(operation, traces)
+
+    def tick(self) -> None:
+        """Patience ends, and who waits asks again."""
+        now = self._desk.now
+        for operation, at in list(self._waiting.items()):
+            if at <= now:
+                self._ask(operation)
+            else:
+                self._desk.wake(at)
+        self._answered.forget(now)
+        self._elsewhere.forget(now)
+
+    # --- within: taking up ------------------------------------------------------------------------
+
+    def _at(self) -> Placing:
+        assert self._placing is not None, "grants come within a view"
+        return self._placing
+
+    def _known(self, operation: OperationId) -> bool:
+        """Whether it is in hand, was answered, or is another's; the client hears what there is."""
+        if operation in self._hand:
+            return True
+        answered = self._answered.get(operation)
+        if isinstance(answered, Again) and self._placing is not None:
+            return False
+        if answered is not None:
+            self._desk.reply(operation, answered)
+            return True
+        elsewhere = self._elsewhere.get(operation)
+        if isinstance(elsewhere, TakenOver):
+            self._desk.redirect(operation, elsewhere.door)
+            return (
+                self._desk.view is not None and self._desk.view.member(elsewhere.door) is not None
+            )
+        return False
+
+    def _take_up(self, one: InHand, *, begun: bool) -> None:
+        self._hand[one.operation] = one
+        answered = self._answered.get(one.operation)
+        if isinstance(answered, Again) and isinstance(one, GetInHand):
+            self._gets.take(one, answered.granted, answered.token, self._at())
+        elif begun:
+            self.inquiry.add([one.operation])
+        else:
+            self._line.append(one.operation)
+
+    def _claim(self, source: NodeId, operation: OperationId) -> NodeId | None:
+        """Whether this door has it; else it is the other's from now on (inquiry, rules 2 and 3)."""
+        if self._answered.get(operation) is not None:
+            return self._desk.me
+        if operation in self._hand:
+            if operation not in self.inquiry or self._desk.me < source:
+                return self._desk.me
+            self.inquiry.drop(operation)
+            del self._hand[operation]
+            self._desk.redirect(operation, source)
+        self._elsewhere.keep(operation, TakenOver(source), self._desk.now)
+        return None
+
+    def _go_on(self, operation: OperationId, traces: list[Trace]) -> None:
+        one = self._hand.get(operation)
+        if one is None:
+            return
+        other = door_of(traces, operation)
+        if other is not None:
+            del self._hand[operation]
+            self._desk.redirect(operation, other)
+        elif isinstance(one, PutInHand):
+            self._go_on_putting(one, [found for trace in traces for found in trace.stored])
+        else:
+            self._go_on_getting(one, traces)
+
+    def _go_on_putting(self, one: PutInHand, found: list[tuple[Origin, Share]]) -> None:
+        """What is there of it counts; the rest is begun anew."""
+        one.again, one.copies, one.refused = True, 0, ""
+        one.placed = _latest(found)
+        one.left = [
+            (priority, gap)
+            for priority, where in one.stretches
+            for gap in without(where, [_numbers(each) for each in one.placed])
+        ]
+        if one.placed:
+            self._puts.send([one], self._at())
+        if one.left:
+            self._line.append(one.operation)
+
+    def _go_on_getting(self, one: GetInHand, traces: list[Trace]) -> None:
+        """A lease that it was given is its; else it asks anew."""
+        marks = [mark for trace in traces for mark in trace.leased if mark.state == State.LEASED]
+        one.pieces = []
+        if marks and isinstance(one.call, Get):
+            token = max(mark.token for mark in marks)
+            shares = [share for mark in marks if mark.token == token for share in mark.shares]
+            self._gets.take(one, union(shares), token, self._at())
+        else:
+            self._line.append(one.operation)
+
+    # --- within: grants ---------------------------------------------------------------------------
+
+    def _got(self, one: GetInHand, shares: Shares, order: int) -> None:
+        if shares:
+            self._gets.take(one, shares, order, self._at())
+            return
+        one.order = order
+        if isinstance(one.call, Purge) or one.deadline <= self._desk.now or one.nobody:
+            self._answer_get(one)
+        else:
+            self._wait(one)
+
+    def _no_room(self, one: PutInHand, given_up: Shares) -> None:
+        for home, shares in sorted(self._at().by_home(given_up).items()):
+
+            def make(serial: int, shares: Shares = shares) -> End:
+                era, queue = self._desk.era, self._settings.queue
+                return End(era, queue, serial, 0, shares, How.VOID)
+
+            self._sending.send(home, (), make)
+        if one.deadline <= self._desk.now:
+            bound = self._settings.items_max
+            del self._hand[one.operation]
+            text = f"queue {self._settings.queue} holds its {bound} items; wait, or get some"
+            self._desk.decline(one.operation, "Full", text)
+        else:
+            self._wait(one)
+
+    def _wait(self, one: InHand) -> None:
+        at = min(one.deadline, later(self._desk.now, ASK_AGAIN))
+        self._waiting[one.operation] = at
+        self._desk.wake(at)
+
+    def _ask(self, operation: OperationId) -> None:
+        del self._waiting[operation]
+        if operation in self._hand:
+            self._line.append(operation)
+
+    # --- within: answers --------------------------------------------------------------------------
+
+    def _answer_get(self, one: GetInHand) -> None:
+        one.ready = True
+        if not one.settled:
+            return
+        del self._hand[one.operation]
+        if isinstance(one.call, Purge):
+            self._desk.reply(one.operation, Counted(one.purged))
+            return
+        answer = self._gets.leased(one)
+        if one.nobody:
+            self._give_back(answer)
+            return
+        kept = Again(one.token, one.granted, one.order) if answer.token else answer
+        self._answered.keep(one.operation, kept, self._desk.now)
+        self._desk.reply(one.operation, answer)
+
+    def _give_back(self, leased: Leased) -> None:
+        shares = union(
+            [Share(one.priority, (_whole(one.start, one.offsets),)) for one in leased.pieces]
+        )
+        for home, theirs in sorted(self._at().by_home(shares).items()):
+
+            def make(serial: int, shares: Shares = theirs) -> End:
+                era, queue = self._desk.era, self._settings.queue
+                return End(era, queue, serial, leased.token, shares, How.BACK)
+
+            self._sending.send(home, (), make)
+
+    def _purged(self, one: GetInHand, sent: Sent, message: Ended) -> None:
+        one.waits -= 1
+        total = sum([share.total for share in sent.message.shares])
+        one.purged += total - sum([share.total for share in message.refused])
+        if one.waits == 0:
+            self._line.append(one.operation)  # until there is nothing more
+
+    def _settled(self, operation: OperationId, settled: SettleInHand) -> None:
+        one = self._hand.get(operation)
+        if isinstance(one, GetInHand):
+            one.settled = True
+            one.lost = settled.lost
+            if one.ready:
+                self._answer_get(one)
+        else:
+            self._desk.reply(operation, Settled(tuple(settled.lost)))
+
+
+def _sums(somes: list[Some]) -> tuple[Some, ...]:
+    counts: dict[int, int] = {}
+    for some in somes:
+        counts[some.priority] = counts.get(some.priority, 0) + some.count
+    return tuple([Some(one, counts[one]) for one in sorted(counts)])
+
+
+def _numbers(placed: Placed) -> Interval:
+    """Which elements of a put these are."""
+    return Interval(placed.first, placed.first + placed.share.total)
+
+
+def _latest(found: list[tuple[Origin, Share]]) -> list[Placed]:
+    """Where each element of a put is, by its last attempt: positions only grow."""
+    latest: list[Placed] = []
+    covered: list[Interval] = []
+    for origin, share in sorted(found, key=lambda each: -each[1].intervals[0].start):
+        numbers = Interval(origin.first, origin.first + origin.count)
+        for gap in without(numbers, covered):
+            skipped = gap.start - origin.first
+            start = share.intervals[0].start + skipped
+            where = Share(share.priority, (Interval(start, start + gap.size),))
+            latest.append(Placed(gap.start, where, origin.order + skipped))
+        covered.append(numbers)
+    return sorted(latest, key=lambda each: each.first)
+
+
+def _whole(start: int, offsets: bytes) -> Interval:
+    return Interval(start, start + len(offsets) // OFFSET_BYTES - 1)

@@ -1,0 +1,209 @@
+"""One queue's batches at one node, in one view, and the grants that come down: package, rule 1.
+
+1. The first that climbs is the census (rule 8 of the package): each place waits for those below.
+   Only when its grant has come down, batches climb.
+2. The node's own operations begin at its place nearest to the root; one batch at a time.
+3. What is told to the anchor, and is not asked for by a client, goes with the next batch.
+4. When there are elements again, and somebody waits for some, the anchor says so down the tree.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.overlay.climbing import Arrival, Climbing, Down, Own, Up
+from snowmelt.protocols.overlay.labels import Place
+from snowmelt.protocols.overlay.tree import Tree
+from snowmelt.protocols.priority.anchor import Anchor, Census, joined
+from snowmelt.protocols.priority.batches import Batch, Grant, combined, decomposed
+from snowmelt.protocols.priority.desk import AGAIN_FIRST, Desk
+from snowmelt.protocols.priority.messages import Climb, Food, Granted
+from snowmelt.protocols.priority.settings import QueueSettings
+
+CENSUS: Final = 0
+"""The number of the census, and of its grant."""
+
+
+class _Batches:
+    def combine(self, batches: Sequence[Batch]) -> Batch:
+        return combined(batches)
+
+    def decompose(self, grant: Grant, batches: Sequence[Batch]) -> Sequence[Grant]:
+        return decomposed(grant, batches)
+
+
+class _Censuses:
+    def combine(self, batches: Sequence[Census]) -> Census:
+        return joined(batches)
+
+    def decompose(self, grant: Grant, batches: Sequence[Census]) -> Sequence[Grant]:
+        return [grant] * len(batches)
+
+
+class Gathering:
+    """The places of one node in the tree of one queue."""
+
+    def __init__(self, desk: Desk, settings: QueueSettings, tree: Tree) -> None:
+        self._desk = desk
+        self._settings = settings
+        self._queue = settings.queue
+        self._tree = tree
+        self.anchor: Anchor | None = None
+        """At the root alone."""
+        self.fed = False
+        """Whether there may be elements for those who wait."""
+        self._entry = tree.entry(desk.me).index
+        self._counted: dict[int, Climbing[Census, Grant]] = {}
+        self._places: dict[int, Climbing[Batch, Grant]] = {}
+        self._open: set[int] = set()
+        for place in tree.places(desk.me):
+            above, below = tree.parent(place), tree.children(place)
+            self._counted[place.index] = Climbing(
+                _Censuses(), place, above, below, patience=AGAIN_FIRST, synchronous=True
+            )
+            self._places[place.index] = Climbing(
+                _Batches(), place, above, below, patience=AGAIN_FIRST
+            )
+
+    @property
+    def root(self) -> NodeId:
+        """The node of the anchor."""
+        return self._tree.root.node
+
+    @property
+    def open(self) -> bool:
+        """Whether this node's operations may climb (rule 1)."""
+        return self._entry in self._open
+
+    @property
+    def takes(self) -> bool:
+        """Whether a batch of this node's own may leave now."""
+        return self.open and self._places[self._entry].idle
+
+    # --- up ---------------------------------------------------------------------------------------
+
+    def count(self, census: Census) -> None:
+        """This node's own part of the census."""
+        for index, climbing in self._counted.items():
+            if climbing.number == 0:
+                own = census if index == self._entry else Census()
+                self._out_census(index, climbing.send(own, self._desk.now))
+
+    def send(self, own: Batch | None) -> Grant | None:
+        """A batch leaves, with what came from below; its grant, if it has it at once."""
+        grant: Grant | None = None
+        for index in sorted(self._open):
+            mine = own if index == self._entry else None
+            grant = self._out(index, self._places[index].send(mine, self._desk.now)) or grant
+        return grant
+
+    def climbed(self, source: NodeId, message: Climb) -> None:
+        """What comes from below."""
+        child, index = Place(source, message.index), message.above
+        if index not in self._places:
+            return
+        downs: Sequence[Down[Grant]]
+        if message.census is not None:
+            counted = self._counted[index]
+            downs = counted.take(child, 1, message.census)
+            self._down(downs, census=True)
+        else:
+            self._down(self._places[index].take(child, message.number, message.batch))
+
+    def granted(self, message: Granted) -> Grant | None:
+        """What comes from above; what of it is for this node's own operations."""
+        if message.index not in self._places:
+            return None
+        if message.number == CENSUS:
+            self._counts(message.index, 1, message.grant)
+            return None
+        return self._grants(message.index, message.number, message.grant)
+
+    def feed(self, index: int) -> None:
+        """Elements have come: whoever waits may ask (rule 4)."""
+        if index in self._places:
+            self.fed = True
+            for child in self._places[index].children:
+                self._desk.send(child.node, Food(self._desk.era, self._queue, child.index))
+
+    def again(self) -> None:
+        """What was not answered is sent again."""
+        now = self._desk.now
+        for index, counted in self._counted.items():
+            self._out_census(index, counted.again(now))
+            self._wake(counted)
+        for index, place in self._places.items():
+            self._out(index, place.again(now))
+            self._wake(place)
+
+    def check(self) -> None:
+        """What must hold after every event."""
+        for place in self._places.values():
+            place.check()
+        if self.anchor is not None:
+            self.anchor.check()
+
+    # --- within -----------------------------------------------------------------------------------
+
+    def _wake(self, climbing: Climbing[Batch, Grant] | Climbing[Census, Grant]) -> None:
+        if climbing.due is not None:
+            self._desk.wake(climbing.due)
+
+    def _out_census(self, index: int, sent: Sequence[Up[Census] | Arrival[Census]]) -> None:
+        for one in sent:
+            if isinstance(one, Arrival):
+                settings = self._settings
+                self.anchor = Anchor(
+                    self._desk.epoch,
+                    settings.priorities,
+                    one.batch,
+                    bound=settings.items_max or None,
+                    largest_first=settings.largest_first,
+                )
+                self._counts(index, one.number, Grant())
+            else:
+                message = Climb(
+                    self._desk.era, self._queue, index, one.to.index, CENSUS, census=one.batch
+                )
+                self._desk.send(one.to.node, message)
+        self._wake(self._counted[index])
+
+    def _counts(self, index: int, number: int, grant: Grant) -> None:
+        for one in self._counted[index].granted(number, grant):
+            if isinstance(one, Own):
+                self._open.add(index)
+                self.fed = True
+            else:
+                self._down([one], census=True)
+
+    def _out(self, index: int, sent: Sequence[Up[Batch] | Arrival[Batch]]) -> Grant | None:
+        grant: Grant | None = None
+        for one in sent:
+            if isinstance(one, Arrival):
+                assert self.anchor is not None, "batches climb after the census"
+                grant = self._grants(index, one.number, self.anchor.granted(one.batch)) or grant
+                if self.anchor.hungry and self.anchor.free:
+                    self.anchor.hungry = False
+                    self.feed(index)
+            else:
+                message = Climb(
+                    self._desk.era, self._queue, index, one.to.index, one.number, one.batch
+                )
+                self._desk.send(one.to.node, message)
+        self._wake(self._places[index])
+        return grant
+
+    def _grants(self, index: int, number: int, grant: Grant) -> Grant | None:
+        own: Grant | None = None
+        for one in self._places[index].granted(number, grant):
+            if isinstance(one, Own):
+                own = one.grant
+            else:
+                self._down([one])
+        return own
+
+    def _down(self, downs: Sequence[Down[Grant]], *, census: bool = False) -> None:
+        for one in downs:
+            number = CENSUS if census else one.number
+            message = Granted(self._desk.era, self._queue, one.to.index, number, one.grant)
+            self._desk.send(one.to.node, message)

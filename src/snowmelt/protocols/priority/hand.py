@@ -1,0 +1,127 @@
+"""Operations that a door has in hand, and what it remembers of those that it had."""
+
+from collections import OrderedDict
+from typing import Any, Final
+
+import msgspec
+
+from snowmelt.core.batch import Batch as Bodies
+from snowmelt.core.instant import Instant, later
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.priority.batches import Share, Shares, Some
+from snowmelt.protocols.priority.calls import Get, Purge, Put, Receipt
+from snowmelt.protocols.priority.messages import Piece
+from snowmelt.protocols.priority.settings import REMEMBERED
+
+REMEMBERED_MAX: Final = 100_000
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """Elements of a put that have their positions."""
+
+    first: int
+    """The number of the first of them within the put."""
+    share: Share
+    order: int
+
+
+class PutInHand(msgspec.Struct):
+    """A put that is not answered yet."""
+
+    operation: OperationId
+    call: Put
+    bodies: Bodies
+    stretches: tuple[tuple[int, Interval], ...]
+    """Of which priority which of its elements are, in their order."""
+    deadline: Instant
+    left: list[tuple[int, Interval]]
+    """What has no positions yet."""
+    placed: list[Placed] = []
+    again: bool = False
+    """Whether it was begun before."""
+    waits: int = 0
+    """For so many homes."""
+    copies: int = 0
+    refused: str = ""
+
+    def counts(self) -> tuple[Some, ...]:
+        """How many positions it needs, by priority."""
+        counts: dict[int, int] = {}
+        for priority, where in self.left:
+            counts[priority] = counts.get(priority, 0) + where.size
+        return tuple([Some(one, counts[one]) for one in sorted(counts)])
+
+
+class GetInHand(msgspec.Struct):
+    """A get, or a purge, that is not answered yet."""
+
+    operation: OperationId
+    call: Get | Purge
+    count: int
+    deadline: Instant
+    order: int = 0
+    token: int = 0
+    granted: Shares = ()
+    pieces: list[Piece] = []
+    waits: int = 0
+    settled: bool = True
+    """Whether what was to be settled first is."""
+    lost: list[Receipt] = []
+    purged: int = 0
+    ready: bool = False
+    """Whether it can be answered, but for what was to be settled first."""
+    nobody: bool = False
+    """Whether the client has gone: what comes goes back."""
+
+
+class Memory:
+    """What was answered, and who has taken over what: for so long, and so many.
+
+    >>> memory = Memory()
+    >>> memory.keep(OperationId(NodeId("c"), 1), "done", Instant(0))
+    >>> memory.get(OperationId(NodeId("c"), 1)), memory.get(OperationId(NodeId("c"), 2))
+    ('done', None)
+    >>> memory.forget(later(Instant(0), REMEMBERED)); memory.get(OperationId(NodeId("c"), 1))
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[OperationId, tuple[Instant, Any]] = OrderedDict()
+
+    def keep(self, operation: OperationId, what: Any, now: Instant) -> None:
+        """Remembers it from now on."""
+        self._known.pop(operation, None)
+        self._known[operation] = later(now, REMEMBERED), what
+        while len(self._known) > REMEMBERED_MAX:
+            self._known.popitem(last=False)
+
+    def get(self, operation: OperationId) -> Any:
+        """What is remembered of it."""
+        known = self._known.get(operation)
+        return None if known is None else known[1]
+
+    def drop(self, operation: OperationId) -> None:
+        """It is not so any more."""
+        self._known.pop(operation, None)
+
+    def forget(self, now: Instant) -> None:
+        """What is too old."""
+        while self._known:
+            operation, (until, _) = next(iter(self._known.items()))
+            if until > now:
+                return
+            del self._known[operation]
+
+
+class TakenOver(msgspec.Struct, frozen=True):
+    """Another door has this operation in hand."""
+
+    door: NodeId
+
+
+class Again(msgspec.Struct, frozen=True):
+    """A get that was answered: asked again, it is leased again under the same token."""
+
+    token: int
+    granted: Shares
+    order: int

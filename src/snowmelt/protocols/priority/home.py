@@ -1,0 +1,428 @@
+"""The home of positions: it alone says what becomes of the elements that stand there.
+
+Rules
+-----
+1. A home is *sure* once all members have told what they keep of its blocks (`settling.py`). Until
+   then it does nothing: what comes is dropped, and comes again.
+2. Whatever it does, it does on its own shelf, has those who keep copies do it, and says so when all
+   have flushed. Standings have a turn, so copies may hear things in any order, or twice.
+3. A take waits until all its elements have come, or never will. What is known to lie with somebody
+   is fetched (`repair.py`); all else is on its way from a door, which sends until it is answered.
+4. Under its token, and only under it, an element is acknowledged or given back. When the lease ends
+   first, the element is free again. Its home says which was first. Of what is free the last token
+   is known, and only a greater one may lease it: an old message leases nothing.
+5. What is free again, and what is gone, is reported to the anchor when all copies know it, with the
+   next batch that goes up from here.
+6. Elements for which there is no room are refused, by whoever has none; then they never were, and
+   their positions are void. All else waits for room, and is tried again.
+7. Leases begin anew with each view. Nobody can tell how much of one is over.
+"""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from snowmelt.core.names import NodeId
+from snowmelt.core.record import Found
+from snowmelt.protocols.priority.anchor import Census
+from snowmelt.protocols.priority.batches import Share, Shares, union
+from snowmelt.protocols.priority.desk import Desk, Part
+from snowmelt.protocols.priority.leases import Leases
+from snowmelt.protocols.priority.lots import in_order
+from snowmelt.protocols.priority.messages import (
+    Elements,
+    End,
+    Ended,
+    Followed,
+    Mark,
+    Store,
+    Stored,
+    Take,
+    Taken,
+)
+from snowmelt.protocols.priority.placing import Placing
+from snowmelt.protocols.priority.reports import Reports
+from snowmelt.protocols.priority.settings import How, QueueSettings, State
+from snowmelt.protocols.priority.shelf import Shelf, Standing, common, marked, minus
+from snowmelt.protocols.priority.spreading import NO_ROOM, Outcome, Spreading
+
+Asked = Store | Take | End
+Rule = Callable[[Standing], Standing | None]
+
+
+class Pending(msgspec.Struct):
+    """Something done that is not flushed by all yet, and what is to be said then."""
+
+    door: NodeId | None = None
+    """Who asked for it; None when the home itself decided."""
+    asked: Asked | None = None
+    shares: Shares = ()
+    """To be handed out."""
+    refused: Shares = ()
+    """Of what was asked for: not to be had, or not held any more."""
+    back: Shares = ()
+    gone: Shares = ()
+    lot: int | None = None
+    """Elements that may yet find no room."""
+    copied: tuple[NodeId, Shares] | None = None
+    """A copy that somebody lacked."""
+    reason: str = ""
+    """Why it was refused."""
+
+
+class Home:
+    """One queue's home at one node, in one view."""
+
+    def __init__(
+        self, desk: Desk, settings: QueueSettings, shelf: Shelf, placing: Placing, reports: Reports
+    ) -> None:
+        self._desk = desk
+        self._settings = settings
+        self._queue = settings.queue
+        self._shelf = shelf
+        self._placing = placing
+        self._reports = reports
+        self._leases = Leases(desk)
+        self.spreading = Spreading(desk, settings.queue, placing)
+        self.sure = False
+        self._there: Shares = ()
+        """What stands in this home's blocks, with whomever, as of the settling."""
+        self._pending: dict[int, Pending] = {}
+        self._busy: set[tuple[NodeId, int]] = set()
+        self._waiting: dict[tuple[NodeId, int], Take] = {}
+        self.wanted: list[Share] = []
+        """What a take waits for that somebody has: to be fetched first."""
+        self.copied: list[tuple[NodeId, Shares]] = []
+        """Copies that have come where they were lacking."""
+
+    # --- a new view -------------------------------------------------------------------------------
+
+    def begin(self, there: Shares) -> None:
+        """All members have told (rule 1). Leases begin anew (rule 7)."""
+        self.sure, self._there = True, there
+        for priority, where, standing in self._shelf.standings(there):
+            share = Share(priority, (where,))
+            if standing.state == State.LEASED:
+                self._leases.lease(standing.token, (share,), standing.time)
+            elif standing.state == State.HELD:
+                self._leases.hold((share,), standing.due)
+
+    def census(self, gone: Shares) -> Census:
+        """What this home answers for."""
+        free: list[Share] = []
+        out: list[Share] = []
+        for priority, where, standing in self._shelf.standings(self._there):
+            one = Share(priority, (where,))
+            (free if standing.state == State.FREE else out).append(one)
+        return Census(union(free), union(out), gone)
+
+    # --- what doors ask for -----------------------------------------------------------------------
+
+    def store(self, door: NodeId, message: Store) -> None:
+        """Elements come home."""
+        if not self._takes(door, message.serial):
+            return
+        elements = message.elements
+        lot = self._shelf.store(elements)
+        if elements.due:
+            self._leases.hold(elements.shares, elements.due)
+        self._begin(Pending(door, message, lot=lot), (), elements=True)
+
+    def take(self, door: NodeId, message: Take) -> None:
+        """A door wants what it was granted."""
+        key = door, message.serial
+        if not self.sure or key in self._busy or key in self._waiting:
+            return
+        lacking = self._shelf.lacking(message.shares)
+        if lacking:  # rule 3
+            self._waiting[key] = message
+            self.wanted.extend(common(lacking, self._there))
+            return
+        self._busy.add(key)
+        self._lease(door, message)
+
+    def end(self, door: NodeId, message: End) -> None:
+        """What a client says of its lease, or an operator of what is dead."""
+        if not self._takes(door, message.serial):
+            return
+        if message.how == How.RENEW:
+            self._renew(door, message)
+            return
+        rule = self._rules(message)
+        marks, refused = self._become(message.shares, rule)
+        if message.how == How.VOID:
+            marks = [*marks, *self._voided(self._shelf.lacking(message.shares))]
+            refused = ()
+        if message.how == How.DONE:  # rule 4; what comes again is written again, by all
+            ended = common(refused, self._shelf.ended.of(message.token))
+            refused = minus(refused, ended)
+            again = Mark(ended, self._desk.epoch, 0, State.GONE, message.token)
+            marks = [*marks, again] if ended else marks
+        back = _of(marks, State.FREE)
+        gone = (*_of(marks, State.GONE), *_of(marks, State.VOID))
+        for mark in marks:
+            if mark.state == State.HELD:
+                self._leases.hold(mark.shares, mark.due)
+        self._begin(Pending(door, message, refused=refused, back=back, gone=gone), marks)
+
+    def arrived(self) -> None:
+        """Elements came, or are known to be gone: whoever waits for them may have them now."""
+        waiting, self._waiting = self._waiting, {}
+        for (door, _), message in waiting.items():
+            self.take(door, message)
+
+    # --- the clock --------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Leases end, what is held becomes free, and who has not answered is told again."""
+        for token, shares in self._leases.over():
+            rule = self._failing(token, "its lease ended")
+            marks, _ = self._become(shares, rule)
+            self._decide(marks)
+        for shares in self._leases.due():
+            marks, _ = self._become(shares, self._freed)
+            self._decide(marks)
+        self.spreading.again()
+
+    # --- what others have flushed -----------------------------------------------------------------
+
+    def flushed(self, number: int) -> None:
+        """This node's disk has it."""
+        self._counted(self.spreading.flushed(number))
+
+    def no_room(self, number: int) -> bool:
+        """This node's disk has no room: whether that can be refused (rule 6)."""
+        pending = self._pending.get(number)
+        if pending is None or pending.lot is None:
+            return False
+        self._desk.take_back(self._shelf.void(pending.lot))
+        pending.lot = None
+        self._counted(self.spreading.flushed(number, NO_ROOM))
+        return True
+
+    def copy(self, node: NodeId, elements: tuple[Elements, ...]) -> None:
+        """Gives one who should keep copies what he lacks (`repair.py`)."""
+        for some in elements:
+            number = self.spreading.spread(some, (), node)
+            self._pending[number] = Pending(copied=(node, some.shares))
+
+    def teach(self, node: NodeId, marks: Iterable[Mark]) -> None:
+        """Tells one who keeps copies what became of elements."""
+        number = self.spreading.spread(None, marks, node)
+        self._pending[number] = Pending()
+
+    def standing(self) -> tuple[int, int, Shares]:
+        """How many are leased, how many held; and which are dead."""
+        leased = held = 0
+        dead: list[Share] = []
+        for priority, where, standing in self._shelf.standings(self._shelf.stored()):
+            if self._placing.home(priority, where.start) != self._desk.me:
+                continue
+            leased += where.size if standing.state == State.LEASED else 0
+            held += where.size if standing.state == State.HELD else 0
+            if standing.state == State.DEAD:
+                dead.append(Share(priority, (where,)))
+        return leased, held, union(dead)
+
+    def followed(self, source: NodeId, message: Followed) -> None:
+        """One who keeps copies has it, or has no room."""
+        self._counted(self.spreading.followed(source, message))
+
+    def loaded(self, number: int, found: tuple[Found, ...]) -> None:
+        """The bodies of what is handed out."""
+        self._hand_out(self._pending.pop(number), found)
+
+    # --- within -----------------------------------------------------------------------------------
+
+    def _takes(self, door: NodeId, serial: int) -> bool:
+        """Whether this is new."""
+        if not self.sure or (door, serial) in self._busy:
+            return False
+        self._busy.add((door, serial))
+        return True
+
+    def _begin(self, pending: Pending, marks: Iterable[Mark], *, elements: bool = False) -> None:
+        marks = tuple(marks)
+        for mark in marks:
+            self._shelf.mark(mark)
+        asked = pending.asked
+        some = asked.elements if elements and type(asked) is Store else None
+        number = self.spreading.spread(some, marks)
+        self._pending[number] = pending
+        if elements or any(mark.state >= State.GONE for mark in marks):
+            self.arrived()
+
+    def _decide(self, marks: list[Mark]) -> None:
+        """The home's own decision."""
+        if marks:
+            for mark in marks:
+                if mark.state == State.HELD:
+                    self._leases.hold(mark.shares, mark.due)
+            self._begin(Pending(back=_of(marks, State.FREE)), marks)
+
+    def _become(self, shares: Shares, rule: Rule) -> tuple[list[Mark], Shares]:
+        """What becomes of elements by a rule, a turn later each; and of which it can't be said."""
+        epoch = self._desk.epoch
+        changed: dict[Standing, list[Share]] = {}
+        same: list[Share] = []
+        for priority, where, standing in self._shelf.standings(shares):
+            new = rule(standing)
+            share = Share(priority, (where,))
+            if new is None:
+                continue
+            same.append(share)
+            if new != standing:
+                turn = standing.turn + 1
+                new = msgspec.structs.replace(new, epoch=epoch, turn=turn)
+                changed.setdefault(new, []).append(share)
+        marks = [marked(union(those), new) for new, those in changed.items()]
+        return marks, minus(shares, union(same))
+
+    def _rules(self, message: End) -> Rule:
+        token, how = message.token, message.how
+        if how == How.DONE:
+            return lambda was: _gone(was, token) if _held_by(was, token) else None
+        if how == How.BACK:
+            return lambda was: self._free(was, message) if _held_by(was, token) else None
+        if how == How.FAILED:
+            return self._failing(token, message.reason, message)
+        if how == How.PURGE:
+            return lambda was: (
+                _gone(was, 0) if was.state == State.DEAD or _may_have(was, token) else None
+            )
+        if how == How.REDRIVE:
+            return lambda was: _fresh(was, State.FREE) if was.state == State.DEAD else None
+        return lambda _: None
+
+    def _failing(self, token: int, reason: str, message: End | None = None) -> Rule:
+        def rule(was: Standing) -> Standing | None:
+            if not _held_by(was, token):
+                return None
+            failures = was.failures + 1
+            if failures >= self._settings.deliveries_max:
+                return _fresh(was, State.DEAD, failures=failures, reason=reason)
+            due = self._desk.wall + message.time if message is not None and message.time else 0
+            state = State.HELD if due else State.FREE
+            return _fresh(was, state, due=due, failures=failures, reason=reason)
+
+        return rule
+
+    def _free(self, was: Standing, message: End) -> Standing:
+        due = self._desk.wall + message.time if message.time else 0
+        state = State.HELD if due else State.FREE
+        return _fresh(was, state, due=due, failures=was.failures, reason=was.reason)
+
+    def _freed(self, was: Standing) -> Standing | None:
+        """What was held, once it is due."""
+        if was.state != State.HELD or was.due > self._desk.wall:
+            return None
+        return _fresh(was, State.FREE, failures=was.failures, reason=was.reason)
+
+    def _voided(self, shares: Shares) -> list[Mark]:
+        return [Mark(shares, self._desk.epoch, 0, State.VOID)] if shares else []
+
+    def _lease(self, door: NodeId, message: Take) -> None:
+        token = message.token
+
+        def rule(was: Standing) -> Standing | None:
+            if _held_by(was, token):  # asked again
+                return was
+            if not _may_have(was, token):
+                return None
+            return Standing(
+                0, 0, State.LEASED, token, message.operation, message.lease,
+                failures=was.failures, reason=was.reason,
+            )  # fmt: skip
+
+        marks, refused = self._become(message.shares, rule)
+        for mark in marks:
+            self._shelf.mark(mark)
+        had = _kept_order(message.shares, refused)
+        if had:
+            self._leases.lease(token, had, message.lease)
+        told = [
+            marked((Share(priority, (where,)),), standing)
+            for priority, where, standing in self._shelf.standings(had)
+        ]  # what was so before as well: it may not have come to all
+        self._begin(Pending(door, message, shares=had, refused=refused), told)
+
+    def _renew(self, door: NodeId, message: End) -> None:
+        token = message.token
+        _, refused = self._become(message.shares, lambda was: was if _held_by(was, token) else None)
+        if minus(message.shares, refused):
+            self._leases.renew(token, message.time)
+        self._busy.discard((door, message.serial))
+        self._desk.send(door, Ended(self._desk.era, message.serial, refused))
+
+    def _counted(self, outcome: Outcome | None) -> None:
+        if outcome is None:
+            return
+        pending = self._pending.pop(outcome.number)
+        if pending.copied is not None and not outcome.refused:
+            self.copied.append(pending.copied)
+        if outcome.refused and type(pending.asked) is Store:
+            self._refuse(pending, pending.asked, outcome.refused)
+            return
+        self._reports.add(pending.back, pending.gone)
+        if pending.door is not None and pending.asked is not None:
+            self._answer(outcome, pending, pending.door, pending.asked)
+
+    def _refuse(self, pending: Pending, asked: Store, reason: str) -> None:
+        """Rule 6: they are void, and when all know it, the door hears why."""
+        shares = asked.elements.shares
+        voided = Pending(pending.door, asked, gone=shares, reason=reason)
+        self._begin(voided, self._voided(shares))
+
+    def _answer(self, outcome: Outcome, pending: Pending, door: NodeId, asked: Asked) -> None:
+        era = self._desk.era
+        if type(asked) is Take:
+            keys = self._shelf.keys(pending.shares)
+            if keys:
+                self._pending[outcome.number] = pending
+                self._desk.load(Part.HOME, self._queue, outcome.number, keys)
+            else:
+                self._hand_out(pending, ())
+            return
+        self._busy.discard((door, asked.serial))
+        if type(asked) is Store:
+            copies = 0 if pending.reason else outcome.copies
+            self._desk.send(door, Stored(era, asked.serial, copies, pending.reason))
+        else:
+            self._desk.send(door, Ended(era, asked.serial, pending.refused))
+
+    def _hand_out(self, pending: Pending, found: tuple[Found, ...]) -> None:
+        assert pending.door is not None
+        assert pending.asked is not None
+        self._busy.discard((pending.door, pending.asked.serial))
+        pieces = self._shelf.pieces(pending.shares, found)
+        answer = Taken(self._desk.era, pending.asked.serial, pieces, pending.refused)
+        self._desk.send(pending.door, answer)
+
+
+def _held_by(was: Standing, token: int) -> bool:
+    return was.state == State.LEASED and was.token == token
+
+
+def _may_have(was: Standing, token: int) -> bool:
+    return was.state == State.FREE and was.token < token
+
+
+def _fresh(
+    was: Standing, state: State, due: int = 0, failures: int = 0, reason: str = ""
+) -> Standing:
+    """Not leased any more; the token stays known (rule 4)."""
+    return Standing(
+        was.epoch, was.turn, state, was.token, None, due=due, failures=failures, reason=reason
+    )
+
+
+def _gone(was: Standing, token: int) -> Standing:
+    return Standing(was.epoch, was.turn, State.GONE, token)
+
+
+def _of(marks: Iterable[Mark], state: State) -> Shares:
+    return union([share for mark in marks if mark.state == state for share in mark.shares])
+
+
+def _kept_order(shares: Shares, refused: Shares) -> Shares:
+    return in_order(list(minus(shares, refused))) if refused else shares

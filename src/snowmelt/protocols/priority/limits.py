@@ -1,0 +1,32 @@
+"""How much one machine takes at once, and which form its trees have.
+
+Not for people to choose: a machine of the product has these defaults. A simulated life shrinks
+some of them, so that what happens at a limit happens in a life of a few seconds.
+"""
+
+from typing import Final
+
+import msgspec
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of one machine."""
+
+    block: int = 128
+    """So many positions lie together. Larger ones make fewer messages, smaller ones spread more."""
+    arity: int = 8
+    """Of the flat tree."""
+    flat: bool = True
+    """Whether batches climb the flat tree, or the one that lies in the ring."""
+    queues: int = 4_096
+    put_items: int = 32_768
+    """In one put."""
+    put_bytes: int = 64 << 20
+    """In one put, bodies and headers."""
+    in_hand: int = 100_000
+    """Operations of one queue that one door has in hand."""
+    stash: int = 1_000
+    """Messages of a view that this node has not heard of yet."""
+
+
+LIMITS: Final = Limits()

@@ -1,0 +1,206 @@
+"""A door's looks: what is next, how a queue stands, and what is to become of its dead elements.
+
+Where the next elements stand, the anchor knows; what they are, and how all else stands, their
+homes. A look that a new view interrupts begins again.
+"""
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+import msgspec
+
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.priority.batches import Share, Shares, Some
+from snowmelt.protocols.priority.calls import (
+    Counted,
+    Peek,
+    Peeked,
+    Purge,
+    Redrive,
+    Statistics,
+    Status,
+)
+from snowmelt.protocols.priority.desk import Desk
+from snowmelt.protocols.priority.messages import End, Ended, Look, Looked, Piece, Read, Seen
+from snowmelt.protocols.priority.placing import Placing
+from snowmelt.protocols.priority.sending import Sending, Sent
+from snowmelt.protocols.priority.settings import How, QueueSettings
+
+Call = Peek | Statistics | Purge | Redrive
+
+
+class Stage(IntEnum):
+    """How far a look is."""
+
+    ANCHOR = 0
+    HOMES = 1
+    ENDS = 2
+
+
+class LookInHand(msgspec.Struct):
+    """A look that is not answered yet."""
+
+    operation: OperationId
+    call: Call
+    stage: Stage = Stage.ANCHOR
+    waits: int = 0
+    shares: Shares = ()
+    free: tuple[Some, ...] = ()
+    pieces: list[Piece] = []
+    leased: int = 0
+    held: int = 0
+    dead: list[tuple[NodeId, Shares]] = []
+    count: int = 0
+
+
+class Looking:
+    """Of one queue, at one door."""
+
+    def __init__(self, desk: Desk, settings: QueueSettings, sending: Sending) -> None:
+        self._desk = desk
+        self._settings = settings
+        self._sending = sending
+        self._root: NodeId | None = None
+        self._placing: Placing | None = None
+        self._hand: dict[OperationId, LookInHand] = {}
+
+    def begin(self, operation: OperationId, call: Call) -> None:
+        """A client looks."""
+        if operation not in self._hand and self._root is not None:
+            self._hand[operation] = LookInHand(operation, call)
+            self._start(self._hand[operation])
+
+    def viewed(self, root: NodeId | None, placing: Placing | None) -> None:
+        """All begin again."""
+        self._root, self._placing = root, placing
+        for operation, one in list(self._hand.items()):
+            self._hand[operation] = LookInHand(operation, one.call)
+            if root is not None:
+                self._start(self._hand[operation])
+
+    def looked(self, source: NodeId, message: Looked) -> None:
+        """The anchor has told."""
+        one = self._of(self._sending.answered(source, message.serial))
+        if one is not None:
+            one.shares, one.free = message.shares, message.free
+            self._read(one, message.shares, everybody=not isinstance(one.call, Peek))
+
+    def seen(self, source: NodeId, message: Seen) -> None:
+        """A home has told."""
+        one = self._of(self._sending.answered(source, message.serial))
+        if one is None:
+            return
+        one.waits -= 1
+        one.pieces.extend(message.pieces)
+        if one.stage == Stage.HOMES:
+            one.leased += message.leased
+            one.held += message.held
+            if message.dead:
+                one.dead.append((source, message.dead))
+        if one.waits == 0:
+            self._next(one)
+
+    def ended(self, sent: Sent, message: Ended) -> bool:
+        """A home has done what it was told about dead ones; whether this was a look's."""
+        one = self._of(sent)
+        if one is None:
+            return False
+        total = sum([share.total for share in sent.message.shares])
+        one.count += total - sum([share.total for share in message.refused])
+        one.waits -= 1
+        if one.waits == 0:
+            self._answer(one, Counted(one.count))
+        return True
+
+    def _of(self, sent: Sent | None) -> LookInHand | None:
+        return None if sent is None or not sent.operations else self._hand.get(sent.operations[0])
+
+    def _start(self, one: LookInHand) -> None:
+        assert self._root is not None
+        call = one.call
+        if isinstance(call, Peek) and not call.dead:
+            count = call.items_max
+        elif isinstance(call, Statistics):
+            count = 0
+        else:
+            self._read(one, (), everybody=True)
+            return
+
+        def make(serial: int) -> Look:
+            return Look(self._desk.era, self._settings.queue, serial, count)
+
+        self._sending.send(self._root, (one.operation,), make)
+
+    def _read(self, one: LookInHand, shares: Shares, *, everybody: bool) -> None:
+        assert self._placing is not None
+        parts = self._placing.by_home(shares)
+        targets: Sequence[NodeId] = self._desk.members if everybody else sorted(parts)
+        if one.stage == Stage.ANCHOR:
+            one.stage = Stage.HOMES
+        if not targets:
+            self._next(one)
+        for target in targets:
+            one.waits += 1
+            theirs = parts.get(target, ())
+
+            def make(serial: int, theirs: Shares = theirs) -> Read:
+                return Read(self._desk.era, self._settings.queue, serial, theirs)
+
+            self._sending.send(target, (one.operation,), make)
+
+    def _next(self, one: LookInHand) -> None:
+        """All homes have told."""
+        call = one.call
+        dead = [share for _, shares in one.dead for share in shares]
+        if isinstance(call, Statistics):
+            count = sum([share.total for share in dead])
+            status = Status(
+                self._settings, self._root or self._desk.me, one.free, one.leased, one.held, count
+            )
+            self._answer(one, status)
+        elif isinstance(call, Peek) and call.dead and one.stage == Stage.HOMES and dead:
+            one.stage = Stage.ENDS
+            one.shares = _first(dead, call.items_max)
+            self._read(one, one.shares, everybody=False)
+        elif isinstance(call, Peek):
+            self._answer(one, Peeked(_ordered(one.pieces, one.shares)))
+        elif one.dead:
+            self._tell(one)
+        else:
+            self._answer(one, Counted(0))
+
+    def _tell(self, one: LookInHand) -> None:
+        one.stage = Stage.ENDS
+        how = How.REDRIVE if isinstance(one.call, Redrive) else How.PURGE
+        for home, shares in one.dead:
+            one.waits += 1
+
+            def make(serial: int, shares: Shares = shares) -> End:
+                return End(self._desk.era, self._settings.queue, serial, 0, shares, how)
+
+            self._sending.send(home, (one.operation,), make)
+
+    def _answer(self, one: LookInHand, answer: Peeked | Status | Counted) -> None:
+        del self._hand[one.operation]
+        self._desk.reply(one.operation, answer)
+
+
+def _first(shares: Sequence[Share], count: int) -> Shares:
+    first: list[Share] = []
+    for share in shares:
+        intervals: list[Interval] = []
+        for interval in share.intervals:
+            head, _ = interval.split(count)
+            if head.size:
+                intervals.append(head)
+                count -= head.size
+        if intervals:
+            first.append(Share(share.priority, tuple(intervals)))
+    return tuple(first)
+
+
+def _ordered(pieces: Sequence[Piece], shares: Shares) -> tuple[Piece, ...]:
+    """As they would be got."""
+    rank = {share.priority: at for at, share in enumerate(shares)}
+    return tuple(sorted(pieces, key=lambda piece: (rank[piece.priority], piece.start)))

@@ -1,0 +1,96 @@
+"""Elements on their way: cut for those who keep parts of them, and put together again."""
+
+from collections.abc import Iterator, Sequence
+
+from snowmelt.core.batch import Batch as Bodies
+from snowmelt.core.interval import Interval
+from snowmelt.protocols.priority.batches import Share, Shares, union
+from snowmelt.protocols.priority.messages import Elements, Origin
+
+
+def cut(elements: Elements, wanted: Shares) -> Elements:
+    """Those at the wanted positions, in the same order; itself when all are wanted.
+
+    >>> bodies = Bodies.of([b"one", b"two", b"three"])
+    >>> from snowmelt.core.names import OperationId
+    >>> made = Origin(OperationId("c", 1), 0, 3)
+    >>> where = (Share(0, (Interval(4, 7),)),)
+    >>> whole = Elements(where, (made,), bytes(bodies.offsets), bytes(bodies.blob))
+    >>> part = cut(whole, (Share(0, (Interval(5, 6),)),))
+    >>> part.blob, part.origins[0].first, part.shares == (Share(0, (Interval(5, 6),)),)
+    (b'two', 1, True)
+    """
+    stretches = list(_stretches(elements.shares, wanted))
+    total = sum([share.total for share in elements.shares])
+    if sum([index.size for index, _ in stretches]) == total:
+        return elements
+    bodies = Bodies(elements.offsets, elements.blob)
+    chosen = Bodies.of(
+        [bytes(body) for index, _ in stretches for body in bodies.slice(index.start, index.stop)]
+    )
+    return Elements(
+        in_order([share for _, share in stretches]),
+        tuple(_origins(elements.origins, [index for index, _ in stretches])),
+        bytes(chosen.offsets),
+        bytes(chosen.blob),
+        elements.headers,
+        elements.due,
+    )
+
+
+def together(parts: Sequence[Bodies]) -> Bodies:
+    """Several runs of bodies as one.
+
+    >>> whole = together([Bodies.of([b"one"]), Bodies.of([b"two", b"three"])])
+    >>> [bytes(body) for body in whole]
+    [b'one', b'two', b'three']
+    """
+    if len(parts) == 1:
+        return parts[0]
+    return Bodies.of([bytes(body) for part in parts for body in part])
+
+
+def in_order(shares: list[Share]) -> Shares:
+    """The same positions in the same order, neighbours of one priority together."""
+    joined: list[Share] = []
+    for share in shares:
+        if joined and joined[-1].priority == share.priority:
+            last = list(joined[-1].intervals)
+            for one in share.intervals:
+                if last and last[-1].stop == one.start:
+                    last[-1] = Interval(last[-1].start, one.stop)
+                else:
+                    last.append(one)
+            joined[-1] = Share(share.priority, tuple(last))
+        else:
+            joined.append(share)
+    return tuple(joined)
+
+
+def _stretches(shares: Shares, wanted: Shares) -> Iterator[tuple[Interval, Share]]:
+    """The wanted positions, and where among the elements they stand, in the elements' order."""
+    by_priority = {share.priority: share.intervals for share in union(wanted)}
+    at = 0
+    for share in shares:
+        for interval in share.intervals:
+            for one in by_priority.get(share.priority, ()):
+                part = interval.common(one)
+                if part.start < part.stop:
+                    first = at + part.start - interval.start
+                    yield Interval(first, first + part.size), Share(share.priority, (part,))
+            at += interval.size
+
+
+def _origins(origins: tuple[Origin, ...], chosen: list[Interval]) -> Iterator[Origin]:
+    at = 0
+    edges: list[tuple[Interval, Origin]] = []
+    for origin in origins:
+        edges.append((Interval(at, at + origin.count), origin))
+        at += origin.count
+    for index in chosen:
+        for where, origin in edges:
+            part = where.common(index)
+            if part.start < part.stop:
+                skipped = part.start - where.start
+                first, order = origin.first + skipped, origin.order + skipped
+                yield Origin(origin.operation, first, part.size, order, origin.again)

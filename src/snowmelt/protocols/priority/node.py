@@ -1,0 +1,321 @@
+"""The priority machine: who hears what. All else is in its parts.
+
+Every event goes the same way: it is given to the part it is for; what the parts say to each other
+within this node is worked off; then batches leave, and the disk, if it is free, begins to write.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from random import Random
+from typing import Any
+
+from snowmelt.core.errors import BadOption
+from snowmelt.core.instant import Instant
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import (
+    Announced,
+    Effect,
+    Event,
+    Expired,
+    Loaded,
+    Persisted,
+    PersistFailed,
+    Received,
+    Requested,
+    SetTimer,
+    Started,
+)
+from snowmelt.protocols.calling import Gone
+from snowmelt.protocols.membership import CutOff, View
+from snowmelt.protocols.priority import calls, messages
+from snowmelt.protocols.priority.asked import problem
+from snowmelt.protocols.priority.desk import Desk, Part, Task
+from snowmelt.protocols.priority.limits import LIMITS, Limits
+from snowmelt.protocols.priority.messages import Anew, Kept, Mark, Tell
+from snowmelt.protocols.priority.queue import Here, Queue, prefix_of
+from snowmelt.protocols.priority.queues import SETTINGS, Queues
+from snowmelt.protocols.priority.settings import State
+from snowmelt.protocols.priority.settling import Settling
+
+Hears = Callable[[Queue, Here, NodeId, Any], None]
+
+
+class PriorityTimer(Enum):
+    """The machine's one timer."""
+
+    TICK = "priority.tick"
+
+
+class PriorityNode:
+    """One node's part in all priority queues."""
+
+    def __init__(self, me: NodeId, chance: Random, *, limits: Limits = LIMITS) -> None:
+        desk = self._desk = Desk(me, chance)
+        self._limits = limits
+        self._queues = Queues(desk, limits)
+        self._settling: Settling | None = None
+        self._stash: deque[tuple[NodeId, Any]] = deque(maxlen=limits.stash)
+        """Of a view that this node has not heard of yet."""
+        self._timer: Instant | None = None
+        self._touched: dict[str, None] = {}
+        self._dirty: dict[str, None] = {}
+        """Queues of which something may have to be written."""
+        self._hears = _table()
+
+    def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
+        """One door in."""
+        desk = self._desk
+        desk.now = now
+        match event:
+            case Requested(operation, call):
+                self._requested(operation, call)
+            case Received(source, message):
+                self._received(source, message)
+            case Persisted(ticket):
+                self._flushed(desk.written(ticket))
+            case PersistFailed():
+                self._no_room(desk.refused())
+            case Loaded(ticket, found):
+                task, found = desk.loaded(ticket, found)
+                if task.queue in self._queues.all:
+                    self._queues.all[task.queue].loaded(task.part, task.number, found)
+                    self._touched[task.queue] = None
+            case Expired():
+                self._timer = None
+                self._tick()
+            case Announced(View() as view):
+                self._viewed(view)
+            case Announced(CutOff()):
+                self._viewed(None)
+            case Announced(Gone(client)):
+                for queue in self._queues.all.values():
+                    queue.door.gone(client)
+            case Started():
+                desk.set_wall(event.wall, now)
+                self._restore(event)
+            case _:
+                pass
+        self._settle()
+        return desk.taken()
+
+    def check(self) -> None:
+        """What must hold after every event."""
+        for queue in self._queues.all.values():
+            queue.check()
+
+    # --- the disk ---------------------------------------------------------------------------------
+
+    def _restore(self, event: Started) -> None:
+        for record in event.records:
+            if record.key.startswith(SETTINGS):
+                self._queues.restore(record.value)
+        for queue in self._queues.all.values():
+            prefix = prefix_of(queue.name)
+            for record in event.records:  # lots come before standings and what is gone, by name
+                if record.key.startswith(prefix):
+                    queue.shelf.restore(record.key, record.value)
+
+    def _flushed(self, tasks: list[Task]) -> None:
+        for task in tasks:
+            if task.part == Part.QUEUES:
+                self._queues.written(task.number)
+            elif task.queue in self._queues.all:
+                self._queues.all[task.queue].flushed(task.part, task.number)
+                self._touched[task.queue] = None
+
+    def _no_room(self, tasks: list[Task]) -> None:
+        waiting: list[Task] = []
+        for task in tasks:
+            queue = self._queues.all.get(task.queue)
+            if queue is None or not queue.no_room(task.part, task.number):
+                waiting.append(task)
+        self._desk.put_back(waiting)
+        self._touched.update(dict.fromkeys(self._queues.all))
+
+    # --- views ------------------------------------------------------------------------------------
+
+    def _viewed(self, view: View | None) -> None:
+        desk = self._desk
+        desk.inside.clear()
+        desk.set_view(view)
+        self._queues.viewed()
+        self._settling = None
+        if view is not None:
+            settling = self._settling = Settling(desk)
+            redone = [
+                (queue.name, origin, share)
+                for queue in self._queues.all.values()
+                for origin, share in queue.shelf.redone()
+            ]
+            settling.begin(self._queues.settings(), redone)
+            stash, self._stash = self._stash, deque(maxlen=self._limits.stash)
+            for source, message in stash:
+                self._received(source, message)
+
+    def _heard(self, source: NodeId, message: Anew | Tell) -> None:
+        settling = self._settling
+        assert settling is not None, "messages of a view come within it"
+        settling.heard(source, message)
+        if settling.all_anew and not settling.telling:
+            self._touched.update(dict.fromkeys(self._queues.all))
+            self._forget_attempts(settling)
+            kept: dict[NodeId, list[Kept]] = {}
+            for queue in self._queues.all.values():
+                for node, parts in queue.kept().items():
+                    kept.setdefault(node, []).extend(parts)
+            settling.tell(kept)
+        if settling.all_told and not self._queues.settled:
+            told = settling.kept()
+            for queue in self._queues.all.values():
+                queue.settled(told.get(queue.name, {}))
+            self._queues.settle()
+            self._touched.update(dict.fromkeys(self._queues.all))
+
+    def _forget_attempts(self, settling: Settling) -> None:
+        """What was begun anew elsewhere does not count here (settling, rule 1)."""
+        for word in settling.anew():
+            for settings in word.queues:
+                self._queues.learn(settings)
+        for word in settling.anew():
+            for name, origin, share in word.redone:
+                queue = self._queues.all.get(name)
+                old = queue.shelf.outdated(origin, share) if queue is not None else ()
+                if queue is not None and old:
+                    queue.shelf.mark(Mark(old, self._desk.epoch, 0, State.VOID))
+
+    # --- messages and calls -----------------------------------------------------------------------
+
+    def _received(self, source: NodeId, message: Any) -> None:
+        era = self._desk.era
+        if message.era != era:
+            if message.era > era:
+                self._stash.append((source, message))
+            return
+        kind = type(message)
+        if kind is Anew or kind is Tell:
+            self._heard(source, message)
+        elif kind is messages.Told:
+            if self._settling is not None:
+                self._settling.told(source, message)
+        elif kind is messages.Make:
+            self._queues.make(source, message)
+        elif kind is messages.Made:
+            self._queues.made(message)
+        elif kind is messages.Declare:
+            self._queues.declared_here(source, message)
+            self._touched[message.settings.queue] = None
+        elif kind is messages.Declared:
+            self._queues.declared(source, message)
+        else:
+            queue = self._queues.all.get(message.queue)
+            if queue is not None and queue.here is not None:
+                self._hears[kind](queue, queue.here, source, message)
+                self._touched[message.queue] = None
+
+    def _requested(self, operation: OperationId, call: Any) -> None:
+        desk = self._desk
+        if not desk.era:
+            text = "this node has no current view of its cluster"
+            desk.decline(operation, "Unavailable", text)
+            return
+        if type(call) is calls.Queues:
+            desk.reply(operation, calls.QueuesAre(tuple(self._queues.settings())))
+            return
+        if type(call) is calls.Open:
+            try:
+                self._queues.open(operation, call)
+            except BadOption as error:
+                desk.decline(operation, "BadOption", str(error))
+            return
+        queue = self._queues.all.get(call.queue)
+        if queue is not None and not self._queues.settled:
+            text = "this node is finding out what its cluster keeps"
+            desk.decline(operation, "Unavailable", text)
+            return
+        if queue is None:
+            desk.decline(operation, "NoSuchQueue", f"there is no queue {call.queue}")
+            return
+        wrong = problem(call, queue.settings, self._limits)
+        if wrong is not None:
+            desk.decline(operation, *wrong)
+            return
+        self._touched[call.queue] = None
+        _ask(queue, operation, call)
+
+    # --- the rest ---------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        self._desk.alarm = None
+        self._queues.tick()
+        if self._settling is not None:
+            self._settling.again()
+        for name, queue in self._queues.all.items():
+            queue.tick()
+            self._touched[name] = None
+
+    def _settle(self) -> None:
+        """Works off what this node says to itself, lets batches leave, and begins to write."""
+        desk = self._desk
+        while True:
+            while desk.inside or self._touched:
+                while desk.inside:
+                    self._received(desk.me, desk.inside.popleft())
+                touched, self._touched = self._touched, {}
+                self._dirty.update(touched)
+                for name in touched:
+                    self._queues.all[name].pump()
+            if not desk.may_write:
+                break
+            changes = self._queues.changes()
+            dirty, self._dirty = self._dirty, {}
+            for name in dirty:
+                changes.extend(self._queues.all[name].shelf.changes(desk.wall))
+            done = desk.begin_write(changes)
+            if not done:
+                break
+            self._flushed(done)
+        if desk.alarm is not None and (self._timer is None or desk.alarm < self._timer):
+            self._timer = desk.alarm
+            desk.effect(SetTimer(PriorityTimer.TICK, self._timer))
+
+
+def _ask(queue: Queue, operation: OperationId, call: Any) -> None:
+    """A client's call, to the part it is for."""
+    match call:
+        case calls.Put():
+            queue.door.put(operation, call)
+        case calls.Get():
+            queue.door.get(operation, call)
+        case calls.Settle():
+            queue.door.settle(operation, call)
+        case calls.Purge(dead=False):
+            queue.door.purge(operation, call)
+        case _:
+            queue.looking.begin(operation, call)
+
+
+def _table() -> dict[type, Hears]:
+    """What each message between nodes is for, within a view."""
+    return {
+        messages.Climb: lambda _, here, source, message: here.gathering.climbed(source, message),
+        messages.Granted: lambda queue, _h, _, message: queue.granted(message),
+        messages.Food: lambda _q, here, _, message: here.gathering.feed(message.index),
+        messages.Store: lambda _, here, source, message: here.home.store(source, message),
+        messages.Stored: lambda queue, _, source, message: queue.door.stored(source, message),
+        messages.Take: lambda _, here, source, message: here.home.take(source, message),
+        messages.Taken: lambda queue, _, source, message: queue.door.taken(source, message),
+        messages.End: lambda _, here, source, message: here.home.end(source, message),
+        messages.Ended: lambda queue, _, source, message: queue.ended(source, message),
+        messages.Follow: lambda _, here, source, message: here.copies.follow(source, message),
+        messages.Followed: lambda _, here, source, message: here.home.followed(source, message),
+        messages.Fetch: lambda _, here, source, message: here.copies.fetch(source, message),
+        messages.Fetched: lambda queue, _, source, message: queue.fetched(source, message),
+        messages.Spare: lambda _q, here, _, message: here.copies.spare(message),
+        messages.Inquire: lambda queue, _, source, message: queue.door.inquired(source, message),
+        messages.Inquired: lambda queue, _, source, message: queue.door.found(source, message),
+        messages.Look: lambda queue, _, source, message: queue.look(source, message),
+        messages.Looked: lambda queue, _, source, message: queue.looking.looked(source, message),
+        messages.Read: lambda queue, _, source, message: queue.read(source, message),
+        messages.Seen: lambda queue, _, source, message: queue.looking.seen(source, message),
+    }

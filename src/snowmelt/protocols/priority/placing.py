@@ -1,0 +1,90 @@
+"""Where positions lie: rule 3 of the package. Everybody who knows the view can tell."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.overlay.labels import key
+from snowmelt.protocols.overlay.ring import Ring
+from snowmelt.protocols.priority.batches import Share, Shares, union
+from snowmelt.protocols.priority.limits import LIMITS
+
+CACHE_MAX: Final = 65_536
+
+
+class Placing:
+    """Who keeps what of one queue, in one view.
+
+    >>> placing = Placing(Ring([NodeId("a"), NodeId("b")], "jobs"), replicas=2)
+    >>> sorted(placing.holders(0, 5)), placing.home(0, 5) == placing.home(0, 127)
+    (['a', 'b'], True)
+    """
+
+    def __init__(self, ring: Ring, replicas: int, block: int = LIMITS.block) -> None:
+        self._ring = ring
+        self._replicas = replicas
+        self._block = block
+        self._known: dict[tuple[int, int], tuple[NodeId, ...]] = {}
+
+    def holders(self, priority: int, position: int) -> tuple[NodeId, ...]:
+        """Who keeps a position; the first of them is its home."""
+        if len(self._ring.nodes) == 1:
+            return self._ring.nodes
+        at = priority, position // self._block
+        known = self._known.get(at)
+        if known is None:
+            if len(self._known) >= CACHE_MAX:
+                self._known.clear()
+            known = self._ring.holders(key(self._ring.salt, *at), self._replicas)
+            self._known[at] = known
+        return known
+
+    def home(self, priority: int, position: int) -> NodeId:
+        """Who answers for a position."""
+        return self.holders(priority, position)[0]
+
+    def blocks(self, interval: Interval) -> Iterator[Interval]:
+        """The parts of an interval that lie together, in order."""
+        if len(self._ring.nodes) == 1:
+            yield interval
+            return
+        start = interval.start
+        while start < interval.stop:
+            stop = min(interval.stop, (start // self._block + 1) * self._block)
+            yield Interval(start, stop)
+            start = stop
+
+    def by_home(self, shares: Iterable[Share]) -> dict[NodeId, Shares]:
+        """Which positions go to which home; at each in the order given."""
+        parts: dict[NodeId, list[Share]] = {}
+        for share in shares:
+            homes: dict[NodeId, list[Interval]] = {}
+            for interval in share.intervals:
+                for block in self.blocks(interval):
+                    homes.setdefault(self.home(share.priority, block.start), []).append(block)
+            for home, intervals in homes.items():
+                parts.setdefault(home, []).append(Share(share.priority, _joined(intervals)))
+        return {home: tuple(mine) for home, mine in parts.items()}
+
+    def by_holder(self, shares: Iterable[Share]) -> dict[NodeId, Shares]:
+        """Which positions who keeps, homes and copies."""
+        parts: dict[NodeId, list[Share]] = {}
+        for share in shares:
+            for interval in share.intervals:
+                for block in self.blocks(interval):
+                    one = Share(share.priority, (block,))
+                    for holder in self.holders(share.priority, block.start):
+                        parts.setdefault(holder, []).append(one)
+        return {holder: union(mine) for holder, mine in parts.items()}
+
+
+def _joined(blocks: list[Interval]) -> tuple[Interval, ...]:
+    """Blocks as intervals, those that follow each other as one."""
+    intervals: list[Interval] = []
+    for block in blocks:
+        if intervals and intervals[-1].stop == block.start:
+            intervals[-1] = Interval(intervals[-1].start, block.stop)
+        else:
+            intervals.append(block)
+    return tuple(intervals)

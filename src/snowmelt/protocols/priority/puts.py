@@ -1,0 +1,118 @@
+"""A door's puts: from their positions to the homes, until all have them."""
+
+from array import array
+from collections.abc import Iterable, Sequence
+
+from snowmelt.core.batch import Batch as Bodies
+from snowmelt.core.instant import later
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import OperationId
+from snowmelt.protocols.priority.batches import Cut, Share, Shares, union
+from snowmelt.protocols.priority.calls import Put, PutDone
+from snowmelt.protocols.priority.desk import Desk
+from snowmelt.protocols.priority.hand import Placed, PutInHand
+from snowmelt.protocols.priority.lots import cut, in_order, together
+from snowmelt.protocols.priority.messages import Elements, Origin, Store, Stored
+from snowmelt.protocols.priority.placing import Placing
+from snowmelt.protocols.priority.sending import Sending
+
+
+def in_hand(operation: OperationId, call: Put, desk: Desk, *, again: bool) -> PutInHand:
+    """A put that has just come."""
+    bodies = together([Bodies(part.offsets, part.blob) for part in call.parts])
+    stretches: list[tuple[int, Interval]] = []
+    at = 0
+    for part in call.parts:
+        count = len(array("i", part.offsets)) - 1
+        stretches.append((part.priority, Interval(at, at + count)))
+        at += count
+    deadline = later(desk.now, call.patience)
+    rows = tuple(stretches)
+    return PutInHand(operation, call, bodies, rows, deadline, list(rows), again=again)
+
+
+class Puts:
+    """Of one queue, at one door."""
+
+    def __init__(self, desk: Desk, queue: str, sending: Sending) -> None:
+        self._desk = desk
+        self._queue = queue
+        self._sending = sending
+
+    def place(self, one: PutInHand, positions: Cut, order: int) -> tuple[bool, Shares]:
+        """Gives a put its positions: whether there was room for all of it.
+
+        Else it has none, and those that it was granted are to be given up.
+        """
+        placed: list[Placed] = []
+        wanted = 0
+        for priority, where in one.left:
+            at = where.start
+            wanted += where.size
+            for interval in positions.taken(priority, where.size):
+                placed.append(Placed(at, Share(priority, (interval,)), order))
+                at += interval.size
+                order += interval.size
+        if sum([each.share.total for each in placed]) < wanted:
+            return False, union([each.share for each in placed])
+        one.placed.extend(placed)
+        one.left = []
+        return True, ()
+
+    def send(self, puts: Sequence[PutInHand], placing: Placing) -> None:
+        """Takes what has positions home; those that go together, together."""
+        groups: dict[tuple[bytes, int], list[PutInHand]] = {}
+        for one in puts:
+            groups.setdefault((one.call.headers, one.call.delay), []).append(one)
+        for (headers, delay), ours in groups.items():
+            due = self._desk.wall + delay if delay else 0
+            self._store(_elements(ours, headers, due), placing, ours)
+
+    def stored(self, message: Stored, puts: Iterable[PutInHand]) -> list[PutInHand]:
+        """A home has them, or refuses them: the puts that are complete with it."""
+        complete: list[PutInHand] = []
+        for one in puts:
+            one.waits -= 1
+            one.copies = min(one.copies or message.copies, message.copies)
+            one.refused = one.refused or message.refused
+            if one.waits == 0 and not one.left:
+                complete.append(one)
+        return complete
+
+    def done(self, one: PutInHand) -> PutDone | str:
+        """The answer; or why there was no room."""
+        if one.refused:
+            return one.refused
+        placed = sorted(one.placed, key=lambda each: each.first)
+        shares = in_order([each.share for each in placed])
+        return PutDone(shares, one.copies, tuple([each.order for each in placed]))
+
+    def _store(self, elements: Elements, placing: Placing, ours: list[PutInHand]) -> None:
+        names = {one.operation: one for one in ours}
+        for home, shares in sorted(placing.by_home(elements.shares).items()):
+            some = cut(elements, shares)
+            theirs = tuple(dict.fromkeys(origin.operation for origin in some.origins))
+            for operation in theirs:
+                names[operation].waits += 1
+
+            def make(serial: int, some: Elements = some) -> Store:
+                return Store(self._desk.era, self._queue, serial, some)
+
+            self._sending.send(home, theirs, make)
+
+
+def _elements(puts: Sequence[PutInHand], headers: bytes, due: int) -> Elements:
+    """What has positions of several puts, as it goes home."""
+    shares: list[Share] = []
+    origins: list[Origin] = []
+    bodies: list[Bodies] = []
+    for one in puts:
+        for placed in one.placed:
+            count = placed.share.total
+            shares.append(placed.share)
+            origins.append(Origin(one.operation, placed.first, count, placed.order, one.again))
+            bodies.append(one.bodies.slice(placed.first, placed.first + count))
+    whole = together(bodies).trimmed()
+    return Elements(
+        in_order(shares), tuple(origins), bytes(whole.offsets), bytes(whole.blob), headers, due
+    )

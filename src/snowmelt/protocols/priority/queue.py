@@ -1,0 +1,276 @@
+"""One queue at one node: its parts, and what each view makes of them."""
+
+from collections.abc import Mapping
+
+from snowmelt.core.names import NodeId
+from snowmelt.core.record import Found
+from snowmelt.protocols.overlay.ring import Ring
+from snowmelt.protocols.overlay.tree import DeBruijnTree, FlatTree, Tree
+from snowmelt.protocols.priority.batches import Shares, union
+from snowmelt.protocols.priority.copies import Copies
+from snowmelt.protocols.priority.desk import Desk, Part
+from snowmelt.protocols.priority.door import Door
+from snowmelt.protocols.priority.gathering import Gathering
+from snowmelt.protocols.priority.home import Home
+from snowmelt.protocols.priority.limits import Limits
+from snowmelt.protocols.priority.looking import Looking
+from snowmelt.protocols.priority.messages import (
+    Ended,
+    Fetched,
+    Granted,
+    Kept,
+    Look,
+    Looked,
+    Mark,
+    Read,
+    Seen,
+)
+from snowmelt.protocols.priority.placing import Placing
+from snowmelt.protocols.priority.repair import Repair
+from snowmelt.protocols.priority.reports import Reports
+from snowmelt.protocols.priority.sending import Sending
+from snowmelt.protocols.priority.settings import QueueSettings, State
+from snowmelt.protocols.priority.settling import kept_for
+from snowmelt.protocols.priority.shelf import Shelf, minus
+
+
+def prefix_of(queue: str) -> bytes:
+    """How the keys of a queue's shelf begin on the disk."""
+    return b"q/" + queue.encode() + b"/"
+
+
+class Here:
+    """What a view makes of a queue at one node."""
+
+    def __init__(
+        self, desk: Desk, settings: QueueSettings, shelf: Shelf, reports: Reports, limits: Limits
+    ) -> None:
+        ring = Ring(desk.members, settings.queue)
+        self.placing = Placing(ring, settings.replicas, limits.block)
+        tree: Tree = (
+            FlatTree(desk.members, settings.queue, limits.arity)
+            if limits.flat
+            else DeBruijnTree(ring)
+        )
+        self.gathering = Gathering(desk, settings, tree)
+        self.home = Home(desk, settings, shelf, self.placing, reports)
+        self.copies = Copies(desk, settings.queue, shelf)
+        self.repair: Repair | None = None
+        self.copying = 0
+        """How many copies are on their way to those who lack them."""
+
+
+class Queue:
+    """All of one queue at one node."""
+
+    def __init__(self, desk: Desk, settings: QueueSettings, limits: Limits) -> None:
+        self._desk = desk
+        self._limits = limits
+        self.settings = settings
+        self.name = settings.queue
+        self.shelf = Shelf(prefix_of(settings.queue))
+        self._reports = Reports()
+        self._sending = Sending(desk)
+        self.door = Door(desk, settings, self.shelf, self._reports, self._sending)
+        self.looking = Looking(desk, settings, self._sending)
+        self.here: Here | None = None
+        self._number = 0
+        self._copies_read: dict[int, tuple[NodeId, Shares]] = {}
+        self._reads: dict[int, tuple[NodeId, Read]] = {}
+
+    # --- views ------------------------------------------------------------------------------------
+
+    def viewed(self) -> None:
+        """There is a new view, or none."""
+        self._sending.clear()
+        self._reports.taken()  # the census says it
+        self._copies_read, self._reads = {}, {}
+        self.here = None
+        if self._desk.era:
+            self.here = Here(self._desk, self.settings, self.shelf, self._reports, self._limits)
+        self.door.viewed(self.here.placing if self.here is not None else None)
+        self.looking.viewed(None, None)
+
+    def kept(self) -> dict[NodeId, list[Kept]]:
+        """What there is here for each home."""
+        assert self.here is not None
+        return kept_for(self.name, self.shelf, self.here.placing)
+
+    def settled(self, told: Mapping[NodeId, Kept]) -> None:
+        """All have told what they keep of this home's blocks."""
+        here = self.here
+        assert here is not None
+        epoch = self._desk.epoch
+        gone = union([share for kept in told.values() for share in kept.gone])
+        void = union([share for kept in told.values() for share in kept.void])
+        learnt = [Mark(gone, epoch, 0, State.GONE), Mark(void, epoch, 0, State.VOID)]
+        learnt += [mark for kept in told.values() for mark in kept.marks]
+        for mark in learnt:
+            self.shelf.mark(mark)
+        there = minus(union([share for kept in told.values() for share in kept.stored]), gone)
+        there = minus(there, void)
+        here.home.begin(there)
+        here.repair = Repair(self._desk, self.name, self.shelf, here.placing, there, dict(told))
+        self._teach(here, told, there, learnt[:2])
+        here.gathering.count(here.home.census(union([*gone, *void])))
+        self.looking.viewed(here.gathering.root, here.placing)
+
+    def _teach(
+        self, here: Here, told: Mapping[NodeId, Kept], there: Shares, gone: list[Mark]
+    ) -> None:
+        """Those who keep copies hear what they did not know themselves."""
+        for node, theirs in sorted(here.placing.by_holder(there).items()):
+            if node == self._desk.me:
+                continue
+            known = set(told[node].marks) if node in told else set()
+            marks = [mark for mark in self.shelf.marks_of(theirs) if mark not in known]
+            had = told.get(node)
+            for mark in gone:
+                new = minus(mark.shares, () if had is None else (*had.gone, *had.void))
+                marks += [Mark(new, mark.epoch, 0, mark.state)] if new else []
+            if marks:
+                here.home.teach(node, marks)
+
+    # --- looking ----------------------------------------------------------------------------------
+
+    def look(self, source: NodeId, message: Look) -> None:
+        """A door asks the anchor."""
+        anchor = self.here.gathering.anchor if self.here is not None else None
+        if anchor is not None:
+            shares, free = anchor.first(message.count), anchor.by_priority()
+            answer = Looked(self._desk.era, message.serial, shares, free, anchor.live)
+            self._desk.send(source, answer)
+
+    def read(self, source: NodeId, message: Read) -> None:
+        """A door wants to see what stands here."""
+        if self.here is None or not self.here.home.sure:
+            return
+        keys = self.shelf.keys(message.shares)
+        self._number += 1
+        self._reads[self._number] = source, message
+        if keys:
+            self._desk.load(Part.LOOKS, self.name, self._number, keys)
+        else:
+            self.loaded(Part.LOOKS, self._number, ())
+
+    # --- the disk ---------------------------------------------------------------------------------
+
+    def flushed(self, part: Part, number: int) -> None:
+        """What a task waited for is on the disk."""
+        if self.here is None:
+            return
+        if part == Part.HOME:
+            self.here.home.flushed(number)
+        elif part == Part.COPIES:
+            self.here.copies.flushed(number)
+
+    def no_room(self, part: Part, number: int) -> bool:
+        """There is no room for it: whether that can be refused."""
+        if self.here is None:
+            return True
+        if part == Part.HOME:
+            return self.here.home.no_room(number)
+        return part == Part.COPIES and self.here.copies.no_room(number)
+
+    def loaded(self, part: Part, number: int, found: tuple[Found, ...]) -> None:
+        """Bodies were read."""
+        here = self.here
+        if here is None:
+            return
+        if part == Part.HOME:
+            here.home.loaded(number, found)
+        elif part == Part.COPIES:
+            here.copies.loaded(number, found)
+        elif part == Part.REPAIR and number in self._copies_read:
+            node, shares = self._copies_read.pop(number)
+            self._copy(here, node, shares, found)
+        elif part == Part.LOOKS and number in self._reads:
+            source, message = self._reads.pop(number)
+            leased, held, dead = here.home.standing()
+            pieces = self.shelf.pieces(message.shares, found)
+            seen = Seen(self._desk.era, message.serial, pieces, leased, held, dead)
+            self._desk.send(source, seen)
+
+    # --- what comes back --------------------------------------------------------------------------
+
+    def granted(self, message: Granted) -> None:
+        """From the place above: for those below, and for this node's own operations."""
+        grant = self.here.gathering.granted(message) if self.here is not None else None
+        if grant is not None:
+            self.door.granted(grant)
+
+    def ended(self, source: NodeId, message: Ended) -> None:
+        """A home has done what it was told: for a settling, a purge, or a look."""
+        sent = self._sending.answered(source, message.serial)
+        if sent is not None and not self.looking.ended(sent, message):
+            self.door.ended(sent, message)
+
+    # --- what goes on by itself -------------------------------------------------------------------
+
+    def fetched(self, source: NodeId, message: Fetched) -> None:
+        """Elements that this home lacked."""
+        if self.here is not None and self.here.repair is not None:
+            self.here.repair.fetched(source, message)
+            self.here.home.arrived()
+
+    def pump(self) -> None:
+        """Batches leave, repair goes on, what may have been begun before is asked after."""
+        here = self.here
+        if here is None:
+            return
+        if here.repair is not None:
+            self._repair(here, here.repair)
+        gathering = here.gathering
+        if gathering.open:
+            self.door.inquiry.begin()
+        while True:
+            if gathering.fed:
+                gathering.fed = False
+                self.door.fed()
+            own = self.door.batch() if gathering.takes else None
+            grant = gathering.send(own)
+            if grant is None:
+                return
+            self.door.granted(grant)
+
+    def tick(self) -> None:
+        """The clock goes on."""
+        self._sending.again()
+        self.door.tick()
+        here = self.here
+        if here is not None:
+            here.home.tick()
+            here.gathering.again()
+            if here.repair is not None:
+                here.repair.again()
+
+    def check(self) -> None:
+        """What must hold after every event."""
+        if self.here is not None:
+            self.here.gathering.check()
+
+    def _repair(self, here: Here, repair: Repair) -> None:
+        for node, shares in here.home.copied:
+            here.copying -= 1
+            repair.copied(node, shares)
+        here.home.copied = []
+        repair.fetch(here.home.wanted)
+        if not here.copying and not self._copies_read:
+            due = repair.next_copy()
+            if due is not None:
+                node, shares = due
+                keys = self.shelf.keys(shares)
+                if keys:
+                    self._number += 1
+                    self._copies_read[self._number] = due
+                    self._desk.load(Part.REPAIR, self.name, self._number, keys)
+                else:
+                    self._copy(here, node, shares, ())
+        repair.spare()
+
+    def _copy(self, here: Here, node: NodeId, shares: Shares, found: tuple[Found, ...]) -> None:
+        elements = self.shelf.elements(shares, found)
+        here.copying += len(elements)
+        here.home.copy(node, elements)
+        if not elements and here.repair is not None:  # it can't be read here
+            here.repair.copied(node, shares)

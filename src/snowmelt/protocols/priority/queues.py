@@ -1,0 +1,199 @@
+"""Which queues there are: every node knows all of them, and has them on its disk.
+
+A queue is made by the node where its anchor will be, which has all members write it down before it
+says that it is made. In a new view everybody tells everybody which queues it knows.
+"""
+
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.record import Change, Write
+from snowmelt.protocols.overlay.tree import FlatTree
+from snowmelt.protocols.priority.calls import Open, Opened
+from snowmelt.protocols.priority.desk import Desk, Part
+from snowmelt.protocols.priority.limits import Limits
+from snowmelt.protocols.priority.messages import Declare, Declared, Made, Make
+from snowmelt.protocols.priority.queue import Queue
+from snowmelt.protocols.priority.sending import Sending
+from snowmelt.protocols.priority.settings import QueueSettings, differences, queue_name
+
+SETTINGS: Final = b"s/"
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
+_DECODE: Final = msgspec.msgpack.Decoder(QueueSettings).decode
+
+
+class _Making(msgspec.Struct):
+    """A queue that not all have written down yet."""
+
+    waits: int
+    doors: list[NodeId]
+
+
+class Queues:
+    """All queues, at one node."""
+
+    def __init__(self, desk: Desk, limits: Limits) -> None:
+        self._desk = desk
+        self._limits = limits
+        self._sending = Sending(desk)
+        self.all: dict[str, Queue] = {}
+        self.settled = False
+        """Whether this node has heard all that others keep, in this view."""
+        self._unwritten: list[QueueSettings] = []
+        self._opens: dict[str, list[tuple[OperationId, Open]]] = {}
+        self._making: dict[str, _Making] = {}
+        self._number = 0
+        self._written: dict[int, tuple[NodeId | None, str]] = {}
+        """Who waits for which queue to be written down here: a node, or this one's own making."""
+
+    def restore(self, value: bytes) -> None:
+        """A queue that is on the disk."""
+        settings = _DECODE(value)
+        self.all[settings.queue] = Queue(self._desk, settings, self._limits)
+
+    def settings(self) -> list[QueueSettings]:
+        """Of all of them."""
+        return [queue.settings for queue in self.all.values()]
+
+    def changes(self) -> list[Change]:
+        """What is to be written down."""
+        new, self._unwritten = self._unwritten, []
+        return [Write(SETTINGS + one.queue.encode(), _ENCODE(one)) for one in new]
+
+    # --- clients ----------------------------------------------------------------------------------
+
+    def open(self, operation: OperationId, call: Open) -> None:
+        """A client opens a queue, and may make it."""
+        queue_name(call.queue)
+        known = self.all.get(call.queue)
+        if known is not None:
+            self._opened(operation, call, known.settings)
+        elif call.settings is None and not call.make:
+            self._desk.decline(operation, "NoSuchQueue", f"there is no queue {call.queue}")
+        elif len(self.all) >= self._limits.queues:
+            text = f"there are {len(self.all)} priority queues already; there is room for no more"
+            self._desk.decline(operation, "Unavailable", text)
+        else:
+            self._opens.setdefault(call.queue, []).append((operation, call))
+            settings = (call.settings or QueueSettings(queue=call.queue)).checked()
+            self._ask(settings)
+
+    def _ask(self, settings: QueueSettings) -> None:
+        root = FlatTree(self._desk.members, settings.queue, 1).root.node
+        era = self._desk.era
+        self._sending.send(root, (), lambda _: Make(era, settings))
+
+    def _opened(self, operation: OperationId, call: Open, settings: QueueSettings) -> None:
+        if call.settings is not None and call.settings != settings:
+            text = f"queue {call.queue} is there with {differences(settings, call.settings)}"
+            self._desk.decline(operation, "QueueExists", text)
+        else:
+            self._desk.reply(operation, Opened(settings, self._desk.via))
+
+    # --- making -----------------------------------------------------------------------------------
+
+    def make(self, door: NodeId, message: Make) -> None:
+        """A door wants a queue to be."""
+        name = message.settings.queue
+        if not self.settled:
+            return
+        making = self._making.get(name)
+        if making is not None:
+            making.doors.append(door)
+        elif name in self.all:
+            self._desk.send(door, Made(self._desk.era, self.all[name].settings))
+        elif len(self.all) < self._limits.queues:
+            others = [node for node in self._desk.members if node != self._desk.me]
+            self._making[name] = _Making(1 + len(others), [door])
+            self._write_down(message.settings, None)
+            declare = Declare(self._desk.era, message.settings)
+
+            def make(_: int) -> Declare:
+                return declare
+
+            for node in others:
+                self._sending.send(node, (), make)
+
+    def declared_here(self, source: NodeId, message: Declare) -> None:
+        """There is a queue."""
+        self._write_down(message.settings, source)
+
+    def declared(self, source: NodeId, message: Declared) -> None:
+        """Another has written it down."""
+        if self._sending.answered_by(source, Declare, message.queue):
+            self._count(message.queue)
+
+    def made(self, message: Made) -> None:
+        """It is: whoever opens it hears so."""
+        self._sending.answered_by(None, Make, message.settings.queue)
+        for operation, call in self._opens.pop(message.settings.queue, []):
+            self._opened(operation, call, message.settings)
+
+    def written(self, number: int) -> None:
+        """It is on this node's disk."""
+        source, name = self._written.pop(number, (self._desk.me, ""))
+        if source is None:
+            self._count(name)
+        elif name:
+            self._desk.send(source, Declared(self._desk.era, name))
+
+    def learn(self, settings: QueueSettings) -> None:
+        """Another knows of it, as of a new view."""
+        known = self.all.get(settings.queue)
+        if known is None or _ENCODE(known.settings) < _ENCODE(settings):
+            self._create(settings)
+
+    def viewed(self) -> None:
+        """What was to be made is asked for again."""
+        self.settled = False
+        self._sending.clear()
+        self._making, self._written = {}, {}
+        for queue in self.all.values():
+            queue.viewed()
+
+    def settle(self) -> None:
+        """This node has heard all: what waits to be opened goes on."""
+        self.settled = True
+        for name, opens in list(self._opens.items()):
+            if name in self.all:
+                del self._opens[name]
+                for operation, call in opens:
+                    self._opened(operation, call, self.all[name].settings)
+            else:
+                asked = opens[0][1].settings or QueueSettings(queue=name)
+                self._ask(asked)
+
+    def tick(self) -> None:
+        """The clock goes on."""
+        self._sending.again()
+
+    def _create(self, settings: QueueSettings) -> Queue:
+        queue = Queue(self._desk, settings, self._limits)
+        old = self.all.get(settings.queue)
+        if old is not None:
+            queue.shelf = old.shelf
+        self.all[settings.queue] = queue
+        self._unwritten.append(settings)
+        queue.viewed()
+        return queue
+
+    def _write_down(self, settings: QueueSettings, source: NodeId | None) -> None:
+        if settings.queue not in self.all:
+            queue = self._create(settings)
+            if self.settled:  # nobody can have anything of it
+                queue.settled({})
+        self._number += 1
+        self._written[self._number] = source, settings.queue
+        self._desk.await_flush(Part.QUEUES, "", self._number)
+
+    def _count(self, name: str) -> None:
+        making = self._making.get(name)
+        if making is None:
+            return
+        making.waits -= 1
+        if making.waits == 0:
+            del self._making[name]
+            for door in dict.fromkeys(making.doors):
+                self._desk.send(door, Made(self._desk.era, self.all[name].settings))

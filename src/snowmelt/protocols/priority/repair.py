@@ -1,0 +1,136 @@
+"""A home sees to it that its elements are where they should be: rule 9 of the package.
+
+1. What it lacks itself it fetches from whoever told that he has it; first what a take waits for.
+2. Who should keep a copy and did not tell that he has it is given one, when the home has it. What
+   became of elements, and what is gone, he is told at once: that is small.
+3. When all who should keep them do, whoever else has copies may erase them.
+
+There is one fetch under way at a time, and one copy.
+"""
+
+from typing import Final
+
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import NodeId
+from snowmelt.core.record import Found
+from snowmelt.protocols.priority.batches import Share, Shares, union
+from snowmelt.protocols.priority.desk import Desk, Patience
+from snowmelt.protocols.priority.messages import Elements, Fetch, Fetched, Kept, Spare
+from snowmelt.protocols.priority.placing import Placing
+from snowmelt.protocols.priority.shelf import Shelf, common, minus
+
+POSITIONS_AT_ONCE: Final = 4_096
+
+
+class Repair:
+    """Of one home, in one view."""
+
+    def __init__(
+        self, desk: Desk, queue: str, shelf: Shelf, placing: Placing, there: Shares,
+        told: dict[NodeId, Kept],
+    ) -> None:  # fmt: skip
+        self._desk = desk
+        self._queue = queue
+        self._shelf = shelf
+        self._lacking = shelf.lacking(there)
+        self._sources = [(node, kept.stored) for node, kept in sorted(told.items())]
+        self._asked: tuple[NodeId, Fetch, Patience] | None = None
+        should = placing.by_holder(there)
+        self._owed: dict[NodeId, Shares] = {}
+        """What each who should keep copies lacks."""
+        self._surplus: dict[NodeId, Shares] = {}
+        """What each has that it should not."""
+        for node, shares in sorted(should.items()):
+            if node != desk.me:
+                had = told[node].stored if node in told else ()
+                self._owed[node] = minus(shares, had)
+        for node, kept in sorted(told.items()):
+            extra = minus(common(kept.stored, there), should.get(node, ()))
+            if extra:
+                self._surplus[node] = extra
+
+    @property
+    def lacking(self) -> bool:
+        """Whether the home itself lacks something."""
+        return bool(self._lacking)
+
+    @property
+    def done(self) -> bool:
+        """Whether all is where it should be."""
+        return not self._lacking and not any(self._owed.values())
+
+    def fetch(self, wanted: list[Share]) -> None:
+        """Asks for what is lacking, what is wanted first (rule 1)."""
+        if self._asked is not None or not self._lacking:
+            return
+        first = common(union(wanted), self._lacking) or self._lacking
+        for node, has in self._sources:
+            shares = some(common(first, has))
+            if shares:
+                message = Fetch(self._desk.era, self._queue, shares)
+                self._asked = node, message, Patience.new(self._desk.now)
+                self._desk.send(node, message)
+                self._desk.wake(self._asked[2].at)
+                return
+
+    def fetched(self, source: NodeId, message: Fetched) -> None:
+        """Some of it came; what the other lacks after all is sought elsewhere."""
+        if self._asked is None or self._asked[0] != source:
+            return
+        self._asked = None
+        for elements in message.elements:
+            self._shelf.store(elements)
+        if not message.elements:  # it is damaged there
+            asked = union([*message.lacking, *self._lacking])
+            self._sources = [
+                (node, minus(has, asked) if node == source else has) for node, has in self._sources
+            ]
+        self._lacking = self._shelf.lacking(self._lacking)
+
+    def again(self) -> None:
+        """What was asked for and did not come is asked for again."""
+        if self._asked is not None:
+            node, message, patience = self._asked
+            if patience.over(self._desk.now):
+                self._desk.send(node, message)
+            self._desk.wake(patience.at)
+
+    def next_copy(self) -> tuple[NodeId, Shares] | None:
+        """To whom what is to be copied next (rule 2)."""
+        for node, lacked in self._owed.items():
+            owed = self._owed[node] = minus(lacked, self._shelf.gone_of(lacked))
+            here = some(self._shelf.present(owed))
+            if here:
+                return node, here
+        return None
+
+    def copied(self, node: NodeId, shares: Shares) -> None:
+        """He has them now."""
+        self._owed[node] = minus(self._owed[node], shares)
+
+    def spare(self) -> None:
+        """Rule 3."""
+        if self.done:
+            for node, shares in self._surplus.items():
+                self._desk.send(node, Spare(self._desk.era, self._queue, shares))
+            self._surplus = {}
+
+    def bodies(self, shares: Shares, found: tuple[Found, ...]) -> tuple[Elements, ...]:
+        """What is copied."""
+        return self._shelf.elements(shares, found)
+
+
+def some(shares: Shares, most: int = POSITIONS_AT_ONCE) -> Shares:
+    """The first of them, so many at most."""
+    first: list[Share] = []
+    for share in shares:
+        intervals: list[Interval] = []
+        for interval in share.intervals:
+            if most == 0:
+                break
+            head, _ = interval.split(most)
+            intervals.append(head)
+            most -= head.size
+        if intervals:
+            first.append(Share(share.priority, tuple(intervals)))
+    return tuple(first)

@@ -1,0 +1,84 @@
+"""A door's settling of leases: what a client says of each goes to its homes, and comes back as one.
+
+It needs no anchor, and can be said again: a token is settled once.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from snowmelt.core.instant import Duration
+from snowmelt.core.names import OperationId
+from snowmelt.protocols.priority.batches import Shares
+from snowmelt.protocols.priority.calls import Receipt, Settle
+from snowmelt.protocols.priority.desk import Desk
+from snowmelt.protocols.priority.messages import End, Ended
+from snowmelt.protocols.priority.placing import Placing
+from snowmelt.protocols.priority.sending import Sending, Sent
+from snowmelt.protocols.priority.settings import How, QueueSettings
+
+
+class SettleInHand(msgspec.Struct):
+    """What a client says, that is not answered yet."""
+
+    call: Settle
+    waits: int = 0
+    lost: list[Receipt] = []
+
+
+class Settles:
+    """Of one queue, at one door."""
+
+    def __init__(self, desk: Desk, settings: QueueSettings, sending: Sending) -> None:
+        self._desk = desk
+        self._settings = settings
+        self._sending = sending
+        self.hand: dict[OperationId, SettleInHand] = {}
+
+    def begin(self, operation: OperationId, call: Settle, placing: Placing) -> bool:
+        """Tells the homes; whether there is anything to wait for."""
+        one = self.hand[operation] = SettleInHand(call)
+        for receipt, how, time in self._words(call):
+            for home, shares in sorted(placing.by_home(receipt.shares).items()):
+                one.waits += 1
+
+                def make(
+                    serial: int,
+                    token: int = receipt.token,
+                    shares: Shares = shares,
+                    how: How = how,
+                    time: Duration = time,
+                ) -> End:
+                    era, queue = self._desk.era, self._settings.queue
+                    return End(era, queue, serial, token, shares, how, call.reason, time)
+
+                self._sending.send(home, (operation,), make)
+        if not one.waits:
+            del self.hand[operation]
+        return one.waits > 0
+
+    def ended(self, sent: Sent, message: Ended) -> SettleInHand | None:
+        """A home has done its part; all of it when that was the last."""
+        one = self.hand.get(sent.operations[0])
+        if one is None:
+            return None
+        one.waits -= 1
+        if message.refused:
+            one.lost.append(Receipt(sent.message.token, message.refused))
+        if one.waits:
+            return None
+        return self.hand.pop(sent.operations[0])
+
+    def taken(self) -> list[tuple[OperationId, Settle]]:
+        """All that is in hand, to be begun again in another view."""
+        hand, self.hand = self.hand, {}
+        return [(operation, one.call) for operation, one in hand.items()]
+
+    def _words(self, call: Settle) -> Iterator[tuple[Receipt, How, Duration]]:
+        for receipt in call.done:
+            yield receipt, How.DONE, Duration(0)
+        back = How.FAILED if call.reason else How.BACK
+        for receipt in call.back:
+            yield receipt, back, call.delay
+        for receipt in call.renew:
+            yield receipt, How.RENEW, self._settings.lease

@@ -1,0 +1,198 @@
+"""A new view: everybody tells everybody what it keeps of the other's blocks. Package, rule 8.
+
+1. First, all tell which operations were begun anew (`Anew`): elements of an earlier attempt, which
+   somebody may come back with, are void. Only when all have said that, what is kept is told.
+2. A home hears the same of itself as of others. When all have told, it knows all there is to know.
+3. What is said is said again until it is heard. It comes in parts, none of them large.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.priority.batches import Share, Shares, union
+from snowmelt.protocols.priority.desk import Desk, Patience
+from snowmelt.protocols.priority.messages import Anew, Kept, Mark, Origin, Tell, Told
+from snowmelt.protocols.priority.placing import Placing
+from snowmelt.protocols.priority.settings import QueueSettings, State
+from snowmelt.protocols.priority.shelf import Shelf
+
+KEPT_AT_ONCE: Final = 64
+MARKS_AT_ONCE: Final = 512
+INTERVALS_AT_ONCE: Final = 4_096
+REDONE_AT_ONCE: Final = 1_024
+LARGE: Final = 8_192
+"""What is gone in intervals of this size is told to all, whole."""
+
+Redone = tuple[str, Origin, Share]
+T = TypeVar("T")
+
+
+class Heard(msgspec.Struct):
+    """What one has said, part by part, until the last has come."""
+
+    parts: dict[int, Anew | Tell] = {}
+    last: int | None = None
+
+    def add(self, message: Anew | Tell) -> None:
+        """One part."""
+        self.parts[message.part] = message
+        if message.last:
+            self.last = message.part
+
+    @property
+    def whole(self) -> bool:
+        """Whether all has come."""
+        return self.last is not None and len(self.parts) == self.last + 1
+
+
+class Settling:
+    """Of one node, in one view, for all its queues."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._out: dict[tuple[NodeId, bool, int], tuple[Anew | Tell, Patience]] = {}
+        self._anew = {node: Heard() for node in desk.members}
+        self._told = {node: Heard() for node in desk.members}
+        self.telling = False
+        """Whether what is kept is being told (rule 1)."""
+
+    # --- out --------------------------------------------------------------------------------------
+
+    def begin(self, queues: Sequence[QueueSettings], redone: Sequence[Redone]) -> None:
+        """Says to all which queues there are, and what was begun anew."""
+        pages = list(_pages(redone, REDONE_AT_ONCE)) or [()]
+        era = self._desk.era
+        for node in self._desk.members:
+            for part, page in enumerate(pages):
+                known = tuple(queues) if part == 0 else ()
+                self._say(node, Anew(era, part, part == len(pages) - 1, known, page))
+
+    def tell(self, kept: dict[NodeId, list[Kept]]) -> None:
+        """Says to each what there is for it."""
+        self.telling = True
+        era = self._desk.era
+        for node in self._desk.members:
+            pages = list(_pages(kept.get(node, []), KEPT_AT_ONCE)) or [()]
+            for part, page in enumerate(pages):
+                self._say(node, Tell(era, part, part == len(pages) - 1, page))
+
+    def told(self, source: NodeId, message: Told) -> None:
+        """It was heard."""
+        self._out.pop((source, message.anew, message.part), None)
+
+    def again(self) -> None:
+        """What was not heard is said again (rule 3)."""
+        for (node, _, _), (message, patience) in self._out.items():
+            if patience.over(self._desk.now):
+                self._desk.send(node, message)
+            self._desk.wake(patience.at)
+
+    def _say(self, node: NodeId, message: Anew | Tell) -> None:
+        patience = Patience.new(self._desk.now)
+        if node != self._desk.me:
+            self._out[node, type(message) is Anew, message.part] = message, patience
+            self._desk.wake(patience.at)
+        self._desk.send(node, message)
+
+    # --- in ---------------------------------------------------------------------------------------
+
+    def heard(self, source: NodeId, message: Anew | Tell) -> None:
+        """One part of what another says."""
+        anew = type(message) is Anew
+        heard = (self._anew if anew else self._told).get(source)
+        if heard is not None:
+            heard.add(message)
+            if source != self._desk.me:
+                self._desk.send(source, Told(self._desk.era, message.part, anew))
+
+    @property
+    def all_anew(self) -> bool:
+        """Whether all have said what was begun anew."""
+        return all(heard.whole for heard in self._anew.values())
+
+    @property
+    def all_told(self) -> bool:
+        """Whether all have told what they keep."""
+        return all(heard.whole for heard in self._told.values())
+
+    def anew(self) -> Iterator[Anew]:
+        """All that was said of it."""
+        for heard in self._anew.values():
+            for message in heard.parts.values():
+                if type(message) is Anew:
+                    yield message
+
+    def kept(self) -> dict[str, dict[NodeId, Kept]]:
+        """What each keeps of this node's blocks, by queue."""
+        found: dict[str, dict[NodeId, list[Kept]]] = {}
+        for node, heard in self._told.items():
+            for message in heard.parts.values():
+                for one in message.kept if type(message) is Tell else ():
+                    found.setdefault(one.queue, {}).setdefault(node, []).append(one)
+        return {
+            queue: {node: _as_one(queue, several) for node, several in nodes.items()}
+            for queue, nodes in found.items()
+        }
+
+
+def kept_for(queue: str, shelf: Shelf, placing: Placing) -> dict[NodeId, list[Kept]]:
+    """What a shelf has for each home."""
+    parts: dict[NodeId, list[Kept]] = {}
+    for node, shares in placing.by_home(shelf.stored()).items():
+        parts.setdefault(node, []).extend(Kept(queue, page, ()) for page in _paged(shares))
+    for void in (False, True):
+        small, large = _by_size(shelf.gone(void=void))
+        for node, shares in placing.by_home(small).items():
+            for page in _paged((*shares, *large)):
+                gone, voided = ((), page) if void else (page, ())
+                parts.setdefault(node, []).append(Kept(queue, (), gone, voided))
+    marks: dict[NodeId, list[Mark]] = {}
+    ended = [Mark(shares, 0, 0, State.GONE, token) for token, shares in shelf.ended]
+    for mark in (*shelf.marks(), *ended):
+        for node, shares in placing.by_home(mark.shares).items():
+            marks.setdefault(node, []).append(msgspec.structs.replace(mark, shares=shares))
+    for node, those in marks.items():
+        pages = _pages(those, MARKS_AT_ONCE)
+        parts.setdefault(node, []).extend(Kept(queue, (), (), (), page) for page in pages)
+    return parts
+
+
+def _by_size(shares: Shares) -> tuple[Shares, Shares]:
+    """Small intervals, and large ones."""
+    small = [
+        Share(share.priority, tuple(one for one in share.intervals if one.size < LARGE))
+        for share in shares
+    ]
+    large = [
+        Share(share.priority, tuple(one for one in share.intervals if one.size >= LARGE))
+        for share in shares
+    ]
+    return (
+        tuple([share for share in small if share.intervals]),
+        tuple([share for share in large if share.intervals]),
+    )
+
+
+def _paged(shares: Shares) -> Iterator[Shares]:
+    for share in shares:
+        for page in _pages(share.intervals, INTERVALS_AT_ONCE):
+            yield (Share(share.priority, page),)
+
+
+def _pages(things: Sequence[T], size: int) -> Iterator[tuple[T, ...]]:
+    """So many at a time."""
+    for start in range(0, len(things), size):
+        yield tuple(things[start : start + size])
+
+
+def _as_one(queue: str, several: list[Kept]) -> Kept:
+    return Kept(
+        queue,
+        union([share for one in several for share in one.stored]),
+        union([share for one in several for share in one.gone]),
+        union([share for one in several for share in one.void]),
+        tuple(mark for one in several for mark in one.marks),
+    )

@@ -32,7 +32,7 @@ INTERVALS_MAX: Final = 65_536
 
 Priority = Annotated[int, msgspec.Meta(ge=0, lt=PRIORITIES_MAX)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
-Order = Annotated[int, msgspec.Meta(ge=0, lt=1 << 63)]
+Order = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 Intervals = Annotated[tuple[Interval, ...], msgspec.Meta(max_length=INTERVALS_MAX)]
 
 

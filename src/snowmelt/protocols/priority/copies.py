@@ -37,7 +37,7 @@ class Copies:
     def flushed(self, number: int) -> None:
         """It is on the disk."""
         home, message, _ = self._writing.pop(number)
-        self._desk.send(home, Followed(self._desk.era, message.serial))
+        self._desk.send(home, Followed(self._desk.era, self._queue, message.serial))
 
     def no_room(self, number: int) -> bool:
         """There is no room for it: whether that can be refused."""
@@ -47,7 +47,7 @@ class Copies:
         del self._writing[number]
         for lot in lots:
             self._desk.take_back(self._shelf.void(lot))
-        self._desk.send(home, Followed(self._desk.era, message.serial, NO_ROOM))
+        self._desk.send(home, Followed(self._desk.era, self._queue, message.serial, NO_ROOM))
         return True
 
     def fetch(self, home: NodeId, message: Fetch) -> None:

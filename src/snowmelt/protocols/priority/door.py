@@ -277,7 +277,7 @@ class Door:
             leased = tuple(self._shelf.leased_by(operation))
             if mine is not None or stored or leased:
                 traces.append(Trace(operation, mine, stored, leased))
-        answer = Inquired(self._desk.era, message.serial, tuple(traces))
+        answer = Inquired(self._desk.era, self._settings.queue, message.serial, tuple(traces))
         self._desk.send(source, answer)
 
     def found(self, source: NodeId, message: Inquired) -> None:

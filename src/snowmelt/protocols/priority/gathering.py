@@ -56,6 +56,8 @@ class Gathering:
         self._counted: dict[int, Climbing[Census, Grant]] = {}
         self._places: dict[int, Climbing[Batch, Grant]] = {}
         self._open: set[int] = set()
+        self._census: Census | None = None
+        """This node's own part."""
         for place in tree.places(desk.me):
             above, below = tree.parent(place), tree.children(place)
             self._counted[place.index] = Climbing(
@@ -84,9 +86,16 @@ class Gathering:
 
     def count(self, census: Census) -> None:
         """This node's own part of the census."""
+        self._census = census
+        self._count()
+
+    def _count(self) -> None:
+        """The census goes on up from where all is in."""
+        if self._census is None:
+            return
         for index, climbing in self._counted.items():
             if climbing.number == 0:
-                own = census if index == self._entry else Census()
+                own = self._census if index == self._entry else Census()
                 self._out_census(index, climbing.send(own, self._desk.now))
 
     def send(self, own: Batch | None) -> Grant | None:
@@ -107,6 +116,7 @@ class Gathering:
             counted = self._counted[index]
             downs = counted.take(child, 1, message.census)
             self._down(downs, census=True)
+            self._count()
         else:
             self._down(self._places[index].take(child, message.number, message.batch))
 

@@ -352,7 +352,7 @@ class Home:
         if minus(message.shares, refused):
             self._leases.renew(token, message.time)
         self._busy.discard((door, message.serial))
-        self._desk.send(door, Ended(self._desk.era, message.serial, refused))
+        self._desk.send(door, Ended(self._desk.era, self._queue, message.serial, refused))
 
     def _counted(self, outcome: Outcome | None) -> None:
         if outcome is None:
@@ -386,16 +386,16 @@ class Home:
         self._busy.discard((door, asked.serial))
         if type(asked) is Store:
             copies = 0 if pending.reason else outcome.copies
-            self._desk.send(door, Stored(era, asked.serial, copies, pending.reason))
+            self._desk.send(door, Stored(era, self._queue, asked.serial, copies, pending.reason))
         else:
-            self._desk.send(door, Ended(era, asked.serial, pending.refused))
+            self._desk.send(door, Ended(era, self._queue, asked.serial, pending.refused))
 
     def _hand_out(self, pending: Pending, found: tuple[Found, ...]) -> None:
         assert pending.door is not None
         assert pending.asked is not None
         self._busy.discard((pending.door, pending.asked.serial))
         pieces = self._shelf.pieces(pending.shares, found)
-        answer = Taken(self._desk.era, pending.asked.serial, pieces, pending.refused)
+        answer = Taken(self._desk.era, self._queue, pending.asked.serial, pieces, pending.refused)
         self._desk.send(pending.door, answer)
 
 

@@ -16,9 +16,9 @@ CHANGES_MAX: Final = 16_384
 QUEUES_MAX: Final = 4_096
 BYTES_MAX: Final = 64 << 20
 
-Era = Annotated[int, msgspec.Meta(ge=0, lt=1 << 63)]
+Era = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 """A view: its epoch above, and below what tells it from another of the same number."""
-Serial = Annotated[int, msgspec.Meta(ge=0, lt=1 << 63)]
+Serial = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 Index = Annotated[int, msgspec.Meta(ge=0, le=2)]
 Operations = Annotated[tuple[OperationId, ...], msgspec.Meta(max_length=OPERATIONS_MAX)]
 Token = Order
@@ -107,6 +107,7 @@ class Stored(msgspec.Struct, frozen=True, tag="priority.stored", array_like=True
     """All of it is flushed by home and copies; or, with a reason, none of it is there."""
 
     era: Era
+    queue: Name
     serial: Serial
     copies: Annotated[int, msgspec.Meta(ge=0, le=64)]
     refused: str = ""
@@ -128,7 +129,7 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     """Elements at adjacent positions of one priority, with what they have in common."""
 
     priority: Priority
-    start: Annotated[int, msgspec.Meta(ge=0, lt=1 << 63)]
+    start: Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
     offsets: bytes
     blob: bytes
     headers: bytes = b""
@@ -140,6 +141,7 @@ class Taken(msgspec.Struct, frozen=True, tag="priority.taken", array_like=True):
     """The leased elements; `void` are positions of which there is none to be had."""
 
     era: Era
+    queue: Name
     serial: Serial
     pieces: Annotated[tuple[Piece, ...], msgspec.Meta(max_length=CHANGES_MAX)]
     void: Shares = ()
@@ -164,6 +166,7 @@ class Ended(msgspec.Struct, frozen=True, tag="priority.ended", array_like=True):
     """What was refused: the lease had ended, or went to another. All else is so on all disks."""
 
     era: Era
+    queue: Name
     serial: Serial
     refused: Shares = ()
 
@@ -204,6 +207,7 @@ class Followed(msgspec.Struct, frozen=True, tag="priority.followed", array_like=
     """Flushed; or the disk had no room, and none of it is there."""
 
     era: Era
+    queue: Name
     serial: Serial
     refused: str = ""
 
@@ -336,6 +340,7 @@ class Inquired(msgspec.Struct, frozen=True, tag="priority.inquired", array_like=
     """What there is; of operations that are not named there is nothing, and will be nothing."""
 
     era: Era
+    queue: Name
     serial: Serial
     traces: Annotated[tuple[Trace, ...], msgspec.Meta(max_length=OPERATIONS_MAX)] = ()
 
@@ -356,6 +361,7 @@ class Looked(msgspec.Struct, frozen=True, tag="priority.looked", array_like=True
     """The next positions, and how many are free, by priority; and how many there are in all."""
 
     era: Era
+    queue: Name
     serial: Serial
     shares: Shares
     free: tuple[Some, ...]
@@ -375,6 +381,7 @@ class Seen(msgspec.Struct, frozen=True, tag="priority.seen", array_like=True):
     """What there is of them, and how all stand whose home this is."""
 
     era: Era
+    queue: Name
     serial: Serial
     pieces: Annotated[tuple[Piece, ...], msgspec.Meta(max_length=CHANGES_MAX)]
     leased: int = 0

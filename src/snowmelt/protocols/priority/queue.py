@@ -138,7 +138,7 @@ class Queue:
         anchor = self.here.gathering.anchor if self.here is not None else None
         if anchor is not None:
             shares, free = anchor.first(message.count), anchor.by_priority()
-            answer = Looked(self._desk.era, message.serial, shares, free, anchor.live)
+            answer = Looked(self._desk.era, self.name, message.serial, shares, free, anchor.live)
             self._desk.send(source, answer)
 
     def read(self, source: NodeId, message: Read) -> None:
@@ -188,7 +188,7 @@ class Queue:
             source, message = self._reads.pop(number)
             leased, held, dead = here.home.standing()
             pieces = self.shelf.pieces(message.shares, found)
-            seen = Seen(self._desk.era, message.serial, pieces, leased, held, dead)
+            seen = Seen(self._desk.era, self.name, message.serial, pieces, leased, held, dead)
             self._desk.send(source, seen)
 
     # --- what comes back --------------------------------------------------------------------------

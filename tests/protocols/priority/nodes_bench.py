@@ -1,0 +1,210 @@
+"""Some whole nodes on a bench: messages cross a wire, disks flush at once, one clock for all."""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Any, Union
+
+import msgspec
+
+from snowmelt.core.batch import Batch as Bodies
+from snowmelt.core.instant import Duration, Instant, later, seconds
+from snowmelt.core.names import Address, NodeId, OperationId
+from snowmelt.core.node import (
+    Announced,
+    Event,
+    Expired,
+    Load,
+    Persist,
+    Persisted,
+    Received,
+    Reply,
+    Requested,
+    Send,
+    SetTimer,
+)
+from snowmelt.protocols.membership import Member, View
+from snowmelt.protocols.priority import MESSAGES, PriorityNode, calls
+from snowmelt.protocols.priority.calls import Leased, Part, PutDone, Receipt
+from snowmelt.protocols.priority.limits import LIMITS, Limits
+from snowmelt.protocols.priority.settings import QueueSettings
+from snowmelt.sim.disk import Disk
+
+WALL = 10**18
+CLIENT = NodeId("c-1")
+_ENCODE = msgspec.msgpack.Encoder().encode
+_DECODE = msgspec.msgpack.Decoder(Union[MESSAGES]).decode  # type: ignore[var-annotated]  # noqa: UP007
+
+
+class Nodes:
+    """So many nodes; `lost` decides what never arrives."""
+
+    def __init__(self, count: int, limits: Limits = LIMITS) -> None:
+        self.now = Instant(0)
+        self.limits = limits
+        self.lost: Callable[[NodeId, NodeId, Any], bool] = lambda *_: False
+        self.sent: list[tuple[NodeId, NodeId, Any]] = []
+        self.members = {
+            NodeId(f"n{at}"): Member(NodeId(f"n{at}"), Address("127.0.0.1", 4410 + at), at, 1)
+            for at in range(1, count + 1)
+        }
+        self.disks = {name: Disk(Random(1)) for name in self.members}
+        self.nodes: dict[NodeId, PriorityNode] = {}
+        self.timers: dict[NodeId, SetTimer] = {}
+        self._events: deque[tuple[NodeId, Event[Any]]] = deque()
+        self._told: dict[int, Any] = {}
+        self._calls = 0
+        self._views = 0
+        for name in self.members:
+            self._start(name)
+        self.view(*self.members)
+
+    # --- the world --------------------------------------------------------------------------------
+
+    def view(self, *names: str) -> None:
+        """These are members from now on."""
+        self._views += 1
+        members = tuple(self.members[NodeId(name)] for name in names)
+        view = View(1, self._views, members[0].id, members)
+        self._events.extend((one.id, Announced(view)) for one in members)
+        self._run()
+
+    def stop(self, name: str) -> None:
+        """A node's process ends."""
+        self.timers.pop(NodeId(name), None)
+        del self.nodes[NodeId(name)]
+
+    def restart(self, name: str) -> None:
+        """It begins again, on its disk; the view is another matter."""
+        old = self.members[NodeId(name)]
+        self.members[old.id] = Member(old.id, old.address, old.birth, old.start + 1)
+        self.timers.pop(old.id, None)
+        self._start(old.id)
+
+    def pass_time(self, length: float) -> None:
+        """The clock goes on, and timers ring on the way."""
+        end = later(self.now, seconds(length))
+        while self.timers:
+            name, timer = min(self.timers.items(), key=lambda one: (one[1].at, one[0]))
+            if timer.at > end:
+                break
+            del self.timers[name]
+            self.now = max(self.now, timer.at)
+            self._events.append((name, Expired(timer.timer)))
+            self._run()
+        self.now = end
+
+    def _start(self, name: NodeId) -> None:
+        self.nodes[name] = PriorityNode(name, Random(name), limits=self.limits)
+        self._events.append((name, self.disks[name].start(WALL + self.now)))
+        self._run()
+
+    def _run(self) -> None:
+        while self._events:
+            name, event = self._events.popleft()
+            if name not in self.nodes:
+                continue
+            node = self.nodes[name]
+            for effect in node.handle(event, self.now):
+                self._carry_out(name, effect)
+            node.check()
+
+    def _carry_out(self, name: NodeId, effect: Any) -> None:
+        match effect:
+            case Send(target, message):
+                self.sent.append((name, target, message))
+                if target in self.nodes and not self.lost(name, target, message):
+                    self._events.append((target, Received(name, _DECODE(_ENCODE(message)))))
+            case Persist(ticket):
+                self.disks[name].ask(effect)
+                self.disks[name].flush()
+                self._events.append((name, Persisted(ticket)))
+            case Load():
+                self._events.append((name, self.disks[name].answer(effect)))
+            case Reply(operation, message):
+                self._told[operation.number] = message
+            case SetTimer():
+                self.timers[name] = effect
+
+    # --- clients ----------------------------------------------------------------------------------
+
+    def ask(self, node: str, call: Any, number: int | None = None) -> int:
+        """A client calls; the number of its call."""
+        if number is None:
+            self._calls += 1
+            number = self._calls
+        self._events.append((NodeId(node), Requested(OperationId(CLIENT, number), call)))
+        self._run()
+        return number
+
+    def told(self, number: int) -> Any:
+        """What it was answered; None while it was not."""
+        return self._told.get(number)
+
+    def call(self, node: str, call: Any) -> Any:
+        """A call, and its answer, after some seconds if need be."""
+        number = self.ask(node, call)
+        for _ in range(20):
+            if number in self._told:
+                break
+            self.pass_time(0.25)
+        return self._told[number]
+
+    def via(self, node: str) -> calls.Via:
+        """The present life of a node."""
+        return calls.Via(NodeId(node), self.members[NodeId(node)].life)
+
+    def open(self, node: str, **settings: Any) -> Any:
+        """Opens the queue `jobs`."""
+        return self.call(node, calls.Open("jobs", QueueSettings(queue="jobs", **settings)))
+
+    def put(self, node: str, *bodies: tuple[int, bytes], **options: Any) -> PutDone:
+        """Puts bodies with their priorities."""
+        done = self.call(node, self.put_call(node, *bodies, **options))
+        assert isinstance(done, PutDone), done
+        return done
+
+    def put_call(self, node: str, *bodies: tuple[int, bytes], **options: Any) -> calls.Put:
+        """A put that is not made yet."""
+        parts = tuple(part(priority, [body]) for priority, body in bodies)
+        return calls.Put("jobs", self.via(node), parts, **options)
+
+    def get_call(self, node: str, most: int = 1, patience: float = 0) -> calls.Get:
+        """A get that is not made yet."""
+        return calls.Get("jobs", self.via(node), most, seconds(patience))
+
+    def get(self, node: str, most: int = 1, patience: float = 0) -> Leased:
+        """Gets elements."""
+        leased = self.call(node, self.get_call(node, most, patience))
+        assert isinstance(leased, Leased), leased
+        return leased
+
+    def settle(self, node: str, **words: Any) -> Any:
+        """Says what became of elements."""
+        return self.call(node, calls.Settle("jobs", **words))
+
+
+def part(priority: int, bodies: Iterable[bytes]) -> Part:
+    """Elements of one priority."""
+    batch = Bodies.of(bodies)
+    return Part(priority, bytes(batch.offsets), bytes(batch.blob))
+
+
+def bodies(leased: Leased | calls.Peeked) -> list[bytes]:
+    """What was got, in order."""
+    return [bytes(body) for piece in leased.pieces for body in Bodies(piece.offsets, piece.blob)]
+
+
+def receipt(leased: Leased) -> Receipt:
+    """All of a lease."""
+    from snowmelt.core.interval import Interval
+    from snowmelt.protocols.priority.batches import Share, union
+
+    shares = [
+        Share(one.priority, (Interval(one.start, one.start + len(one.offsets) // 4 - 1),))
+        for one in leased.pieces
+    ]
+    return Receipt(leased.token, union(shares))
+
+
+NO_TIME = Duration(0)

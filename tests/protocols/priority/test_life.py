@@ -1,0 +1,212 @@
+"""The life of elements on whole nodes: most urgent first, leased, settled, copied, repaired."""
+
+import pytest
+
+from snowmelt.core.instant import seconds
+from snowmelt.protocols.priority import calls
+from snowmelt.protocols.priority.limits import Limits
+from tests.protocols.priority.nodes_bench import Nodes, bodies, receipt
+
+SMALL = Limits(block=2, arity=2)
+RING = Limits(block=2, flat=False)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize("limits", [SMALL, RING], ids=["flat", "ring"])
+def test_the_most_urgent_comes_first_from_whatever_node(count: int, limits: Limits) -> None:
+    nodes = Nodes(count, limits)
+    names = list(nodes.members)
+    nodes.open(names[0], replicas=2)
+    for number in range(12):
+        nodes.put(names[number % count], (number % 3, b"%d" % number))
+    got = [bodies(nodes.get(names[number % count]))[0] for number in range(12)]
+    assert [int(body) % 3 for body in got] == [0] * 4 + [1] * 4 + [2] * 4
+    assert [int(body) for body in got[:4]] == [0, 3, 6, 9]
+    assert bodies(nodes.get(names[0])) == []
+
+
+def test_largest_first_when_it_was_made_so() -> None:
+    nodes = Nodes(1)
+    nodes.open("n1", largest_first=True)
+    nodes.put("n1", (0, b"low"), (3, b"high"))
+    assert bodies(nodes.get("n1", 2)) == [b"high", b"low"]
+
+
+def test_what_is_acknowledged_is_gone_and_what_is_given_back_comes_first_again() -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.open("n1", replicas=3)
+    nodes.put("n1", (1, b"a"), (1, b"b"), (1, b"c"))
+    first, second = nodes.get("n2"), nodes.get("n3")
+    assert nodes.settle("n1", done=(receipt(first),)) == calls.Settled()
+    assert nodes.settle("n2", back=(receipt(second),), reason="no") == calls.Settled()
+    again = nodes.get("n3", 5)
+    assert bodies(again) == [b"b", b"c"]
+    assert [piece.failures for piece in again.pieces] == [1, 0]
+    late = nodes.settle("n1", done=(receipt(second),))
+    assert late.lost == (receipt(second),)
+
+
+def test_a_lease_that_ends_gives_the_element_to_the_next() -> None:
+    nodes = Nodes(2, SMALL)
+    nodes.open("n1", lease=seconds(5))
+    nodes.put("n1", (0, b"a"))
+    first = nodes.get("n2")
+    assert bodies(nodes.get("n1")) == []
+    nodes.pass_time(6)
+    second = nodes.get("n1")
+    assert bodies(second) == [b"a"]
+    assert second.token > first.token
+
+
+def test_a_get_waits_for_an_element() -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.open("n1")
+    number = nodes.ask("n2", nodes.get_call("n2", patience=30))
+    nodes.pass_time(3)
+    assert nodes.told(number) is None
+    nodes.put("n3", (2, b"late"))
+    nodes.pass_time(0.1)
+    assert bodies(nodes.told(number)) == [b"late"]
+
+
+def test_what_is_delayed_comes_when_it_is_due() -> None:
+    nodes = Nodes(2, SMALL)
+    nodes.open("n1")
+    nodes.put("n1", (0, b"later"), delay=seconds(10))
+    nodes.put("n1", (3, b"now"))
+    assert bodies(nodes.get("n2", 2)) == [b"now"]
+    nodes.pass_time(11)
+    assert bodies(nodes.get("n2", 2)) == [b"later"]
+
+
+def test_a_full_queue_takes_nothing_until_there_is_room() -> None:
+    nodes = Nodes(2, SMALL)
+    nodes.open("n1", items_max=2)
+    nodes.put("n1", (0, b"a"), (0, b"b"))
+    full = nodes.call("n2", nodes.put_call("n2", (0, b"c")))
+    assert full.error == "Full"
+    number = nodes.ask("n2", nodes.put_call("n2", (0, b"d"), patience=seconds(30)))
+    nodes.settle("n1", done=(receipt(nodes.get("n1")),))
+    nodes.pass_time(3)
+    assert isinstance(nodes.told(number), calls.PutDone)
+    assert bodies(nodes.get("n1", 5)) == [b"b", b"d"]
+
+
+def test_what_fails_too_often_is_dead_until_it_is_redriven() -> None:
+    nodes = Nodes(2, SMALL)
+    nodes.open("n1", deliveries_max=2)
+    nodes.put("n1", (0, b"bad"))
+    for _ in range(2):
+        nodes.settle("n1", back=(receipt(nodes.get("n2")),), reason="broken")
+    assert bodies(nodes.get("n1")) == []
+    status = nodes.call("n2", calls.Statistics("jobs"))
+    assert (status.ready, status.dead) == ((), 1)
+    assert bodies(nodes.call("n2", calls.Peek("jobs", 5, dead=True))) == [b"bad"]
+    assert nodes.call("n1", calls.Redrive("jobs", nodes.via("n1"))) == calls.Counted(1)
+    assert bodies(nodes.get("n1")) == [b"bad"]
+
+
+def test_a_peek_takes_nothing_and_a_purge_takes_all_that_is_ready() -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.open("n1", replicas=2)
+    nodes.put("n1", *[(number % 4, b"%d" % number) for number in range(9)])
+    held = nodes.get("n2")
+    assert bodies(nodes.call("n3", calls.Peek("jobs", 3))) == [b"4", b"8", b"1"]
+    assert nodes.call("n3", calls.Purge("jobs", nodes.via("n3"))) == calls.Counted(8)
+    assert bodies(nodes.get("n2", 9)) == []
+    assert nodes.settle("n2", done=(receipt(held),)) == calls.Settled()
+
+
+@pytest.mark.parametrize("gone", ["n1", "n2", "n3"])
+@pytest.mark.parametrize("limits", [SMALL, RING], ids=["flat", "ring"])
+def test_any_node_may_be_lost_when_there_are_copies(gone: str, limits: Limits) -> None:
+    nodes = Nodes(3, limits)
+    nodes.open("n1", replicas=2)
+    nodes.put("n1", *[(number % 2, b"%d" % number) for number in range(20)])
+    left = [name for name in nodes.members if name != gone]
+    held = nodes.get(left[0], 2)
+    nodes.settle(left[1], done=(receipt(nodes.get(left[1])),))
+    nodes.stop(gone)
+    nodes.view(*left)
+    nodes.pass_time(2)
+    got = bodies(nodes.get(left[1], 50))
+    assert len(got) == 17
+    assert [int(body) % 2 for body in got] == sorted(int(body) % 2 for body in got)
+    assert nodes.settle(left[0], done=(receipt(held),)) == calls.Settled()
+
+
+def test_a_restart_of_all_forgets_nothing() -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.open("n1", replicas=2, lease=seconds(60))
+    nodes.put("n1", *[(1, b"%d" % number) for number in range(10)])
+    held = nodes.get("n2", 3)
+    nodes.settle("n3", done=(receipt(nodes.get("n2", 2)),))
+    for name in list(nodes.members):
+        nodes.restart(name)
+    nodes.view(*nodes.members)
+    assert bodies(nodes.get("n1", 50)) == [b"%d" % number for number in range(5, 10)]
+    assert nodes.settle("n3", done=(receipt(held),)) == calls.Settled()
+
+
+def test_who_was_away_brings_nothing_back() -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.open("n1", replicas=3)
+    nodes.put("n1", *[(1, b"%d" % number) for number in range(6)])
+    nodes.stop("n3")
+    nodes.view("n1", "n2")
+    nodes.settle("n1", done=(receipt(nodes.get("n1", 4)),))
+    nodes.restart("n3")
+    nodes.view("n1", "n2", "n3")
+    nodes.pass_time(1)
+    assert bodies(nodes.get("n3", 50)) == [b"4", b"5"]
+
+
+def test_a_new_node_is_given_its_arcs() -> None:
+    nodes = Nodes(4, SMALL)
+    nodes.view("n1")
+    nodes.open("n1")
+    nodes.put("n1", *[(1, b"%d" % number) for number in range(64)])
+    nodes.view(*nodes.members)
+    nodes.pass_time(3)
+    nodes.stop("n1")
+    nodes.view("n2", "n3", "n4")
+    nodes.pass_time(1)
+    kept = bodies(nodes.get("n2", 64))
+    assert 16 <= len(kept) < 64  # the rest was n1's own share
+    nodes.restart("n1")
+    nodes.view(*nodes.members)
+    nodes.pass_time(1)
+    assert len(bodies(nodes.get("n2", 64))) == 64 - len(kept)
+
+
+def test_a_put_that_is_asked_again_of_another_door_is_the_same_put() -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.open("n1", replicas=2)
+    call = nodes.put_call("n1", (0, b"once"), (1, b"twice"), (1, b"thrice"))
+    number = nodes.ask("n1", call)
+    first = nodes.told(number)
+    nodes.stop("n1")
+    nodes.view("n2", "n3")
+    nodes.ask("n2", call, number)
+    nodes.pass_time(1)
+    assert nodes.told(number).shares == first.shares
+    assert bodies(nodes.get("n3", 9)) == [b"once", b"twice", b"thrice"]
+
+
+def test_what_an_earlier_attempt_left_with_one_who_was_away_does_not_count() -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.open("n1", replicas=2)
+    call = nodes.put_call("n1", *[(0, b"%d" % number) for number in range(8)])
+    nodes.lost = lambda source, target, message: type(message).__name__ == "Follow"
+    number = nodes.ask("n1", call)
+    assert nodes.told(number) is None
+    nodes.stop("n1")
+    nodes.lost = lambda *_: False
+    nodes.view("n2", "n3")
+    nodes.ask("n2", call, number)
+    nodes.pass_time(1)
+    assert isinstance(nodes.told(number), calls.PutDone)
+    nodes.restart("n1")
+    nodes.view(*nodes.members)
+    nodes.pass_time(1)
+    assert sorted(bodies(nodes.get("n3", 50))) == sorted(b"%d" % number for number in range(8))

@@ -65,7 +65,7 @@ class Copies:
         """The bodies of what is lent."""
         home, message, wanted = self._lending.pop(number)
         elements = self._shelf.elements(wanted, found)
-        lacking = self._shelf.lacking(message.shares)
+        lacking = self._shelf.rows.lacking(message.shares)
         self._desk.send(home, Fetched(self._desk.era, self._queue, elements, lacking))
 
     def spare(self, message: Spare) -> None:

@@ -53,12 +53,13 @@ from snowmelt.protocols.priority.messages import (
     Trace,
 )
 from snowmelt.protocols.priority.placing import Placing
+from snowmelt.protocols.priority.positions import without
 from snowmelt.protocols.priority.puts import Puts, in_hand
 from snowmelt.protocols.priority.reports import Reports
 from snowmelt.protocols.priority.sending import Sending, Sent
 from snowmelt.protocols.priority.settings import How, QueueSettings, State
 from snowmelt.protocols.priority.settles import SettleInHand, Settles
-from snowmelt.protocols.priority.shelf import Shelf, without
+from snowmelt.protocols.priority.shelf import Shelf
 
 ASK_AGAIN: Final = milliseconds(1_000)
 """How often who waits for elements, or for room, asks without having been told to (rule 2)."""
@@ -274,7 +275,7 @@ class Door:
         for operation in message.operations:
             mine = None if source == self._desk.me else self._claim(source, operation)
             stored = tuple(self._shelf.made_by(operation))
-            leased = tuple(self._shelf.leased_by(operation))
+            leased = tuple(self._shelf.rows.leased_by(operation))
             if mine is not None or stored or leased:
                 traces.append(Trace(operation, mine, stored, leased))
         answer = Inquired(self._desk.era, self._settings.queue, message.serial, tuple(traces))

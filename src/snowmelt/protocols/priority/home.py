@@ -41,10 +41,12 @@ from snowmelt.protocols.priority.messages import (
     Taken,
 )
 from snowmelt.protocols.priority.placing import Placing
+from snowmelt.protocols.priority.positions import common, minus
 from snowmelt.protocols.priority.reports import Reports
 from snowmelt.protocols.priority.settings import How, QueueSettings, State
-from snowmelt.protocols.priority.shelf import Shelf, Standing, common, marked, minus
+from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.priority.spreading import NO_ROOM, Outcome, Spreading
+from snowmelt.protocols.priority.standing import Standing, marked
 
 Asked = Store | Take | End
 Rule = Callable[[Standing], Standing | None]
@@ -100,7 +102,7 @@ class Home:
     def begin(self, there: Shares) -> None:
         """All members have told (rule 1). Leases begin anew (rule 7)."""
         self.sure, self._there = True, there
-        for priority, where, standing in self._shelf.standings(there):
+        for priority, where, standing in self._shelf.rows.standings(there):
             share = Share(priority, (where,))
             if standing.state == State.LEASED:
                 self._leases.lease(standing.token, (share,), standing.time)
@@ -111,7 +113,7 @@ class Home:
         """What this home answers for."""
         free: list[Share] = []
         out: list[Share] = []
-        for priority, where, standing in self._shelf.standings(self._there):
+        for priority, where, standing in self._shelf.rows.standings(self._there):
             one = Share(priority, (where,))
             (free if standing.state == State.FREE else out).append(one)
         return Census(union(free), union(out), gone)
@@ -133,7 +135,7 @@ class Home:
         key = door, message.serial
         if not self.sure or key in self._busy or key in self._waiting:
             return
-        lacking = self._shelf.lacking(message.shares)
+        lacking = self._shelf.rows.lacking(message.shares)
         if lacking:  # rule 3
             self._waiting[key] = message
             self.wanted.extend(common(lacking, self._there))
@@ -151,7 +153,7 @@ class Home:
         rule = self._rules(message)
         marks, refused = self._become(message.shares, rule)
         if message.how == How.VOID:
-            marks = [*marks, *self._voided(self._shelf.lacking(message.shares))]
+            marks = [*marks, *self._voided(self._shelf.rows.lacking(message.shares))]
             refused = ()
         if message.how == How.DONE:  # rule 4; what comes again is written again, by all
             ended = common(refused, self._shelf.ended.of(message.token))
@@ -215,7 +217,7 @@ class Home:
         """How many are leased, how many held; and which are dead."""
         leased = held = 0
         dead: list[Share] = []
-        for priority, where, standing in self._shelf.standings(self._shelf.stored()):
+        for priority, where, standing in self._shelf.rows.standings(self._shelf.rows.stored()):
             if self._placing.home(priority, where.start) != self._desk.me:
                 continue
             leased += where.size if standing.state == State.LEASED else 0
@@ -265,7 +267,7 @@ class Home:
         epoch = self._desk.epoch
         changed: dict[Standing, list[Share]] = {}
         same: list[Share] = []
-        for priority, where, standing in self._shelf.standings(shares):
+        for priority, where, standing in self._shelf.rows.standings(shares):
             new = rule(standing)
             share = Share(priority, (where,))
             if new is None:
@@ -342,7 +344,7 @@ class Home:
             self._leases.lease(token, had, message.lease)
         told = [
             marked((Share(priority, (where,)),), standing)
-            for priority, where, standing in self._shelf.standings(had)
+            for priority, where, standing in self._shelf.rows.standings(had)
         ]  # what was so before as well: it may not have come to all
         self._begin(Pending(door, message, shares=had, refused=refused), told)
 

@@ -146,7 +146,7 @@ class PriorityNode:
             redone = [
                 (queue.name, origin, share)
                 for queue in self._queues.all.values()
-                for origin, share in queue.shelf.redone()
+                for origin, share in queue.shelf.origins.redone()
             ]
             settling.begin(self._queues.settings(), redone)
             stash, self._stash = self._stash, deque(maxlen=self._limits.stash)

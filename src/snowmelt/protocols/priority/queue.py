@@ -26,12 +26,13 @@ from snowmelt.protocols.priority.messages import (
     Seen,
 )
 from snowmelt.protocols.priority.placing import Placing
+from snowmelt.protocols.priority.positions import minus
 from snowmelt.protocols.priority.repair import Repair
 from snowmelt.protocols.priority.reports import Reports
 from snowmelt.protocols.priority.sending import Sending
 from snowmelt.protocols.priority.settings import QueueSettings, State
 from snowmelt.protocols.priority.settling import kept_for
-from snowmelt.protocols.priority.shelf import Shelf, minus
+from snowmelt.protocols.priority.shelf import Shelf
 
 
 def prefix_of(queue: str) -> bytes:
@@ -123,7 +124,7 @@ class Queue:
             if node == self._desk.me:
                 continue
             known = set(told[node].marks) if node in told else set()
-            marks = [mark for mark in self.shelf.marks_of(theirs) if mark not in known]
+            marks = [mark for mark in self.shelf.rows.marks_of(theirs) if mark not in known]
             had = told.get(node)
             for mark in gone:
                 new = minus(mark.shares, () if had is None else (*had.gone, *had.void))

@@ -17,7 +17,8 @@ from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.desk import Desk, Patience
 from snowmelt.protocols.priority.messages import Elements, Fetch, Fetched, Kept, Spare
 from snowmelt.protocols.priority.placing import Placing
-from snowmelt.protocols.priority.shelf import Shelf, common, minus
+from snowmelt.protocols.priority.positions import common, minus
+from snowmelt.protocols.priority.shelf import Shelf
 
 POSITIONS_AT_ONCE: Final = 4_096
 
@@ -32,7 +33,7 @@ class Repair:
         self._desk = desk
         self._queue = queue
         self._shelf = shelf
-        self._lacking = shelf.lacking(there)
+        self._lacking = shelf.rows.lacking(there)
         self._sources = [(node, kept.stored) for node, kept in sorted(told.items())]
         self._asked: tuple[NodeId, Fetch, Patience] | None = None
         should = placing.by_holder(there)
@@ -85,7 +86,7 @@ class Repair:
             self._sources = [
                 (node, minus(has, asked) if node == source else has) for node, has in self._sources
             ]
-        self._lacking = self._shelf.lacking(self._lacking)
+        self._lacking = self._shelf.rows.lacking(self._lacking)
 
     def again(self) -> None:
         """What was asked for and did not come is asked for again."""
@@ -98,8 +99,8 @@ class Repair:
     def next_copy(self) -> tuple[NodeId, Shares] | None:
         """To whom what is to be copied next (rule 2)."""
         for node, lacked in self._owed.items():
-            owed = self._owed[node] = minus(lacked, self._shelf.gone_of(lacked))
-            here = some(self._shelf.present(owed))
+            owed = self._owed[node] = minus(lacked, self._shelf.rows.gone_of(lacked))
+            here = some(self._shelf.rows.present(owed))
             if here:
                 return node, here
         return None

@@ -141,17 +141,17 @@ class Settling:
 def kept_for(queue: str, shelf: Shelf, placing: Placing) -> dict[NodeId, list[Kept]]:
     """What a shelf has for each home."""
     parts: dict[NodeId, list[Kept]] = {}
-    for node, shares in placing.by_home(shelf.stored()).items():
+    for node, shares in placing.by_home(shelf.rows.stored()).items():
         parts.setdefault(node, []).extend(Kept(queue, page, ()) for page in _paged(shares))
     for void in (False, True):
-        small, large = _by_size(shelf.gone(void=void))
+        small, large = _by_size(shelf.rows.gone(void=void))
         for node, shares in placing.by_home(small).items():
             for page in _paged((*shares, *large)):
                 gone, voided = ((), page) if void else (page, ())
                 parts.setdefault(node, []).append(Kept(queue, (), gone, voided))
     marks: dict[NodeId, list[Mark]] = {}
     ended = [Mark(shares, 0, 0, State.GONE, token) for token, shares in shelf.ended]
-    for mark in (*shelf.marks(), *ended):
+    for mark in (*shelf.rows.marks(), *ended):
         for node, shares in placing.by_home(mark.shares).items():
             marks.setdefault(node, []).append(msgspec.structs.replace(mark, shares=shares))
     for node, those in marks.items():

@@ -10,7 +10,7 @@ from snowmelt.protocols.priority.desk import Desk, Part, Patience
 from snowmelt.protocols.priority.lots import cut
 from snowmelt.protocols.priority.messages import Elements, Follow, Followed, Mark
 from snowmelt.protocols.priority.placing import Placing
-from snowmelt.protocols.priority.shelf import common
+from snowmelt.protocols.priority.positions import common
 
 NO_ROOM = "the disk is full"
 

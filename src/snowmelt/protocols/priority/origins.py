@@ -1,0 +1,97 @@
+"""Which operation made which elements of a shelf: rule 1 of the shelf, rule 11 of the package."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import OperationId
+from snowmelt.protocols.priority.batches import Share, Shares
+from snowmelt.protocols.priority.messages import Origin
+from snowmelt.protocols.priority.positions import common
+
+
+class Lot(msgspec.Struct, frozen=True, array_like=True):
+    """The small record of elements that came together."""
+
+    shares: Shares
+    origins: tuple[Origin, ...]
+    until: int = 0
+    """All of it is gone, and it is remembered until then, by the wall clock; 0 while there."""
+
+
+class Origins:
+    """All lots of a shelf, by their numbers and by who made them."""
+
+    def __init__(self) -> None:
+        self.lots: dict[int, Lot] = {}
+        self._made: dict[OperationId, list[int]] = {}
+
+    def remember(self, number: int, lot: Lot) -> None:
+        """A lot, here or gone."""
+        self.lots[number] = lot
+        for origin in lot.origins:
+            made = self._made.setdefault(origin.operation, [])
+            if number not in made:
+                made.append(number)
+
+    def forget(self, number: int) -> None:
+        """Its time is over."""
+        for origin in self.lots.pop(number).origins:
+            made = self._made.get(origin.operation)
+            if made is not None and number in made:
+                made.remove(number)
+                if not made:
+                    del self._made[origin.operation]
+
+    def by(self, operation: OperationId, void: Shares) -> list[tuple[Origin, Share]]:
+        """Which elements an operation made, and which of its own they are; also what is gone."""
+        found: list[tuple[Origin, Share]] = []
+        for number in self._made.get(operation, ()):
+            lot = self.lots[number]
+            index = 0
+            for origin in lot.origins:
+                if origin.operation == operation:
+                    found.extend(_placed(lot.shares, index, origin))
+                index += origin.count
+        return [(origin, share) for origin, share in found if not common((share,), void)]
+
+    def redone(self) -> Iterator[tuple[Origin, Share]]:
+        """Where the elements are of operations that were begun anew, the last attempt of each."""
+        for lot in self.lots.values():
+            index = 0
+            for origin in lot.origins:
+                if origin.again:
+                    yield from _placed(lot.shares, index, origin)
+                index += origin.count
+
+    def outdated(self, origin: Origin, share: Share, void: Shares) -> Shares:
+        """What is here of an earlier attempt of these elements; positions only grow."""
+        start = share.intervals[0].start
+        stop = origin.first + origin.count
+        old: list[Share] = []
+        for known, where in self.by(origin.operation, void):
+            low, high = max(known.first, origin.first), min(known.first + known.count, stop)
+            begin = where.intervals[0].start + low - known.first
+            if low < high and begin < start + low - origin.first:
+                old.append(Share(where.priority, (Interval(begin, begin + high - low),)))
+        return tuple(old)
+
+
+def _placed(shares: Shares, index: int, origin: Origin) -> Iterator[tuple[Origin, Share]]:
+    """Where the elements of a lot from this index on stand, as many as the origin has."""
+    first, at = origin.first, 0
+    stop = index + origin.count
+    for share in shares:
+        for interval in share.intervals:
+            low, high = max(at, index), min(at + interval.size, stop)
+            if low < high:
+                start = interval.start + low - at
+                where = Share(share.priority, (Interval(start, start + high - low),))
+                skipped = low - index
+                order = origin.order + skipped
+                yield (
+                    Origin(origin.operation, first + skipped, high - low, order, origin.again),
+                    where,
+                )
+            at += interval.size

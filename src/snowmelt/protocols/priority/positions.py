@@ -1,0 +1,47 @@
+"""Sets of positions as shares: what is in one and not in others."""
+
+from collections.abc import Iterable
+
+from snowmelt.core.interval import Interval, merged
+from snowmelt.protocols.priority.batches import Share, Shares, union
+
+
+def without(interval: Interval, taken: Iterable[Interval]) -> list[Interval]:
+    """The parts of an interval that are in none of the others.
+
+    >>> [str(part) for part in without(Interval(0, 9), [Interval(2, 4), Interval(8, 12)])]
+    ['[0, 2)', '[4, 8)']
+    """
+    parts: list[Interval] = []
+    start = interval.start
+    for one in merged(list(taken)):
+        if one.start > start:
+            parts.append(Interval(start, min(one.start, interval.stop)))
+        start = max(start, one.stop)
+        if start >= interval.stop:
+            break
+    if start < interval.stop:
+        parts.append(Interval(start, interval.stop))
+    return parts
+
+
+def minus(shares: Shares, taken: Shares) -> Shares:
+    """The positions of some shares that are in none of the others."""
+    out = {share.priority: share.intervals for share in union(taken)}
+    left = [
+        Share(
+            share.priority,
+            tuple(
+                part
+                for interval in share.intervals
+                for part in without(interval, out.get(share.priority, ()))
+            ),
+        )
+        for share in shares
+    ]
+    return tuple([share for share in left if share.intervals])
+
+
+def common(shares: Shares, others: Shares) -> Shares:
+    """The positions that both have."""
+    return minus(shares, minus(shares, others))

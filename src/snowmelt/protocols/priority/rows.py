@@ -1,0 +1,141 @@
+"""Which positions of a queue have what, at one node: elements, standings, and what is gone."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.interval import Interval, merged
+from snowmelt.core.names import OperationId
+from snowmelt.core.pieces import Pieces
+from snowmelt.protocols.priority.batches import Share, Shares
+from snowmelt.protocols.priority.messages import Mark
+from snowmelt.protocols.priority.positions import without
+from snowmelt.protocols.priority.standing import NEW, Standing, marked
+
+STANDING: Final = b"s/"
+GONE: Final = b"g/"
+
+
+class Where(msgspec.Struct, frozen=True, array_like=True):
+    """The lot of an element; its index there is its position and `base`."""
+
+    lot: int
+    base: int
+
+
+class Row:
+    """One priority."""
+
+    def __init__(self, priority: int, changed: dict[bytes, None]) -> None:
+        name = priority.to_bytes(2)
+        self.here: Pieces[Where] = Pieces()
+        self.standing: Pieces[Standing] = Pieces(changed, STANDING + name)
+        self.gone: Pieces[bool] = Pieces(changed, GONE + name)
+        """Whether there was an element, or the position is void."""
+
+
+class Rows:
+    """All priorities. What changed is noted in `changed`, by the keys of its records."""
+
+    def __init__(self) -> None:
+        self.changed: dict[bytes, None] = {}
+        self._rows: dict[int, Row] = {}
+
+    def stored(self) -> Shares:
+        """What is here."""
+        return self._all((p, merged([one for one, _ in row.here])) for p, row in self._sorted())
+
+    def gone(self, *, void: bool = False) -> Shares:
+        """What is known to be gone; or to be void."""
+        return self._all(
+            (p, [one for one, was in row.gone if was != void]) for p, row in self._sorted()
+        )
+
+    def marks(self) -> Iterator[Mark]:
+        """All standings there are."""
+        for priority, row in self._sorted():
+            for interval, standing in row.standing:
+                yield marked((Share(priority, (interval,)),), standing)
+
+    def marks_of(self, shares: Shares) -> Iterator[Mark]:
+        """The standings of these."""
+        for priority, where, standing in self.standings(shares):
+            if standing is not NEW:
+                yield marked((Share(priority, (where,)),), standing)
+
+    def lacking(self, shares: Shares) -> Shares:
+        """What of these is neither here nor gone."""
+        left: list[Share] = []
+        for share in shares:
+            row = self.row(share.priority)
+            gaps: list[Interval] = []
+            for interval in share.intervals:
+                covered = [
+                    one for one, _ in (*row.here.common(interval), *row.gone.common(interval))
+                ]
+                gaps.extend(without(interval, covered))
+            if gaps:
+                left.append(Share(share.priority, tuple(gaps)))
+        return tuple(left)
+
+    def present(self, shares: Shares) -> Shares:
+        """What of these is here."""
+        return self._all(
+            (
+                share.priority,
+                merged(
+                    [
+                        part
+                        for interval in share.intervals
+                        for part, _ in self.row(share.priority).here.common(interval)
+                    ]
+                ),
+            )
+            for share in shares
+        )
+
+    def standings(self, shares: Shares) -> Iterator[tuple[int, Interval, Standing]]:
+        """What became of each, in order, and by pieces; `NEW` for what nothing was said of.
+
+        What is gone is left out.
+        """
+        for share in shares:
+            row = self.row(share.priority)
+            for interval in share.intervals:
+                for living in without(interval, [one for one, _ in row.gone.common(interval)]):
+                    told = row.standing.common(living)
+                    pieces = [*told, *((gap, NEW) for gap in without(living, [w for w, _ in told]))]
+                    for where, standing in sorted(pieces, key=lambda piece: piece[0]):
+                        yield share.priority, where, standing
+
+    def gone_of(self, shares: Shares) -> Shares:
+        """What of these is gone."""
+        return self._all(
+            (
+                share.priority,
+                [
+                    part
+                    for interval in share.intervals
+                    for part, _ in self.row(share.priority).gone.common(interval)
+                ],
+            )
+            for share in shares
+        )
+
+    def leased_by(self, operation: OperationId) -> Iterator[Mark]:
+        """Which leases an operation has."""
+        return (mark for mark in self.marks() if mark.operation == operation)
+
+    def row(self, priority: int) -> Row:
+        """One priority."""
+        row = self._rows.get(priority)
+        if row is None:
+            row = self._rows[priority] = Row(priority, self.changed)
+        return row
+
+    def _sorted(self) -> list[tuple[int, Row]]:
+        return sorted(self._rows.items())
+
+    def _all(self, rows: Iterable[tuple[int, list[Interval]]]) -> Shares:
+        return tuple([Share(priority, tuple(there)) for priority, there in rows if there])

@@ -1,0 +1,42 @@
+"""What became of an element since it was put."""
+
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.instant import Duration
+from snowmelt.core.names import OperationId
+from snowmelt.protocols.priority.batches import Shares
+from snowmelt.protocols.priority.messages import Mark
+from snowmelt.protocols.priority.settings import State
+
+
+class Standing(msgspec.Struct, frozen=True, array_like=True):
+    """What became of an element (rule 2); see `messages.Mark`, which says it of several."""
+
+    epoch: int
+    turn: int
+    state: int
+    token: int = 0
+    operation: OperationId | None = None
+    time: Duration = Duration(0)
+    due: int = 0
+    failures: int = 0
+    reason: str = ""
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """The later one counts."""
+        return self.epoch, self.turn
+
+
+NEW: Final = Standing(0, 0, State.FREE)
+"""Of an element of which nothing has been said."""
+
+
+def marked(shares: Shares, standing: Standing) -> Mark:
+    """A standing as it is told."""
+    return Mark(
+        shares, standing.epoch, standing.turn, standing.state, standing.token, standing.operation,
+        standing.time, standing.due, standing.failures, standing.reason,
+    )  # fmt: skip

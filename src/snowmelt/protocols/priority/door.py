@@ -10,12 +10,9 @@
 4. A get whose client has gone gives back what it got.
 """
 
-from collections import deque
 from typing import Final
 
-from snowmelt.core.batch import OFFSET_BYTES
-from snowmelt.core.instant import Instant, later, milliseconds
-from snowmelt.core.interval import Interval
+from snowmelt.core.instant import later, milliseconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.priority.batches import (
     RUNS_MAX,
@@ -23,15 +20,13 @@ from snowmelt.protocols.priority.batches import (
     Cut,
     Grant,
     Run,
-    Share,
     Shares,
     Some,
-    union,
 )
+from snowmelt.protocols.priority.beginnings import Beginnings
 from snowmelt.protocols.priority.calls import (
     Counted,
     Get,
-    Leased,
     Purge,
     Put,
     Settle,
@@ -39,21 +34,15 @@ from snowmelt.protocols.priority.calls import (
 )
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.gets import Gets
-from snowmelt.protocols.priority.hand import Again, GetInHand, Memory, Placed, PutInHand, TakenOver
-from snowmelt.protocols.priority.inquiry import Inquiry, door_of
+from snowmelt.protocols.priority.hand import Again, GetInHand, Hand, PutInHand, TakenOver
 from snowmelt.protocols.priority.messages import (
     End,
     Ended,
-    Inquire,
-    Inquired,
     Mark,
-    Origin,
     Stored,
     Taken,
-    Trace,
 )
 from snowmelt.protocols.priority.placing import Placing
-from snowmelt.protocols.priority.positions import without
 from snowmelt.protocols.priority.puts import Puts, in_hand
 from snowmelt.protocols.priority.reports import Reports
 from snowmelt.protocols.priority.sending import Sending, Sent
@@ -82,21 +71,10 @@ class Door:
         self._puts = Puts(desk, settings.queue, sending)
         self._gets = Gets(desk, settings, sending)
         self._settles = Settles(desk, settings, sending)
-        self.inquiry = Inquiry(desk, settings.queue, sending)
-        self._placing: Placing | None = None
-        self._hand: dict[OperationId, InHand] = {}
-        self._line: deque[OperationId] = deque()
-        self._riding: list[tuple[OperationId, int]] = []
-        """Which operations are in the batch on its way, and in which of its runs (rule 1)."""
-        self._waiting: dict[OperationId, Instant] = {}
-        """For elements, or for room: when to ask again (rule 2)."""
-        self._answered = Memory()
-        self._elsewhere = Memory()
-
-    @property
-    def busy(self) -> int:
-        """How many operations are in hand."""
-        return len(self._hand) + len(self._settles.hand)
+        self._hand = Hand()
+        self.beginnings = Beginnings(
+            desk, settings.queue, shelf, self._hand, sending, self._puts, self._gets
+        )
 
     # --- clients ----------------------------------------------------------------------------------
 
@@ -112,8 +90,8 @@ class Door:
             return
         deadline = later(self._desk.now, call.patience)
         one = GetInHand(operation, call, call.items_max, deadline)
-        if call.settle is not None and self._placing is not None:
-            one.settled = not self._settles.begin(operation, call.settle, self._placing)
+        if call.settle is not None and self._hand.placing is not None:
+            one.settled = not self._settles.begin(operation, call.settle, self._hand.placing)
         self._take_up(one, begun=call.via != self._desk.via)
 
     def purge(self, operation: OperationId, call: Purge) -> None:
@@ -124,32 +102,32 @@ class Door:
 
     def settle(self, operation: OperationId, call: Settle) -> None:
         """A client says what became of what it holds."""
-        if operation in self._settles.hand or self._placing is None:
+        if operation in self._settles.hand or self._hand.placing is None:
             return
-        if not self._settles.begin(operation, call, self._placing):
+        if not self._settles.begin(operation, call, self._hand.placing):
             self._desk.reply(operation, Settled())
 
     def gone(self, client: NodeId) -> None:
         """No connection of this client is open: nobody waits for its gets (rule 4)."""
-        for operation, one in list(self._hand.items()):
+        for operation, one in list(self._hand.all.items()):
             if operation.client == client and isinstance(one, GetInHand):
                 one.nobody = True
-                if operation in self._waiting:
-                    del self._waiting[operation]
-                    del self._hand[operation]
+                if operation in self._hand.waiting:
+                    del self._hand.waiting[operation]
+                    del self._hand.all[operation]
 
     # --- batches ----------------------------------------------------------------------------------
 
     def batch(self) -> Batch | None:
         """What leaves now: operations in line, and reports; None when there is nothing."""
-        if not self._line and not self._reports.waiting:
+        if not self._hand.line and not self._reports.waiting:
             return None
         runs: list[tuple[list[Some], int]] = []
         held: list[Some] = []
         patient = False
-        while self._line and len(runs) < RUNS_MAX:
-            operation = self._line.popleft()
-            one = self._hand.get(operation)
+        while self._hand.line and len(runs) < RUNS_MAX:
+            operation = self._hand.line.popleft()
+            one = self._hand.all.get(operation)
             if one is None:
                 continue
             if isinstance(one, GetInHand):
@@ -158,20 +136,20 @@ class Door:
                 patient = patient or one.deadline > self._desk.now
             elif one.call.delay:
                 held.extend(one.counts())
-                self._riding.append((operation, -1))
+                self._hand.riding.append((operation, -1))
                 continue
             else:
                 if not runs or runs[-1][1]:
                     runs.append(([], 0))
                 runs[-1][0].extend(one.counts())
-            self._riding.append((operation, len(runs) - 1))
+            self._hand.riding.append((operation, len(runs) - 1))
         back, gone = self._reports.taken()
         rows = tuple([Run(_sums(puts), gets) for puts, gets in runs])
         return Batch(rows, _sums(held), back, gone, patient)
 
     def granted(self, grant: Grant) -> None:
         """Positions for what rides (rule 1)."""
-        riding, self._riding = self._riding, []
+        riding, self._hand.riding = self._hand.riding, []
         puts = [Cut(run.puts) for run in grant.runs]
         gets = [Cut(run.gets) for run in grant.runs]
         orders = [run.order for run in grant.runs]
@@ -179,7 +157,7 @@ class Door:
         held = Cut(grant.held)
         placed: list[PutInHand] = []
         for operation, run in riding:
-            one = self._hand.get(operation)
+            one = self._hand.all.get(operation)
             if one is None:
                 continue
             if isinstance(one, GetInHand):
@@ -198,11 +176,11 @@ class Door:
         if grant.gone:
             self._shelf.mark(Mark(grant.gone, 0, 0, State.GONE))
         if placed:
-            self._puts.send(placed, self._at())
+            self._puts.send(placed, self._hand.at())
 
     def fed(self) -> None:
         """There may be elements: whoever waits for some asks."""
-        for operation in list(self._waiting):
+        for operation in list(self._hand.waiting):
             self._ask(operation)
 
     # --- homes ------------------------------------------------------------------------------------
@@ -212,15 +190,19 @@ class Door:
         sent = self._sending.answered(source, message.serial)
         if sent is None:
             return
-        puts = [self._hand[operation] for operation in sent.operations if operation in self._hand]
+        puts = [
+            self._hand.all[operation]
+            for operation in sent.operations
+            if operation in self._hand.all
+        ]
         ours = [one for one in puts if isinstance(one, PutInHand)]
         for one in self._puts.stored(message, ours):
             answer = self._puts.done(one)
-            del self._hand[one.operation]
+            del self._hand.all[one.operation]
             if isinstance(answer, str):
                 self._desk.decline(one.operation, "DiskFull", answer)
             else:
-                self._answered.keep(one.operation, answer, self._desk.now)
+                self._hand.answered.keep(one.operation, answer, self._desk.now)
                 self._desk.reply(one.operation, answer)
 
     def taken(self, source: NodeId, message: Taken) -> None:
@@ -228,19 +210,19 @@ class Door:
         sent = self._sending.answered(source, message.serial)
         if sent is None:
             return
-        one = self._hand.get(sent.operations[0])
+        one = self._hand.all.get(sent.operations[0])
         if isinstance(one, GetInHand) and self._gets.taken(one, message):
             if one.pieces:
                 self._answer_get(one)
             else:  # what was granted was not to be had; there may be more
-                self._line.append(one.operation)
+                self._hand.line.append(one.operation)
 
     def ended(self, sent: Sent, message: Ended) -> None:
         """A home has done what was said of a lease, or purged."""
         if not sent.operations:
             return
         operation = sent.operations[0]
-        one = self._hand.get(operation)
+        one = self._hand.all.get(operation)
         if isinstance(one, GetInHand) and isinstance(one.call, Purge):
             self._purged(one, sent, message)
             return
@@ -252,73 +234,47 @@ class Door:
 
     def viewed(self, placing: Placing | None) -> None:
         """Rule 3."""
-        self._placing = placing
-        rides = [operation for operation, _ in self._riding]
-        self._riding = []
-        self._line.extendleft(reversed(rides))
-        self.inquiry.viewed()
-        in_line = {*self._line, *self._waiting}
-        for operation, one in self._hand.items():
+        self._hand.placing = placing
+        rides = [operation for operation, _ in self._hand.riding]
+        self._hand.riding = []
+        self._hand.line.extendleft(reversed(rides))
+        self.beginnings.inquiry.viewed()
+        in_line = {*self._hand.line, *self._hand.waiting}
+        for operation, one in self._hand.all.items():
             if isinstance(one, GetInHand) and one.ready:  # it waits for its settling alone
                 continue
             one.waits = 0
-            if operation not in in_line and operation not in self.inquiry:
-                self.inquiry.add([operation])
+            if operation not in in_line and operation not in self.beginnings.inquiry:
+                self.beginnings.inquiry.add([operation])
         if placing is not None:
             for operation, call in self._settles.taken():
                 if not self._settles.begin(operation, call, placing):
                     self._settled(operation, SettleInHand(call))
 
-    def inquired(self, source: NodeId, message: Inquire) -> None:
-        """Another door asks, or this one, what there is of operations."""
-        traces: list[Trace] = []
-        for operation in message.operations:
-            mine = None if source == self._desk.me else self._claim(source, operation)
-            stored = tuple(self._shelf.made_by(operation))
-            leased = tuple(self._shelf.rows.leased_by(operation))
-            if mine is not None or stored or leased:
-                traces.append(Trace(operation, mine, stored, leased))
-        answer = Inquired(self._desk.era, self._settings.queue, message.serial, tuple(traces))
-        self._desk.send(source, answer)
-
-    def found(self, source: NodeId, message: Inquired) -> None:
-        """One has answered what it knows."""
-        if self._sending.answered(source, message.serial) is None:
-            return
-        findings = self.inquiry.answered(message)
-        if findings is not None:
-            for operation in findings.operations:
-                traces = [one for one in findings.traces if one.operation == operation]
-                self._go_on(operation, traces)
-
     def tick(self) -> None:
         """Patience ends, and who waits asks again."""
         now = self._desk.now
-        for operation, at in list(self._waiting.items()):
+        for operation, at in list(self._hand.waiting.items()):
             if at <= now:
                 self._ask(operation)
             else:
                 self._desk.wake(at)
-        self._answered.forget(now)
-        self._elsewhere.forget(now)
+        self._hand.answered.forget(now)
+        self._hand.elsewhere.forget(now)
 
     # --- within: taking up ------------------------------------------------------------------------
 
-    def _at(self) -> Placing:
-        assert self._placing is not None, "grants come within a view"
-        return self._placing
-
     def _known(self, operation: OperationId) -> bool:
         """Whether it is in hand, was answered, or is another's; the client hears what there is."""
-        if operation in self._hand:
+        if operation in self._hand.all:
             return True
-        answered = self._answered.get(operation)
-        if isinstance(answered, Again) and self._placing is not None:
+        answered = self._hand.answered.get(operation)
+        if isinstance(answered, Again) and self._hand.placing is not None:
             return False
         if answered is not None:
             self._desk.reply(operation, answered)
             return True
-        elsewhere = self._elsewhere.get(operation)
+        elsewhere = self._hand.elsewhere.get(operation)
         if isinstance(elsewhere, TakenOver):
             self._desk.redirect(operation, elsewhere.door)
             return (
@@ -327,71 +283,20 @@ class Door:
         return False
 
     def _take_up(self, one: InHand, *, begun: bool) -> None:
-        self._hand[one.operation] = one
-        answered = self._answered.get(one.operation)
+        self._hand.all[one.operation] = one
+        answered = self._hand.answered.get(one.operation)
         if isinstance(answered, Again) and isinstance(one, GetInHand):
-            self._gets.take(one, answered.granted, answered.token, self._at())
+            self._gets.take(one, answered.granted, answered.token, self._hand.at())
         elif begun:
-            self.inquiry.add([one.operation])
+            self.beginnings.inquiry.add([one.operation])
         else:
-            self._line.append(one.operation)
-
-    def _claim(self, source: NodeId, operation: OperationId) -> NodeId | None:
-        """Whether this door has it; else it is the other's from now on (inquiry, rules 2 and 3)."""
-        if self._answered.get(operation) is not None:
-            return self._desk.me
-        if operation in self._hand:
-            if operation not in self.inquiry or self._desk.me < source:
-                return self._desk.me
-            self.inquiry.drop(operation)
-            del self._hand[operation]
-            self._desk.redirect(operation, source)
-        self._elsewhere.keep(operation, TakenOver(source), self._desk.now)
-        return None
-
-    def _go_on(self, operation: OperationId, traces: list[Trace]) -> None:
-        one = self._hand.get(operation)
-        if one is None:
-            return
-        other = door_of(traces, operation)
-        if other is not None:
-            del self._hand[operation]
-            self._desk.redirect(operation, other)
-        elif isinstance(one, PutInHand):
-            self._go_on_putting(one, [found for trace in traces for found in trace.stored])
-        else:
-            self._go_on_getting(one, traces)
-
-    def _go_on_putting(self, one: PutInHand, found: list[tuple[Origin, Share]]) -> None:
-        """What is there of it counts; the rest is begun anew."""
-        one.again, one.copies, one.refused = True, 0, ""
-        one.placed = _latest(found)
-        one.left = [
-            (priority, gap)
-            for priority, where in one.stretches
-            for gap in without(where, [_numbers(each) for each in one.placed])
-        ]
-        if one.placed:
-            self._puts.send([one], self._at())
-        if one.left:
-            self._line.append(one.operation)
-
-    def _go_on_getting(self, one: GetInHand, traces: list[Trace]) -> None:
-        """A lease that it was given is its; else it asks anew."""
-        marks = [mark for trace in traces for mark in trace.leased if mark.state == State.LEASED]
-        one.pieces = []
-        if marks and isinstance(one.call, Get):
-            token = max(mark.token for mark in marks)
-            shares = [share for mark in marks if mark.token == token for share in mark.shares]
-            self._gets.take(one, union(shares), token, self._at())
-        else:
-            self._line.append(one.operation)
+            self._hand.line.append(one.operation)
 
     # --- within: grants ---------------------------------------------------------------------------
 
     def _got(self, one: GetInHand, shares: Shares, order: int) -> None:
         if shares:
-            self._gets.take(one, shares, order, self._at())
+            self._gets.take(one, shares, order, self._hand.at())
             return
         one.order = order
         if isinstance(one.call, Purge) or one.deadline <= self._desk.now or one.nobody:
@@ -400,7 +305,7 @@ class Door:
             self._wait(one)
 
     def _no_room(self, one: PutInHand, given_up: Shares) -> None:
-        for home, shares in sorted(self._at().by_home(given_up).items()):
+        for home, shares in sorted(self._hand.at().by_home(given_up).items()):
 
             def make(serial: int, shares: Shares = shares) -> End:
                 era, queue = self._desk.era, self._settings.queue
@@ -409,7 +314,7 @@ class Door:
             self._sending.send(home, (), make)
         if one.deadline <= self._desk.now:
             bound = self._settings.items_max
-            del self._hand[one.operation]
+            del self._hand.all[one.operation]
             text = f"queue {self._settings.queue} holds its {bound} items; wait, or get some"
             self._desk.decline(one.operation, "Full", text)
         else:
@@ -417,13 +322,13 @@ class Door:
 
     def _wait(self, one: InHand) -> None:
         at = min(one.deadline, later(self._desk.now, ASK_AGAIN))
-        self._waiting[one.operation] = at
+        self._hand.waiting[one.operation] = at
         self._desk.wake(at)
 
     def _ask(self, operation: OperationId) -> None:
-        del self._waiting[operation]
-        if operation in self._hand:
-            self._line.append(operation)
+        del self._hand.waiting[operation]
+        if operation in self._hand.all:
+            self._hand.line.append(operation)
 
     # --- within: answers --------------------------------------------------------------------------
 
@@ -431,39 +336,27 @@ class Door:
         one.ready = True
         if not one.settled:
             return
-        del self._hand[one.operation]
+        del self._hand.all[one.operation]
         if isinstance(one.call, Purge):
             self._desk.reply(one.operation, Counted(one.purged))
             return
         answer = self._gets.leased(one)
         if one.nobody:
-            self._give_back(answer)
+            self._gets.give_back(answer, self._hand.at())
             return
         kept = Again(one.token, one.granted, one.order) if answer.token else answer
-        self._answered.keep(one.operation, kept, self._desk.now)
+        self._hand.answered.keep(one.operation, kept, self._desk.now)
         self._desk.reply(one.operation, answer)
-
-    def _give_back(self, leased: Leased) -> None:
-        shares = union(
-            [Share(one.priority, (_whole(one.start, one.offsets),)) for one in leased.pieces]
-        )
-        for home, theirs in sorted(self._at().by_home(shares).items()):
-
-            def make(serial: int, shares: Shares = theirs) -> End:
-                era, queue = self._desk.era, self._settings.queue
-                return End(era, queue, serial, leased.token, shares, How.BACK)
-
-            self._sending.send(home, (), make)
 
     def _purged(self, one: GetInHand, sent: Sent, message: Ended) -> None:
         one.waits -= 1
         total = sum([share.total for share in sent.message.shares])
         one.purged += total - sum([share.total for share in message.refused])
         if one.waits == 0:
-            self._line.append(one.operation)  # until there is nothing more
+            self._hand.line.append(one.operation)  # until there is nothing more
 
     def _settled(self, operation: OperationId, settled: SettleInHand) -> None:
-        one = self._hand.get(operation)
+        one = self._hand.all.get(operation)
         if isinstance(one, GetInHand):
             one.settled = True
             one.lost = settled.lost
@@ -478,27 +371,3 @@ def _sums(somes: list[Some]) -> tuple[Some, ...]:
     for some in somes:
         counts[some.priority] = counts.get(some.priority, 0) + some.count
     return tuple([Some(one, counts[one]) for one in sorted(counts)])
-
-
-def _numbers(placed: Placed) -> Interval:
-    """Which elements of a put these are."""
-    return Interval(placed.first, placed.first + placed.share.total)
-
-
-def _latest(found: list[tuple[Origin, Share]]) -> list[Placed]:
-    """Where each element of a put is, by its last attempt: positions only grow."""
-    latest: list[Placed] = []
-    covered: list[Interval] = []
-    for origin, share in sorted(found, key=lambda each: -each[1].intervals[0].start):
-        numbers = Interval(origin.first, origin.first + origin.count)
-        for gap in without(numbers, covered):
-            skipped = gap.start - origin.first
-            start = share.intervals[0].start + skipped
-            where = Share(share.priority, (Interval(start, start + gap.size),))
-            latest.append(Placed(gap.start, where, origin.order + skipped))
-        covered.append(numbers)
-    return sorted(latest, key=lambda each: each.first)
-
-
-def _whole(start: int, offsets: bytes) -> Interval:
-    return Interval(start, start + len(offsets) // OFFSET_BYTES - 1)

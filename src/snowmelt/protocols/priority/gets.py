@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
-from snowmelt.protocols.priority.batches import Shares
+from snowmelt.core.batch import OFFSET_BYTES
+from snowmelt.core.interval import Interval
+from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.calls import Get, Leased
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.hand import GetInHand
@@ -55,7 +57,24 @@ class Gets:
         lost = tuple(one.lost)
         return Leased(token, pieces, self._settings.lease, one.order, lost)
 
+    def give_back(self, leased: Leased, placing: Placing) -> None:
+        """Nobody is there to have them."""
+        shares = union(
+            [Share(one.priority, (_whole(one.start, one.offsets),)) for one in leased.pieces]
+        )
+        for home, theirs in sorted(placing.by_home(shares).items()):
+
+            def make(serial: int, shares: Shares = theirs) -> End:
+                era, queue = self._desk.era, self._queue
+                return End(era, queue, serial, leased.token, shares, How.BACK)
+
+            self._sending.send(home, (), make)
+
 
 def _ordered(pieces: Sequence[Piece], granted: Shares) -> tuple[Piece, ...]:
     rank = {share.priority: at for at, share in enumerate(granted)}
     return tuple(sorted(pieces, key=lambda piece: (rank[piece.priority], piece.start)))
+
+
+def _whole(start: int, offsets: bytes) -> Interval:
+    return Interval(start, start + len(offsets) // OFFSET_BYTES - 1)

@@ -1,6 +1,6 @@
 """Operations that a door has in hand, and what it remembers of those that it had."""
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import Any, Final
 
 import msgspec
@@ -12,6 +12,7 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.priority.batches import Share, Shares, Some
 from snowmelt.protocols.priority.calls import Get, Purge, Put, Receipt
 from snowmelt.protocols.priority.messages import Piece
+from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.settings import REMEMBERED
 
 REMEMBERED_MAX: Final = 100_000
@@ -125,3 +126,25 @@ class Again(msgspec.Struct, frozen=True):
     token: int
     granted: Shares
     order: int
+
+
+class Hand:
+    """All that a door of one queue has in hand, and what it remembers."""
+
+    def __init__(self) -> None:
+        self.all: dict[OperationId, PutInHand | GetInHand] = {}
+        self.line: deque[OperationId] = deque()
+        """For the next batch."""
+        self.riding: list[tuple[OperationId, int]] = []
+        """Which operations are in the batch on its way, and in which of its runs."""
+        self.waiting: dict[OperationId, Instant] = {}
+        """For elements, or for room: when to ask again."""
+        self.answered = Memory()
+        self.elsewhere = Memory()
+        self.placing: Placing | None = None
+        """Where positions lie, within a view."""
+
+    def at(self) -> Placing:
+        """Where positions lie; grants come within a view."""
+        assert self.placing is not None
+        return self.placing

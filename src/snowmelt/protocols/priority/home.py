@@ -18,7 +18,7 @@ Rules
 7. Leases begin anew with each view. Nobody can tell how much of one is over.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import msgspec
 
@@ -43,13 +43,13 @@ from snowmelt.protocols.priority.messages import (
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import common, minus
 from snowmelt.protocols.priority.reports import Reports
+from snowmelt.protocols.priority.rules import Rule, Rules, held_by
 from snowmelt.protocols.priority.settings import How, QueueSettings, State
 from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.priority.spreading import NO_ROOM, Outcome, Spreading
 from snowmelt.protocols.priority.standing import Standing, marked
 
 Asked = Store | Take | End
-Rule = Callable[[Standing], Standing | None]
 
 
 class Pending(msgspec.Struct):
@@ -82,8 +82,8 @@ class Home:
         self._settings = settings
         self._queue = settings.queue
         self._shelf = shelf
-        self._placing = placing
         self._reports = reports
+        self._rules = Rules(desk, settings)
         self._leases = Leases(desk)
         self.spreading = Spreading(desk, settings.queue, placing)
         self.sure = False
@@ -150,7 +150,7 @@ class Home:
         if message.how == How.RENEW:
             self._renew(door, message)
             return
-        rule = self._rules(message)
+        rule = self._rules.of(message)
         marks, refused = self._become(message.shares, rule)
         if message.how == How.VOID:
             marks = [*marks, *self._voided(self._shelf.rows.lacking(message.shares))]
@@ -178,11 +178,11 @@ class Home:
     def tick(self) -> None:
         """Leases end, what is held becomes free, and who has not answered is told again."""
         for token, shares in self._leases.over():
-            rule = self._failing(token, "its lease ended")
+            rule = self._rules.failing(token, "its lease ended")
             marks, _ = self._become(shares, rule)
             self._decide(marks)
         for shares in self._leases.due():
-            marks, _ = self._become(shares, self._freed)
+            marks, _ = self._become(shares, self._rules.freed)
             self._decide(marks)
         self.spreading.again()
 
@@ -212,19 +212,6 @@ class Home:
         """Tells one who keeps copies what became of elements."""
         number = self.spreading.spread(None, marks, node)
         self._pending[number] = Pending()
-
-    def standing(self) -> tuple[int, int, Shares]:
-        """How many are leased, how many held; and which are dead."""
-        leased = held = 0
-        dead: list[Share] = []
-        for priority, where, standing in self._shelf.rows.standings(self._shelf.rows.stored()):
-            if self._placing.home(priority, where.start) != self._desk.me:
-                continue
-            leased += where.size if standing.state == State.LEASED else 0
-            held += where.size if standing.state == State.HELD else 0
-            if standing.state == State.DEAD:
-                dead.append(Share(priority, (where,)))
-        return leased, held, union(dead)
 
     def followed(self, source: NodeId, message: Followed) -> None:
         """One who keeps copies has it, or has no room."""
@@ -280,62 +267,12 @@ class Home:
         marks = [marked(union(those), new) for new, those in changed.items()]
         return marks, minus(shares, union(same))
 
-    def _rules(self, message: End) -> Rule:
-        token, how = message.token, message.how
-        if how == How.DONE:
-            return lambda was: _gone(was, token) if _held_by(was, token) else None
-        if how == How.BACK:
-            return lambda was: self._free(was, message) if _held_by(was, token) else None
-        if how == How.FAILED:
-            return self._failing(token, message.reason, message)
-        if how == How.PURGE:
-            return lambda was: (
-                _gone(was, 0) if was.state == State.DEAD or _may_have(was, token) else None
-            )
-        if how == How.REDRIVE:
-            return lambda was: _fresh(was, State.FREE) if was.state == State.DEAD else None
-        return lambda _: None
-
-    def _failing(self, token: int, reason: str, message: End | None = None) -> Rule:
-        def rule(was: Standing) -> Standing | None:
-            if not _held_by(was, token):
-                return None
-            failures = was.failures + 1
-            if failures >= self._settings.deliveries_max:
-                return _fresh(was, State.DEAD, failures=failures, reason=reason)
-            due = self._desk.wall + message.time if message is not None and message.time else 0
-            state = State.HELD if due else State.FREE
-            return _fresh(was, state, due=due, failures=failures, reason=reason)
-
-        return rule
-
-    def _free(self, was: Standing, message: End) -> Standing:
-        due = self._desk.wall + message.time if message.time else 0
-        state = State.HELD if due else State.FREE
-        return _fresh(was, state, due=due, failures=was.failures, reason=was.reason)
-
-    def _freed(self, was: Standing) -> Standing | None:
-        """What was held, once it is due."""
-        if was.state != State.HELD or was.due > self._desk.wall:
-            return None
-        return _fresh(was, State.FREE, failures=was.failures, reason=was.reason)
-
     def _voided(self, shares: Shares) -> list[Mark]:
         return [Mark(shares, self._desk.epoch, 0, State.VOID)] if shares else []
 
     def _lease(self, door: NodeId, message: Take) -> None:
         token = message.token
-
-        def rule(was: Standing) -> Standing | None:
-            if _held_by(was, token):  # asked again
-                return was
-            if not _may_have(was, token):
-                return None
-            return Standing(
-                0, 0, State.LEASED, token, message.operation, message.lease,
-                failures=was.failures, reason=was.reason,
-            )  # fmt: skip
-
+        rule = self._rules.leasing(message)
         marks, refused = self._become(message.shares, rule)
         for mark in marks:
             self._shelf.mark(mark)
@@ -350,7 +287,7 @@ class Home:
 
     def _renew(self, door: NodeId, message: End) -> None:
         token = message.token
-        _, refused = self._become(message.shares, lambda was: was if _held_by(was, token) else None)
+        _, refused = self._become(message.shares, lambda was: was if held_by(was, token) else None)
         if minus(message.shares, refused):
             self._leases.renew(token, message.time)
         self._busy.discard((door, message.serial))
@@ -399,27 +336,6 @@ class Home:
         pieces = self._shelf.pieces(pending.shares, found)
         answer = Taken(self._desk.era, self._queue, pending.asked.serial, pieces, pending.refused)
         self._desk.send(pending.door, answer)
-
-
-def _held_by(was: Standing, token: int) -> bool:
-    return was.state == State.LEASED and was.token == token
-
-
-def _may_have(was: Standing, token: int) -> bool:
-    return was.state == State.FREE and was.token < token
-
-
-def _fresh(
-    was: Standing, state: State, due: int = 0, failures: int = 0, reason: str = ""
-) -> Standing:
-    """Not leased any more; the token stays known (rule 4)."""
-    return Standing(
-        was.epoch, was.turn, state, was.token, None, due=due, failures=failures, reason=reason
-    )
-
-
-def _gone(was: Standing, token: int) -> Standing:
-    return Standing(was.epoch, was.turn, State.GONE, token)
 
 
 def _of(marks: Iterable[Mark], state: State) -> Shares:

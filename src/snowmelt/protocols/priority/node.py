@@ -312,8 +312,12 @@ def _table() -> dict[type, Hears]:
         messages.Fetch: lambda _, here, source, message: here.copies.fetch(source, message),
         messages.Fetched: lambda queue, _, source, message: queue.fetched(source, message),
         messages.Spare: lambda _q, here, _, message: here.copies.spare(message),
-        messages.Inquire: lambda queue, _, source, message: queue.door.inquired(source, message),
-        messages.Inquired: lambda queue, _, source, message: queue.door.found(source, message),
+        messages.Inquire: lambda queue, _, source, message: queue.door.beginnings.inquired(
+            source, message
+        ),
+        messages.Inquired: lambda queue, _, source, message: queue.door.beginnings.found(
+            source, message
+        ),
         messages.Look: lambda queue, _, source, message: queue.look(source, message),
         messages.Looked: lambda queue, _, source, message: queue.looking.looked(source, message),
         messages.Read: lambda queue, _, source, message: queue.read(source, message),

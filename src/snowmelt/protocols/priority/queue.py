@@ -6,7 +6,7 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.record import Found
 from snowmelt.protocols.overlay.ring import Ring
 from snowmelt.protocols.overlay.tree import DeBruijnTree, FlatTree, Tree
-from snowmelt.protocols.priority.batches import Shares, union
+from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.copies import Copies
 from snowmelt.protocols.priority.desk import Desk, Part
 from snowmelt.protocols.priority.door import Door
@@ -154,6 +154,19 @@ class Queue:
         else:
             self.loaded(Part.LOOKS, self._number, ())
 
+    def _standing(self, placing: Placing) -> tuple[int, int, Shares]:
+        """How many of this home are leased, how many held; and which are dead."""
+        leased = held = 0
+        dead: list[Share] = []
+        for priority, where, standing in self.shelf.rows.standings(self.shelf.rows.stored()):
+            if placing.home(priority, where.start) != self._desk.me:
+                continue
+            leased += where.size if standing.state == State.LEASED else 0
+            held += where.size if standing.state == State.HELD else 0
+            if standing.state == State.DEAD:
+                dead.append(Share(priority, (where,)))
+        return leased, held, union(dead)
+
     # --- the disk ---------------------------------------------------------------------------------
 
     def flushed(self, part: Part, number: int) -> None:
@@ -187,7 +200,7 @@ class Queue:
             self._copy(here, node, shares, found)
         elif part == Part.LOOKS and number in self._reads:
             source, message = self._reads.pop(number)
-            leased, held, dead = here.home.standing()
+            leased, held, dead = self._standing(here.placing)
             pieces = self.shelf.pieces(message.shares, found)
             seen = Seen(self._desk.era, self.name, message.serial, pieces, leased, held, dead)
             self._desk.send(source, seen)
@@ -223,7 +236,7 @@ class Queue:
             self._repair(here, here.repair)
         gathering = here.gathering
         if gathering.open:
-            self.door.inquiry.begin()
+            self.door.beginnings.inquiry.begin()
         while True:
             if gathering.fed:
                 gathering.fed = False

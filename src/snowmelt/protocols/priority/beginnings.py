@@ -1,0 +1,132 @@
+"""A door goes on with operations that may have been begun before: inquiry, rules 1 to 3."""
+
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.priority.batches import Share, union
+from snowmelt.protocols.priority.calls import Get
+from snowmelt.protocols.priority.desk import Desk
+from snowmelt.protocols.priority.gets import Gets
+from snowmelt.protocols.priority.hand import GetInHand, Hand, Placed, PutInHand, TakenOver
+from snowmelt.protocols.priority.inquiry import Inquiry, door_of
+from snowmelt.protocols.priority.messages import Inquire, Inquired, Origin, Trace
+from snowmelt.protocols.priority.positions import without
+from snowmelt.protocols.priority.puts import Puts
+from snowmelt.protocols.priority.sending import Sending
+from snowmelt.protocols.priority.settings import State
+from snowmelt.protocols.priority.shelf import Shelf
+
+
+class Beginnings:
+    """Of one queue, at one door: what others are told, and what is done with what they tell."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        queue: str,
+        shelf: Shelf,
+        hand: Hand,
+        sending: Sending,
+        puts: Puts,
+        gets: Gets,
+    ) -> None:
+        self._desk = desk
+        self._queue = queue
+        self._shelf = shelf
+        self._hand = hand
+        self._sending = sending
+        self._puts = puts
+        self._gets = gets
+        self.inquiry = Inquiry(desk, queue, sending)
+
+    def inquired(self, source: NodeId, message: Inquire) -> None:
+        """Another door asks, or this one, what there is of operations."""
+        traces: list[Trace] = []
+        for operation in message.operations:
+            mine = None if source == self._desk.me else self._claim(source, operation)
+            stored = tuple(self._shelf.made_by(operation))
+            leased = tuple(self._shelf.rows.leased_by(operation))
+            if mine is not None or stored or leased:
+                traces.append(Trace(operation, mine, stored, leased))
+        answer = Inquired(self._desk.era, self._queue, message.serial, tuple(traces))
+        self._desk.send(source, answer)
+
+    def found(self, source: NodeId, message: Inquired) -> None:
+        """One has answered what it knows."""
+        if self._sending.answered(source, message.serial) is None:
+            return
+        findings = self.inquiry.answered(message)
+        if findings is not None:
+            for operation in findings.operations:
+                traces = [one for one in findings.traces if one.operation == operation]
+                self._go_on(operation, traces)
+
+    def _claim(self, source: NodeId, operation: OperationId) -> NodeId | None:
+        """Whether this door has it; else it is the other's from now on (inquiry, rules 2 and 3)."""
+        if self._hand.answered.get(operation) is not None:
+            return self._desk.me
+        if operation in self._hand.all:
+            if operation not in self.inquiry or self._desk.me < source:
+                return self._desk.me
+            self.inquiry.drop(operation)
+            del self._hand.all[operation]
+            self._desk.redirect(operation, source)
+        self._hand.elsewhere.keep(operation, TakenOver(source), self._desk.now)
+        return None
+
+    def _go_on(self, operation: OperationId, traces: list[Trace]) -> None:
+        one = self._hand.all.get(operation)
+        if one is None:
+            return
+        other = door_of(traces, operation)
+        if other is not None:
+            del self._hand.all[operation]
+            self._desk.redirect(operation, other)
+        elif isinstance(one, PutInHand):
+            self._go_on_putting(one, [found for trace in traces for found in trace.stored])
+        else:
+            self._go_on_getting(one, traces)
+
+    def _go_on_putting(self, one: PutInHand, found: list[tuple[Origin, Share]]) -> None:
+        """What is there of it counts; the rest is begun anew."""
+        one.again, one.copies, one.refused = True, 0, ""
+        one.placed = _latest(found)
+        one.left = [
+            (priority, gap)
+            for priority, where in one.stretches
+            for gap in without(where, [_numbers(each) for each in one.placed])
+        ]
+        if one.placed:
+            self._puts.send([one], self._hand.at())
+        if one.left:
+            self._hand.line.append(one.operation)
+
+    def _go_on_getting(self, one: GetInHand, traces: list[Trace]) -> None:
+        """A lease that it was given is its; else it asks anew."""
+        marks = [mark for trace in traces for mark in trace.leased if mark.state == State.LEASED]
+        one.pieces = []
+        if marks and isinstance(one.call, Get):
+            token = max(mark.token for mark in marks)
+            shares = [share for mark in marks if mark.token == token for share in mark.shares]
+            self._gets.take(one, union(shares), token, self._hand.at())
+        else:
+            self._hand.line.append(one.operation)
+
+
+def _numbers(placed: Placed) -> Interval:
+    """Which elements of a put these are."""
+    return Interval(placed.first, placed.first + placed.share.total)
+
+
+def _latest(found: list[tuple[Origin, Share]]) -> list[Placed]:
+    """Where each element of a put is, by its last attempt: positions only grow."""
+    latest: list[Placed] = []
+    covered: list[Interval] = []
+    for origin, share in sorted(found, key=lambda each: -each[1].intervals[0].start):
+        numbers = Interval(origin.first, origin.first + origin.count)
+        for gap in without(numbers, covered):
+            skipped = gap.start - origin.first
+            start = share.intervals[0].start + skipped
+            where = Share(share.priority, (Interval(start, start + gap.size),))
+            latest.append(Placed(gap.start, where, origin.order + skipped))
+        covered.append(numbers)
+    return sorted(latest, key=lambda each: each.first)

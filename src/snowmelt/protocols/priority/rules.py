@@ -1,0 +1,99 @@
+"""What becomes of an element, by what it was: rule 4 of the home. None where it can't be said."""
+
+from collections.abc import Callable
+
+from snowmelt.protocols.priority.desk import Desk
+from snowmelt.protocols.priority.messages import End, Take
+from snowmelt.protocols.priority.settings import How, QueueSettings, State
+from snowmelt.protocols.priority.standing import Standing
+
+Rule = Callable[[Standing], Standing | None]
+
+
+class Rules:
+    """Of one queue."""
+
+    def __init__(self, desk: Desk, settings: QueueSettings) -> None:
+        self._desk = desk
+        self._settings = settings
+
+    def leasing(self, message: Take) -> Rule:
+        """A door takes what it was granted."""
+        token = message.token
+
+        def rule(was: Standing) -> Standing | None:
+            if held_by(was, token):  # asked again
+                return was
+            if not _may_have(was, token):
+                return None
+            return Standing(
+                0, 0, State.LEASED, token, message.operation, message.lease,
+                failures=was.failures, reason=was.reason,
+            )  # fmt: skip
+
+        return rule
+
+    def of(self, message: End) -> Rule:
+        """What a door passes on."""
+        token, how = message.token, message.how
+        if how == How.DONE:
+            return lambda was: _gone(was, token) if held_by(was, token) else None
+        if how == How.BACK:
+            return lambda was: self._free(was, message) if held_by(was, token) else None
+        if how == How.FAILED:
+            return self.failing(token, message.reason, message)
+        if how == How.PURGE:
+            return lambda was: (
+                _gone(was, 0) if was.state == State.DEAD or _may_have(was, token) else None
+            )
+        if how == How.REDRIVE:
+            return lambda was: _fresh(was, State.FREE) if was.state == State.DEAD else None
+        return lambda _: None
+
+    def failing(self, token: int, reason: str, message: End | None = None) -> Rule:
+        """A delivery was in vain."""
+
+        def rule(was: Standing) -> Standing | None:
+            if not held_by(was, token):
+                return None
+            failures = was.failures + 1
+            if failures >= self._settings.deliveries_max:
+                return _fresh(was, State.DEAD, failures=failures, reason=reason)
+            due = self._desk.wall + message.time if message is not None and message.time else 0
+            state = State.HELD if due else State.FREE
+            return _fresh(was, state, due=due, failures=failures, reason=reason)
+
+        return rule
+
+    def freed(self, was: Standing) -> Standing | None:
+        """What was held, once it is due."""
+        if was.state != State.HELD or was.due > self._desk.wall:
+            return None
+        return _fresh(was, State.FREE, failures=was.failures, reason=was.reason)
+
+    def _free(self, was: Standing, message: End) -> Standing:
+        due = self._desk.wall + message.time if message.time else 0
+        state = State.HELD if due else State.FREE
+        return _fresh(was, state, due=due, failures=was.failures, reason=was.reason)
+
+
+def held_by(was: Standing, token: int) -> bool:
+    """Whether it is leased under this token."""
+    return was.state == State.LEASED and was.token == token
+
+
+def _may_have(was: Standing, token: int) -> bool:
+    return was.state == State.FREE and was.token < token
+
+
+def _fresh(
+    was: Standing, state: State, due: int = 0, failures: int = 0, reason: str = ""
+) -> Standing:
+    """Not leased any more; the token stays known (rule 4)."""
+    return Standing(
+        was.epoch, was.turn, state, was.token, None, due=due, failures=failures, reason=reason
+    )
+
+
+def _gone(was: Standing, token: int) -> Standing:
+    return Standing(was.epoch, was.turn, State.GONE, token)

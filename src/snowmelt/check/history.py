@@ -14,6 +14,9 @@ How an operation ended decides what may be concluded from it:
 One call may carry many values (a batch), and a get that found nothing carries none. Within one call
 the order of the values is the order of the items.
 
+Of a priority queue more may be known, value by value: `priorities`, `positions`, `orders`; and of a
+get, under which `token` its values are leased and until when they are `held`.
+
 On the disk a history is JSON lines, one operation a line. Such a file may come from anywhere, so
 each line is checked against the types below before anything is done with it.
 """
@@ -39,6 +42,8 @@ class Kind(Enum):
     PUT = "put"
     GET = "get"
     ACK = "ack"
+    BACK = "back"
+    """Given back, or come back otherwise; with `orders`, from then on it was there to be got."""
     DRAIN = "drain"
     """Whoever recorded made sure that nothing was left, neither waiting nor leased."""
     VIEW = "view"
@@ -71,6 +76,17 @@ class Operation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     returned: Time | None
     ended: Ended = Ended.SUCCEEDED
     position: Time | None = None
+    priorities: tuple[int, ...] = ()
+    """Of each value; the smaller one is the more urgent."""
+    positions: tuple[Time, ...] = ()
+    """Where each value stands among those of its priority."""
+    orders: tuple[Time, ...] = ()
+    """Of each value, when, in the one order of all operations that the product says it used; of a
+    get that found nothing, its own."""
+    token: Time | None = None
+    """Under which lease the values are; none where nothing is leased."""
+    held: Time | None = None
+    """Until then the lease lasts for certain, unless something is said of it."""
 
     def __post_init__(self) -> None:
         if self.returned is None:
@@ -80,6 +96,11 @@ class Operation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
             raise ValueError(f"returned at {self.returned}, before it was called at {self.called}")
         if self.kind is Kind.VIEW and self.position is None:
             raise ValueError("a view needs its epoch as position")
+        for name in ("priorities", "positions", "orders"):
+            told = getattr(self, name)
+            alone = name == "orders" and self.kind is Kind.GET and not self.values
+            if told and len(told) != (1 if alone else len(self.values)):
+                raise ValueError(f"{len(told)} {name} for {len(self.values)} values")
 
     def __repr__(self) -> str:
         what = " ".join(map(repr, self.values[:3])) or self._without_values()
@@ -87,7 +108,8 @@ class Operation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
         when = f"[{self.called}, {'never' if self.returned is None else self.returned}]"
         end = "" if self.ended is Ended.SUCCEEDED else f" {self.ended.value}"
         place = "" if self.position is None else f" at {self.position}"
-        return f"{self.process} {self.kind.value} {what}{more} {when}{end}{place}"
+        order = f" order {self.orders[0]}" if self.orders else ""
+        return f"{self.process} {self.kind.value} {what}{more} {when}{end}{place}{order}"
 
     def _without_values(self) -> str:
         return "nothing" if self.ended is Ended.SUCCEEDED else "?"

@@ -9,7 +9,10 @@ from snowmelt.check.conservation import check_conservation
 from snowmelt.check.fifo import check_fifo
 from snowmelt.check.fifo_leased import check_fifo_leased
 from snowmelt.check.fifo_witness import check_fifo_witness
+from snowmelt.check.heap import check_heap
 from snowmelt.check.history import History
+from snowmelt.check.leases import check_leases
+from snowmelt.check.sequence import check_linear, check_sequence
 from snowmelt.check.verdict import Undecided, Verdict
 from snowmelt.check.views import check_view_agreement, check_view_monotony
 from snowmelt.core.errors import BadOption
@@ -39,6 +42,22 @@ PROPERTIES: Final[dict[str, Property]] = {
         check_fifo_witness,
         "first in, first out, in the order of the positions that the product gave",
     ),
+    "sequence": Property(
+        check_sequence,
+        "in the order that the product told, each client's own operations are in its own order",
+    ),
+    "linear": Property(
+        check_linear,
+        "in the order that the product told, what was answered comes before what was called then",
+    ),
+    "heap": Property(
+        check_heap,
+        "most urgent first, in the order that the product told; what comes again is exempt",
+    ),
+    "leases": Property(
+        check_leases,
+        "each element stands at one place, and has one holder at a time",
+    ),
     "view_agreement": Property(
         check_view_agreement,
         "whoever saw an epoch saw the same members in it",
@@ -50,6 +69,20 @@ PROPERTIES: Final[dict[str, Property]] = {
 }
 
 
+USUAL: Final = ("conservation", "fifo")
+USUAL_OF_PRIORITIES: Final = ("conservation", "sequence", "heap", "leases")
+
+
+def usual(history: History) -> tuple[str, ...]:
+    """What is judged of a history of which nobody says what to judge.
+
+    >>> usual(History.of([]))
+    ('conservation', 'fifo')
+    """
+    ordered = any(one.priorities or one.orders for one in history)
+    return USUAL_OF_PRIORITIES if ordered else USUAL
+
+
 def check_history(history: History, properties: Iterable[str]) -> list[Verdict]:
     """One verdict for each property named, in that order.
 
@@ -59,7 +92,7 @@ def check_history(history: History, properties: Iterable[str]) -> list[Verdict]:
     Traceback (most recent call last):
         ...
     snowmelt.core.errors.BadOption: property is 'lifo'; allowed: conservation, fifo, \
-fifo_leased, fifo_witness, view_agreement, view_monotony
+fifo_leased, fifo_witness, sequence, linear, heap, leases, view_agreement, view_monotony
     """
     names = list(properties)
     for name in names:

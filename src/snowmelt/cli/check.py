@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from snowmelt.check.history import History
-from snowmelt.check.properties import PROPERTIES, check_history
+from snowmelt.check.properties import PROPERTIES, check_history, usual
 from snowmelt.check.verdict import Invalid, Undecided
 from snowmelt.core.errors import BadOption
 
@@ -39,7 +39,7 @@ def check(
     except OSError as error:
         allowed = f"a file of operations ({error.strerror})"
         raise BadOption("HISTORY", str(history), allowed) from error
-    verdicts = check_history(read, property or ["conservation", "fifo"])
+    verdicts = check_history(read, property or usual(read))
     if as_json:
         told = {"operations": len(read), "verdicts": msgspec.to_builtins(verdicts)}
         print(json.dumps(told))

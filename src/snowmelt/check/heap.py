@@ -1,0 +1,150 @@
+"""Most urgent first, in the strong form, against the order of operations that the product told.
+
+Element A is *smaller* than B when its priority is, or, with the same priority, its position.
+
+1. No element is got, in the order, before it was put.
+2. Before a get that returns an element, no smaller one was in the queue: put before it in the
+   order, and not got, or got by a later one.
+3. A get that found nothing comes at a moment at which nothing was in the queue.
+
+What was got is not in the queue. When it comes back (given back, its lease ended, brought back from
+the dead) it is in it again from the order on that a `BACK` tells; where none is told, nobody knows
+from when on, and the element may be passed until it is got again, but what it passes is judged.
+
+An element whose put or first get has no order waits at no known time, and may be passed too. So may
+those that a get of unknown outcome names: it may have had them. A get of unknown outcome that names
+nothing may have had anything, and leaves what could be its doing undecided.
+
+One sweep along the order, with a heap of what is in the queue: O(n log n).
+"""
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from typing import Final
+
+import msgspec
+
+from snowmelt.check.history import Ended, History, Kind, Operation, Value, rows
+from snowmelt.check.verdict import Invalid, Undecided, Valid, Verdict
+
+NAME: Final = "heap"
+
+Key = tuple[int, int]
+"""Priority and position: of two elements the smaller is the more urgent."""
+
+
+class Moment(msgspec.Struct, frozen=True, gc=False):
+    """Something that happens to one element in the order, or a get that finds nothing."""
+
+    order: int
+    last: bool
+    """Whether it comes after whatever else has this order."""
+    operation: Operation
+    value: Value | None
+
+
+def check_heap(history: History) -> Verdict:
+    """Most urgent first, and the first of those that are as urgent; nothing only when nothing is.
+
+    >>> print(check_heap(History.of([
+    ...     Operation("p1", Kind.PUT, ("a", "b"), 1, 2, priorities=(0, 1), positions=(0, 0),
+    ...         orders=(0, 1)),
+    ...     Operation("p2", Kind.GET, ("b",), 3, 4, priorities=(1,), positions=(0,), orders=(2,)),
+    ... ])))
+    heap: invalid: 'b' was got while the smaller 'a' was in the queue
+        p1 put 'a' 'b' [1, 2] order 0
+        p2 get 'b' [3, 4] order 2
+    """
+    puts: dict[Value, Operation] = {}
+    for value, put in rows(history.attempted(Kind.PUT)):
+        if value in puts:
+            return Undecided(NAME, f"{value!r} was put more than once; put distinct values")
+        puts[value] = put
+    found = _Sweep(history, puts).wrong()
+    if found is None:
+        return Valid(NAME)
+    lost = [one for one in history.unknown(Kind.GET) if not one.values]
+    passing = found.example[-1]
+    if any(one.called <= passing.until for one in lost):
+        return Undecided(NAME, f"{found.sentence}, unless a get whose outcome is unknown had it")
+    return found
+
+
+class _Sweep:
+    """Along the order."""
+
+    def __init__(self, history: History, puts: dict[Value, Operation]) -> None:
+        self._puts = puts
+        self._keys = _keys(history)
+        self._exempt = {value for value, _ in rows(history.unknown(Kind.GET))}
+        self._exempt |= {
+            value for value, get in rows(history.succeeded(Kind.GET)) if not get.orders
+        }
+        self._moments = sorted(_moments(history), key=lambda one: (one.order, one.last))
+        self._inside: dict[Value, Key] = {}
+        self._heap: list[tuple[Key, str, Value]] = []
+
+    def wrong(self) -> Invalid | None:
+        """The first moment that breaks a rule."""
+        for moment in self._moments:
+            kind, value = moment.operation.kind, moment.value
+            if kind is Kind.GET:
+                found = self._early(moment) or self._passing(moment)
+                if found is not None:
+                    return found
+            elif value is not None and value not in self._exempt and value in self._keys:
+                self._inside[value] = self._keys[value]
+                heappush(self._heap, (self._keys[value], repr(value), value))
+        return None
+
+    def _early(self, moment: Moment) -> Invalid | None:
+        """Rule 1."""
+        value, get = moment.value, moment.operation
+        put = None if value is None else self._puts.get(value)
+        if value is None or put is None or put.ended is not Ended.SUCCEEDED or not put.orders:
+            return None
+        if put.orders[put.values.index(value)] < moment.order:
+            return None
+        return Invalid(NAME, f"{value!r} was got before it was put, by the order", (put, get))
+
+    def _passing(self, moment: Moment) -> Invalid | None:
+        """Rules 2 and 3."""
+        value, get = moment.value, moment.operation
+        if value is not None:
+            self._inside.pop(value, None)
+        while self._heap and self._inside.get(self._heap[0][2]) != self._heap[0][0]:
+            heappop(self._heap)
+        if not self._heap:
+            return None
+        least, _, smaller = self._heap[0]
+        if value is None:
+            sentence = f"a get found nothing while {smaller!r} was in the queue"
+        elif value in self._keys and least < self._keys[value]:
+            sentence = f"{value!r} was got while the smaller {smaller!r} was in the queue"
+        else:
+            return None
+        named = [self._puts[one] for one in (smaller, value) if one is not None]
+        return Invalid(NAME, sentence, (*dict.fromkeys(named), get))
+
+
+def _moments(history: History) -> Iterator[Moment]:
+    for one in history:
+        if one.ended is not Ended.SUCCEEDED or not one.orders:
+            continue
+        if one.kind in (Kind.PUT, Kind.GET, Kind.BACK):
+            for value, order in zip(one.values, one.orders, strict=False):
+                yield Moment(order, False, one, value)
+        if one.kind is Kind.GET and not one.values:
+            yield Moment(one.orders[0], True, one, None)
+
+
+def _keys(history: History) -> dict[Value, Key]:
+    """Where each element stands, as its put or its first get told."""
+    keys: dict[Value, Key] = {}
+    for one in history:
+        told = one.priorities and one.positions and one.kind in (Kind.PUT, Kind.GET)
+        if told and one.ended is Ended.SUCCEEDED:
+            stands = zip(one.values, one.priorities, one.positions, strict=True)
+            for value, priority, position in stands:
+                keys.setdefault(value, (priority, position))
+    return keys

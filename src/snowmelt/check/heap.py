@@ -12,8 +12,9 @@ the dead) it is in it again from the order on that a `BACK` tells; where none is
 from when on, and the element may be passed until it is got again, but what it passes is judged.
 
 An element whose put or first get has no order waits at no known time, and may be passed too. So may
-those that a get of unknown outcome names: it may have had them. A get of unknown outcome that names
-nothing may have had anything, and leaves what could be its doing undecided.
+those that a get of unknown outcome names, from the order on that it tells, if it tells one, until
+they come back: it may have had them. A get of unknown outcome that names nothing may have had
+anything, and leaves what could be its doing undecided.
 
 One sweep along the order, with a heap of what is in the queue: O(n log n).
 """
@@ -76,10 +77,8 @@ class _Sweep:
     def __init__(self, history: History, puts: dict[Value, Operation]) -> None:
         self._puts = puts
         self._keys = _keys(history)
-        self._exempt = {value for value, _ in rows(history.unknown(Kind.GET))}
-        self._exempt |= {
-            value for value, get in rows(history.succeeded(Kind.GET)) if not get.orders
-        }
+        gets = history.attempted(Kind.GET)
+        self._exempt = {value for value, get in rows(gets) if not get.orders}
         self._moments = sorted(_moments(history), key=lambda one: (one.order, one.last))
         self._inside: dict[Value, Key] = {}
         self._heap: list[tuple[Key, str, Value]] = []
@@ -88,7 +87,9 @@ class _Sweep:
         """The first moment that breaks a rule."""
         for moment in self._moments:
             kind, value = moment.operation.kind, moment.value
-            if kind is Kind.GET:
+            if kind is Kind.GET and moment.operation.ended is Ended.UNKNOWN:
+                self._inside.pop(value or "", None)
+            elif kind is Kind.GET:
                 found = self._early(moment) or self._passing(moment)
                 if found is not None:
                     return found
@@ -129,12 +130,13 @@ class _Sweep:
 
 def _moments(history: History) -> Iterator[Moment]:
     for one in history:
-        if one.ended is not Ended.SUCCEEDED or not one.orders:
+        unknown = one.ended is Ended.UNKNOWN and one.kind is not Kind.GET
+        if one.ended is Ended.FAILED or unknown or not one.orders:
             continue
         if one.kind in (Kind.PUT, Kind.GET, Kind.BACK):
             for value, order in zip(one.values, one.orders, strict=False):
                 yield Moment(order, False, one, value)
-        if one.kind is Kind.GET and not one.values:
+        if one.kind is Kind.GET and not one.values and one.ended is Ended.SUCCEEDED:
             yield Moment(one.orders[0], True, one, None)
 
 

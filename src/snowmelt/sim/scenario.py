@@ -14,7 +14,7 @@ from snowmelt.sim.network import LinkStyle
 from snowmelt.sim.planted import Bug
 from snowmelt.sim.themes import ANY, theme_of
 
-NODES: Final = {"fifo": (1, 7), "pool": (4, 9)}
+NODES: Final = {"fifo": (1, 7), "pool": (4, 9), "priority": (1, 9)}
 """How many nodes a family's lives have, at least and at most; where nothing is said, 3 to 7."""
 
 _DISKS: Final = ("failing-disk", "filling-disk", "slow-disk")
@@ -26,6 +26,7 @@ JUDGED_HARDER: Final = {
     "fifo": tuple(kind for kind in HARDER if kind not in ("restart-in-cut", "suspend")),
     "baton": _TOKENS,
     "multicast": _TOKENS,
+    "priority": _TOKENS,
     "pool": ("cut-links", "split", "long-pause", *_DISKS, "quick-restarts", "rolling-restart"),
 }
 """Which of the harder kinds of faults a family's lives meet; docs/simulation.md says why."""
@@ -39,7 +40,8 @@ CLIENTS: Final = {
         *(f"{kind}{number}" for kind in "pk" for number in range(1, 5)),
         *(f"{kind}{number}" for kind in "ght" for number in range(1, 4)),
         "steward",
-    )
+    ),
+    "priority": tuple(f"{kind}{number}" for kind in "pk" for number in range(1, 5)),
 }
 """The names that clients of a family's lives may have; a life need not have them all."""
 

@@ -66,6 +66,16 @@ THEMES: Final[dict[str, dict[str, Theme]]] = {
         "large": Theme(10, ("pause", "partition", "crash"), 5, calm=0.4),
         "leaving": Theme(12, ("partition", "crash", "pause"), 5, calm=0.5),
     },
+    "priority": {
+        ANY: Theme(50),
+        "bounded": Theme(10, ("rolling-restart", "quick-restarts", "crash", "slow-node"), 2),
+        "short leases": Theme(10, ("slow-disk", "long-pause", "pause", "slow-node", "loss"), 2),
+        "leaving": Theme(12, ("partition", "crash", "pause", "delay"), 3, calm=0.4),
+        "disks": Theme(
+            9, ("lost-disk", "older-disk", "full-disk", "filling-disk", "rolling-restart"), 3
+        ),
+        "cuts": Theme(9, ("cut-links", "split", "one-door", "quick-restarts", "restart-in-cut"), 3),
+    },
     "multicast": {
         ANY: Theme(70),
         "cuts": Theme(15, ("restart-in-cut", "cut-links", "split", "crash", "loss"), 3),

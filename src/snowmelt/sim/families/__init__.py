@@ -9,6 +9,7 @@ from snowmelt.sim.families.fifo import FifoLife
 from snowmelt.sim.families.membership import MembershipLife
 from snowmelt.sim.families.multicast import MulticastLife
 from snowmelt.sim.families.pool import PoolLife
+from snowmelt.sim.families.priority import PriorityLife
 from snowmelt.sim.life import FamilyLife
 
 FAMILIES: Final[dict[str, type[FamilyLife]]] = {
@@ -18,6 +19,7 @@ FAMILIES: Final[dict[str, type[FamilyLife]]] = {
     "membership": MembershipLife,
     "multicast": MulticastLife,
     "pool": PoolLife,
+    "priority": PriorityLife,
 }
 
 

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from enum import Enum
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.core.names import NodeId, OperationId, contact
+from snowmelt.core.names import Address, NodeId, OperationId, contact
 from snowmelt.core.node import Effect, Event, Node, Send
 from snowmelt.core.outcome import Outcome, Succeeded
 from snowmelt.protocols.calling import Answer, Ask, Call, Caller, Declined
@@ -81,6 +81,14 @@ class Listened:
         self._node.check()
 
 
+class Reached(Protocol):
+    """Whoever can be called first."""
+
+    @property
+    def address(self) -> Address:
+        """Where."""
+
+
 class Stage(msgspec.Struct):
     """What all actors share."""
 
@@ -148,7 +156,7 @@ class Actor:
         body: Any,
         then: Then,
         patience: Duration = PATIENCE,
-        target: calls.Place | None = None,
+        target: Reached | None = None,
     ) -> None:
         """Calls; `then` is done with what came of it."""
         self._numbers += 1
@@ -201,7 +209,7 @@ class User(Actor):
         body: Any,
         then: Then,
         patience: Duration = PATIENCE,
-        target: calls.Place | None = None,
+        target: Reached | None = None,
     ) -> None:
         """As any actor; the ledger counts the calls of its queue."""
         called = self.now

@@ -1,0 +1,262 @@
+"""The priority family's life: queues under load, every fault there is, joins, leaves, lost disks.
+
+Each node is a whole process: membership and priority in one host. How much is asked is in
+`priority_load.py`; what those do who put and get, in `priority_users.py`; what may never be seen,
+in `priority_ledger.py` and `priority_ending.py`, and what is excused, in `priority_excuses.py`.
+"""
+
+from random import Random
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from snowmelt.core.instant import Duration, Instant, later, seconds
+from snowmelt.core.names import NodeId, OperationId, contact
+from snowmelt.core.node import Announce, Node, Reply
+from snowmelt.protocols import membership as membership_
+from snowmelt.protocols import priority
+from snowmelt.protocols.host import Family, Host
+from snowmelt.protocols.membership import Depart, Departed, Identity, MembershipNode, View
+from snowmelt.protocols.priority.limits import LIMITS, Limits
+from snowmelt.protocols.priority.settings import QueueSettings
+from snowmelt.sim.families.fifo_actors import PATIENCE, Stage
+from snowmelt.sim.families.membership import SETTINGS, address
+from snowmelt.sim.families.operators import Operators
+from snowmelt.sim.families.priority_ending import judge
+from snowmelt.sim.families.priority_excuses import Excuses
+from snowmelt.sim.families.priority_ledger import Ledger
+from snowmelt.sim.families.priority_load import load_of, settings_of
+from snowmelt.sim.families.priority_planted import machine
+from snowmelt.sim.families.priority_users import Consumer, Looker, Producer, Steward
+from snowmelt.sim.faults import (
+    ClockJump,
+    Duplication,
+    FlippedBit,
+    LostDisk,
+    OlderDisk,
+    TornRecord,
+    WallClock,
+)
+from snowmelt.sim.life import FamilyLife, Tally
+from snowmelt.sim.network import LinkStyle
+from snowmelt.sim.planted import Bug, planted
+from snowmelt.sim.scenario import Scenario
+from snowmelt.sim.world import World
+
+AWAY: Final = seconds(15)
+"""For how long at most a node that left in order is away."""
+
+
+def process(
+    node: NodeId,
+    founder: NodeId,
+    chance: Random,
+    limits: Limits = LIMITS,
+    bug: Bug | None = None,
+) -> Node[Any]:
+    """One process of a simulated cluster with priority queues."""
+    contacts = () if node == founder else (contact(address(founder)),)
+    identity = Identity(id=node, address=address(node), contacts=contacts)
+    member = MembershipNode(identity, SETTINGS, chance)
+    return Host(
+        node,
+        [
+            Family("membership", member, membership_.MESSAGES),
+            Family("priority", machine(bug, node, chance, limits), priority.MESSAGES),
+        ],
+    )
+
+
+class PriorityLife(FamilyLife):
+    """One to nine nodes, one or two queues, and those who use them."""
+
+    def __init__(self, scenario: Scenario, chance: Random) -> None:
+        self._scenario = scenario
+        self._chance = chance
+        faults = scenario.faults
+        self._load = load_of(chance, scenario.theme)
+        self._excuses = Excuses(scenario.nodes)
+        leaps = tuple(one.at for one in faults if isinstance(one, ClockJump))
+        jumps = sum(one.by for one in faults if isinstance(one, ClockJump))
+        early = jumps + sum(abs(one.by) for one in faults if isinstance(one, WallClock))
+        hurt = {one.node for one in faults if isinstance(one, OlderDisk | LostDisk)}
+        hurt |= {one.node for one in faults if isinstance(one, FlippedBit | TornRecord)}
+        self._wrong_dates = any(isinstance(one, WallClock) for one in faults)
+        self._ledgers: list[Ledger] = []
+        for number in range(1, self._load.queues + 1):
+            name = f"q{number}"
+            settings = settings_of(chance, self._load, name, len(scenario.nodes), len(hurt))
+            ledger = Ledger(_in_reach(settings, scenario.style), self._excuses, early=early)
+            ledger.leaps = leaps
+            self._ledgers.append(ledger)
+        self._departed: dict[NodeId, int] = {}
+
+    @property
+    def bound(self) -> Duration:
+        """What membership takes, twice; what clients wait; and to drain what is leased and held."""
+        members = SETTINGS.patience + SETTINGS.lease
+        lease = max(ledger.settings.lease for ledger in self._ledgers)
+        return Duration(
+            2 * members + 2 * (PATIENCE + self._load.patience) + 6 * lease + seconds(30)
+        )
+
+    # --- who is there -----------------------------------------------------------------------------
+
+    def populate(self, world: World) -> None:
+        """The founder first, most of the others soon after; then who uses the queues."""
+        self._world = world
+        scenario, chance, nodes = self._scenario, self._chance, self._scenario.nodes
+        duplicates = any(isinstance(one, Duplication) for one in scenario.faults)
+        targets = [contact(address(node)) for node in nodes]
+        self._stage = Stage(world, targets, duplicates, actors={})
+        self._operators = Operators(world, nodes)
+        for node in nodes:
+            self._add_node(world, node)
+            late = chance.random() < 0.15
+            begin = chance.randrange(scenario.faults_end if late else seconds(2))
+            world.at(Instant(0 if node == nodes[0] else begin), world.start, node)
+        for _ in range(self._load.leaves if len(nodes) > 1 else 0):
+            world.at(self._sometime(scenario.faults_end), self._leave, chance.choice(nodes[1:]))
+        self._producers = [self._producer(number) for number in range(self._load.producers)]
+        for number in range(self._load.consumers):
+            ledger = self._ledgers[number % len(self._ledgers)]
+            name = f"k{number + 1}"
+            consumer = Consumer(self._stage, name, self._dice(name), ledger, self._load)
+            consumer.delays = not self._wrong_dates
+            world.at(self._sometime(seconds(5)), consumer.begin)
+        self._stewards: list[Steward] = []
+        for number, ledger in enumerate(self._ledgers, start=1):
+            dice = self._dice(f"l{number}")
+            looker = Looker(self._stage, f"l{number}", dice, ledger, self._load)
+            looker.begin([self._sometime(scenario.faults_end) for _ in range(8)])
+            steward = Steward(self._stage, f"s{number}", dice, ledger, self._load)
+            steward.producers = self._producers
+            self._stewards.append(steward)
+            world.at(scenario.faults_end, steward.rest)
+
+    def _add_node(self, world: World, node: NodeId) -> None:
+        founder, bug = self._scenario.nodes[0], self._scenario.bug
+
+        def build(chance: Random) -> Node[Any]:
+            return planted(bug, process(node, founder, chance, self._load.limits, bug))
+
+        world.add(node, build, address(node))
+
+    def _producer(self, number: int) -> Producer:
+        ledger = self._ledgers[number % len(self._ledgers)]
+        most = self._chance.randint(2, self._load.puts)
+        times = sorted(self._sometime(self._scenario.faults_end) for _ in range(most))
+        name = f"p{number + 1}"
+        producer = Producer(self._stage, name, self._dice(name), ledger, self._load, times)
+        producer.delays = not self._wrong_dates
+        self._world.at(self._sometime(seconds(5)), producer.begin)
+        return producer
+
+    def _leave(self, node: NodeId) -> None:
+        """Its operator asks it to leave in order, and brings it back some time later."""
+        if self._world.slots[node].node is None:
+            return
+        number = self._departed.get(node, 0) + 1
+        self._departed[node] = number
+        self._world.request(node, OperationId(node, number), Depart())
+
+    def _sometime(self, end: int) -> Instant:
+        return Instant(self._chance.randrange(end))
+
+    def _dice(self, name: str) -> Random:
+        return Random(f"{self._scenario.seed}/priority/{name}")
+
+    # --- what happens -----------------------------------------------------------------------------
+
+    def announced(self, at: Instant, node: NodeId, effect: Announce) -> None:
+        """A node is current in a view."""
+        del node
+        if isinstance(effect.fact, View):
+            members = tuple([one.id for one in effect.fact.members])
+            self._excuses.viewed(at, effect.fact.epoch, members)
+
+    def replied(self, at: Instant, node: NodeId, effect: Reply[Any]) -> None:
+        """A client has an outcome; or a node has left, or its id is free."""
+        if self._operators.answered(node, effect.message):
+            return
+        actor = self._stage.actors.get(node)
+        if actor is not None:
+            if self._excuses.over is None:
+                actor.answered(effect.operation, effect.message, at)
+        elif isinstance(effect.message, Departed):
+            world = self._world
+            wait = Duration(self._chance.randrange(seconds(1), AWAY))
+            world.at(at, world.stop, node)
+            world.at(later(at, wait), world.start, node)
+
+    def disk_lost(self, at: Instant, node: NodeId) -> None:
+        """What it kept is gone; its operator frees its id."""
+        self._excuses.hurt(node, at, "disk lost")
+        self._operators.disk_lost(at, node)
+        if self._operators.over:
+            self._excuses.over = at
+
+    def set_back(self, at: Instant, node: NodeId, taken: Instant) -> None:
+        """It has lost what came after the copy, and nobody knows."""
+        self._excuses.hurt(node, at, "older disk", taken)
+        if self._operators.set_back(at, node, taken):
+            self._excuses.renumbered(at, taken, node)
+        if self._operators.over:
+            self._excuses.over = at
+
+    def halted(self, at: Instant, node: NodeId, reason: str) -> None:
+        """It belongs to another disk."""
+        del at
+        self._operators.halted(node, reason)
+
+    def damaged(self, at: Instant, node: NodeId, key: bytes) -> None:
+        """A bit turned in a record."""
+        if b"priority/" in key:
+            self._excuses.hurt(node, at, "record damaged")
+
+    def started(self, at: Instant, node: NodeId) -> None:
+        """A process begins; what it can't read now it does not know from here on."""
+        if node in self._scenario.nodes:
+            for key in self._world.slots[node].disk.start().damaged:
+                self.damaged(at, node, key)
+
+    # --- at the end -------------------------------------------------------------------------------
+
+    @property
+    def tally(self) -> Tally:
+        """Of all queues."""
+        calls, excused = 0, dict[str, int]()
+        for ledger in self._ledgers:
+            for called, returned in ledger.calls:
+                calls += 1
+                copies = ledger.copies_then(called, returned)
+                reason = self._excuses.undone(called, returned, copies)
+                if not reason and self._excuses.waits(called, returned, copies):
+                    reason = "all copies away"
+                if reason:
+                    excused[reason] = excused.get(reason, 0) + 1
+        return Tally(calls, excused)
+
+    def unsettled(self, world: World) -> str:
+        """At rest when all run, every queue is drained, and all are answered."""
+        if self._excuses.over is not None:
+            return ""
+        for node in self._scenario.nodes:
+            if world.slots[node].node is None:
+                return f"{node} does not run"
+        for ledger in self._ledgers:
+            if ledger.drained is None:
+                return f"{ledger.queue} is not empty yet"
+        return next((one.waiting for one in self._stage.actors.values() if one.waiting), "")
+
+    def judge(self, world: World) -> None:
+        """Each queue's history."""
+        del world
+        for ledger in self._ledgers:
+            judge(ledger)
+
+
+def _in_reach(settings: QueueSettings, style: LinkStyle) -> QueueSettings:
+    """A lease lasts for as long as it mostly takes to be told of it, and to say so."""
+    least = 16 * (style.delay_min + style.delay_mean)
+    return replace(settings, lease=Duration(max(settings.lease, least)))

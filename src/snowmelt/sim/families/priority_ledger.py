@@ -1,0 +1,348 @@
+"""What clients saw of one priority queue; what of it may never be is judged as it comes.
+
+Everything is seen from outside: calls, answers, and when they were made and heard. What needs the
+whole history is judged at the end (`priority_ending.py`), by those who judge any history.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from snowmelt.check.history import Ended, Kind, Operation
+from snowmelt.core.batch import Batch
+from snowmelt.core.instant import Duration, Instant, later
+from snowmelt.core.interval import Interval
+from snowmelt.core.outcome import Failed, Outcome
+from snowmelt.protocols.priority.batches import Share, Shares
+from snowmelt.protocols.priority.calls import Leased, Part, Put, PutDone, Receipt
+from snowmelt.protocols.priority.messages import Piece
+from snowmelt.protocols.priority.settings import QueueSettings
+from snowmelt.sim.families.priority_excuses import Excuses
+from snowmelt.sim.world import Broken
+
+FASTEST_PPM: Final = 40_000
+"""How fast a clock may run, by `sim.faults`: a lease may be over so much sooner."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where an element stands."""
+
+    priority: int
+    position: int
+
+
+class Asked(msgspec.Struct):
+    """A put."""
+
+    process: str
+    parts: tuple[tuple[int, tuple[str, ...]], ...]
+    headers: bytes
+    delay: Duration
+    called: Instant
+    returned: Instant | None = None
+    ended: Ended = Ended.UNKNOWN
+    places: tuple[Place, ...] = ()
+    orders: tuple[int, ...] = ()
+    copies: int = 0
+    why: str = ""
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """In the order of the parts."""
+        return tuple([value for _, values in self.parts for value in values])
+
+    @property
+    def priorities(self) -> tuple[int, ...]:
+        """Of each of them."""
+        return tuple([priority for priority, values in self.parts for _ in values])
+
+    def call(self, template: Put) -> Put:
+        """As it is asked."""
+        parts = []
+        for priority, values in self.parts:
+            bodies = Batch.of([value.encode() for value in values])
+            parts.append(Part(priority, bytes(bodies.offsets), bytes(bodies.blob)))
+        return msgspec.structs.replace(
+            template, parts=tuple(parts), headers=self.headers, delay=self.delay
+        )
+
+
+class Got(msgspec.Struct):
+    """What a get was answered: elements under a lease, or that there are none."""
+
+    process: str
+    called: Instant
+    returned: Instant
+    token: int
+    order: int
+    asked: int
+    values: tuple[str, ...] = ()
+    places: tuple[Place, ...] = ()
+    failures: tuple[int, ...] = ()
+    held: Instant = Instant(0)
+    """Until then it holds for certain."""
+    settled: bool = False
+    """Whether something was said that may have ended it."""
+
+    def receipt(self, chosen: list[int]) -> Receipt:
+        """Of those of its elements."""
+        rows: dict[int, list[Interval]] = {}
+        for index in chosen:
+            place = self.places[index]
+            rows.setdefault(place.priority, []).append(Interval(place.position, place.position + 1))
+        shares = tuple([Share(one, tuple(sorted(rows[one]))) for one in sorted(rows)])
+        return Receipt(self.token, shares)
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """A get of which nobody heard."""
+
+    process: str
+    called: Instant
+    returned: Instant
+
+
+class Ledger:
+    """One queue, as its clients know it."""
+
+    def __init__(self, settings: QueueSettings, excuses: Excuses, *, early: int = 0) -> None:
+        self.settings = settings
+        self.excuses = excuses
+        self.early = early
+        """So much ahead of the world's date a node may be."""
+        self.drained: Instant | None = None
+        self.puts: list[Asked] = []
+        self.by_value: dict[str, Asked] = {}
+        self.gets: list[Got] = []
+        self.lost_gets: list[Lost] = []
+        self.acks: list[Operation] = []
+        self.backs: list[Operation] = []
+        self.redriven: Instant | None = None
+        self.purged: list[tuple[Instant, Instant | None, int | None]] = []
+        self.leaps: tuple[Instant, ...] = ()
+        self.calls: list[tuple[Instant, Instant]] = []
+
+    @property
+    def queue(self) -> str:
+        """Its name."""
+        return self.settings.queue
+
+    def wrong(self, sentence: str, subject: str) -> None:
+        """Something that the promise excludes."""
+        raise Broken(f"{self.queue}: {sentence}", subject)
+
+    # --- elements in ------------------------------------------------------------------------------
+
+    def asked(self, put: Asked) -> None:
+        """A producer begins to put."""
+        self.puts.append(put)
+        for value in put.values:
+            self.by_value[value] = put
+
+    def done(self, put: Asked, answer: PutDone, at: Instant) -> None:
+        """It is in the queue."""
+        places = _places(answer.shares)
+        orders = _orders(put, answer)
+        if put.ended is Ended.SUCCEEDED:
+            if self._undone(put.called, at, put.copies):
+                return
+            if put.places != places or (put.orders != orders and orders):
+                sentence = f"{put.values[0]} was told to stand at {put.places}, and at {places}"
+                self.wrong(sentence, put.process)
+            return
+        if put.ended is Ended.FAILED:
+            self.wrong(f"{put.values[0]} was refused ({put.why}), and is told", put.process)
+        if len(places) != len(put.values):
+            text = f"{len(places)} positions for {len(put.values)} elements from {put.values[0]}"
+            self.wrong(text, put.process)
+        told = tuple([place.priority for place in places])
+        if told != put.priorities:
+            self.wrong(f"{put.values[0]} is told to be of priority {told[0]}", put.process)
+        put.ended, put.returned, put.copies = Ended.SUCCEEDED, at, answer.copies
+        put.places, put.orders = places, orders
+
+    def refused(self, put: Asked, why: str, at: Instant) -> None:
+        """It is not in the queue, and never will be."""
+        if put.ended is not Ended.SUCCEEDED:
+            put.ended, put.returned, put.why = Ended.FAILED, at, why
+
+    # --- elements out -----------------------------------------------------------------------------
+
+    def leased(
+        self, process: str, called: Instant, asked: int, answer: Leased, at: Instant
+    ) -> Got | None:
+        """A get was answered; None when it found nothing."""
+        got = Got(process, called, at, answer.token, answer.order, asked)
+        self.gets.append(got)
+        if not answer.pieces:
+            return None
+        values, places, failures = [], [], []
+        for piece in answer.pieces:
+            for value, place in self.shown(piece, called, at):
+                values.append(value)
+                places.append(place)
+                failures.append(piece.failures)
+        got.values, got.places, got.failures = tuple(values), tuple(places), tuple(failures)
+        if len(values) > asked:
+            self.wrong(f"{len(values)} elements, and {asked} were asked for", process)
+        urgency = [self._urgency(place) for place in places]
+        if urgency != sorted(urgency):
+            self.wrong(f"{values[0]} and others came in no order of urgency", process)
+        got.held = later(called, shortest(self.settings.lease))
+        if any(called <= one <= got.held for one in self.leaps):
+            got.held = called
+        return got
+
+    def shown(self, piece: Piece, called: Instant, at: Instant) -> list[tuple[str, Place]]:
+        """Bodies came, of a lease or to be looked at."""
+        found: list[tuple[str, Place]] = []
+        for index, body in enumerate(Batch(piece.offsets, piece.blob)):
+            value = bytes(body).decode(errors="replace")
+            put = self.by_value.get(value)
+            if put is None:
+                self.wrong(f"{value!r} was never put", value[:20])
+                continue
+            priority = put.priorities[put.values.index(value)]
+            if piece.priority != priority:
+                self.wrong(f"{value} came with priority {piece.priority}, not {priority}", value)
+            if piece.headers != put.headers:
+                self.wrong(f"{value} came with other headers", value)
+            if put.ended is Ended.FAILED and not self._undone(put.called, at, 1):
+                self.wrong(f"{value} was refused ({put.why}), and is in the queue", value)
+            slack = 2 * (at * FASTEST_PPM // 1_000_000 + self.early)
+            if put.delay and at + slack < put.called + put.delay:
+                self.wrong(f"{value} is shown before it is due", value)
+            found.append((value, Place(priority, piece.start + index)))
+        return found
+
+    def lose(self, process: str, called: Instant, at: Instant, outcome: Outcome[Any]) -> None:
+        """A get has no answer: it may have had anything, and that comes back."""
+        if not isinstance(outcome, Failed):
+            self.lost_gets.append(Lost(process, called, at))
+
+    def looked(
+        self, process: str, called: Instant, pieces: tuple[Piece, ...], at: Instant, *, dead: bool
+    ) -> None:
+        """Somebody was shown what is next, or what is dead."""
+        shown = [one for piece in pieces for one in self.shown(piece, called, at)]
+        urgency = [self._urgency(place) for _, place in shown]
+        if not dead and urgency != sorted(urgency):
+            self.wrong(f"{shown[0][0]} and others are shown in no order of urgency", process)
+        values = {value: None for value, _ in shown}
+        for ack in self.acks:
+            returned = ack.returned
+            if returned is None or called < returned:
+                continue
+            gone = [value for value in ack.values if value in values]
+            if gone and not self._excused(Instant(ack.called), at):
+                self.wrong(f"{gone[0]} was acknowledged, and is shown", process)
+
+    def redriving(self, at: Instant) -> None:
+        """The dead come back as if they had never failed."""
+        if self.redriven is None and self.settings.deliveries_max < 100:
+            self.redriven = at
+
+    # --- leases -----------------------------------------------------------------------------------
+
+    def acked(
+        self, got: Got, chosen: list[int], called: Instant, at: Instant, ended: Ended
+    ) -> None:
+        """Some were said to be done."""
+        if not chosen:
+            return
+        values = tuple([got.values[index] for index in chosen])
+        returned = at if ended is Ended.SUCCEEDED else None
+        self.acks.append(
+            Operation(got.process, Kind.ACK, values, called, returned, ended, token=got.token)
+        )
+
+    def given_back(
+        self, got: Got, chosen: list[int], called: Instant, at: Instant, ended: Ended
+    ) -> None:
+        """Some were said to go back: from the call on another may have them."""
+        if not chosen:
+            return
+        values = tuple([got.values[index] for index in chosen])
+        returned = at if ended is Ended.SUCCEEDED else None
+        self.backs.append(
+            Operation(got.process, Kind.BACK, values, called, returned, ended, token=got.token)
+        )
+
+    def refused_lease(self, got: Got, at: Instant) -> None:
+        """Something said of a lease was refused: it must be over, then."""
+        if got.settled or got.held <= at:
+            return
+        if not self._excused(got.called, at):
+            self.wrong(
+                f"lease {got.token} of {got.process} is lost, it says, and was held", got.process
+            )
+
+    def renewed(self, got: Got, called: Instant) -> None:
+        """Its time began anew, not before this."""
+        until = later(called, shortest(self.settings.lease))
+        if not any(called <= one <= until for one in self.leaps):
+            got.held = max(got.held, until)
+
+    # --- what is excused --------------------------------------------------------------------------
+
+    def _excused(self, called: Instant, at: Instant) -> bool:
+        """Whether what was told may be undone, or may not be there."""
+        copies = self.copies_then(called, at)
+        return bool(self._undone(called, at, copies)) or self.excuses.waits(called, at, copies)
+
+    def copies_then(self, called: Instant, at: Instant) -> int:
+        """How many have what was told then, at least."""
+        return self.excuses.copies(called, at, self.settings.replicas)
+
+    def _undone(self, called: Instant, at: Instant, copies: int) -> str:
+        return self.excuses.undone(called, at, copies)
+
+    def _urgency(self, place: Place) -> tuple[int, int]:
+        sign = -1 if self.settings.largest_first else 1
+        return sign * place.priority, place.position
+
+
+def shortest(time: Duration) -> Duration:
+    """How soon a time may be over, by the fastest clock."""
+    return Duration(time * 1_000_000 // (1_000_000 + FASTEST_PPM))
+
+
+def receipts_of(lost: tuple[Receipt, ...], got: Got) -> list[int]:
+    """Which of its elements are named in what was refused."""
+    named = {
+        (share.priority, position)
+        for receipt in lost
+        if receipt.token == got.token
+        for share in receipt.shares
+        for interval in share.intervals
+        for position in interval
+    }
+    return [
+        index for index, place in enumerate(got.places) if (place.priority, place.position) in named
+    ]
+
+
+def _places(shares: Shares) -> tuple[Place, ...]:
+    return tuple(
+        [
+            Place(share.priority, position)
+            for share in shares
+            for interval in share.intervals
+            for position in interval
+        ]
+    )
+
+
+def _orders(put: Asked, answer: PutDone) -> tuple[int, ...]:
+    """Of each element; none of what was held back at first."""
+    sizes = [interval.size for share in answer.shares for interval in share.intervals]
+    if put.delay or not answer.orders:
+        return ()
+    if len(answer.orders) == 1:
+        return tuple(range(answer.orders[0], answer.orders[0] + sum(sizes)))
+    orders: list[int] = []
+    if len(sizes) != len(answer.orders):
+        return ()
+    for first, size in zip(answer.orders, sizes, strict=True):
+        orders.extend(range(first, first + size))
+    return tuple(orders)

@@ -1,0 +1,98 @@
+"""How much is asked in a life of priority queues, by its theme, and how small its limits are."""
+
+from random import Random
+
+import msgspec
+
+from snowmelt.core.instant import Duration, milliseconds, seconds
+from snowmelt.protocols.priority.limits import LIMITS, Limits
+from snowmelt.protocols.priority.settings import QueueSettings
+
+
+class Load(msgspec.Struct, kw_only=True):
+    """How much of what is asked in one life."""
+
+    theme: str
+    limits: Limits = LIMITS
+    queues: int = 1
+    producers: int = 3
+    consumers: int = 3
+    puts: int = 14
+    """The most that one producer asks."""
+    items: int = 12
+    """The most in one put."""
+    patience: Duration = seconds(4)
+    """The longest wait, of a get for elements and of a put for room."""
+    work: Duration = milliseconds(400)
+    """How long a consumer works, mostly."""
+    again: float = 0.05
+    """How often a call that was answered is made again under its number."""
+    leaves: int = 0
+    """How often some node leaves in order, and comes back."""
+    purges: bool = False
+
+
+def load_of(chance: Random, theme: str) -> Load:
+    """Draws how much is asked in a life with this theme."""
+    load = Load(
+        theme=theme,
+        limits=_limits(chance),
+        queues=chance.choice((1, 1, 2)),
+        producers=chance.randint(1, 4),
+        consumers=chance.randint(1, 4),
+        items=chance.choice((1, 4, 12, 40)),
+        leaves=chance.choice((0, 0, 1, 3)),
+        purges=chance.random() < 0.15,
+    )
+    match theme:
+        case "bounded":
+            load.queues, load.items = 1, chance.choice((1, 1, 3))
+            load.producers, load.consumers = chance.randint(2, 5), chance.randint(1, 2)
+            load.patience = seconds(10)
+        case "short leases":
+            load.work = chance.choice((milliseconds(100), milliseconds(600)))
+        case "leaving":
+            load.leaves = 5
+        case _:
+            pass
+    load.consumers = max(load.consumers, load.queues)
+    load.producers = max(load.producers, load.queues)
+    return load
+
+
+def _limits(chance: Random) -> Limits:
+    """In most lives blocks are small, so that elements lie on many nodes; trees of both forms."""
+    return Limits(
+        block=chance.choice((1, 2, 4, 16, LIMITS.block)),
+        arity=chance.choice((2, 3, LIMITS.arity)),
+        flat=chance.random() < 0.5,
+        stash=chance.choice((3, LIMITS.stash)),
+    )
+
+
+def settings_of(chance: Random, load: Load, queue: str, nodes: int, losses: int) -> QueueSettings:
+    """Draws a queue's settings, so that mostly its promise covers the life.
+
+    Whose only keeper's disk is lost is lost, and that is no fault to find: with `losses` disks that
+    may be lost or hurt more copies are needed, if there are so many nodes.
+    """
+    covered = chance.random() < 0.9
+    least = min(nodes, 1 + losses) if covered else 1
+    lease = Duration(chance.randrange(seconds(2), seconds(6)))
+    items_max = chance.choice((0, 0, 0, chance.randint(20, 60)))
+    match load.theme:
+        case "bounded":
+            items_max = chance.randint(1, 6)
+        case "short leases":
+            lease = Duration(chance.randrange(milliseconds(200), milliseconds(1_500)))
+        case _:
+            pass
+    return QueueSettings(
+        queue=queue,
+        priorities=chance.choice((1, 2, 4, 4, 7)),
+        largest_first=chance.random() < 0.25,
+        replicas=min(7, max(least, min(nodes, chance.choice((1, 2, 2, 3))))),
+        lease=lease,
+        deliveries_max=chance.choice((1_000, 1_000, 1_000, chance.randint(2, 3))),
+        items_max=items_max,
+    )

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Final
 
-from snowmelt.check.history import Ended, History, Operation
+from snowmelt.check.history import Ended, History, Kind, Operation
 from snowmelt.check.verdict import Invalid, Valid, Verdict
 
 NAME: Final = "sequence"
@@ -23,7 +23,6 @@ LINEAR: Final = "linear"
 def check_sequence(history: History) -> Verdict:
     """Each client's own operations are in its own order.
 
-    >>> from snowmelt.check.history import Kind
     >>> print(check_sequence(History.of([
     ...     Operation("p1", Kind.PUT, ("a",), 1, 2, orders=(7,)),
     ...     Operation("p1", Kind.GET, (), 3, 4, orders=(6,)),
@@ -59,7 +58,12 @@ def check_linear(history: History) -> Verdict:
 
 
 def _ordered(history: Iterable[Operation]) -> list[Operation]:
-    return [one for one in history if one.orders and one.ended is Ended.SUCCEEDED]
+    told = (Kind.PUT, Kind.GET)
+    return [
+        one
+        for one in history
+        if one.orders and one.ended is Ended.SUCCEEDED and one.kind in told
+    ]
 
 
 def _twice(operations: list[Operation]) -> Invalid | None:

@@ -40,11 +40,12 @@ class Part(IntEnum):
 
 
 class Task(msgspec.Struct, frozen=True):
-    """Who waits, of which queue, and under which number."""
+    """Who waits, of which queue, and under which number, in which view: in another nobody does."""
 
     part: Part
     queue: str
     number: int
+    era: int
 
 
 class Desk:
@@ -153,7 +154,7 @@ class Desk:
 
     def await_flush(self, part: Part, queue: str, number: int) -> None:
         """A task: to be told when all that has changed until now is flushed."""
-        self._tasks.append(Task(part, queue, number))
+        self._tasks.append(Task(part, queue, number, self.era))
 
     @property
     def may_write(self) -> bool:
@@ -200,7 +201,7 @@ class Desk:
     def load(self, part: Part, queue: str, number: int, keys: tuple[bytes, ...]) -> None:
         """Reads bulk records for a task."""
         self._number += 1
-        self._loads[self._number] = Task(part, queue, number)
+        self._loads[self._number] = Task(part, queue, number, self.era)
         self._effects.append(Load(self._number, keys))
 
     def loaded(self, ticket: int, found: tuple[Found, ...]) -> tuple[Task, tuple[Found, ...]]:

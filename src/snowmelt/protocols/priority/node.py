@@ -78,7 +78,7 @@ class PriorityNode:
                 self._no_room(desk.refused())
             case Loaded(ticket, found):
                 task, found = desk.loaded(ticket, found)
-                if task.queue in self._queues.all:
+                if task.queue in self._queues.all and task.era == desk.era:
                     self._queues.all[task.queue].loaded(task.part, task.number, found)
                     self._touched[task.queue] = None
             case Expired():
@@ -120,13 +120,15 @@ class PriorityNode:
         for task in tasks:
             if task.part == Part.QUEUES:
                 self._queues.written(task.number)
-            elif task.queue in self._queues.all:
+            elif task.queue in self._queues.all and task.era == self._desk.era:
                 self._queues.all[task.queue].flushed(task.part, task.number)
                 self._touched[task.queue] = None
 
     def _no_room(self, tasks: list[Task]) -> None:
         waiting: list[Task] = []
         for task in tasks:
+            if task.era != self._desk.era and task.part != Part.QUEUES:
+                continue
             queue = self._queues.all.get(task.queue)
             if queue is None or not queue.no_room(task.part, task.number):
                 waiting.append(task)

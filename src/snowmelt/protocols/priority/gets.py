@@ -52,7 +52,7 @@ class Gets:
 
     def leased(self, one: GetInHand) -> Leased:
         """The answer, in the order in which it was granted."""
-        pieces = _ordered(one.pieces, one.granted)
+        pieces = _ordered(one.pieces, self._settings)
         token = one.token if pieces else 0
         lost = tuple(one.lost)
         return Leased(token, pieces, self._settings.lease, one.order, lost)
@@ -71,9 +71,10 @@ class Gets:
             self._sending.send(home, (), make)
 
 
-def _ordered(pieces: Sequence[Piece], granted: Shares) -> tuple[Piece, ...]:
-    rank = {share.priority: at for at, share in enumerate(granted)}
-    return tuple(sorted(pieces, key=lambda piece: (rank[piece.priority], piece.start)))
+def _ordered(pieces: Sequence[Piece], settings: QueueSettings) -> tuple[Piece, ...]:
+    """Most urgent first, also where what was leased before a view ended is told in another order."""
+    sign = -1 if settings.largest_first else 1
+    return tuple(sorted(pieces, key=lambda piece: (sign * piece.priority, piece.start)))
 
 
 def _whole(start: int, offsets: bytes) -> Interval:

@@ -75,16 +75,16 @@ class _Ending:
         )  # fmt: skip
 
     def _get(self, got: Got) -> Operation:
-        excused = self._undone(got.called, got.returned)
-        excused = excused or self._away(got.called, max(got.held, got.returned))
+        undone = self._undone(got.called, got.returned)
+        excused = undone or self._away(got.called, max(got.held, got.returned))
         orders = tuple(range(got.order, got.order + max(1, len(got.values))))
         return Operation(
             got.process, Kind.GET, got.values, got.called, got.returned,
             priorities=tuple([self._sign * place.priority for place in got.places]),
-            positions=tuple([place.position for place in got.places]),
-            orders=orders if not excused or got.values else (),
-            token=got.token if got.values else None,
-            held=None if excused or not got.values else got.held,
+            positions=() if undone else tuple([place.position for place in got.places]),
+            orders=() if undone or (excused and not got.values) else orders,
+            token=got.token if got.values and not undone else None,
+            held=None if not got.values else got.called if excused else got.held,
         )  # fmt: skip
 
     def _ack(self, ack: Operation) -> Operation:

@@ -5,6 +5,7 @@ not been heard. A consumer leases, and does what people do: acknowledges all or 
 asks for more time, comes late, or is never heard of again.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from random import Random
 from typing import Any, Final
@@ -23,6 +24,7 @@ from snowmelt.sim.families.priority_ledger import Asked, Got, Ledger, receipts_o
 from snowmelt.sim.families.priority_load import Load
 
 DELAY: Final = seconds(4)
+EMPTY: Final = 4
 REASON: Final = "it failed"
 
 
@@ -197,7 +199,7 @@ class Consumer(User):
         if settle is None and phase is Phase.REST:
             self.after(PAUSE, self._get)
             return
-        if self.ledger.drained is not None:
+        if self.ledger.drained is not None and settle is None:
             return
         chance = self.chance
         if settle is None and chance.random() < 0.1:
@@ -384,7 +386,9 @@ class Looker(User):
 class Steward(Looker):
     """When the load is over, sees to it that the queue is drained."""
 
-    producers: list[Producer] = []
+    producers: Sequence[Producer] = ()
+    _empty = 0
+    """How often in a row nothing was there: what is on its way to a consumer is not counted."""
 
     def rest(self) -> None:
         """The load is over."""
@@ -406,9 +410,10 @@ class Steward(Looker):
     def _saw(self, status: calls.Status, called: Instant) -> None:
         left = sum(some.count for some in status.ready) + status.leased + status.held
         putting = any(one.unfinished for one in self.producers if one.ledger is self.ledger)
+        self._empty = 0 if status.dead or left or putting else self._empty + 1
         if status.dead:
             self.redrive()
-        elif not left and not putting:
+        elif self._empty == EMPTY:
             self.ledger.drained = called
 
 

@@ -60,9 +60,7 @@ def check_linear(history: History) -> Verdict:
 def _ordered(history: Iterable[Operation]) -> list[Operation]:
     told = (Kind.PUT, Kind.GET)
     return [
-        one
-        for one in history
-        if one.orders and one.ended is Ended.SUCCEEDED and one.kind in told
+        one for one in history if one.orders and one.ended is Ended.SUCCEEDED and one.kind in told
     ]
 
 

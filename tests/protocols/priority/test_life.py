@@ -210,3 +210,32 @@ def test_what_an_earlier_attempt_left_with_one_who_was_away_does_not_count() -> 
     nodes.view(*nodes.members)
     nodes.pass_time(1)
     assert sorted(bodies(nodes.get("n3", 50))) == sorted(b"%d" % number for number in range(8))
+
+
+def test_a_get_that_comes_again_gets_what_it_got_or_nothing() -> None:
+    nodes = Nodes(2, SMALL)
+    nodes.open("n1")
+    nodes.put("n1", (0, b"a"), (0, b"b"))
+    call = nodes.get_call("n2")
+    number = nodes.ask("n2", call)
+    first = nodes.told(number)
+    nodes.ask("n2", call, number)
+    assert nodes.told(number) == first
+    nodes.settle("n1", done=(receipt(first),))
+    nodes.ask("n2", call, number)
+    assert bodies(nodes.told(number)) == []
+    assert bodies(nodes.get("n1")) == [b"b"]
+
+
+def test_what_another_door_took_over_is_asked_after_though_it_came_here_first() -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.open("n1", replicas=2)
+    call = nodes.put_call("n1", (0, b"once"))
+    number = nodes.ask("n2", call)  # the first word, to n1, is late
+    nodes.pass_time(1)
+    assert isinstance(nodes.told(number), calls.PutDone)
+    nodes.stop("n2")
+    nodes.view("n1", "n3")
+    nodes.ask("n1", call, number)
+    nodes.pass_time(1)
+    assert bodies(nodes.get("n3", 9)) == [b"once"]

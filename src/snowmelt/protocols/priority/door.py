@@ -212,7 +212,7 @@ class Door:
             return
         one = self._hand.all.get(sent.operations[0])
         if isinstance(one, GetInHand) and self._gets.taken(one, message):
-            if one.pieces:
+            if one.pieces or one.again:
                 self._answer_get(one)
             else:  # what was granted was not to be had; there may be more
                 self._hand.line.append(one.operation)
@@ -285,7 +285,9 @@ class Door:
     def _take_up(self, one: InHand, *, begun: bool) -> None:
         self._hand.all[one.operation] = one
         answered = self._hand.answered.get(one.operation)
+        begun = begun or self._hand.elsewhere.get(one.operation) is not None
         if isinstance(answered, Again) and isinstance(one, GetInHand):
+            one.again = True
             self._gets.take(one, answered.granted, answered.token, self._hand.at())
         elif begun:
             self.beginnings.inquiry.add([one.operation])

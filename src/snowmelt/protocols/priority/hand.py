@@ -70,6 +70,8 @@ class GetInHand(msgspec.Struct):
     """Whether what was to be settled first is."""
     lost: list[Receipt] = []
     purged: int = 0
+    again: bool = False
+    """Whether it was answered before: it gets nothing else than it got then."""
     ready: bool = False
     """Whether it can be answered, but for what was to be settled first."""
     nobody: bool = False

@@ -72,7 +72,7 @@ class Gets:
 
 
 def _ordered(pieces: Sequence[Piece], settings: QueueSettings) -> tuple[Piece, ...]:
-    """Most urgent first, also where what was leased before a view ended is told in another order."""
+    """Most urgent first, also where leases of an earlier view are told in another order."""
     sign = -1 if settings.largest_first else 1
     return tuple(sorted(pieces, key=lambda piece: (sign * piece.priority, piece.start)))
 

@@ -8,7 +8,8 @@ from typing import Any, Union
 import msgspec
 
 from snowmelt.core.batch import Batch as Bodies
-from snowmelt.core.instant import Duration, Instant, later, seconds
+from snowmelt.core.instant import Instant, later, seconds
+from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId, OperationId
 from snowmelt.core.node import (
     Announced,
@@ -25,6 +26,7 @@ from snowmelt.core.node import (
 )
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.priority import MESSAGES, PriorityNode, calls
+from snowmelt.protocols.priority.batches import Share, union
 from snowmelt.protocols.priority.calls import Leased, Part, PutDone, Receipt
 from snowmelt.protocols.priority.limits import LIMITS, Limits
 from snowmelt.protocols.priority.settings import QueueSettings
@@ -197,14 +199,8 @@ def bodies(leased: Leased | calls.Peeked) -> list[bytes]:
 
 def receipt(leased: Leased) -> Receipt:
     """All of a lease."""
-    from snowmelt.core.interval import Interval
-    from snowmelt.protocols.priority.batches import Share, union
-
     shares = [
         Share(one.priority, (Interval(one.start, one.start + len(one.offsets) // 4 - 1),))
         for one in leased.pieces
     ]
     return Receipt(leased.token, union(shares))
-
-
-NO_TIME = Duration(0)

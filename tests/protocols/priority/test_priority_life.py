@@ -1,11 +1,11 @@
 """The life of elements on whole nodes: most urgent first, leased, settled, copied, repaired."""
 
 import pytest
+from priority_bench import Nodes, bodies, receipt
 
 from snowmelt.core.instant import seconds
 from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.limits import Limits
-from tests.protocols.priority.nodes_bench import Nodes, bodies, receipt
 
 SMALL = Limits(block=2, arity=2)
 RING = Limits(block=2, flat=False)
@@ -197,7 +197,7 @@ def test_what_an_earlier_attempt_left_with_one_who_was_away_does_not_count() -> 
     nodes = Nodes(3, SMALL)
     nodes.open("n1", replicas=2)
     call = nodes.put_call("n1", *[(0, b"%d" % number) for number in range(8)])
-    nodes.lost = lambda source, target, message: type(message).__name__ == "Follow"
+    nodes.lost = lambda *word: type(word[2]).__name__ == "Follow"
     number = nodes.ask("n1", call)
     assert nodes.told(number) is None
     nodes.stop("n1")

@@ -166,11 +166,12 @@ class Door:
                 got_orders[run] += sum([share.total for share in shares])
             else:
                 order = 0 if run < 0 else orders[run]
+                wanted = sum([where.size for _, where in one.left])
                 fits, given_up = self._puts.place(one, held if run < 0 else puts[run], order)
                 if fits:
                     placed.append(one)
                     if run >= 0:
-                        orders[run] += sum([each.share.total for each in one.placed])
+                        orders[run] += wanted
                 else:
                     self._no_room(one, given_up)
         if grant.gone:
@@ -314,7 +315,7 @@ class Door:
                 return End(era, queue, serial, 0, shares, How.VOID)
 
             self._sending.send(home, (), make)
-        if one.deadline <= self._desk.now:
+        if one.deadline <= self._desk.now and not one.placed:  # else a part of it is there
             bound = self._settings.items_max
             del self._hand.all[one.operation]
             text = f"queue {self._settings.queue} holds its {bound} items; wait, or get some"
@@ -323,7 +324,9 @@ class Door:
             self._wait(one)
 
     def _wait(self, one: InHand) -> None:
-        at = min(one.deadline, later(self._desk.now, ASK_AGAIN))
+        at = later(self._desk.now, ASK_AGAIN)
+        if self._desk.now < one.deadline:
+            at = min(one.deadline, at)
         self._hand.waiting[one.operation] = at
         self._desk.wake(at)
 

@@ -57,6 +57,8 @@ class Nodes:
         self._told: dict[int, Any] = {}
         self._calls = 0
         self._views = 0
+        self.again = False
+        """Whether the next view has the number of the last one."""
         for name in self.members:
             self._start(name)
         self.view(*self.members)
@@ -65,9 +67,9 @@ class Nodes:
 
     def view(self, *names: str) -> None:
         """These are members from now on."""
-        self._views += 1
+        self._views += not self.again
         members = tuple(self.members[NodeId(name)] for name in names)
-        view = View(1, self._views, members[0].id, members)
+        view = View(1 + self.again, self._views, members[0].id, members)
         self._events.extend((one.id, Announced(view)) for one in members)
         self._run()
 

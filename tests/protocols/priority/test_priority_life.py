@@ -239,3 +239,18 @@ def test_what_another_door_took_over_is_asked_after_though_it_came_here_first() 
     nodes.ask("n1", call, number)
     nodes.pass_time(1)
     assert bodies(nodes.get("n3", 9)) == [b"once"]
+
+
+def test_an_epoch_whose_number_is_given_again_gives_no_position_again() -> None:
+    nodes = Nodes(2, SMALL)
+    nodes.open("n1", replicas=2)
+    first = nodes.put("n1", (0, b"a"))
+    got = nodes.get("n2")
+    nodes.settle("n1", done=(receipt(got),))
+    nodes.again = True  # the coordinator is on an older copy of its disk
+    nodes.view("n1", "n2")
+    second = nodes.put("n2", (0, b"b"))
+    assert first.shares[0].intervals[0].stop <= second.shares[0].intervals[0].start
+    later = nodes.get("n1")
+    assert bodies(later) == [b"b"]
+    assert later.token > got.token

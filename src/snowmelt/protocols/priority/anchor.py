@@ -4,8 +4,9 @@ What the paper's anchor keeps of a priority are two counters; here it is a set o
 elements come back, are held, and are gone in no order. It has no disk: what lies with the nodes is
 the truth, and whoever becomes the anchor begins with a census of it.
 
-1. Positions of an epoch begin above all of the epochs before. So no position is ever given twice,
-   though no anchor writes anything down.
+1. Positions and orders of an epoch begin above all of the epochs before, and above all that the
+   census names. So none is ever given twice, though no anchor writes anything down, and though a
+   coordinator on an older copy of its disk gives the number of an epoch again.
 2. What is put is there to be got from the moment its position is given. Whoever comes for it before
    it has arrived waits where it will be.
 3. Gets take from the most urgent priority first, and the least position first.
@@ -26,6 +27,7 @@ from snowmelt.protocols.priority.batches import (
     Batch,
     Grant,
     GrantedRun,
+    Order,
     Run,
     Share,
     Shares,
@@ -54,6 +56,8 @@ class Census(msgspec.Struct, frozen=True, array_like=True):
     out: Shares = ()
     """There, but not to be got: leased, held back, or dead."""
     gone: Shares = ()
+    order: Order = 0
+    """The greatest that is known: of elements, and of leases."""
 
 
 def joined(censuses: Sequence[Census]) -> Census:
@@ -62,6 +66,7 @@ def joined(censuses: Sequence[Census]) -> Census:
         union([share for one in censuses for share in one.free]),
         union([share for one in censuses for share in one.out]),
         union([share for one in censuses for share in one.gone]),
+        max([one.order for one in censuses]),
     )
 
 
@@ -117,7 +122,7 @@ class Anchor:
         begin = first_of(epoch)
         self._rows = [_Row(number, begin) for number in range(priorities)]
         self._by_urgency = self._rows[::-1] if largest_first else self._rows
-        self._order = begin
+        self._order = max(begin, census.order + 1)
         self._bound = bound
         self._live = 0
         self.hungry = False
@@ -127,6 +132,9 @@ class Anchor:
         for share in census.gone:
             for interval in share.intervals:
                 self._rows[share.priority].gone.add(interval)
+        for share in (*census.free, *census.out, *census.gone):
+            row = self._rows[share.priority]
+            row.next = max(row.next, share.intervals[-1].stop)
 
     @property
     def free(self) -> int:

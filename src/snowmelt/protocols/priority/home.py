@@ -116,7 +116,10 @@ class Home:
         for priority, where, standing in self._shelf.rows.standings(self._there):
             one = Share(priority, (where,))
             (free if standing.state == State.FREE else out).append(one)
-        return Census(union(free), union(out), gone)
+        order = max(
+            [self._shelf.origins.last_order, *(one.token for one in self._shelf.rows.marks())]
+        )
+        return Census(union(free), union(out), gone, order)
 
     # --- what doors ask for -----------------------------------------------------------------------
 

@@ -44,6 +44,12 @@ class Origins:
                 if not made:
                     del self._made[origin.operation]
 
+    @property
+    def last_order(self) -> int:
+        """The greatest that any element here has, or had."""
+        origins = [origin for lot in self.lots.values() for origin in lot.origins]
+        return max([one.order + one.count for one in origins], default=0)
+
     def by(self, operation: OperationId, void: Shares) -> list[tuple[Origin, Share]]:
         """Which elements an operation made, and which of its own they are; also what is gone."""
         found: list[tuple[Origin, Share]] = []

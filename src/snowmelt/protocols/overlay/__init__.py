@@ -44,6 +44,16 @@ Climbing (`climbing.py`), for each place:
    whoever uses this drops what is of another epoch, and begins with new places.
 11. *Synchronous mode*, as in the paper: a place sends only when every child has sent. Then all of
    the tree goes in waves, and every place must send in each, if only an empty batch.
+
+Routing (`routing.py`):
+
+12. *Bits.* A message to a point takes its first ceil(log2 n) bits, the least significant first. It
+    walks along the ring to a middle node, goes on to that node's left one for a 0 and its right one
+    for a 1 (free, within one node), and halves its ideal point accordingly; the next middle node is
+    looked for on the ideal point's side. At the end it walks to the point's predecessor. It stops
+    early when it comes by there.
+13. *Never across the seam.* Who looks for a middle node and comes to the seam turns round. Only the
+    last hop of what lies before the first virtual node crosses it, to the last.
 """
 
 from snowmelt.protocols.overlay.climbing import Arrival, Batches, Climbing, Down, Own, Up

@@ -1,0 +1,190 @@
+"""Climbing on any tree, with messages lost, doubled and reordered: a counter at the root."""
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snowmelt.core.instant import SECOND, START, Instant
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.overlay import (
+    Arrival,
+    Climbing,
+    DeBruijnTree,
+    Down,
+    FlatTree,
+    Own,
+    Place,
+    Ring,
+    Up,
+)
+
+
+class Counts:
+    """A batch is a count, a grant its first number."""
+
+    def combine(self, batches):
+        return sum(batches)
+
+    def decompose(self, grant, batches):
+        return [grant + sum(batches[:at]) for at in range(len(batches))]
+
+
+class Forest:
+    """All places of a tree in one bag of messages."""
+
+    def __init__(self, tree, nodes, chance, loss=0.0):
+        self.tree, self.chance, self.loss = tree, chance, loss
+        self.places = {
+            place: Climbing(Counts(), place, tree.parent(place), tree.children(place), patience=9)
+            for node in nodes
+            for place in tree.places(node)
+        }
+        self.entries = [tree.entry(node) for node in nodes]
+        self.buffered = dict.fromkeys(self.entries, 0)
+        self.asked = dict.fromkeys(self.entries, 0)
+        """What is on its way, of each entry's own."""
+        self.given: list[tuple[int, int]] = []
+        self.counter, self.arrivals, self.now, self.air = 0, 0, START, []
+
+    def want(self, place, count):
+        self.buffered[place] += count
+        self.pump(place)
+
+    def pump(self, place):
+        climbing = self.places[place]
+        if climbing.idle:
+            own = self.buffered.get(place, 0)
+            if own:
+                self.buffered[place], self.asked[place] = 0, own
+            self.carry(place, climbing.send(own or None, self.now))
+        climbing.check()
+
+    def carry(self, place, effects):
+        for effect in effects:
+            match effect:
+                case Own(grant):
+                    self.given.append((grant, self.asked[place]))
+                case Arrival(number, batch):
+                    first, self.counter = self.counter, self.counter + batch
+                    self.arrivals += 1
+                    self.carry(place, self.places[place].granted(number, first))
+                    self.pump(place)
+                case Up() | Down():
+                    copies = self.chance.choice([1, 1, 2]) if self.loss else 1
+                    self.air += [(place, effect)] * (copies * (self.chance.random() >= self.loss))
+
+    def step(self):
+        if not self.air:
+            self.now = Instant(self.now + 10)
+            for place, climbing in self.places.items():
+                self.carry(place, climbing.again(self.now))
+            return
+        source, message = self.air.pop(self.chance.randrange(len(self.air)))
+        target = self.places[message.to]
+        if isinstance(message, Up):
+            self.carry(message.to, target.take(source, message.number, message.batch))
+        else:
+            self.carry(message.to, target.granted(message.number, message.grant))
+        self.pump(message.to)
+
+    @property
+    def busy(self):
+        return any(one.ascent or one.waiting for one in self.places.values())
+
+
+def names(count):
+    return [NodeId(f"n{number}") for number in range(count)]
+
+
+@given(
+    count=st.integers(1, 12),
+    arity=st.integers(0, 4),
+    loss=st.sampled_from([0.0, 0.2]),
+    seed=st.integers(0, 2**32),
+)
+@settings(max_examples=60, deadline=None)
+def test_every_operation_gets_one_number_of_its_own_whatever_the_network_does(
+    count, arity, loss, seed
+):
+    nodes, chance = names(count), Random(seed)
+    tree = FlatTree(nodes, "s", arity) if arity else DeBruijnTree(Ring(nodes, "s"))
+    forest, wanted = Forest(tree, nodes, chance, loss), 0
+    for _ in range(40):
+        size = chance.randint(1, 5)
+        wanted += size
+        forest.want(chance.choice(forest.entries), size)
+        for _ in range(chance.randrange(6)):
+            forest.step()
+    for _ in range(20_000):
+        if not forest.busy:
+            break
+        forest.step()
+    assert not forest.busy
+    numbers = sorted(first + at for first, size in forest.given for at in range(size))
+    assert numbers == list(range(wanted))
+
+
+def test_what_gathers_while_a_batch_is_on_its_way_goes_as_one():
+    nodes = names(5)
+    forest = Forest(FlatTree(nodes, "s", 4), nodes, Random(1))
+    leaf = forest.entries[1] if forest.entries[0] == forest.tree.root else forest.entries[0]
+    for _ in range(100):
+        forest.want(leaf, 1)
+    while forest.busy:
+        forest.step()
+    assert forest.arrivals == 2
+    assert forest.counter == 100
+
+
+ROOT, LEAF, OTHER = Place(NodeId("a"), 0), Place(NodeId("b"), 0), Place(NodeId("c"), 0)
+
+
+def test_a_repeated_number_gets_the_same_answer_until_the_next_shows_that_it_came():
+    root = Climbing(Counts(), ROOT, None, (LEAF,))
+    root.take(LEAF, 1, 5)
+    root.send(None, START)
+    (answer,) = root.granted(1, 100)
+    assert root.take(LEAF, 1, 5) == [answer]
+    assert root.take(LEAF, 2, 3) == []
+    assert root.take(LEAF, 1, 5) == []
+    assert root.waiting[LEAF].batch == 3
+
+
+def test_a_batch_waits_or_climbs_once_however_often_it_comes():
+    root = Climbing(Counts(), ROOT, None, (LEAF,))
+    for _ in range(3):
+        root.take(LEAF, 1, 5)
+    assert root.send(None, START) == [Arrival(1, 5)]
+    root.take(LEAF, 1, 5)
+    assert not root.waiting
+    assert root.dropped == 0
+
+
+def test_who_is_no_child_and_what_is_out_of_turn_is_dropped_and_counted():
+    root = Climbing(Counts(), ROOT, None, (LEAF,))
+    root.take(OTHER, 1, 5)
+    root.take(LEAF, 2, 5)
+    root.granted(1, 0)
+    assert (root.waiting, root.dropped) == ({}, 3)
+
+
+def test_silence_is_answered_by_sending_again_when_it_is_due():
+    leaf = Climbing(Counts(), LEAF, ROOT, patience=SECOND)
+    (up,) = leaf.send(4, START)
+    assert leaf.due == SECOND
+    assert leaf.again(Instant(SECOND - 1)) == []
+    assert leaf.again(Instant(SECOND)) == [up]
+    assert leaf.due == 2 * SECOND
+    leaf.granted(1, 0)
+    assert leaf.due is None
+
+
+@pytest.mark.parametrize("own", [None, 2])
+def test_in_synchronous_mode_a_place_waits_for_every_child(own):
+    root = Climbing(Counts(), ROOT, None, (LEAF, OTHER), synchronous=True)
+    root.take(LEAF, 1, 5)
+    assert root.send(own, START) == []
+    root.take(OTHER, 1, 0)
+    assert root.send(own, START) == [Arrival(1, 5 + (own or 0))]

@@ -54,6 +54,37 @@ Routing (`routing.py`):
     early when it comes by there.
 13. *Never across the seam.* Who looks for a middle node and comes to the seam turns round. Only the
     last hop of what lies before the first virtual node crosses it, to the last.
+
+The overlay by itself (`node.py`): where there is no view, nodes that know only their neighbours
+keep all this up while others come and go. Its links lose and double nothing, and deliver in any
+order; nodes do not crash. (Where they do, membership decides, and rules 1 to 13 run on its views.)
+Time is cut into epochs; between two of them lies an *update* of the ring.
+
+14. *Table.* `Put` and `Get` are routed to the key's predecessor. A get that comes before its put
+    waits there, and goes with the arc when the arc is handed over.
+15. *Guests.* A newcomer's three virtual nodes are each routed to their future predecessor, which
+    takes them as guests. The left one's host is its parent: from then on the newcomer is served, as
+    one more child, and its errands are relayed by that host. A newcomer whose virtual nodes all
+    have a host is *ripe*. Who is found to have the same label and name is refused.
+16. *Counts.* Each batch carries how many newcomers are ripe and how many members want to leave and
+    have none of their own operations unanswered; each counts itself, once an epoch. The last
+    node can't leave.
+17. *Pause.* An anchor that was told of any announces an update down the tree, to guests too. Who is
+    told sends nothing new: it keeps what it would route, and passes up only what its children sent
+    before they knew. It tells both neighbours on the ring how many errands it sent them (`Flush`),
+    and whether it leaves. It is quiet once its last batch is answered, its neighbours' counts are
+    met, and all below are quiet; then it says so to its parent. What a node does in an update is
+    fixed for all its places when the first of them pauses. So when the anchor is quiet, nothing is
+    on its way anywhere.
+18. *Splice.* The anchor says so down the old tree. Who leaves gives its arc, the gets waiting
+    there, its guests and what it keeps to the one before it, once the one behind it has, if that
+    leaves too. Who stays puts its ripe guests between itself and the next that stays, gives each
+    its part of the arc, tells the next who stands before it, and waits until they have said that it
+    came. Guests that are not ripe go with the arc. When all want to leave, the anchor's node stays.
+    The old tree passes up that it is done, how many there are, and who is first if that changed.
+19. *Resume.* The old anchor gives its state to the first on the ring, which begins the next epoch
+    down the new tree, with new climbing. Words of an epoch that has not begun at a place wait there
+    until it has; there are none of one that has ended.
 """
 
 from snowmelt.protocols.overlay.climbing import Arrival, Batches, Climbing, Down, Own, Up

@@ -119,14 +119,14 @@ class Climbing(Generic[B, G]):
         """Messages that were too late, or from places that are no children."""
         self._batches = batches
         self._patience = patience
-        self._synchronous = synchronous
+        self.synchronous = synchronous
 
     @property
     def idle(self) -> bool:
         """Whether a batch may leave now: none is on its way (rule 8), nor any awaited (rule 11)."""
         if self.ascent is not None:
             return False
-        return not self._synchronous or all(child in self.waiting for child in self.children)
+        return not self.synchronous or all(child in self.waiting for child in self.children)
 
     @property
     def due(self) -> Instant | None:

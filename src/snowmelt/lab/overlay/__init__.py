@@ -1,0 +1,1 @@
+"""The overlay measured: its tree, its routes, its arcs, and how it changes."""

@@ -1,0 +1,235 @@
+"""One place of a node: as a virtual node on the ring, or as a guest behind its predecessor."""
+
+from typing import Any, Final
+
+from snowmelt.core.instant import Instant
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.overlay.climbing import Arrival, Climbing, Own
+from snowmelt.protocols.overlay.joining import Update
+from snowmelt.protocols.overlay.labels import Kind, Place, Virtual
+from snowmelt.protocols.overlay.messages import (
+    AnchorMoves,
+    Body,
+    Climb,
+    Done,
+    Errand,
+    Flush,
+    Follow,
+    Granted,
+    Hosted,
+    Inherit,
+    Pause,
+    Paused,
+    Placed,
+    Relay,
+    Resume,
+    Routed,
+    Share,
+    Splice,
+    Spliced,
+    Wave,
+    Word,
+)
+from snowmelt.protocols.overlay.standing import Change, Standing
+from snowmelt.protocols.overlay.virtual import Outcomes, Phase, VirtualNode
+
+
+class Early:
+    """Words of epochs that have not begun here yet; they wait (rule 19)."""
+
+    def __init__(self) -> None:
+        self.words: list[Word] = []
+
+    def until(self, epoch: int) -> list[Word]:
+        """Those whose epoch has come."""
+        due = [word for word in self.words if word.epoch <= epoch]
+        self.words = [word for word in self.words if word.epoch > epoch]
+        return due
+
+
+class RingStation:
+    """A virtual node on the ring, and the update that ends its epoch."""
+
+    def __init__(self, virtual: VirtualNode, early: Early | None = None) -> None:
+        """With what came early to a newcomer that is on the ring from now on."""
+        self.virtual: Final = virtual
+        self.update = Update(virtual, new=early is not None)
+        self.early: Final = early or Early()
+        self.stale = 0
+        """Words of epochs that have ended; there are none, or rule 17 is broken."""
+
+    @property
+    def epoch(self) -> int:
+        """The present one."""
+        return self.virtual.epoch
+
+    @property
+    def running(self) -> bool:
+        """Whether new operations may leave."""
+        return self.virtual.phase is Phase.RUNNING
+
+    @property
+    def heir(self) -> NodeId | None:
+        """Who stays behind it, once this one leaves and has given everything away."""
+        return self.update.after.node if self.update.linked and self.update.leaves else None
+
+    @property
+    def left(self) -> bool:
+        """Whether nobody needs it any more."""
+        return self.update.finished and self.update.leaves
+
+    def take(self, word: Word) -> Outcomes:
+        """A word from another place."""
+        if word.epoch > self.epoch:
+            self.early.words.append(word)
+            return []
+        if word.epoch < self.epoch:
+            self.stale += 1
+            return []
+        outcomes = self._work(word.source, word.body)
+        if outcomes is None:
+            outcomes = self._change(word.source, word.body)
+        return outcomes
+
+    def settle(self, own: Wave | None, now: Instant) -> Outcomes:
+        """What has become possible: a batch up, a step of the update."""
+        if self.virtual.phase is Phase.SPLICING:
+            return self.update.progress()
+        return self.virtual.send(own, now) + self.update.progress()
+
+    def _work(self, source: Place, body: Body) -> Outcomes | None:
+        v = self.virtual
+        match body:
+            case Climb():
+                return v.climb(source, body)
+            case Granted():
+                return v.granted(body)
+            case Routed():
+                return v.routed(source, body)
+            case Relay():
+                return v.relay(source, body)
+            case _:
+                return None
+
+    def _change(self, source: Place, body: Body) -> Outcomes:
+        update = self.update
+        match body:
+            case Pause():
+                return update.pause()
+            case Flush():
+                update.note_flush(source, body)
+            case Paused():
+                update.note_paused(source, body)
+            case Splice():
+                return update.splice(body)
+            case Inherit():
+                update.inherit(body)
+            case Follow():
+                return update.follow(source, body)
+            case Done():
+                update.done()
+            case Spliced():
+                update.spliced[source] = body
+            case AnchorMoves():
+                return self._go_on(update.become_anchor(body))
+            case Resume():
+                return self._go_on(update.resume(body))
+            case _:
+                raise AssertionError(f"{self.virtual.me} is on the ring and was told {body}")
+        return []
+
+    def _go_on(self, outcomes: Outcomes) -> Outcomes:
+        self.update = Update(self.virtual)
+        return outcomes + [
+            each for word in self.early.until(self.epoch) for each in self.take(word)
+        ]
+
+
+class GuestStation:
+    """A newcomer's virtual node before it is on the ring (rule 15)."""
+
+    def __init__(self, me: Virtual, standing: Standing) -> None:
+        self.me: Final = me
+        self.standing: Final = standing
+        self.host: Place | None = None
+        self.epoch = -1
+        self.climbing: Climbing[Wave, Any] | None = None
+        self.pausing = False
+        self.told_paused = False
+        self.relayed = 0
+        self.early: Final = Early()
+        self.placed: Placed | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether new operations may leave."""
+        return self.host is not None and not self.pausing
+
+    def hosted(self, hosted: Hosted) -> Outcomes:
+        """A host has taken it in, or in again after an update."""
+        if hosted.epoch <= self.epoch:
+            return []
+        self.host, self.epoch = hosted.host, hosted.epoch
+        self.standing.hosts[self.me.kind] = hosted.host
+        self.pausing, self.told_paused, self.relayed = False, False, 0
+        if self.me.kind is Kind.LEFT:
+            standing = self.standing
+            self.climbing = Climbing(standing.waves, self.me.place, hosted.host)
+        return [each for word in self.early.until(self.epoch) for each in self.take(word)]
+
+    def take(self, word: Word) -> Outcomes:
+        """A word from the host, or from the predecessor that splices this one in."""
+        if word.epoch > self.epoch:
+            self.early.words.append(word)
+            return []
+        match word.body:
+            case Granted(number, grant) if self.climbing is not None:
+                return [
+                    Share(effect.grant)
+                    for effect in self.climbing.granted(number, grant)
+                    if isinstance(effect, Own)
+                ]
+            case Pause():
+                self.pausing = True
+            case Placed():
+                self.placed = word.body
+                return [self.tell(word.source, Done())]
+            case _:
+                raise AssertionError(f"{self.me} is a guest and was told {word}")
+        return []
+
+    def settle(self, own: Wave | None, now: Instant) -> Outcomes:
+        """What has become possible: a batch up, or quiet."""
+        if self.host is None:
+            return []
+        if not self.pausing:
+            effects = self.climbing.send(own, now) if self.climbing is not None else []
+            return [
+                self.tell(effect.to, Climb(effect.number, effect.batch))
+                for effect in effects
+                if not isinstance(effect, Arrival)
+            ]
+        if self.told_paused or (self.climbing is not None and self.climbing.ascent is not None):
+            return []
+        self.told_paused = True
+        ripe = self.standing.change_in(self.epoch) is Change.COMES
+        return [self.tell(self.host, Paused(stays=False, ripe=ripe, relayed=self.relayed))]
+
+    def relay(self, errand: Errand) -> Outcomes:
+        """An errand of this node, through its host."""
+        assert self.host is not None, f"{self.me} has no host"
+        self.relayed += 1
+        return [self.tell(self.host, Relay(errand))]
+
+    def tell(self, to: Place, body: Body) -> Word:
+        """A word to another place."""
+        return Word(self.epoch, self.me.place, to, body)
+
+    def spliced_in(self, placed: Placed) -> RingStation:
+        """This virtual node, on the ring, until work goes on."""
+        self.standing.member = True
+        virtual = VirtualNode(self.me, placed.pred, placed.succ, self.standing, self.epoch)
+        virtual.phase = Phase.SPLICING
+        virtual.table.add(placed.arc)
+        virtual.guests = {guest.virtual.place: guest for guest in placed.guests}
+        return RingStation(virtual, self.early)

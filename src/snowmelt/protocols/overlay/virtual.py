@@ -1,0 +1,221 @@
+"""One virtual node while it works: climbing, routing, its part of the table, its guests.
+
+What it does while the ring changes is in `joining.py`.
+"""
+
+from enum import Enum
+from typing import Any, Final
+
+import msgspec
+
+from snowmelt.core.instant import Instant
+from snowmelt.protocols.overlay.climbing import Arrival, Climbing, Down, Own, Up
+from snowmelt.protocols.overlay.labels import Kind, Place, Virtual
+from snowmelt.protocols.overlay.messages import (
+    Body,
+    Climb,
+    Errand,
+    Find,
+    Get,
+    Got,
+    Granted,
+    Guest,
+    Hosted,
+    Kept,
+    Mail,
+    Outcome,
+    Put,
+    Refused,
+    Relay,
+    Routed,
+    Share,
+    Wave,
+    Word,
+)
+from snowmelt.protocols.overlay.routing import Route, begin, point, step
+from snowmelt.protocols.overlay.standing import Standing
+from snowmelt.protocols.overlay.table import Met, Table
+from snowmelt.protocols.overlay.tree import local_children, local_parent
+
+Outcomes = list[Outcome]
+
+
+class Phase(Enum):
+    """Where a virtual node stands between two epochs."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    SPLICING = "splicing"
+
+
+class Traffic:
+    """How much was routed over each link in this epoch (rule 17)."""
+
+    def __init__(self) -> None:
+        self.sent: Final[dict[Place, int]] = {}
+        self.received: Final[dict[Place, int]] = {}
+
+    def send(self, to: Place) -> None:
+        """One more went there."""
+        self.sent[to] = self.sent.get(to, 0) + 1
+
+    def receive(self, source: Place) -> None:
+        """One more came from there."""
+        self.received[source] = self.received.get(source, 0) + 1
+
+
+class Anchor(msgspec.Struct):
+    """What the root alone has."""
+
+    state: Any
+    changes: int = 0
+    """Joins and leaves that no update has taken up yet."""
+
+
+class VirtualNode:
+    """Knows its two neighbours on the ring, and nothing else of it."""
+
+    def __init__(
+        self, me: Virtual, pred: Virtual, succ: Virtual, standing: Standing, epoch: int = 0
+    ) -> None:
+        self.me: Final = me
+        self.pred = pred
+        self.succ = succ
+        self.standing: Final = standing
+        self.epoch = epoch
+        self.nodes = 1
+        self.phase = Phase.RUNNING
+        self.table: Table[Any] = Table()
+        self.guests: dict[Place, Guest] = {}
+        self.held: list[Errand] = []
+        """What is to be routed when work goes on."""
+        self.anchor: Anchor | None = None
+        self.traffic = Traffic()
+        self.climbing = self.new_climbing()
+
+    def new_climbing(self) -> Climbing[Wave, Any]:
+        """For a new epoch: the tree as the neighbours have it, and guests as more children."""
+        below = local_children(self.me, self.succ)
+        guests = tuple(place for place in self.guests if place.index == Kind.LEFT)
+        return Climbing(
+            self.standing.waves,
+            self.me.place,
+            local_parent(self.me, self.pred),
+            (*below, *guests),
+            synchronous=self.standing.synchronous,
+        )
+
+    def tell(self, to: Place, body: Body) -> Word:
+        """A word to another place."""
+        return Word(self.epoch, self.me.place, to, body)
+
+    def check(self) -> None:
+        """Neighbours are others, and all that is kept here belongs here while nothing changes."""
+        assert self.pred != self.me != self.succ, f"{self.me} is its own neighbour"
+        self.climbing.check()
+        if self.phase is Phase.RUNNING:
+            assert self.me.place.node == self.standing.node, f"{self.me} lives at another"
+            assert not self.held, f"{self.me} works and holds {self.held}"
+
+    # --- climbing ---------------------------------------------------------------------------------
+
+    def climb(self, source: Place, climb: Climb) -> Outcomes:
+        """A batch from below."""
+        downs = self.climbing.take(source, climb.number, climb.wave)
+        return [self._granted(down) for down in downs]
+
+    def granted(self, granted: Granted) -> Outcomes:
+        """An answer from above."""
+        effects = self.climbing.granted(granted.number, granted.share)
+        return [
+            Share(effect.grant) if isinstance(effect, Own) else self._granted(effect)
+            for effect in effects
+        ]
+
+    def send(self, own: Wave | None, now: Instant) -> Outcomes:
+        """What has gathered goes up, if it may."""
+        outcomes: Outcomes = []
+        for effect in self.climbing.send(own, now):
+            match effect:
+                case Up(to, number, wave):
+                    outcomes.append(self.tell(to, Climb(number, wave)))
+                case Arrival(number, wave):
+                    outcomes += self._assign(number, wave)
+        return outcomes
+
+    def _assign(self, number: int, wave: Wave) -> Outcomes:
+        anchor, grant = self.anchor, None
+        assert anchor is not None, f"{self.me} is the root without the anchor's state"
+        anchor.changes += wave.joins + wave.leaves
+        if wave.batch is not None:
+            anchor.state, grant = self.standing.family.assign(anchor.state, wave.batch)
+        return self.granted(Granted(number, grant))
+
+    def _granted(self, down: Down[Any]) -> Word:
+        return self.tell(down.to, Granted(down.number, down.grant))
+
+    # --- routing and the table --------------------------------------------------------------------
+
+    def routed(self, source: Place, routed: Routed) -> Outcomes:
+        """An errand on its way."""
+        self.traffic.receive(source)
+        if self.phase is not Phase.RUNNING:
+            return self.hold(routed.errand)
+        return self._forward(routed.route, routed.errand)
+
+    def relay(self, source: Place, relay: Relay) -> Outcomes:
+        """A guest's errand begins here."""
+        self.traffic.receive(source)
+        return self.begin(relay.errand)
+
+    def begin(self, errand: Errand) -> Outcomes:
+        """An errand begins here, now or when work goes on."""
+        if self.phase is not Phase.RUNNING:
+            return self.hold(errand)
+        return self._forward(begin(self.me, target_of(errand), self.nodes), errand)
+
+    def hold(self, errand: Errand) -> Outcomes:
+        """Keeps an errand until work goes on."""
+        self.held.append(errand)
+        return []
+
+    def _forward(self, route: Route, errand: Errand) -> Outcomes:
+        to, route = step(self.me, self.pred, self.succ, route)
+        if to is None:
+            return self._arrived(errand)
+        place = Place(self.me.node, int(to)) if isinstance(to, Kind) else to.place
+        self.traffic.send(place)
+        return [self.tell(place, Routed(route, errand))]
+
+    def _arrived(self, errand: Errand) -> Outcomes:
+        match errand:
+            case Put(slot, element, putter):
+                kept = Mail(putter.node, Kept(putter.ticket))
+                return [kept, *answers(self.table.put(slot, element))]
+            case Get(slot, getter):
+                return answers(self.table.get(slot, getter))
+            case Find(newcomer, asker) if newcomer == self.me:
+                return [Mail(asker, Refused())]
+            case Find(newcomer):
+                return [self._host(newcomer)]
+
+    def _host(self, newcomer: Virtual) -> Mail:
+        """A newcomer is served at once, as one more child (rule 15)."""
+        self.guests[newcomer.place] = Guest(newcomer)
+        if newcomer.kind is Kind.LEFT:
+            self.climbing.children = (*self.climbing.children, newcomer.place)
+        return self.hosted(newcomer)
+
+    def hosted(self, guest: Virtual) -> Mail:
+        """Tells a guest whose it is."""
+        return Mail(guest.node, Hosted(guest.kind, self.me.place, self.epoch))
+
+
+def target_of(errand: Errand) -> Virtual:
+    """Where an errand has to go."""
+    return errand.newcomer if isinstance(errand, Find) else point(errand.slot.point)
+
+
+def answers(met: list[Met[Any]]) -> Outcomes:
+    """Elements for those who got them."""
+    return [Mail(one.getter.node, Got(one.getter.ticket, one.element)) for one in met]

@@ -19,6 +19,7 @@ from snowmelt.protocols.overlay import (
     Ring,
     Up,
 )
+from snowmelt.protocols.overlay.climbing import Back
 
 
 class Counts:
@@ -188,3 +189,14 @@ def test_in_synchronous_mode_a_place_waits_for_every_child(own):
     assert root.send(own, START) == []
     root.take(OTHER, 1, 0)
     assert root.send(own, START) == [Arrival(1, 5 + (own or 0))]
+
+
+def test_what_waits_or_climbs_can_be_given_back_when_an_epoch_ends():
+    root, leaf = Climbing(Counts(), ROOT, None, (LEAF,)), Climbing(Counts(), LEAF, ROOT, (OTHER,))
+    leaf.take(OTHER, 1, 7)
+    (up,) = leaf.send(5, START)
+    root.take(LEAF, up.number, up.batch)
+    assert root.refuse() == [Back(LEAF, 1)]
+    assert leaf.refused(1) == [Back(None, 1), Back(OTHER, 1)]
+    assert (leaf.idle, root.idle) == (False, False)
+    assert (leaf.send(5, START), leaf.refused(1)) == ([], [])

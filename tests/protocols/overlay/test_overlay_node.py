@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from snowmelt.core.instant import START, milliseconds, seconds
@@ -142,6 +142,7 @@ def test_members_put_and_get_in_one_line(founders):
     salt=st.sampled_from("abcdefgh"),
     seed=st.integers(0, 2**32),
 )
+@example(4, 5, 3, "b", 0)  # a newcomer asked one who had just given all away
 @settings(max_examples=50, deadline=None)
 def test_after_joins_and_leaves_all_is_in_its_place_and_nothing_is_lost(
     founders, newcomers, leavers, salt, seed

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.overlay import CIRCLE, Kind, Ring, Virtual, key, label
+from snowmelt.protocols.overlay import CIRCLE, Kind, Ring, Spread, Virtual, key, label
 
 NAMES = st.lists(st.integers(0, 30).map("n{}".format), min_size=1, max_size=12)
 POINTS = st.integers(min_value=0, max_value=CIRCLE - 1)
@@ -64,3 +64,19 @@ def test_equal_labels_are_told_apart():
 def test_a_ring_of_nobody_is_refused():
     with pytest.raises(ValueError, match="at least one"):
         Ring([], "jobs")
+
+
+@given(NAMES, POINTS, st.integers(min_value=0, max_value=14))
+@settings(max_examples=50)
+def test_who_comes_or_goes_moves_only_what_it_keeps(nodes, point, count):
+    spread = Spread(nodes, "jobs", points=8)
+    more = Spread([*nodes, NodeId("new")], "jobs", points=8)
+    left = [node for node in more.holders(point, count + 1) if node != "new"]
+    assert tuple(left[:count]) == spread.holders(point, count)
+
+
+def test_many_points_make_even_shares():
+    spread, kept = Spread(names(20), "jobs"), dict.fromkeys(names(20), 0)
+    for number in range(20_000):
+        kept[spread.holders(key("x", number), 1)[0]] += 1
+    assert 700 < min(kept.values()) < max(kept.values()) < 1400

@@ -69,6 +69,13 @@ class Line:
             wishes.append(Fetch(at, slot(at)))
         return wishes
 
+    def taken_back(self) -> None:
+        """Once more, in front of what came since."""
+        elements, gets = self.asked
+        self.asked = ([], 0)
+        self.buffered = elements + self.buffered
+        self.wanted += gets
+
     def kept(self, ticket: int) -> None:
         """A put is done."""
         self.unkept.remove(ticket)

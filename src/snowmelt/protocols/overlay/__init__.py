@@ -16,7 +16,8 @@ The circle (`labels.py`, `ring.py`):
    the first, and the place between the two is the *seam*. Left ones lie in the lower half and right
    ones in the upper, so the first is always a left one and the last a right one.
 3. *Keys.* What has a key is kept by the key's predecessor: the v with v <= key < succ(v), and round
-   the seam the last one. Copies lie with the next other nodes along the ring.
+   the seam the last one. Copies lie with the next other nodes along the ring. Three points a node
+   make uneven arcs; where all members are known, `Spread` gives each many points instead.
 
 The aggregation tree (`tree.py`):
 
@@ -70,9 +71,11 @@ Time is cut into epochs; between two of them lies an *update* of the ring.
     have none of their own operations unanswered; each counts itself, once an epoch. The last
     node can't leave.
 17. *Pause.* An anchor that was told of any announces an update down the tree, to guests too. Who is
-    told sends nothing new: it keeps what it would route, and passes up only what its children sent
-    before they knew. It tells both neighbours on the ring how many errands it sent them (`Flush`),
-    and whether it leaves. It is quiet once its last batch is answered, its neighbours' counts are
+    told sends nothing new: it keeps what it would route, and gives back the batches that wait here
+    or still come, for the next epoch; who gets one back that it had combined gives back the parts
+    and sends no more. (To pass them up would take a way to the anchor and back for every level.) It
+    tells both neighbours on the ring how many errands it sent them (`Flush`), and whether it
+    leaves. It is quiet once its last batch is answered or came back, its neighbours' counts are
     met, and all below are quiet; then it says so to its parent. What a node does in an update is
     fixed for all its places when the first of them pauses. So when the anchor is quiet, nothing is
     on its way anywhere.
@@ -89,7 +92,7 @@ Time is cut into epochs; between two of them lies an *update* of the ring.
 
 from snowmelt.protocols.overlay.climbing import Arrival, Batches, Climbing, Down, Own, Up
 from snowmelt.protocols.overlay.labels import BITS, CIRCLE, Kind, Place, Virtual, key, label, three
-from snowmelt.protocols.overlay.ring import Ring
+from snowmelt.protocols.overlay.ring import Ring, Spread
 from snowmelt.protocols.overlay.tree import (
     DeBruijnTree,
     FlatTree,
@@ -111,6 +114,7 @@ __all__ = [
     "Own",
     "Place",
     "Ring",
+    "Spread",
     "Tree",
     "Up",
     "Virtual",

@@ -68,6 +68,13 @@ class Down(msgspec.Struct, Generic[G], frozen=True):
     grant: G
 
 
+class Back(msgspec.Struct, frozen=True):
+    """A batch goes back unanswered: to a place below, or, without one, it was this place's own."""
+
+    to: Place | None
+    number: int
+
+
 class Own(msgspec.Struct, Generic[G], frozen=True):
     """The answer to this place's own part of the last batch."""
 
@@ -115,6 +122,8 @@ class Climbing(Generic[B, G]):
         """What came from below and has not left yet, one batch a child at most."""
         self.kept: dict[Place, Down[G]] = {}
         """The last answer to each child, until its next batch shows that it has come."""
+        self.closed = False
+        """Whether nothing goes up any more, since this epoch ends."""
         self.dropped = 0
         """Messages that were too late, or from places that are no children."""
         self._batches = batches
@@ -124,7 +133,7 @@ class Climbing(Generic[B, G]):
     @property
     def idle(self) -> bool:
         """Whether a batch may leave now: none is on its way (rule 8), nor any awaited (rule 11)."""
-        if self.ascent is not None:
+        if self.closed or self.ascent is not None:
             return False
         return not self.synchronous or all(child in self.waiting for child in self.children)
 
@@ -181,6 +190,21 @@ class Climbing(Generic[B, G]):
                 self.kept[part.child] = down = Down(part.child, part.number, share)
                 effects.append(down)
         return effects
+
+    def refuse(self) -> list[Back]:
+        """What waits goes back, since the epoch ends; nothing more goes up."""
+        self.closed = True
+        parts, self.waiting = self.waiting.values(), {}
+        return [Back(part.child, part.number) for part in parts]
+
+    def refused(self, number: int) -> list[Back]:
+        """The batch on its way came back, so each part of it does; nothing more goes up."""
+        if self.ascent is None or self.ascent.number != number:
+            self.dropped += 1
+            return []
+        self.closed = True
+        parts, self.ascent = self.ascent.parts, None
+        return [Back(part.child, part.number) for part in parts]
 
     def again(self, now: Instant) -> list[Up[B]]:
         """The batch on its way goes once more when its answer is overdue (rule 10)."""

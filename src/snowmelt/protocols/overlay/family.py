@@ -39,6 +39,10 @@ class Family(Protocol):
         """The answer to the last snapshot, and what the table has to do for it."""
         ...
 
+    def taken_back(self) -> None:
+        """The last snapshot was not answered: its operations go into the next, in front."""
+        ...
+
     def kept(self, ticket: int) -> None:
         """What was to be stored under this ticket is."""
         ...

@@ -66,10 +66,9 @@ class Update:
         """Nothing new is sent; the neighbours are told how much was (rule 17)."""
         v = self.virtual
         v.phase = Phase.PAUSED
-        v.climbing.synchronous = False
         leaving = v.standing.change_in(v.epoch) is Change.GOES
         below = [*self.children, *v.guests]
-        outcomes: Outcomes = [v.tell(child, Pause()) for child in below]
+        outcomes: Outcomes = [*(v.tell(child, Pause()) for child in below), *v.refuse()]
         for neighbour in (v.pred.place, v.succ.place):
             sent = v.traffic.sent.get(neighbour, 0)
             outcomes.append(v.tell(neighbour, Flush(sent, leaving)))

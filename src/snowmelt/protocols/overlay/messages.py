@@ -68,6 +68,12 @@ class Granted(msgspec.Struct, frozen=True, tag="overlay.granted", array_like=Tru
     share: Any
 
 
+class Refusal(msgspec.Struct, frozen=True, tag="overlay.refusal", array_like=True):
+    """An update has begun: this batch is to be sent again in the next epoch."""
+
+    number: int
+
+
 class Routed(msgspec.Struct, frozen=True, tag="overlay.routed", array_like=True):
     """An errand on its way."""
 
@@ -171,6 +177,7 @@ class Resume(msgspec.Struct, frozen=True, tag="overlay.resume", array_like=True)
 Body = (
     Climb
     | Granted
+    | Refusal
     | Routed
     | Relay
     | Pause
@@ -258,4 +265,8 @@ class Share(msgspec.Struct, frozen=True):
     grant: Any
 
 
-Outcome = Word | Mail | Share
+class TakenBack(msgspec.Struct, frozen=True):
+    """This node's own part of a batch has come back unanswered."""
+
+
+Outcome = Word | Mail | Share | TakenBack

@@ -29,6 +29,7 @@ from snowmelt.protocols.overlay.messages import (
     Put,
     Refused,
     Share,
+    TakenBack,
     Wave,
     Word,
 )
@@ -91,6 +92,8 @@ class OverlayNode:
         self.standing.member = ring is not None
         self._held: list[Errand] = []
         """A guest's errands while it has no host that works."""
+        self._asked = False
+        """Whether the family has a part in the batch on its way."""
         self._told_joined = ring is not None
         self._counted = -1
         """The epoch in which this node's coming or going went up."""
@@ -197,6 +200,8 @@ class OverlayNode:
                 return [Send(to, letter)]
             case Share(grant):
                 more += self._granted(grant)
+            case TakenBack() if self._asked:
+                self.family.taken_back()
         return []
 
     def _granted(self, grant: object) -> list[Outcome]:
@@ -238,6 +243,7 @@ class OverlayNode:
         if joins or leaves:
             self._counted = station.epoch
         batch = self.family.snapshot()
+        self._asked = batch is not None
         if batch is None and not joins and not leaves:
             return self._empty
         return Wave(batch, joins, leaves)

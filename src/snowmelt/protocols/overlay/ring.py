@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.overlay.labels import Kind, Place, Virtual, three
+from snowmelt.protocols.overlay.labels import Kind, Place, Virtual, key, three
 
 
 class Ring:
@@ -25,6 +25,7 @@ class Ring:
         self.nodes: Final = tuple(sorted(set(nodes)))
         self.virtuals: Final = sorted(one for node in self.nodes for one in three(salt, node))
         self._labels: Final = [one.label for one in self.virtuals]
+        self._owners: Final = [one.node for one in self.virtuals]
         self._index: Final = {one.place: at for at, one in enumerate(self.virtuals)}
 
     @property
@@ -57,10 +58,42 @@ class Ring:
 
     def holders(self, point: int, count: int) -> tuple[NodeId, ...]:
         """The first `count` members from a key's predecessor on; all when there are fewer."""
-        count = min(count, len(self.nodes))
         at = bisect_right(self._labels, point) - 1
-        found: dict[NodeId, None] = {}
-        while len(found) < count:
-            found[self.virtuals[at].node] = None
-            at = (at + 1) % len(self.virtuals)
-        return tuple(found)
+        return _distinct(self._owners, at, min(count, len(self.nodes)))
+
+
+class Spread:
+    """Who keeps what, more fairly than on the ring: each member has many points (rule 3).
+
+    Where a view names all members, nothing else needs the ring's own points for keys.
+
+    >>> spread = Spread([NodeId(name) for name in "abc"], "jobs")
+    >>> len(set(spread.holders(7, count=2))), len(spread.holders(7, count=5))
+    (2, 3)
+    """
+
+    def __init__(self, nodes: Sequence[NodeId], salt: str, points: int = 64) -> None:
+        if not nodes or points < 1:
+            raise ValueError(f"{len(nodes)} nodes, {points} points: a spread needs one of each")
+        self.nodes: Final = tuple(sorted(set(nodes)))
+        drawn = sorted(
+            (key(f"{salt}\0{node}", number), node)
+            for node in self.nodes
+            for number in range(points)
+        )
+        self._points: Final = [point for point, _ in drawn]
+        self._owners: Final = [node for _, node in drawn]
+
+    def holders(self, point: int, count: int) -> tuple[NodeId, ...]:
+        """The first `count` members from the last point that is not behind this one."""
+        at = bisect_right(self._points, point) - 1
+        return _distinct(self._owners, at, min(count, len(self.nodes)))
+
+
+def _distinct(owners: Sequence[NodeId], at: int, count: int) -> tuple[NodeId, ...]:
+    """The first owners that differ, from an index on, round the seam."""
+    found: dict[NodeId, None] = {}
+    while len(found) < count:
+        found[owners[at]] = None
+        at = (at + 1) % len(owners)
+    return tuple(found)

@@ -21,12 +21,14 @@ from snowmelt.protocols.overlay.messages import (
     Pause,
     Paused,
     Placed,
+    Refusal,
     Relay,
     Resume,
     Routed,
     Share,
     Splice,
     Spliced,
+    TakenBack,
     Wave,
     Word,
 )
@@ -93,8 +95,6 @@ class RingStation:
 
     def settle(self, own: Wave | None, now: Instant) -> Outcomes:
         """What has become possible: a batch up, a step of the update."""
-        if self.virtual.phase is Phase.SPLICING:
-            return self.update.progress()
         return self.virtual.send(own, now) + self.update.progress()
 
     def _work(self, source: Place, body: Body) -> Outcomes | None:
@@ -104,6 +104,8 @@ class RingStation:
                 return v.climb(source, body)
             case Granted():
                 return v.granted(body)
+            case Refusal():
+                return v.refused(body)
             case Routed():
                 return v.routed(source, body)
             case Relay():
@@ -189,6 +191,8 @@ class GuestStation:
                     for effect in self.climbing.granted(number, grant)
                     if isinstance(effect, Own)
                 ]
+            case Refusal(number) if self.climbing is not None:
+                return [TakenBack() for _ in self.climbing.refused(number)]
             case Pause():
                 self.pausing = True
             case Placed():

@@ -129,10 +129,7 @@ class FlatTree:
     @property
     def height(self) -> int:
         """The most edges from a place to the root."""
-        at, height = len(self.nodes) - 1, 0
-        while at:
-            at, height = (at - 1) // self.arity, height + 1
-        return height
+        return flat_height(len(self.nodes), self.arity)
 
     def parent(self, place: Place) -> Place | None:
         """The place above."""
@@ -156,3 +153,15 @@ class FlatTree:
         if place.index:
             raise KeyError(place)
         return self._index[place.node]
+
+
+def flat_height(nodes: int, arity: int) -> int:
+    """The height of a flat tree of so many members.
+
+    >>> flat_height(1, arity=16), flat_height(17, arity=16), flat_height(18, arity=16)
+    (0, 1, 2)
+    """
+    at, height = nodes - 1, 0
+    while at:
+        at, height = (at - 1) // arity, height + 1
+    return height

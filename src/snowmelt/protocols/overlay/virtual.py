@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt.core.instant import Instant
-from snowmelt.protocols.overlay.climbing import Arrival, Climbing, Down, Own, Up
+from snowmelt.protocols.overlay.climbing import Arrival, Back, Climbing, Down, Own, Up
 from snowmelt.protocols.overlay.labels import Kind, Place, Virtual
 from snowmelt.protocols.overlay.messages import (
     Body,
@@ -25,10 +25,12 @@ from snowmelt.protocols.overlay.messages import (
     Mail,
     Outcome,
     Put,
+    Refusal,
     Refused,
     Relay,
     Routed,
     Share,
+    TakenBack,
     Wave,
     Word,
 )
@@ -122,7 +124,19 @@ class VirtualNode:
     def climb(self, source: Place, climb: Climb) -> Outcomes:
         """A batch from below."""
         downs = self.climbing.take(source, climb.number, climb.wave)
-        return [self._granted(down) for down in downs]
+        backs = self.refuse() if self.phase is not Phase.RUNNING else []
+        return [*(self._granted(down) for down in downs), *backs]
+
+    def refuse(self) -> Outcomes:
+        """What waits goes back to where it came from (rule 17)."""
+        return [self._back(back) for back in self.climbing.refuse()]
+
+    def refused(self, refusal: Refusal) -> Outcomes:
+        """The batch on its way has come back."""
+        return [self._back(back) for back in self.climbing.refused(refusal.number)]
+
+    def _back(self, back: Back) -> Outcome:
+        return TakenBack() if back.to is None else self.tell(back.to, Refusal(back.number))
 
     def granted(self, granted: Granted) -> Outcomes:
         """An answer from above."""

@@ -1,5 +1,6 @@
 """Nodes that know only their neighbours: joins and leaves under load, in any order of messages."""
 
+from heapq import heappop, heappush
 from random import Random
 
 import pytest
@@ -27,6 +28,8 @@ from snowmelt.sim.rounds import Rounds
 from snowmelt.sim.world import World
 
 SALT = "jobs"
+SLOW = (*[1.0] * 15, 10.0, 300.0)
+"""How long a message may take: most of them are quick, and a few come long after."""
 
 
 def name(number):
@@ -41,10 +44,11 @@ def made(founders, newcomers=0, salt=SALT):
 
 
 class Bag:
-    """All messages in one bag; chance says which arrives next."""
+    """All messages in one bag; chance says which arrives next, and keeps some back for long."""
 
     def __init__(self, nodes, chance):
         self.nodes, self.chance, self.air, self.told = nodes, chance, [], []
+        self.now, self.sent = 0.0, 0
 
     def tell(self, node, fact):
         self._handle(node, Announced(fact))
@@ -58,8 +62,13 @@ class Bag:
         self.tell(node, Work())
 
     def step(self):
-        source, target, message = self.air.pop(self.chance.randrange(len(self.air)))
+        self.now, _, (source, target, message) = heappop(self.air)
         self._handle(target, Received(source, message))
+
+    def send(self, source, target, message):
+        self.sent += 1
+        due = self.now + self.chance.choice(SLOW) * self.chance.random()
+        heappush(self.air, (due, self.sent, (source, target, message)))
 
     def run(self):
         for _ in range(200_000):
@@ -71,7 +80,7 @@ class Bag:
     def _handle(self, node, event):
         for effect in self.nodes[node].handle(event, START):
             if isinstance(effect, Send):
-                self.air.append((node, effect.target, effect.message))
+                self.send(node, effect.target, effect.message)
             elif isinstance(effect, Announce):
                 self.told.append((node, effect.fact))
         self.nodes[node].check()
@@ -152,12 +161,14 @@ def test_after_joins_and_leaves_all_is_in_its_place_and_nothing_is_lost(
     plan = [(Join, name(founders + number)) for number in range(newcomers)]
     plan += [(Leave, name(number)) for number in range(min(leavers, founders - 1))]
     chance.shuffle(plan)
+    works = 80
     while plan or bag.air:
         if plan and chance.random() < 0.1:
             wish, node = plan.pop()
             bag.tell(node, Leave() if wish is Leave else Join(name(chance.randrange(founders))))
         worker = bag.nodes[name(chance.randrange(founders + newcomers))]
-        if len(plan) and chance.random() < 0.3 and not worker.standing.wants_to_leave:
+        if works and chance.random() < 0.3 and not worker.standing.wants_to_leave:
+            works -= 1
             bag.work(worker.me, puts=chance.randrange(3), gets=chance.randrange(2))
         if bag.air:
             bag.step()
@@ -216,15 +227,15 @@ def test_a_name_that_is_taken_is_refused_and_nothing_is_lost():
     bag.run()
     double = OverlayNode(name(1), SALT, Line())
     (ask,) = double.handle(Announced(Join(name(0))), START)
-    bag.air.append((NodeId("double"), ask.target, ask.message))
+    bag.send(NodeId("double"), ask.target, ask.message)
     bag.step()
     refusals = []
     while bag.air:
-        source, target, message = bag.air.pop()
+        source, target, message = bag.air[0][-1]
         if target == "double":
+            heappop(bag.air)
             refusals += double.handle(Received(source, message), START)
         else:
-            bag.air.append((source, target, message))
             bag.step()
     assert refusals == [Announce(JoinRefused(name(1)))] * 3
     check_whole(nodes)

@@ -29,7 +29,13 @@ def test_arrays_agree_with_the_ring_the_tree_and_the_routes(nodes):
     chance = Random(nodes)
     keys = [0, CIRCLE - 1, *(chance.randrange(CIRCLE) for _ in range(100))]
     starts = [chance.randrange(nodes) for _ in keys]
-    ends, hops, away = circle.routes(np.array(starts), np.array(keys, np.uint64))
+    counted = np.zeros(len(keys), np.int64)
+    ends, hops, away = circle.routes(
+        np.array(starts),
+        np.array(keys, np.uint64),
+        lambda moved, _: np.add(counted, moved, counted),
+    )
+    assert (counted == away).all()
     for start, key, end, length, far in zip(starts, keys, ends, hops, away, strict=True):
         met = walked(ring, ring.virtual(name(start), Kind.MIDDLE), key)
         assert met[-1] == ring.virtuals[end] == ring.predecessor(key)

@@ -185,10 +185,13 @@ def test_silence_is_answered_by_sending_again_when_it_is_due():
 @pytest.mark.parametrize("own", [None, 2])
 def test_in_synchronous_mode_a_place_waits_for_every_child(own):
     root = Climbing(Counts(), ROOT, None, (LEAF, OTHER), synchronous=True)
-    root.take(LEAF, 1, 5)
+    root.take(OTHER, 1, 1)
     assert root.send(own, START) == []
-    root.take(OTHER, 1, 0)
-    assert root.send(own, START) == [Arrival(1, 5 + (own or 0))]
+    root.take(LEAF, 1, 5)
+    assert root.send(own, START) == [Arrival(1, 6 + (own or 0))]
+    first = own or 0
+    downs = [one for one in root.granted(1, 0) if isinstance(one, Down)]
+    assert downs == [Down(LEAF, 1, first), Down(OTHER, 1, first + 5)]
 
 
 def test_what_waits_or_climbs_can_be_given_back_when_an_epoch_ends():

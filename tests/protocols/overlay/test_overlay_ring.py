@@ -21,7 +21,7 @@ def test_labels_are_the_same_everywhere():
 
 
 @given(NAMES, POINTS)
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 def test_a_key_is_kept_by_the_last_virtual_node_that_is_not_behind_it(nodes, point):
     ring = Ring(nodes, "jobs")
     before = [one for one in ring.virtuals if one.label <= point]
@@ -29,7 +29,7 @@ def test_a_key_is_kept_by_the_last_virtual_node_that_is_not_behind_it(nodes, poi
 
 
 @given(NAMES, POINTS, st.integers(min_value=0, max_value=14))
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 def test_copies_lie_with_the_next_other_members(nodes, point, count):
     ring = Ring(nodes, "jobs")
     found, at = [], ring.predecessor(point)
@@ -41,7 +41,7 @@ def test_copies_lie_with_the_next_other_members(nodes, point, count):
 
 
 @given(NAMES)
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 def test_the_cycle_is_sorted_and_closed(nodes):
     ring = Ring(nodes, "jobs")
     assert len(ring.virtuals) == 3 * len(set(nodes))
@@ -67,7 +67,7 @@ def test_a_ring_of_nobody_is_refused():
 
 
 @given(NAMES, POINTS, st.integers(min_value=0, max_value=14))
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 def test_who_comes_or_goes_moves_only_what_it_keeps(nodes, point, count):
     spread = Spread(nodes, "jobs", points=8)
     more = Spread([*nodes, NodeId("new")], "jobs", points=8)

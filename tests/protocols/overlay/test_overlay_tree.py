@@ -40,7 +40,7 @@ TREES = st.one_of(
 
 
 @given(TREES)
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 def test_parents_and_children_agree_and_all_hang_below_the_root(pair):
     nodes, tree = pair
     places = all_places(tree, nodes)
@@ -53,7 +53,7 @@ def test_parents_and_children_agree_and_all_hang_below_the_root(pair):
 
 
 @given(TREES)
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 def test_a_node_enters_at_its_place_nearest_to_the_root(pair):
     nodes, tree = pair
     for node in nodes:

@@ -1,5 +1,6 @@
 """The overlay in arrays: as the machines' ring, tree and routes, for a hundred thousand nodes."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -10,6 +11,8 @@ from snowmelt.protocols.overlay import BITS, CIRCLE, Kind, label
 
 Labels = NDArray[np.uint64]
 Indices = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Watch = Callable[[Mask, Indices], None]
 
 _HALF: Final = np.uint64(CIRCLE >> 1)
 _ONE: Final = np.uint64(1)
@@ -74,10 +77,13 @@ class Circle:
         np.add.at(kept, self.owners, arcs)
         return kept * self.nodes
 
-    def routes(self, starts: Indices, keys: Labels) -> tuple[Indices, Indices, Indices]:
+    def routes(
+        self, starts: Indices, keys: Labels, watch: Watch | None = None
+    ) -> tuple[Indices, Indices, Indices]:
         """Routes from the middle virtual nodes of these nodes, all at once.
 
-        Where each ends, and its hops along the ring: all of them, and those to another node.
+        Where each ends, and its hops along the ring: all of them, and those to another node. In
+        each pass `watch` is told which routes came to another node, and where all are.
         """
         here = self.places[Kind.MIDDLE][starts]
         ends = (np.searchsorted(self.labels, keys, side="right") - 1) % (3 * self.nodes)
@@ -91,10 +97,13 @@ class Circle:
             self._jump(walk, jumping)
             self._step(walk, stepping)
             hops += stepping
-            away += stepping & (self.owners[before] != self.owners[walk.here])
+            moved = stepping & (self.owners[before] != self.owners[walk.here])
+            away += moved
+            if watch is not None:
+                watch(moved, walk.here)
         return walk.here, hops, away
 
-    def _jump(self, walk: "_Walk", who: NDArray[np.bool_]) -> None:
+    def _jump(self, walk: "_Walk", who: Mask) -> None:
         bits = walk.bits[who]
         bit = (walk.keys[who] >> (BITS - bits).astype(np.uint64)) & _ONE
         walk.ideal[who] = (walk.ideal[who] >> _ONE) + bit * _HALF
@@ -103,7 +112,7 @@ class Circle:
         walk.bits[who] = bits - 1
         walk.leftward[who] = walk.ideal[who] < self.labels[walk.here[who]]
 
-    def _step(self, walk: "_Walk", who: NDArray[np.bool_]) -> None:
+    def _step(self, walk: "_Walk", who: Mask) -> None:
         last = 3 * self.nodes - 1
         searching = walk.bits > 0
         seam = np.where(walk.leftward, walk.here == 0, walk.here == last)

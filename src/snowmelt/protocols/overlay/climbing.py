@@ -159,12 +159,17 @@ class Climbing(Generic[B, G]):
     def send(self, own: B | None, now: Instant) -> list[Up[B] | Arrival[B]]:
         """All that waits goes up as one batch, this place's own part first (rule 8).
 
+        Children's parts stand in the order in which they came; in synchronous mode in the order of
+        the children.
+
         Nothing happens when there is nothing, or a batch is on its way: look at `idle` before you
         take a snapshot of your operations.
         """
         if not self.idle or (own is None and not self.waiting):
             return []
         parts = list(self.waiting.values())
+        if self.synchronous:
+            parts = [self.waiting[child] for child in self.children]
         self.number += 1
         if own is not None:
             parts.insert(0, Part(None, self.number, own))

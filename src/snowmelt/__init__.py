@@ -5,10 +5,10 @@ from snowmelt.client.cluster import Cluster, connect
 from snowmelt.client.counter import Counter
 from snowmelt.client.embedded import EmbeddedCluster, open  # noqa: A004
 from snowmelt.client.fifo import Fifo
-from snowmelt.client.fifo_steps import Seen
 from snowmelt.client.group_steps import Mark
 from snowmelt.client.groups import Group
 from snowmelt.client.items import Item, Items
+from snowmelt.client.lease_steps import Seen
 from snowmelt.client.multicast import Multicast, Subscription
 from snowmelt.client.objects import Object, Objects
 from snowmelt.client.pool import Pool

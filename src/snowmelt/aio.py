@@ -11,8 +11,9 @@ from snowmelt.client.counter_async import Counter
 from snowmelt.client.counter_tally import counter_baton
 from snowmelt.client.embedded_async import EmbeddedCluster, open  # noqa: A004
 from snowmelt.client.fifo_async import Fifo
-from snowmelt.client.fifo_steps import FifoSteps, Seen, list_queues
+from snowmelt.client.fifo_steps import FifoSteps, list_queues
 from snowmelt.client.items_async import Item, Items
+from snowmelt.client.lease_steps import Seen
 from snowmelt.client.multicast_async import Multicast, Subscription
 from snowmelt.client.multicast_steps import TopicSteps
 from snowmelt.client.objects_async import Object, Objects

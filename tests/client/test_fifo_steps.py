@@ -11,7 +11,8 @@ from snowmelt.client.bodies import CALL_BYTES, CALL_ITEMS
 from snowmelt.client.delivered import Delivered
 from snowmelt.client.fetching import Fetching
 from snowmelt.client.fifo import Fifo
-from snowmelt.client.fifo_steps import FifoSteps, _portions
+from snowmelt.client.fifo_steps import FifoSteps
+from snowmelt.client.lease_steps import Word, portions
 from snowmelt.client.looping import Pace, Pursuit
 from snowmelt.client.queue_options import Producer, queue_settings
 from snowmelt.client.steps import run
@@ -609,7 +610,7 @@ def test_a_get_waits_for_a_queue_to_be_made():
 
 def test_what_more_intervals_say_than_one_call_may_name_goes_in_several() -> None:
     done = tuple(Interval(2 * at, 2 * at + 1) for at in range(PIECES_MAX + 1))
-    told = list(_portions(Settle("q", 7, done=done, back=done[:1], extend=True)))
+    told = list(portions(Word(7, done=done, back=done[:1], extend=True)))
     assert [len(one.done) + len(one.back) for one in told] == [PIECES_MAX, 1, 1]
     assert tuple(where for one in told for where in one.done) == done
     assert [one.extend for one in told] == [True, False, False]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import msgspec
 from rich.table import Table
 
-from snowmelt.client.fifo_steps import Seen
+from snowmelt.client.lease_steps import Seen
 from snowmelt.core.instant import SECOND
 from snowmelt.protocols.fifo.calls import QueueStatus
 from snowmelt.protocols.fifo.settings import QueueSettings

@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import Final, Self
 
 from snowmelt.client.delivered import Delivered, part_bodies
-from snowmelt.client.fifo_steps import BYTES_MAX, FifoSteps
 from snowmelt.client.forking import Origin, watch
 from snowmelt.client.items import Item
+from snowmelt.client.lease_steps import BYTES_MAX, LeaseSteps
 from snowmelt.client.leaving import GIVEN_UP, reason_left, reason_of
 from snowmelt.client.looping import PASSING, Pace, Pursuit
 from snowmelt.client.open_loops import opened
@@ -71,7 +71,7 @@ class Tender:
 class Gathering:
     """The desk of a consumer: acknowledgements are gathered, all else is sent at once."""
 
-    def __init__(self, port: Port, steps: FifoSteps, tending: Tending) -> None:
+    def __init__(self, port: Port, steps: LeaseSteps, tending: Tending) -> None:
         self._port = port
         self._steps = steps
         self._tending = tending
@@ -107,7 +107,7 @@ class Consumption:
     __reduce__ = stays("send its items' bodies")
 
     def __init__(
-        self, port: Port, steps: FifoSteps, prefetch: int | None, timeout: float | None
+        self, port: Port, steps: LeaseSteps, prefetch: int | None, timeout: float | None
     ) -> None:
         self._over = True  # until there is something to end
         self._port = port

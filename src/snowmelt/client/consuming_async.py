@@ -7,9 +7,9 @@ from types import TracebackType
 from typing import Self
 
 from snowmelt.client.delivered import Delivered, part_bodies
-from snowmelt.client.fifo_steps import BYTES_MAX, FifoSteps
 from snowmelt.client.forking import Origin
 from snowmelt.client.items_async import Item
+from snowmelt.client.lease_steps import BYTES_MAX, LeaseSteps
 from snowmelt.client.leasing_async import leasing
 from snowmelt.client.leaving import reason_left, reason_of
 from snowmelt.client.looping import PASSING, Pace, Pursuit
@@ -23,7 +23,7 @@ from snowmelt.runtime.clock import steady_now
 class Gathering:
     """The desk of a consumer: acknowledgements are gathered, all else is sent at once."""
 
-    def __init__(self, port: KeepingPort, steps: FifoSteps, tending: Tending) -> None:
+    def __init__(self, port: KeepingPort, steps: LeaseSteps, tending: Tending) -> None:
         self._port = port
         self._steps = steps
         self._tending = tending
@@ -86,7 +86,7 @@ class Consumption:
     __reduce__ = stays("send its items' bodies")
 
     def __init__(
-        self, port: KeepingPort, steps: FifoSteps, prefetch: int | None, timeout: float | None
+        self, port: KeepingPort, steps: LeaseSteps, prefetch: int | None, timeout: float | None
     ) -> None:
         self._over = True  # until there is something to end
         self._port = port

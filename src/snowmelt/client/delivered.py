@@ -2,6 +2,9 @@
 
 A `Delivered` is the part of a lease that the faces share: which positions it holds, what of it is
 still open, how long it lasts by this process' clock, and whether it is known to be lost.
+
+Positions here are *places*: a position as its queue has it, and above its bits the priority, which
+is 0 in a fifo. So the items of a lease are one set of numbers, whatever queue they came from.
 """
 
 import struct
@@ -9,23 +12,63 @@ import threading
 from array import array
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import Final
+from typing import Final, Protocol
+
+import msgspec
 
 from snowmelt.client.forking import Origin
 from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.errors import LeaseLost
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.protocols.fifo.calls import Part
 from snowmelt.protocols.fifo.labels import unpack
 
 REASON_BYTES: Final = 1000
+PLACE_BITS: Final = 63
+PLACE_MASK: Final = (1 << PLACE_BITS) - 1
 _ONE: Final = struct.Struct("<2i")
+
+
+class Part(Protocol):
+    """Items at adjacent places, with what they have in common."""
+
+    @property
+    def start(self) -> int:
+        """The place of the first."""
+
+    @property
+    def offsets(self) -> bytes:
+        """Where bodies begin and end, as in `core.batch`."""
+
+    @property
+    def blob(self) -> bytes:
+        """The bodies."""
+
+    @property
+    def headers(self) -> bytes:
+        """What was given along with them, packed."""
+
+    @property
+    def failures(self) -> int:
+        """How often they were delivered before, in vain."""
+
+    @property
+    def reason(self) -> str:
+        """Why the last of those deliveries failed."""
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """A word about a lease came too late."""
+
+    why: str
+    lost: tuple[Interval, ...] | None = None
+    """Only these are not held any more; None when it is all of the lease."""
 
 
 def part_items(part: Part) -> int:
     """How many items a part holds. O(1).
 
+    >>> from snowmelt.protocols.fifo.calls import Part
     >>> part_items(Part(7, bytes(8), b""))
     1
     """
@@ -50,6 +93,7 @@ def label_of(part: Part, position: int) -> tuple[bytes | None, dict[str, str]]:
 def joined(parts: tuple[Part, ...]) -> Batch:
     """The bodies of all parts as one batch; nothing is copied when there is one part. O(bytes).
 
+    >>> from snowmelt.protocols.fifo.calls import Part
     >>> one = Batch.of([b"a", b"b"])
     >>> part = Part(5, bytes(one.offsets), bytes(one.blob))
     >>> [bytes(body) for body in joined((part, part))]
@@ -145,6 +189,16 @@ class Delivered:
             for interval in intervals:
                 self.left.remove(interval)
 
+    def refused(self, refused: Refused) -> bool:
+        """A word came too late; whether anything was left to lose."""
+        with self._lock:
+            before = self.left.total
+            for interval in refused.lost or ():
+                self.left.remove(interval)
+            if before and (refused.lost is None or not self.left.total):
+                self.lost = refused.why
+            return before > 0
+
     def returned(self, intervals: tuple[Interval, ...]) -> None:
         """The loop that these came in has ended, and they go back."""
         self._returned = intervals
@@ -166,6 +220,16 @@ class Delivered:
                     f"position {one.start if where is None else where.start} went back when the "
                     "loop that it came in ended; acknowledge what was got before the loop is left"
                 )
+
+    @property
+    def positions_told(self) -> tuple[Interval, ...]:
+        """Its positions as a person is told them: each priority counts for itself."""
+        return tuple(
+            [
+                Interval(one.start & PLACE_MASK, (one.stop - 1 & PLACE_MASK) + 1)
+                for one in self.positions
+            ]
+        )
 
     @property
     def renewal(self) -> Instant:

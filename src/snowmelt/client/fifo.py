@@ -3,18 +3,12 @@
 from collections.abc import Iterable, Mapping
 
 from snowmelt.client.consuming import Consumption
-from snowmelt.client.fifo_steps import (
-    BYTES_HIGHEST,
-    BYTES_MAX,
-    ITEMS_HIGHEST,
-    FifoSteps,
-    Seen,
-    checked_count,
-)
+from snowmelt.client.fifo_steps import FifoSteps
 from snowmelt.client.forking import Own
 from snowmelt.client.group_steps import GroupSteps, Reading, group_name, groups, read, survey
 from snowmelt.client.groups import Group
 from snowmelt.client.items import Desk, Item, Items, only
+from snowmelt.client.lease_steps import BYTES_HIGHEST, BYTES_MAX, ITEMS_HIGHEST, Seen, checked_count
 from snowmelt.client.looping import checked_prefetch
 from snowmelt.client.queue_options import Producer
 from snowmelt.client.session import TIMEOUT

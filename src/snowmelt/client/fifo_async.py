@@ -6,17 +6,11 @@ from functools import partial
 from typing import Any
 
 from snowmelt.client.consuming_async import Consumption
-from snowmelt.client.fifo_steps import (
-    BYTES_HIGHEST,
-    BYTES_MAX,
-    ITEMS_HIGHEST,
-    FifoSteps,
-    Seen,
-    checked_count,
-)
+from snowmelt.client.fifo_steps import FifoSteps
 from snowmelt.client.group_steps import GroupSteps, Reading, group_name, groups, read, survey
 from snowmelt.client.groups_async import Group
 from snowmelt.client.items_async import Desk, Item, Items, only
+from snowmelt.client.lease_steps import BYTES_HIGHEST, BYTES_MAX, ITEMS_HIGHEST, Seen, checked_count
 from snowmelt.client.leasing_async import leasing
 from snowmelt.client.looping import checked_prefetch
 from snowmelt.client.queue_options import Producer

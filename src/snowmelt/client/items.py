@@ -9,14 +9,22 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, Self
 
-from snowmelt.client.delivered import Delivered, joined, label_of, part_bodies, shortened
-from snowmelt.client.fifo_steps import FifoSteps
+from snowmelt.client.delivered import (
+    PLACE_BITS,
+    PLACE_MASK,
+    Delivered,
+    Part,
+    joined,
+    label_of,
+    part_bodies,
+    shortened,
+)
+from snowmelt.client.lease_steps import LeaseSteps
 from snowmelt.client.staying import stays
 from snowmelt.client.steps import Port, run
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.interval import Interval, Position
-from snowmelt.protocols.fifo.calls import Part
 
 UNTOLD = "given back without a reason"
 """The reason that stands for none: an empty one would not count as a delivery that failed."""
@@ -43,7 +51,7 @@ class Counter(Protocol):
 class Desk:
     """Sends every word at once, and waits until it is taken."""
 
-    def __init__(self, port: Port, steps: FifoSteps) -> None:
+    def __init__(self, port: Port, steps: LeaseSteps) -> None:
         self._port = port
         self._steps = steps
 
@@ -87,31 +95,41 @@ class Item:
     b'one' 0 {'kind': 'order'} 0
     """
 
-    __slots__ = ("_counter", "_delivered", "_part", "body", "position")
+    __slots__ = ("_counter", "_delivered", "_part", "_place", "body")
 
     __reduce__ = stays("send item.body, and acknowledge here when the answer is back")
 
     def __init__(
-        self, counter: Counter, delivered: Delivered, part: Part, body: bytes, position: int
+        self, counter: Counter, delivered: Delivered, part: Part, body: bytes, place: int
     ) -> None:
         self._counter = counter
         self._delivered = delivered
         self._part = part
         self.body = body
-        self.position = Position(position)
+        self._place = place
 
     def __repr__(self) -> str:
         return f"Item(position={self.position}, {len(self.body)} bytes)"
 
     @property
+    def position(self) -> Position:
+        """Where it stands in its queue, among those of its priority."""
+        return Position(self._place & PLACE_MASK)
+
+    @property
+    def priority(self) -> int:
+        """Its priority; 0 in a fifo."""
+        return self._place >> PLACE_BITS
+
+    @property
     def headers(self) -> dict[str, str]:
         """What was given along with it."""
-        return label_of(self._part, self.position)[1]
+        return label_of(self._part, self._place)[1]
 
     @property
     def key(self) -> bytes | None:
         """The key it was given, if any."""
-        return label_of(self._part, self.position)[0]
+        return label_of(self._part, self._place)[0]
 
     @property
     def failures(self) -> int:
@@ -125,7 +143,7 @@ class Item:
 
     def ack(self) -> None:
         """It is done and never comes again. Raises `LeaseLost` when it is another's by now."""
-        self._counter.done(self._delivered, self.position)
+        self._counter.done(self._delivered, self._place)
 
     def nack(self, delay: float = 0.0, reason: str = "") -> None:
         """It failed and is to be delivered again, not before `delay` seconds have passed."""
@@ -145,7 +163,7 @@ class Item:
         return self._delivered, self._where()
 
     def _where(self) -> Interval:
-        return Interval(self.position, self.position + 1)
+        return Interval(self._place, self._place + 1)
 
     def __enter__(self) -> Self:
         return self
@@ -202,7 +220,7 @@ class Items:
     @property
     def positions(self) -> tuple[Interval, ...]:
         """Their positions, in order."""
-        return self._delivered.positions
+        return self._delivered.positions_told
 
     @property
     def token(self) -> int:

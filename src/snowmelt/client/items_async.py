@@ -5,15 +5,22 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, Self
 
-from snowmelt.client.delivered import Delivered, joined, label_of, part_bodies
-from snowmelt.client.fifo_steps import FifoSteps
+from snowmelt.client.delivered import (
+    PLACE_BITS,
+    PLACE_MASK,
+    Delivered,
+    Part,
+    joined,
+    label_of,
+    part_bodies,
+)
 from snowmelt.client.items import UNTOLD, failure_text
+from snowmelt.client.lease_steps import LeaseSteps
 from snowmelt.client.staying import stays
 from snowmelt.client.steps import AsyncPort, run_async
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.interval import Interval, Position
-from snowmelt.protocols.fifo.calls import Part
 
 
 class Counter(Protocol):
@@ -37,7 +44,7 @@ class Counter(Protocol):
 class Desk:
     """Sends every word at once, and waits until it is taken."""
 
-    def __init__(self, port: AsyncPort, steps: FifoSteps) -> None:
+    def __init__(self, port: AsyncPort, steps: LeaseSteps) -> None:
         self._port = port
         self._steps = steps
 
@@ -63,31 +70,41 @@ class Desk:
 class Item:
     """One item, leased. In an `async with`: acknowledged on leaving, given back on an exception."""
 
-    __slots__ = ("_counter", "_delivered", "_part", "body", "position")
+    __slots__ = ("_counter", "_delivered", "_part", "_place", "body")
 
     __reduce__ = stays("send item.body, and acknowledge here when the answer is back")
 
     def __init__(
-        self, counter: Counter, delivered: Delivered, part: Part, body: bytes, position: int
+        self, counter: Counter, delivered: Delivered, part: Part, body: bytes, place: int
     ) -> None:
         self._counter = counter
         self._delivered = delivered
         self._part = part
         self.body = body
-        self.position = Position(position)
+        self._place = place
 
     def __repr__(self) -> str:
         return f"Item(position={self.position}, {len(self.body)} bytes)"
 
     @property
+    def position(self) -> Position:
+        """Where it stands in its queue, among those of its priority."""
+        return Position(self._place & PLACE_MASK)
+
+    @property
+    def priority(self) -> int:
+        """Its priority; 0 in a fifo."""
+        return self._place >> PLACE_BITS
+
+    @property
     def headers(self) -> dict[str, str]:
         """What was given along with it."""
-        return label_of(self._part, self.position)[1]
+        return label_of(self._part, self._place)[1]
 
     @property
     def key(self) -> bytes | None:
         """The key it was given, if any."""
-        return label_of(self._part, self.position)[0]
+        return label_of(self._part, self._place)[0]
 
     @property
     def failures(self) -> int:
@@ -101,7 +118,7 @@ class Item:
 
     async def ack(self) -> None:
         """It is done and never comes again. Raises `LeaseLost` when it is another's by now."""
-        await self._counter.done(self._delivered, self.position)
+        await self._counter.done(self._delivered, self._place)
 
     async def nack(self, delay: float = 0.0, reason: str = "") -> None:
         """It failed and is to be delivered again, not before `delay` seconds have passed."""
@@ -121,7 +138,7 @@ class Item:
         return self._delivered, self._where()
 
     def _where(self) -> Interval:
-        return Interval(self.position, self.position + 1)
+        return Interval(self._place, self._place + 1)
 
     async def __aenter__(self) -> Self:
         return self
@@ -169,7 +186,7 @@ class Items:
     @property
     def positions(self) -> tuple[Interval, ...]:
         """Their positions, in order."""
-        return self._delivered.positions
+        return self._delivered.positions_told
 
     @property
     def token(self) -> int:

@@ -3,13 +3,13 @@
 import asyncio
 
 from snowmelt.client.delivered import Delivered
-from snowmelt.client.fifo_steps import FifoSteps
+from snowmelt.client.lease_steps import LeaseSteps
 from snowmelt.client.steps import KeepingPort, Steps, run_async
 from snowmelt.core.errors import SnowmeltError
 
 
 async def leasing(
-    port: KeepingPort, steps: FifoSteps, get: Steps[Delivered | None]
+    port: KeepingPort, steps: LeaseSteps, get: Steps[Delivered | None]
 ) -> Delivered | None:
     """Takes the steps of a get; when it is cancelled meanwhile, they go on, and end in a return."""
     task = asyncio.ensure_future(run_async(port, get))
@@ -21,7 +21,7 @@ async def leasing(
 
 
 async def _return(
-    port: KeepingPort, steps: FifoSteps, task: asyncio.Future[Delivered | None]
+    port: KeepingPort, steps: LeaseSteps, task: asyncio.Future[Delivered | None]
 ) -> None:
     try:
         delivered = await task

@@ -14,7 +14,7 @@ waited for whom nobody has ever reached.
 import logging
 from typing import Final
 
-from snowmelt.client.fifo_steps import ITEMS_HIGHEST, checked_count
+from snowmelt.client.lease_steps import ITEMS_HIGHEST, checked_count
 from snowmelt.client.session import checked
 from snowmelt.client.waits import EARLY
 from snowmelt.core.errors import Closed, OutcomeUnknown, SnowmeltError, Unavailable, Unreachable

@@ -11,15 +11,14 @@ import threading
 from contextlib import suppress
 from typing import Final, TypeAlias
 
-from snowmelt.client.delivered import Delivered, runs
-from snowmelt.client.fifo_steps import FifoSteps
+from snowmelt.client.delivered import Delivered, Refused, runs
 from snowmelt.client.forking import watch
+from snowmelt.client.lease_steps import LeaseSteps, Word
 from snowmelt.client.steps import Steps
 from snowmelt.client.waits import ANSWER_SECONDS, LOOP
-from snowmelt.core.errors import LeaseLost, SnowmeltError
+from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.protocols.fifo.calls import Settle
 from snowmelt.runtime.clock import steady_now
 from snowmelt.runtime.logs import tell
 
@@ -88,7 +87,7 @@ class Tended:
 class Tending:
     """All leases of one consumer."""
 
-    def __init__(self, steps: FifoSteps) -> None:
+    def __init__(self, steps: LeaseSteps) -> None:
         self._steps = steps
         self._leases: dict[int, Tended] = {}
         self._lock = threading.Lock()
@@ -155,12 +154,10 @@ class Tending:
         with self._lock:
             told = next((one for one in self._leases.values() if one.since is not None), None)
             done = told.take() if told is not None else ()
-        settle = None
-        if told is not None and done:
-            settle = Settle(self._steps.name, told.delivered.token, done=done)
+        word = Word(told.delivered.token, done=done) if told is not None and done else None
         try:
             delivered, refused = yield from self._steps.get_many(
-                items_max, bytes_max, timeout, settle, LOOP
+                items_max, bytes_max, timeout, word, LOOP
             )
         except BaseException:
             if told is not None:
@@ -202,13 +199,11 @@ class Tending:
             rest = _without(back, failed)
             try:
                 if failed:
-                    name, token = self._steps.name, delivered.token
-                    settle = Settle(name, token, done=done, back=failed, reason=reason)
-                    yield from self._steps.settle(delivered, settle)
+                    word = Word(delivered.token, done=done, back=failed, reason=reason)
+                    yield from self._steps.settle(delivered, word)
                 if rest or (done and not failed):
-                    told = () if failed else done
-                    settle = Settle(self._steps.name, delivered.token, done=told, back=rest)
-                    yield from self._steps.settle(delivered, settle)
+                    word = Word(delivered.token, done=() if failed else done, back=rest)
+                    yield from self._steps.settle(delivered, word)
             except SnowmeltError as error:
                 _not_told(self._steps.name, done, str(error))
 
@@ -236,35 +231,31 @@ class Tending:
         extend = tended.renew <= now and _count(told) < delivered.left.total
         if not (done or extend):
             return
-        settle = Settle(self._steps.name, delivered.token, done=done, extend=extend)
+        word = Word(delivered.token, done=done, extend=extend)
         try:
-            yield from self._steps.settle(delivered, settle)
-        except LeaseLost as error:
-            self._told(tended, done, str(error))
+            refused = yield from self._steps.told(delivered, word)
         except SnowmeltError:
             self._keep(tended, done)
         except BaseException:
             self._keep(tended, done)
             raise
         else:
-            if extend:
+            if extend and not delivered.lost:
                 tended.renewed()
-            self._told(tended, done, "")
+            self._told(tended, done, refused)
 
-    def _told(self, tended: Tended, done: tuple[Interval, ...], refused: str) -> None:
+    def _told(self, tended: Tended, done: tuple[Interval, ...], refused: Refused | None) -> None:
         delivered = tended.delivered
         with self._lock:
             tended.known(done)
-            if refused:
-                if not delivered.left.total:
-                    refused = ""  # nothing was left to lose
-                delivered.lost = refused
-            else:
+            late = done if refused is None or refused.lost is None else refused.lost
+            lost = refused is not None and (delivered.refused(refused) or bool(delivered.lost))
+            if not delivered.lost:
                 delivered.settled(done)
-            if refused or not delivered.left.total:
+            if delivered.lost or not delivered.left.total:
                 self._leases.pop(delivered.token, None)
-        if refused:
-            _not_told(self._steps.name, done, refused)
+        if refused is not None and lost:
+            _not_told(self._steps.name, late, refused.why)
 
     def _keep(self, tended: Tended, done: tuple[Interval, ...]) -> None:
         now = steady_now()

@@ -15,7 +15,7 @@ import msgspec
 from snowmelt.core.errors import MachineCrashed, NodeRefused, SnowmeltError, Unavailable
 from snowmelt.core.names import Address, NodeId, OperationId, contact
 from snowmelt.core.node import Announce, Announced, Halt, Note, Reply, Requested
-from snowmelt.protocols import baton, echo, fifo, membership, multicast
+from snowmelt.protocols import baton, echo, fifo, membership, multicast, priority
 from snowmelt.protocols.baton import BatonSettings
 from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.host import Family, Host
@@ -114,6 +114,7 @@ class Server:
             Family("pool", Introducer(config.id, SystemRandom()), introductions.MESSAGES),
             *baton.families(config.id, config.baton, SystemRandom()),
             multicast.family(config.id, MulticastSettings(), SystemRandom()),
+            Family("priority", priority.PriorityNode(config.id, SystemRandom()), priority.MESSAGES),
             Family("echo", echo.EchoNode(), echo.MESSAGES),
         ]
 

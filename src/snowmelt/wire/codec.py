@@ -25,6 +25,8 @@ from snowmelt.protocols.multicast import calls as multicast_calls
 from snowmelt.protocols.multicast import messages as multicast_messages
 from snowmelt.protocols.pool import introductions as pool_introductions
 from snowmelt.protocols.pool import messages as pool_messages
+from snowmelt.protocols.priority import calls as priority_calls
+from snowmelt.protocols.priority import messages as priority_messages
 
 # Nobody but its own process may tell a node to depart.
 Request = (
@@ -35,6 +37,7 @@ Request = (
     | pool_introductions.Request
     | baton_calls.Request
     | multicast_calls.Request
+    | priority_calls.Request
 )
 Response = (
     echo_messages.Response
@@ -43,6 +46,7 @@ Response = (
     | pool_introductions.Response
     | baton_calls.Response
     | multicast_calls.Response
+    | priority_calls.Response
     | Declined
     | Elsewhere
 )
@@ -56,9 +60,12 @@ _TO_NODES: Final = Union[  # noqa: UP007  # at run time
     Claim,
     baton_messages.Message,
     multicast_messages.Message,
+    priority_messages.Message,
 ]
 _TO_CLIENTS: Final = _Answers
-_WITH_BODIES: Final = Call[fifo_calls.Put | echo_messages.Echo | multicast_calls.Publish]
+_WITH_BODIES: Final = Call[
+    fifo_calls.Put | echo_messages.Echo | multicast_calls.Publish | priority_calls.Put
+]
 CALL_BYTES_MAX: Final = 8 << 20
 """Of a client's call without bodies."""
 

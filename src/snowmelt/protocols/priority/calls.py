@@ -5,7 +5,7 @@ from typing import Annotated, Final
 import msgspec
 
 from snowmelt.core.instant import Duration
-from snowmelt.core.names import NodeId
+from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.priority.batches import Priority, Shares, Some
 from snowmelt.protocols.priority.messages import Piece, Token
 from snowmelt.protocols.priority.settings import Name, QueueSettings
@@ -39,6 +39,8 @@ class Opened(msgspec.Struct, frozen=True, tag="priority.opened", array_like=True
 
     settings: QueueSettings
     via: Via
+    address: Address
+    """Where it is: an operation that is asked there first needs no inquiry."""
 
 
 class Queues(msgspec.Struct, frozen=True, tag="priority.queues", array_like=True):
@@ -198,6 +200,9 @@ class Counted(msgspec.Struct, frozen=True, tag="priority.counted", array_like=Tr
 
     count: int
 
+
+Request = Open | Queues | Put | Settle | Get | Peek | Statistics | Purge | Redrive
+Response = Opened | QueuesAre | PutDone | Settled | Leased | Peeked | Status | Counted
 
 CALLS: Final = (Open, Queues, Put, Settle, Get, Peek, Statistics, Purge, Redrive)
 """All that clients ask."""

@@ -51,9 +51,11 @@ class Task(msgspec.Struct, frozen=True):
 class Desk:
     """The clock, the view, the outbox and the disk."""
 
-    def __init__(self, me: NodeId, chance: Random) -> None:
+    def __init__(self, me: NodeId, chance: Random, *, alone: bool = False) -> None:
         self.me = me
         self.chance = chance
+        self.alone = alone
+        """Whether nobody else can hold a lease that was given before this process began."""
         self.now = Instant(0)
         self.view: View | None = None
         self.era = 0

@@ -15,13 +15,15 @@ Rules
    next batch that goes up from here.
 6. Elements for which there is no room are refused, by whoever has none; then they never were, and
    their positions are void. All else waits for room, and is tried again.
-7. Leases begin anew with each view. Nobody can tell how much of one is over.
+7. Leases begin anew with each view: nobody can tell how much of one is over. Where this process is
+   alone with its disk, who held them is gone, and they are over.
 """
 
 from collections.abc import Iterable
 
 import msgspec
 
+from snowmelt.core.instant import Duration
 from snowmelt.core.names import NodeId
 from snowmelt.core.record import Found
 from snowmelt.protocols.priority.anchor import Census
@@ -105,7 +107,8 @@ class Home:
         for priority, where, standing in self._shelf.rows.standings(there):
             share = Share(priority, (where,))
             if standing.state == State.LEASED:
-                self._leases.lease(standing.token, (share,), standing.time)
+                time = Duration(0) if self._desk.alone else standing.time
+                self._leases.lease(standing.token, (share,), time)
             elif standing.state == State.HELD:
                 self._leases.hold((share,), standing.due)
 

@@ -389,6 +389,12 @@ class Seen(msgspec.Struct, frozen=True, tag="priority.seen", array_like=True):
     dead: Shares = ()
 
 
+Message = (
+    Climb | Granted | Food | Store | Stored | Take | Taken | End | Ended | Follow | Followed | Make
+    | Made | Declare | Declared | Anew | Tell | Told | Fetch | Fetched | Spare | Inquire | Inquired
+    | Look | Looked | Read | Seen
+)  # fmt: skip
+
 MESSAGES: Final = (
     Climb, Granted, Food, Store, Stored, Take, Taken, End, Ended, Follow, Followed, Make, Made,
     Declare, Declared, Anew, Tell, Told, Fetch, Fetched, Spare, Inquire, Inquired, Look, Looked,

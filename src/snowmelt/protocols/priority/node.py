@@ -48,10 +48,15 @@ class PriorityTimer(Enum):
 
 
 class PriorityNode:
-    """One node's part in all priority queues."""
+    """One node's part in all priority queues.
 
-    def __init__(self, me: NodeId, chance: Random, *, limits: Limits = LIMITS) -> None:
-        desk = self._desk = Desk(me, chance)
+    With `alone` there is no other process that could hold a lease given before this one began.
+    """
+
+    def __init__(
+        self, me: NodeId, chance: Random, *, alone: bool = False, limits: Limits = LIMITS
+    ) -> None:
+        desk = self._desk = Desk(me, chance, alone=alone)
         self._limits = limits
         self._queues = Queues(desk, limits)
         self._settling: Settling | None = None

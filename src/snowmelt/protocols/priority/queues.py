@@ -90,7 +90,10 @@ class Queues:
             text = f"queue {call.queue} is there with {differences(settings, call.settings)}"
             self._desk.decline(operation, "QueueExists", text)
         else:
-            self._desk.reply(operation, Opened(settings, self._desk.via))
+            view = self._desk.view
+            here = view.member(self._desk.me) if view is not None else None
+            if here is not None:
+                self._desk.reply(operation, Opened(settings, self._desk.via, here.address))
 
     # --- making -----------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from snowmelt.client.lease_steps import Seen
 from snowmelt.client.multicast import Multicast, Subscription
 from snowmelt.client.objects import Object, Objects
 from snowmelt.client.pool import Pool
+from snowmelt.client.priority import PriorityQueue
 from snowmelt.core.errors import (
     AccessDenied,
     AlreadyPublished,
@@ -82,6 +83,7 @@ __all__ = [
     "OutcomeUnknown",
     "PeerError",
     "Pool",
+    "PriorityQueue",
     "QueueExists",
     "Seen",
     "SequenceTooOld",

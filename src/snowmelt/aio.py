@@ -11,7 +11,6 @@ from snowmelt.client.counter_async import Counter
 from snowmelt.client.counter_tally import counter_baton
 from snowmelt.client.embedded_async import EmbeddedCluster, open  # noqa: A004
 from snowmelt.client.fifo_async import Fifo
-from snowmelt.client.fifo_steps import FifoSteps, list_queues
 from snowmelt.client.items_async import Item, Items
 from snowmelt.client.lease_steps import Seen
 from snowmelt.client.multicast_async import Multicast, Subscription
@@ -21,7 +20,8 @@ from snowmelt.client.parts import Parts
 from snowmelt.client.pool_async import Pool
 from snowmelt.client.pool_options import PoolOptions
 from snowmelt.client.pool_status import pools
-from snowmelt.client.queue_options import Producer, QueueOptions, queue_settings
+from snowmelt.client.priority_async import PriorityQueue
+from snowmelt.client.queues_async import Queues
 from snowmelt.client.session import TIMEOUT
 from snowmelt.client.staying import stays
 from snowmelt.client.steps import run_async
@@ -45,6 +45,7 @@ __all__ = [
     "Object",
     "Objects",
     "Pool",
+    "PriorityQueue",
     "Seen",
     "Subscription",
     "connect",
@@ -52,7 +53,7 @@ __all__ = [
 ]
 
 
-class Cluster:
+class Cluster(Queues):
     """A connection to a cluster, for one event loop. Close it, or use it in an `async with`.
 
     Any number of calls may wait at once.
@@ -62,7 +63,7 @@ class Cluster:
 
     def __init__(self, url: str, token: str | None = None) -> None:
         self._place = read(url, token)
-        self._client = AsyncClient(self._place)
+        self._queues = self._client = AsyncClient(self._place)
         self._parts = Parts()
         self._keeper = Keeper(self._client)
 
@@ -90,18 +91,6 @@ class Cluster:
             self._keeper.lose()
             await self._client.close()
 
-    def fifo(
-        self,
-        name: str,
-        *,
-        producer: str | None = None,
-        sequence: int | None = None,
-        **options: Unpack[QueueOptions],
-    ) -> Fifo:
-        """A queue, first in first out, made when it is first used; as `snowmelt.Cluster.fifo`."""
-        steps = FifoSteps(name, queue_settings(**options), Producer(producer, sequence))
-        return Fifo(self._client, steps)
-
     def pool(self, name: str, **options: Unpack[PoolOptions]) -> Pool:
         """This process' part in a pool; as `snowmelt.Cluster.pool`."""
         return Pool(self._parts.join(name, self._place, **options))
@@ -121,10 +110,6 @@ class Cluster:
     async def pools(self, *, timeout: float = TIMEOUT) -> list[PoolStatus]:
         """All pools that somebody is in."""
         return await run_async(self._client, pools(timeout))
-
-    async def queues(self, *, timeout: float = TIMEOUT) -> list[str]:
-        """The names of all queues."""
-        return await run_async(self._client, list_queues(timeout))
 
     async def ping(self, body: bytes = b"", *, timeout: float = TIMEOUT) -> bytes:
         """Sends bytes to a node and gets them back."""

@@ -12,8 +12,6 @@ from snowmelt.client.blocking import BlockingClient
 from snowmelt.client.clients import Clients
 from snowmelt.client.counter import Counter
 from snowmelt.client.counter_tally import counter_baton
-from snowmelt.client.fifo import Fifo
-from snowmelt.client.fifo_steps import FifoSteps, list_queues
 from snowmelt.client.multicast import Multicast
 from snowmelt.client.multicast_steps import TopicSteps
 from snowmelt.client.open_loops import end_loops
@@ -21,7 +19,7 @@ from snowmelt.client.parts import Parts
 from snowmelt.client.pool import Pool
 from snowmelt.client.pool_options import PoolOptions
 from snowmelt.client.pool_status import pools
-from snowmelt.client.queue_options import Producer, QueueOptions, queue_settings
+from snowmelt.client.queues import Queues
 from snowmelt.client.session import TIMEOUT
 from snowmelt.client.staying import stays
 from snowmelt.client.steps import run
@@ -34,7 +32,7 @@ from snowmelt.protocols.pool.introductions import PoolStatus
 from snowmelt.runtime.statistics import NodeStatistics
 
 
-class Cluster:
+class Cluster(Queues):
     """A connection to a cluster, made by `snowmelt.connect`. Close it, or use it in a `with`.
 
     Every call takes a `timeout` in seconds and never waits longer. Threads may share a cluster;
@@ -47,7 +45,7 @@ class Cluster:
         place = read(url, token)
         self._place = place
         self._client = BlockingClient(place)
-        self._clients = Clients(place)
+        self._queues = self._clients = Clients(place)
         self._parts = Parts()
         self._keeper = Keeper(self._clients)
 
@@ -82,27 +80,6 @@ class Cluster:
         self._keeper.close()
         self._clients.close()
         self._client.close()
-
-    def fifo(
-        self,
-        name: str,
-        *,
-        producer: str | None = None,
-        sequence: int | None = None,
-        **options: Unpack[QueueOptions],
-    ) -> Fifo:
-        """A queue, first in first out, made when it is first used.
-
-        With options (`replicas`, `durable_copies`, `flush`, `lease`, `max_deliveries`, `max_items`,
-        `max_bytes`) it is made with these, and `QueueExists` is raised if it is there with others.
-        Without any it is taken as it is. `flush` is "always", or how many seconds a flush may be
-        put off; `lease` is in seconds.
-
-        `producer` names this program over its restarts, so that a put with a `sequence` number that
-        was used is not put again; `sequence` here is the first of numbers given by themselves.
-        """
-        steps = FifoSteps(name, queue_settings(**options), Producer(producer, sequence))
-        return Fifo(self._clients, steps)
 
     def pool(self, name: str, **options: Unpack[PoolOptions]) -> Pool:
         """This process' part in a pool: objects in any order, that stay where they were made.
@@ -141,10 +118,6 @@ class Cluster:
     def pools(self, *, timeout: float = TIMEOUT) -> list[PoolStatus]:
         """All pools that somebody is in."""
         return run(self._clients, pools(timeout))
-
-    def queues(self, *, timeout: float = TIMEOUT) -> list[str]:
-        """The names of all queues."""
-        return run(self._clients, list_queues(timeout))
 
     def ping(self, body: bytes = b"", *, timeout: float = TIMEOUT) -> bytes:
         """Sends bytes to a node and gets them back."""

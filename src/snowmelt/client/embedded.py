@@ -1,10 +1,10 @@
 """A cluster of one, inside the program that uses it: no server and no socket; one folder.
 
-The fifo's machine is the very one that runs on nodes. Whoever calls drives it, in their own thread
-and under one lock: gives it the call, commits what it asks of the disk, fires the timers that are
-due, and waits, for the next timer or for another thread's step, until the answer is there. Between
-calls nothing runs; what became due meanwhile is done by the next call, before it. Only a queue made
-with `flush=SECONDS` has a thread: what may linger must not wait for the next call.
+The queues' machines are the very ones that run on nodes. Whoever calls drives them, in their own
+thread and under one lock: gives them the call, commits what they ask of the disk, fires the timers
+that are due, and waits, for the next timer or for another thread's step, until the answer is there.
+Between calls nothing runs; what became due meanwhile is done by the next call, before it. Only a
+fifo made with `flush=SECONDS` has a thread: what may linger must not wait for the next call.
 
 One process holds a folder at a time; another that opens it waits for its turn. Leases of the
 process before are over when the next one opens.
@@ -24,17 +24,14 @@ from typing import Any, Final, Self, Unpack, assert_never
 
 import msgspec
 
-from snowmelt.client.fifo import Fifo
-from snowmelt.client.fifo_steps import FifoSteps, list_queues
 from snowmelt.client.forking import Origin, watch
 from snowmelt.client.open_loops import end_loops
 from snowmelt.client.parts import Parts
 from snowmelt.client.pool import Pool
 from snowmelt.client.pool_options import PoolOptions
-from snowmelt.client.queue_options import Producer, QueueOptions, queue_settings
+from snowmelt.client.queues import Queues
 from snowmelt.client.session import TIMEOUT, Session, checked
 from snowmelt.client.staying import stays
-from snowmelt.client.steps import run
 from snowmelt.core.errors import (
     CallerError,
     Closed,
@@ -71,13 +68,15 @@ from snowmelt.core.node import (
     Started,
 )
 from snowmelt.core.record import Damaged, Missing, Record, Write
+from snowmelt.protocols import fifo, priority
 from snowmelt.protocols.calling import FIRST_WAIT, LONGEST_WAIT, Answer, Declined, Elsewhere
-from snowmelt.protocols.fifo import MESSAGES, FifoNode
+from snowmelt.protocols.fifo import FifoNode
 from snowmelt.protocols.fifo.calls import Opened
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import View
 from snowmelt.protocols.membership.view import Member
 from snowmelt.protocols.pool.settings import pool_name
+from snowmelt.protocols.priority import PriorityNode
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.shielding import SHIELD
 from snowmelt.store import Store
@@ -87,6 +86,7 @@ from snowmelt.wire.greeting import as_error
 ME: Final = NodeId("embedded")
 HERE: Final = Address("127.0.0.1", 1)  # nobody is ever called there
 OPENINGS: Final = b"embedded/openings"
+EPOCHS: Final = b"embedded/epochs"
 _TRY_AGAIN: Final = 0.05
 _FAR: Final = Instant(2**63)
 
@@ -101,12 +101,17 @@ class Asked(msgspec.Struct, eq=False):
 
 
 class Machine:
-    """The fifo's machine on a store, driven by whoever calls."""
+    """The queues' machines on a store, driven by whoever calls."""
 
-    def __init__(self, store: Store, member: Member) -> None:
+    def __init__(self, folder: Path, store: Store) -> None:
+        member, epoch = member_of(folder, store), epoch_of(store)
         self._store = store
         self._session = Session()
-        self._host = Host(ME, [Family("fifo", FifoNode(ME, Random(), alone=True), MESSAGES)])
+        machines = [
+            Family("fifo", FifoNode(ME, Random(), alone=True), fifo.MESSAGES),
+            Family("priority", PriorityNode(ME, Random(), alone=True), priority.MESSAGES),
+        ]
+        self._host = Host(ME, machines)
         self.turn = threading.Condition()
         """Held by whoever drives it; told when there are answers."""
         self._events: deque[Event[Any]] = deque()
@@ -122,7 +127,7 @@ class Machine:
         watch(self)
         recovered = store.recover()
         self._step(Started(recovered.records, recovered.damaged, time_ns()))
-        self._step(Announced(View(cluster=1, epoch=1, coordinator=ME, members=(member,))))
+        self._step(Announced(View(cluster=1, epoch=epoch, coordinator=ME, members=(member,))))
 
     def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
         """Calls, waits, and returns the answer's body; raises what went wrong.
@@ -329,7 +334,7 @@ class Machine:
             self.turn.notify_all()
 
 
-class EmbeddedCluster:
+class EmbeddedCluster(Queues):
     """Queues in a folder, made by `snowmelt.open`. Close it, or use it in a `with`.
 
     Threads may share it; one step of one of them runs at a time.
@@ -342,7 +347,7 @@ class EmbeddedCluster:
         self._parts = Parts()
         store = open_store(folder, timeout)
         try:
-            self._machine = Machine(store, member_of(folder, store))
+            self._queues = self._machine = Machine(folder, store)
         except BaseException:
             store.close()
             raise
@@ -381,22 +386,6 @@ class EmbeddedCluster:
             options["spill"] = self.folder / "pools" / pool_name(name)
         return Pool(self._parts.share(name, **options))
 
-    def fifo(
-        self,
-        name: str,
-        *,
-        producer: str | None = None,
-        sequence: int | None = None,
-        **options: Unpack[QueueOptions],
-    ) -> Fifo:
-        """A queue, first in first out, made when it is first used; as `Cluster.fifo`."""
-        steps = FifoSteps(name, queue_settings(**options), Producer(producer, sequence))
-        return Fifo(self._machine, steps)
-
-    def queues(self, *, timeout: float = TIMEOUT) -> list[str]:
-        """The names of all queues."""
-        return run(self._machine, list_queues(timeout))
-
 
 def open(folder: str | Path, *, timeout: float = TIMEOUT) -> EmbeddedCluster:  # noqa: A001
     """Opens the queues in a folder, made when missing; waits while another process has it open.
@@ -428,15 +417,30 @@ def member_of(folder: Path, store: Store) -> Member:
     """This node as it begins once more: the folder's own birth, and a start above all before."""
     stamp = read_stamp(folder)
     assert stamp is not None, "an open store is stamped"
-    (found,) = store.load([OPENINGS])
+    start = _counted(store, OPENINGS, time_ns())
+    return Member(ME, HERE, birth=int.from_bytes(stamp.identity, "big"), start=start)
+
+
+def epoch_of(store: Store) -> int:
+    """The number of this node's view of itself alone: each opening has a new one, above all before.
+
+    Positions of a priority queue begin above those of earlier epochs, and there is room for some
+    millions. So where the count was damaged it goes on from the hours since 1970.
+    """
+    return _counted(store, EPOCHS, time_ns() // (3600 * SECOND))
+
+
+def _counted(store: Store, key: bytes, above: int) -> int:
+    """One more than the last time, on the disk; or a number above any that there was."""
+    (found,) = store.load([key])
     match found:
         case Record(_, value):
-            start = int.from_bytes(value, "big") + 1
+            count = int.from_bytes(value, "big") + 1
         case Missing():
-            start = 1
+            count = 1
         case Damaged():
-            start = time_ns()  # above any count there was
-    (failure,) = store.commit([(Write(OPENINGS, start.to_bytes(8, "big")),)])
+            count = above
+    (failure,) = store.commit([(Write(key, count.to_bytes(8, "big")),)])
     if failure is not None:
         raise failure
-    return Member(ME, HERE, birth=int.from_bytes(stamp.identity, "big"), start=start)
+    return count

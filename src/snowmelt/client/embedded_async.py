@@ -18,16 +18,14 @@ from typing import Any, Final, Self, TypeAlias, Unpack
 import msgspec
 
 from snowmelt.client.bound import Bound
-from snowmelt.client.embedded import Asked, Machine, member_of, open_store
-from snowmelt.client.fifo_async import Fifo
-from snowmelt.client.fifo_steps import FifoSteps, list_queues
+from snowmelt.client.embedded import Asked, Machine, open_store
 from snowmelt.client.parts import Parts
 from snowmelt.client.pool_async import Pool
 from snowmelt.client.pool_options import PoolOptions
-from snowmelt.client.queue_options import Producer, QueueOptions, queue_settings
+from snowmelt.client.queues_async import Queues
 from snowmelt.client.session import TIMEOUT, checked
 from snowmelt.client.staying import stays
-from snowmelt.client.steps import Ending, run_async
+from snowmelt.client.steps import Ending
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.pool.settings import pool_name
@@ -92,7 +90,7 @@ class Driver:
         try:
             store = open_store(self._folder, self._timeout)
             try:
-                machine = Machine(store, member_of(self._folder, store))
+                machine = Machine(self._folder, store)
             except BaseException:
                 store.close()
                 raise
@@ -165,7 +163,7 @@ def _failed(wanted: Wanted, error: Exception) -> None:
         wanted.loop.call_soon_threadsafe(tell)
 
 
-class EmbeddedCluster:
+class EmbeddedCluster(Queues):
     """Queues in a folder, made by `snowmelt.aio.open`. Close it, or use it in an `async with`.
 
     For one event loop; any number of calls may wait at once.
@@ -176,7 +174,7 @@ class EmbeddedCluster:
     def __init__(self, folder: Path, timeout: float) -> None:
         self.folder = folder
         self._parts = Parts()
-        self._driver = Driver(folder, timeout)
+        self._queues = self._driver = Driver(folder, timeout)
 
     async def __aenter__(self) -> Self:
         try:
@@ -211,22 +209,6 @@ class EmbeddedCluster:
         if options.get("spill") is True:
             options["spill"] = self.folder / "pools" / pool_name(name)
         return Pool(self._parts.share(name, **options))
-
-    def fifo(
-        self,
-        name: str,
-        *,
-        producer: str | None = None,
-        sequence: int | None = None,
-        **options: Unpack[QueueOptions],
-    ) -> Fifo:
-        """A queue, first in first out; as `snowmelt.Cluster.fifo`."""
-        steps = FifoSteps(name, queue_settings(**options), Producer(producer, sequence))
-        return Fifo(self._driver, steps)
-
-    async def queues(self, *, timeout: float = TIMEOUT) -> list[str]:
-        """The names of all queues."""
-        return await run_async(self._driver, list_queues(timeout))
 
 
 def open(folder: str | Path, *, timeout: float = TIMEOUT) -> EmbeddedCluster:  # noqa: A001

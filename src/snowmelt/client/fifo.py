@@ -2,21 +2,17 @@
 
 from collections.abc import Iterable, Mapping
 
-from snowmelt.client.consuming import Consumption
 from snowmelt.client.fifo_steps import FifoSteps
 from snowmelt.client.forking import Own
 from snowmelt.client.group_steps import GroupSteps, Reading, group_name, groups, read, survey
 from snowmelt.client.groups import Group
-from snowmelt.client.items import Desk, Item, Items, only
-from snowmelt.client.lease_steps import BYTES_HIGHEST, BYTES_MAX, ITEMS_HIGHEST, Seen, checked_count
-from snowmelt.client.looping import checked_prefetch
+from snowmelt.client.lease_steps import BYTES_HIGHEST, ITEMS_HIGHEST, Seen, checked_count
 from snowmelt.client.queue_options import Producer
 from snowmelt.client.session import TIMEOUT
 from snowmelt.client.staging_steps import HOLD, plan, publish, stage
-from snowmelt.client.staying import stays
-from snowmelt.client.steps import Port, run
+from snowmelt.client.steps import run
+from snowmelt.client.taking import Taking
 from snowmelt.core.batch import Batch, Buffer
-from snowmelt.core.errors import Empty
 from snowmelt.core.interval import Interval, Position
 from snowmelt.protocols.fifo.calls import (
     GroupStatus,
@@ -30,7 +26,7 @@ from snowmelt.protocols.fifo.calls import (
 from snowmelt.protocols.fifo.labels import Labels
 
 
-class Fifo:
+class Fifo(Taking[FifoSteps]):
     """A queue, first in first out, made on first use. `cluster.fifo(name)` gives it.
 
     `timeout` is how many seconds a call may take; 0 means that nothing is waited for but the
@@ -49,21 +45,6 @@ class Fifo:
     b'two'
     b'three'
     """
-
-    __reduce__ = stays("send the queue's name and the URL, and connect there")
-
-    def __init__(self, port: Port, steps: FifoSteps) -> None:
-        self._port = port
-        self._steps = steps
-        self._desk = Desk(port, steps)
-
-    def __repr__(self) -> str:
-        return f"Fifo({self.name!r})"
-
-    @property
-    def name(self) -> str:
-        """The queue's name."""
-        return self._steps.name
 
     def put(
         self,
@@ -99,49 +80,6 @@ class Fifo:
         the exception says where). With `sequence`, more than one call is refused as `TooLarge`.
         """
         return run(self._port, self._steps.put_many(bodies, headers, delay, timeout, sequence))
-
-    def get(self, *, timeout: float = TIMEOUT) -> Item:
-        """Leases the first item. Raises `Empty` when none came in the time given."""
-        delivered = run(self._port, self._steps.get_after(None, 1, BYTES_HIGHEST, timeout))
-        if delivered is None:
-            raise Empty(self._steps.empty(timeout))
-        return only(self._desk, delivered)
-
-    def get_many(
-        self,
-        items_max: int = 1000,
-        *,
-        bytes_max: int = BYTES_MAX,
-        timeout: float = TIMEOUT,
-        ack: Items | None = None,
-    ) -> Items:
-        """Leases the first items there are, waiting for one. Raises `Empty`.
-
-        `ack` are items of an earlier get, done with, whose acknowledgement goes along with this
-        call. When their lease was lost, the new ones are returned all the same, and the old ones'
-        `lost` says so.
-        """
-        checked_count("items_max", items_max, ITEMS_HIGHEST)
-        checked_count("bytes_max", bytes_max, BYTES_HIGHEST)
-        before = ack.delivered if ack is not None else None
-        get = self._steps.get_after(before, items_max, bytes_max, timeout)
-        delivered = run(self._port, get)
-        if delivered is None:
-            raise Empty(self._steps.empty(timeout))
-        return Items(self._desk, delivered)
-
-    def consume(self, prefetch: int | None = None, timeout: float | None = None) -> Consumption:
-        """Items one by one, for ever, or until none came for `timeout` seconds.
-
-        As many are leased at once as are worked off in a moment, or up to `prefetch`; a thread
-        renews their leases for as long as the loop works. `item.ack()` gathers: acknowledgements
-        travel with the next get, and after a tenth of a second at the latest.
-
-        When the loop is left by an exception, the item in hand failed, as in a `with`, unless it
-        was acknowledged. What else was not acknowledged when the loop ends goes back and does not
-        count as failed; acknowledging it later is refused as `LeaseLost`.
-        """
-        return Consumption(self._port, self._steps, checked_prefetch(prefetch), timeout)
 
     # --- for groups -------------------------------------------------------------------------------
 

@@ -1,31 +1,21 @@
 """A fifo as a program holds it, with `await`; `fifo.py` tells more of each call."""
 
-import asyncio
-from collections.abc import Coroutine, Iterable, Mapping
-from functools import partial
-from typing import Any
+from collections.abc import Iterable, Mapping
 
-from snowmelt.client.consuming_async import Consumption
 from snowmelt.client.fifo_steps import FifoSteps
 from snowmelt.client.group_steps import GroupSteps, Reading, group_name, groups, read, survey
 from snowmelt.client.groups_async import Group
-from snowmelt.client.items_async import Desk, Item, Items, only
-from snowmelt.client.lease_steps import BYTES_HIGHEST, BYTES_MAX, ITEMS_HIGHEST, Seen, checked_count
-from snowmelt.client.leasing_async import leasing
-from snowmelt.client.looping import checked_prefetch
+from snowmelt.client.lease_steps import BYTES_HIGHEST, ITEMS_HIGHEST, Seen, checked_count
 from snowmelt.client.queue_options import Producer
 from snowmelt.client.session import TIMEOUT
 from snowmelt.client.staging_steps import HOLD, plan, publish, stage
-from snowmelt.client.staying import stays
-from snowmelt.client.steps import Ending, KeepingPort, run_async
+from snowmelt.client.steps import run_async
+from snowmelt.client.taking_async import Taking
 from snowmelt.core.batch import Batch, Buffer
-from snowmelt.core.errors import Empty, SnowmeltError, Unreachable
 from snowmelt.core.interval import Interval, Position
-from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo.calls import (
     GroupStatus,
     Located,
-    Open,
     Planned,
     QueueStatus,
     Receipt,
@@ -35,67 +25,12 @@ from snowmelt.protocols.fifo.calls import (
 from snowmelt.protocols.fifo.labels import Labels
 
 
-class OpenOnce:
-    """A port through which calls that all find the queue unopened ask for it together."""
-
-    def __init__(self, port: KeepingPort) -> None:
-        self._port = port
-        self._opening: dict[bool, asyncio.Future[Any]] = {}
-        """By whether the queue is made when it isn't there."""
-
-    async def call(
-        self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0
-    ) -> Any:
-        """Calls, waits, and returns the answer's body; raises what went wrong."""
-        if type(body) is not Open:
-            return await self._port.call(body, timeout, target, weight)
-        opening = self._opening.get(body.make)
-        if opening is None:
-            opening = asyncio.ensure_future(self._port.call(body, timeout, target, weight))
-            self._opening[body.make] = opening
-            opening.add_done_callback(partial(self._opened, body.make))
-        try:
-            return await asyncio.wait_for(asyncio.shield(opening), timeout)
-        except TimeoutError as error:  # or ours, of the same name
-            if isinstance(error, SnowmeltError):
-                raise
-            raise Unreachable("the queue could not be opened in the time given") from None
-
-    def keep(self, work: Coroutine[Any, Any, None]) -> None:
-        """Sees something to its end that nobody awaits."""
-        self._port.keep(work)
-
-    def before_closing(self, one: Ending) -> None:
-        """Ends this before it closes."""
-        self._port.before_closing(one)
-
-    def _opened(self, make: bool, opening: asyncio.Future[Any]) -> None:
-        del self._opening[make]
-        if not opening.cancelled():
-            opening.exception()  # seen, also when nobody waits any more
-
-
-class Fifo:
+class Fifo(Taking[FifoSteps]):
     """A queue, first in first out, made on first use. `cluster.fifo(name)` gives it.
 
     `timeout` is how many seconds a call may take; 0 means that nothing is waited for but the
     answer. Any number of calls may wait at once.
     """
-
-    __reduce__ = stays("send the queue's name and the URL, and connect there")
-
-    def __init__(self, port: KeepingPort, steps: FifoSteps) -> None:
-        self._port = OpenOnce(port)
-        self._steps = steps
-        self._desk = Desk(self._port, steps)
-
-    def __repr__(self) -> str:
-        return f"Fifo({self.name!r})"
-
-    @property
-    def name(self) -> str:
-        """The queue's name."""
-        return self._steps.name
 
     async def put(
         self,
@@ -133,45 +68,6 @@ class Fifo:
         return await run_async(
             self._port, self._steps.put_many(bodies, headers, delay, timeout, sequence)
         )
-
-    async def get(self, *, timeout: float = TIMEOUT) -> Item:
-        """Leases the first item. Raises `Empty` when none came in the time given."""
-        get = self._steps.get_after(None, 1, BYTES_HIGHEST, timeout)
-        delivered = await leasing(self._port, self._steps, get)
-        if delivered is None:
-            raise Empty(self._steps.empty(timeout))
-        return only(self._desk, delivered)
-
-    async def get_many(
-        self,
-        items_max: int = 1000,
-        *,
-        bytes_max: int = BYTES_MAX,
-        timeout: float = TIMEOUT,
-        ack: Items | None = None,
-    ) -> Items:
-        """Leases the first items there are, waiting for one. Raises `Empty`.
-
-        `ack` are items of an earlier get, done with, whose acknowledgement goes along with this
-        call. When their lease was lost, the new ones are returned all the same, and the old ones'
-        `lost` says so.
-        """
-        checked_count("items_max", items_max, ITEMS_HIGHEST)
-        checked_count("bytes_max", bytes_max, BYTES_HIGHEST)
-        before = ack.delivered if ack is not None else None
-        get = self._steps.get_after(before, items_max, bytes_max, timeout)
-        delivered = await leasing(self._port, self._steps, get)
-        if delivered is None:
-            raise Empty(self._steps.empty(timeout))
-        return Items(self._desk, delivered)
-
-    def consume(self, prefetch: int | None = None, timeout: float | None = None) -> Consumption:
-        """Items one by one, for ever, or until none came for `timeout` seconds.
-
-        As `snowmelt.Fifo.consume`, with a task that renews the leases. A `break` alone ends it some
-        time later; `async with`, or `aclose`, at once.
-        """
-        return Consumption(self._port, self._steps, checked_prefetch(prefetch), timeout)
 
     async def peek(
         self, count: int = 10, *, dead: bool = False, timeout: float = TIMEOUT

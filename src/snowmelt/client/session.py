@@ -12,6 +12,7 @@ from snowmelt.core.node import Requested
 from snowmelt.core.outcome import Failed, Outcome, Succeeded, Unknown
 from snowmelt.protocols.calling import Ask
 from snowmelt.protocols.fifo.calls import Opened
+from snowmelt.protocols.priority.calls import Opened as OpenedPriority
 from snowmelt.wire.greeting import CLIENT_PREFIX, as_error
 
 TIMEOUT: Final = 10.0
@@ -58,6 +59,8 @@ class Targets:
         if isinstance(answer, Opened):
             for place in (answer.master, answer.store):
                 self._learn(contact(place.address))
+        elif isinstance(answer, OpenedPriority):
+            self._learn(contact(answer.address))
         elif target is not None:
             self._learn(target)
 

@@ -22,12 +22,12 @@ import msgspec
 from snowmelt.core.instant import Instant
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
+from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.fifo.extents import Lane, Run, Runs
 from snowmelt.protocols.fifo.groups import Groups
 from snowmelt.protocols.fifo.leases import LEASE_ENDED, Lease, Leases
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.messages import Extent
-from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.fifo.producers import Producers
 from snowmelt.protocols.fifo.publications import Publications
 from snowmelt.protocols.fifo.settings import QueueSettings

@@ -91,7 +91,8 @@ class Door:
         deadline = later(self._desk.now, call.patience)
         one = GetInHand(operation, call, call.items_max, deadline)
         if call.settle is not None and self._hand.placing is not None:
-            one.settled = not self._settles.begin(operation, call.settle, self._hand.placing)
+            settle, placing = call.settle, self._hand.placing
+            one.settled = not self._settles.begin(operation, settle, placing, with_get=True)
         self._take_up(one, begun=call.via != self._desk.via)
 
     def purge(self, operation: OperationId, call: Purge) -> None:
@@ -248,9 +249,10 @@ class Door:
             if operation not in in_line and operation not in self.beginnings.inquiry:
                 self.beginnings.inquiry.add([operation])
         if placing is not None:
-            for operation, call in self._settles.taken():
-                if not self._settles.begin(operation, call, placing):
-                    self._settled(operation, SettleInHand(call))
+            for operation, was in self._settles.taken():
+                call, with_get = was.call, was.with_get
+                if not self._settles.begin(operation, call, placing, with_get=with_get):
+                    self._settled(operation, was)
 
     def tick(self) -> None:
         """Patience ends, and who waits asks again."""
@@ -367,7 +369,7 @@ class Door:
             one.lost = settled.lost
             if one.ready:
                 self._answer_get(one)
-        else:
+        elif not settled.with_get:  # else the get is in hand at another door
             self._desk.reply(operation, Settled(tuple(settled.lost)))
 
 

@@ -22,6 +22,8 @@ class SettleInHand(msgspec.Struct):
     """What a client says, that is not answered yet."""
 
     call: Settle
+    with_get: bool = False
+    """Whether a get's answer tells of it: alone it is not answered."""
     waits: int = 0
     lost: list[Receipt] = []
 
@@ -35,9 +37,11 @@ class Settles:
         self._sending = sending
         self.hand: dict[OperationId, SettleInHand] = {}
 
-    def begin(self, operation: OperationId, call: Settle, placing: Placing) -> bool:
+    def begin(
+        self, operation: OperationId, call: Settle, placing: Placing, *, with_get: bool = False
+    ) -> bool:
         """Tells the homes; whether there is anything to wait for."""
-        one = self.hand[operation] = SettleInHand(call)
+        one = self.hand[operation] = SettleInHand(call, with_get)
         for receipt, how, time in self._words(call):
             for home, shares in sorted(placing.by_home(receipt.shares).items()):
                 one.waits += 1
@@ -69,10 +73,10 @@ class Settles:
             return None
         return self.hand.pop(sent.operations[0])
 
-    def taken(self) -> list[tuple[OperationId, Settle]]:
+    def taken(self) -> list[tuple[OperationId, SettleInHand]]:
         """All that is in hand, to be begun again in another view."""
         hand, self.hand = self.hand, {}
-        return [(operation, one.call) for operation, one in hand.items()]
+        return list(hand.items())
 
     def _words(self, call: Settle) -> Iterator[tuple[Receipt, How, Duration]]:
         for receipt in call.done:

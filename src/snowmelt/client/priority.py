@@ -1,0 +1,85 @@
+"""A priority queue as a program holds it, blocking."""
+
+from collections.abc import Iterable, Mapping
+
+from snowmelt.client.lease_steps import ITEMS_HIGHEST, Seen, checked_count
+from snowmelt.client.priority_steps import Prioritized, PriorityStatus, PrioritySteps
+from snowmelt.client.session import TIMEOUT
+from snowmelt.client.steps import run
+from snowmelt.client.taking import Taking
+from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.interval import Position
+
+
+class PriorityQueue(Taking[PrioritySteps]):
+    """Most urgent first, made on first use. `cluster.priority(name)` gives it.
+
+    Priority 0 is the most urgent, or the largest with `largest_first`; within one priority items
+    come in the order in which they were put, and what was given back comes ahead of later ones.
+
+    `timeout` is how many seconds a call may take; 0 means that nothing is waited for but the
+    answer. Threads may share a queue; none waits for another. Reading makes no queue: a get waits
+    for a queue that is not there as it waits for its items.
+
+    >>> import snowmelt, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
+    ...     jobs = cluster.priority("jobs", priorities=3)
+    ...     _ = jobs.put(b"sweep", priority=2)
+    ...     jobs.put_many([(2, b"dust"), (0, b"fire")])
+    ...     for item in jobs.consume(timeout=0):
+    ...         print(item.priority, item.body)
+    ...         item.ack()
+    2
+    0 b'fire'
+    2 b'sweep'
+    2 b'dust'
+    """
+
+    def put(
+        self,
+        body: Buffer,
+        *,
+        priority: int = 0,
+        headers: Mapping[str, str] | None = None,
+        delay: float = 0.0,
+        timeout: float = TIMEOUT,
+    ) -> Position:
+        """Puts an item; returns its position in its priority once it is safe. Raises `Full`.
+
+        After `delay` seconds it may be delivered.
+        """
+        return run(self._port, self._steps.put(body, priority, headers, delay, timeout))
+
+    def put_many(
+        self,
+        items: Iterable[Buffer] | Iterable[Prioritized] | Batch,
+        *,
+        priority: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        delay: float = 0.0,
+        timeout: float = TIMEOUT,
+    ) -> int:
+        """Puts bodies of one priority, or pairs of a priority and a body; returns how many.
+
+        Up to 8 MiB and 32,768 items are one call, and in the queue together or not at all. More are
+        several calls, each with its own `timeout`; when one fails, those before it are in the queue
+        (a note of the exception says how many).
+        """
+        return run(self._port, self._steps.put_many(items, priority, headers, delay, timeout))
+
+    def peek(self, count: int = 10, *, dead: bool = False, timeout: float = TIMEOUT) -> list[Seen]:
+        """Shows the next items (or of those set aside as dead), taking none of them."""
+        checked_count("count", count, ITEMS_HIGHEST)
+        return run(self._port, self._steps.peek(count, dead, timeout))
+
+    def purge(self, *, dead: bool = False, timeout: float = TIMEOUT) -> int:
+        """Removes all items that wait (or all dead ones) for ever; returns how many."""
+        return run(self._port, self._steps.purge(dead, timeout))
+
+    def stats(self, *, timeout: float = TIMEOUT) -> PriorityStatus:
+        """How the queue is: how many items wait, by priority, are leased, delayed, dead."""
+        return run(self._port, self._steps.stats(timeout))
+
+    def redrive(self, *, timeout: float = TIMEOUT) -> int:
+        """Brings dead items back to their positions; returns how many."""
+        return run(self._port, self._steps.redrive(timeout))

@@ -1,0 +1,72 @@
+"""A priority queue as a program holds it, with `await`; `priority.py` tells more of each call."""
+
+from collections.abc import Iterable, Mapping
+
+from snowmelt.client.lease_steps import ITEMS_HIGHEST, Seen, checked_count
+from snowmelt.client.priority_steps import Prioritized, PriorityStatus, PrioritySteps
+from snowmelt.client.session import TIMEOUT
+from snowmelt.client.steps import run_async
+from snowmelt.client.taking_async import Taking
+from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.interval import Position
+
+
+class PriorityQueue(Taking[PrioritySteps]):
+    """Most urgent first, made on first use. `cluster.priority(name)` gives it.
+
+    `timeout` is how many seconds a call may take; 0 means that nothing is waited for but the
+    answer. Any number of calls may wait at once.
+    """
+
+    async def put(
+        self,
+        body: Buffer,
+        *,
+        priority: int = 0,
+        headers: Mapping[str, str] | None = None,
+        delay: float = 0.0,
+        timeout: float = TIMEOUT,
+    ) -> Position:
+        """Puts an item; returns its position in its priority once it is safe. Raises `Full`.
+
+        After `delay` seconds it may be delivered.
+        """
+        return await run_async(self._port, self._steps.put(body, priority, headers, delay, timeout))
+
+    async def put_many(
+        self,
+        items: Iterable[Buffer] | Iterable[Prioritized] | Batch,
+        *,
+        priority: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        delay: float = 0.0,
+        timeout: float = TIMEOUT,
+    ) -> int:
+        """Puts bodies of one priority, or pairs of a priority and a body; returns how many.
+
+        Up to 8 MiB and 32,768 items are one call, and in the queue together or not at all. More are
+        several calls, each with its own `timeout`; when one fails, those before it are in the queue
+        (a note of the exception says how many).
+        """
+        return await run_async(
+            self._port, self._steps.put_many(items, priority, headers, delay, timeout)
+        )
+
+    async def peek(
+        self, count: int = 10, *, dead: bool = False, timeout: float = TIMEOUT
+    ) -> list[Seen]:
+        """Shows the next items (or of those set aside as dead), taking none of them."""
+        checked_count("count", count, ITEMS_HIGHEST)
+        return await run_async(self._port, self._steps.peek(count, dead, timeout))
+
+    async def purge(self, *, dead: bool = False, timeout: float = TIMEOUT) -> int:
+        """Removes all items that wait (or all dead ones) for ever; returns how many."""
+        return await run_async(self._port, self._steps.purge(dead, timeout))
+
+    async def stats(self, *, timeout: float = TIMEOUT) -> PriorityStatus:
+        """How the queue is: how many items wait, by priority, are leased, delayed, dead."""
+        return await run_async(self._port, self._steps.stats(timeout))
+
+    async def redrive(self, *, timeout: float = TIMEOUT) -> int:
+        """Brings dead items back to their positions; returns how many."""
+        return await run_async(self._port, self._steps.redrive(timeout))

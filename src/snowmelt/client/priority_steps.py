@@ -1,0 +1,437 @@
+"""What can be asked of a priority queue, as steps (see `steps.py`): no socket, no thread, no wait.
+
+1. Any node is a door to the queue. `Opened` names the one that answered, in its present life; every
+   operation names it too, and is asked there first. That is where it begins, and no node need be
+   asked whether it has begun elsewhere.
+2. A door is taken for the right one until something speaks against it (an error, or an answer that
+   took so long that others must have been asked), and for `DOOR` at most: a node that began again
+   answers as well, but takes our name of it for another's.
+3. A put is one call, however often the client machine asks it: it keeps its number, by which the
+   nodes know it. When nobody said what became of it, it is not put again here: that would be
+   another put.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+
+from snowmelt.client.bodies import CALL_BYTES, CALL_ITEMS, Parcel, packed_headers, parcel, parcels
+from snowmelt.client.delivered import PLACE_BITS, PLACE_MASK, Delivered, Refused
+from snowmelt.client.lease_steps import Going, LeaseSteps, Seen, Word, ask_anybody, delay_of, shown
+from snowmelt.client.steps import Query, Rest, Steps
+from snowmelt.client.waits import LATE, Wait
+from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.errors import (
+    BadOption,
+    DiskFull,
+    NoSuchQueue,
+    OutcomeUnknown,
+    QueueExists,
+    SnowmeltError,
+    Unavailable,
+    Unreachable,
+)
+from snowmelt.core.instant import Duration, Instant, later, seconds
+from snowmelt.core.interval import Interval, Position
+from snowmelt.core.names import NodeId, contact
+from snowmelt.protocols.calling import FIRST_WAIT
+from snowmelt.protocols.priority.batches import PRIORITIES_MAX, Share, Shares
+from snowmelt.protocols.priority.calls import (
+    GET_ITEMS,
+    Counted,
+    Get,
+    Leased,
+    Open,
+    Opened,
+    Part,
+    Peek,
+    Peeked,
+    Purge,
+    Put,
+    PutDone,
+    Queues,
+    Receipt,
+    Redrive,
+    Settle,
+    Settled,
+    Statistics,
+    Status,
+    Via,
+)
+from snowmelt.protocols.priority.messages import Piece
+from snowmelt.protocols.priority.settings import QueueSettings, queue_name
+from snowmelt.runtime.clock import steady_now
+
+DOOR: Final = seconds(10)
+"""For so long a door is taken for the right one (rule 2)."""
+_WEIGHT: Final = 1 << 20
+_MISSING_PAUSE: Final = 0.2
+
+Prioritized = tuple[int, Buffer]
+
+
+class Door(msgspec.Struct, frozen=True):
+    """Whom to ask, as calls name them, and until when that is taken for true."""
+
+    via: Via
+    target: NodeId
+    settings: QueueSettings
+    until: Instant
+
+
+Make = Callable[[Door, Wait], Any]
+
+
+class Stretch(msgspec.Struct, frozen=True):
+    """Items at adjacent places, as items know them."""
+
+    start: int
+    offsets: bytes
+    blob: bytes
+    headers: bytes
+    failures: int
+    reason: str
+
+
+class PriorityStatus(msgspec.Struct, frozen=True):
+    """How a priority queue is."""
+
+    queue: str
+    settings: QueueSettings
+    anchor: NodeId
+    """The node that gives positions just now."""
+    ready: int
+    ready_by_priority: dict[int, int]
+    delayed: int
+    leased: int
+    dead: int
+
+
+class PrioritySteps(LeaseSteps):
+    """One priority queue as one user knows it; with `fifo`, one of a single priority."""
+
+    def __init__(self, name: str, settings: QueueSettings | None, *, fifo: bool = False) -> None:
+        super().__init__(queue_name(name))
+        self._settings = settings
+        self._fifo = fifo
+        self._door: Door | None = None
+
+    # --- items in ---------------------------------------------------------------------------------
+
+    def put(
+        self,
+        body: Buffer,
+        priority: int,
+        headers: Mapping[str, str] | None,
+        delay: float,
+        timeout: float,
+    ) -> Steps[Position]:
+        """One item; its position among those of its priority."""
+        part = _part(checked_priority(priority), parcel(body))
+        label, held = packed_headers(headers), delay_of(delay)
+        done = yield from self._put((part,), label, held, timeout)
+        return Position(done.shares[0].intervals[0].start)
+
+    def put_many(
+        self,
+        items: Iterable[Buffer] | Iterable[Prioritized] | Batch,
+        priority: int | None,
+        headers: Mapping[str, str] | None,
+        delay: float,
+        timeout: float,
+    ) -> Steps[int]:
+        """Many items; how many these were."""
+        label, held, count = packed_headers(headers), delay_of(delay), 0
+        for parts in calls_of(items, priority):
+            try:
+                done = yield from self._put(parts, label, held, timeout)
+            except SnowmeltError as error:
+                if count:
+                    error.add_note(f"the first {count} bodies are in the queue")
+                raise
+            count += sum(share.total for share in done.shares)
+        return count
+
+    def _put(
+        self, parts: tuple[Part, ...], headers: bytes, delay: Duration, timeout: float
+    ) -> Steps[PutDone]:
+        def make(door: Door, wait: Wait) -> Put:
+            for part in parts:
+                if part.priority >= door.settings.priorities:
+                    allowed = f"0 to {door.settings.priorities - 1} in {self.name}"
+                    raise BadOption("priority", part.priority, allowed)
+            return Put(self.name, door.via, parts, headers, delay, wait.patience)
+
+        weight = sum(len(part.blob) for part in parts)
+        done: PutDone
+        done, _ = yield from self._ask(make, Wait(timeout), weight, once=True)
+        return done
+
+    # --- items out --------------------------------------------------------------------------------
+
+    def get_many(
+        self,
+        items_max: int,
+        bytes_max: int,
+        timeout: float,
+        word: Word | None = None,
+        least: Duration = LATE,
+    ) -> Steps[tuple[Delivered | None, Refused | None]]:
+        """Leases the most urgent items; as `LeaseSteps.get_many`.
+
+        A queue that is not there yet is waited for, like its items.
+        """
+        del bytes_max
+        wait, refused = Wait(timeout, least), None
+        most = min(items_max, GET_ITEMS)
+        settle = None if word is None else self._settle(word, ())
+
+        def make(door: Door, wait: Wait) -> Get:
+            return Get(self.name, door.via, most, wait.patience, settle)
+
+        while True:
+            leased: Leased
+            try:
+                leased, asked = yield from self._ask(make, wait, _WEIGHT, to_make=False)
+            except NoSuchQueue:
+                if wait.over:
+                    return None, refused
+                yield Rest(min(_MISSING_PAUSE, wait.left))
+                continue
+            refused, settle = refused or _late(leased.lost), None
+            if not leased.token:
+                return None, refused
+            parts = tuple([_stretch(piece) for piece in leased.pieces])
+            delivered = Delivered(leased.token, parts, leased.lease, later(asked, leased.lease))
+            if (yield from self.held(delivered)):
+                return delivered, refused
+
+    def tell(self, delivered: Delivered, word: Word) -> Steps[tuple[Instant, Refused | None]]:
+        """Tells one word, through any node."""
+        renewed = delivered.open_in(None) if word.extend else ()
+        settle = self._settle(word, renewed)
+        settled: Settled
+        settled, asked = yield from self._ask(lambda *_: settle, Wait(0), to_make=False)
+        return asked, _late(settled.lost)
+
+    def _settle(self, word: Word, renewed: Iterable[Interval]) -> Settle:
+        return Settle(
+            self.name,
+            _receipts(word.token, word.done),
+            _receipts(word.token, word.back),
+            word.delay,
+            word.reason,
+            _receipts(word.token, renewed),
+        )
+
+    # --- the queue as a whole ---------------------------------------------------------------------
+
+    def peek(self, count: int, dead: bool, timeout: float) -> Steps[list[Seen]]:
+        """The next items, taking none of them."""
+        ask = Peek(self.name, min(count, GET_ITEMS), dead)
+        peeked: Peeked = yield from self._about(lambda *_: ask, timeout)
+        return shown([_stretch(piece) for piece in peeked.pieces])[:count]
+
+    def purge(self, dead: bool, timeout: float) -> Steps[int]:
+        """Removes what waits, or what is dead; how many."""
+        counted: Counted = yield from self._about(
+            lambda door, _: Purge(self.name, door.via, dead), timeout
+        )
+        return counted.count
+
+    def redrive(self, timeout: float) -> Steps[int]:
+        """Brings the dead back; how many."""
+        counted: Counted = yield from self._about(
+            lambda door, _: Redrive(self.name, door.via), timeout
+        )
+        return counted.count
+
+    def stats(self, timeout: float) -> Steps[PriorityStatus]:
+        """How the queue is."""
+        told: Status = yield from self._about(lambda *_: Statistics(self.name), timeout)
+        ready = {one.priority: one.count for one in told.ready}
+        return PriorityStatus(
+            queue=self.name,
+            settings=told.settings,
+            anchor=told.anchor,
+            ready=sum(ready.values()),
+            ready_by_priority=ready,
+            delayed=told.held,
+            leased=told.leased,
+            dead=told.dead,
+        )
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    def _about(self, make: Make, timeout: float) -> Steps[Any]:
+        """Asks about the queue as a whole: this makes none."""
+        return (yield from self._ask(make, Wait(timeout), _WEIGHT, to_make=False))[0]
+
+    def _ask(
+        self, make: Make, wait: Wait, weight: int = 0, *, to_make: bool = True, once: bool = False
+    ) -> Steps[tuple[Any, Instant]]:
+        """Asks at the door, opening it first if need be, until the time is over.
+
+        Returns the answer, and when that was asked for which it answers. What did not happen is
+        asked again; what is open is, unless it is to happen once (rule 3).
+        """
+        going = Going(wait)
+        while True:
+            try:
+                door = self._door
+                if door is None or steady_now() >= door.until:
+                    door = yield from self._open(wait, to_make)
+                    self._door = door
+            except (OutcomeUnknown, Unavailable, Unreachable) as error:
+                yield going.after(error)
+                continue
+            began = steady_now()
+            try:
+                answer = yield Query(make(door, wait), wait.left, door.target, weight)
+            except (DiskFull, NoSuchQueue, OutcomeUnknown, Unavailable, Unreachable) as error:
+                self._door = None
+                if isinstance(error, NoSuchQueue) or (once and isinstance(error, OutcomeUnknown)):
+                    raise
+                yield going.after(error)
+            else:
+                if steady_now() - began > FIRST_WAIT:  # somebody was silent, perhaps
+                    self._door = None
+                return answer, began
+
+    def _open(self, wait: Wait, to_make: bool) -> Steps[Door]:
+        self._door = None
+        fifo = self._fifo and self._settings is None
+        try:
+            opened: Opened
+            try:
+                ask = Open(self.name, self._settings, to_make and not fifo)
+                opened = yield Query(ask, wait.left)
+            except NoSuchQueue:
+                if not (fifo and to_make):
+                    raise
+                opened = yield Query(Open(self.name, fifo_settings(self.name)), wait.left)
+        except NoSuchQueue:
+            self.missing = True
+            raise
+        settings = opened.settings
+        if self._fifo and settings.priorities != 1:
+            raise QueueExists(
+                f"queue {self.name} is there with {settings.priorities} priorities, and no fifo: "
+                "take it by cluster.priority"
+            )
+        self.missing = False
+        return Door(opened.via, contact(opened.address), settings, later(steady_now(), DOOR))
+
+
+def fifo_settings(name: str) -> QueueSettings:
+    """A fifo of which nothing else was said."""
+    return QueueSettings(queue=name, priorities=1)
+
+
+def list_priority_queues(timeout: float) -> Steps[list[str]]:
+    """The names of all priority queues."""
+    told = yield from ask_anybody(Queues(), Wait(timeout))
+    return [one.queue for one in told.settings]
+
+
+def checked_priority(priority: object) -> int:
+    """A priority that some queue may have; raises `BadOption`.
+
+    >>> checked_priority(-1)
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: priority is -1; allowed: 0 to 255, and below...
+    """
+    if type(priority) is int and 0 <= priority < PRIORITIES_MAX:
+        return priority
+    allowed = f"0 to {PRIORITIES_MAX - 1}, and below the queue's priorities"
+    raise BadOption("priority", priority, allowed)
+
+
+def calls_of(
+    items: Iterable[Buffer] | Iterable[Prioritized] | Batch, priority: int | None
+) -> Iterator[tuple[Part, ...]]:
+    """Items cut into calls: bodies of one priority, or pairs of a priority and a body.
+
+    >>> [[one.priority for one in parts] for parts in calls_of([(2, b"b"), (0, b"a")], None)]
+    [[0, 2]]
+    >>> list(calls_of([(2, b"b")], 1))
+    Traceback (most recent call last):
+    TypeError: a body is bytes, not tuple; give priority= or pairs of a priority and a body...
+    """
+    if isinstance(items, Batch | str | bytes | bytearray | memoryview):
+        for one in parcels(items):
+            yield (_part(checked_priority(priority or 0), one),)
+        return
+    rest = iter(items)
+    while some := list(islice(rest, CALL_ITEMS)):
+        pairs = [one for one in some if isinstance(one, tuple)]
+        if pairs and (priority is not None or len(pairs) < len(some)):
+            raise TypeError(
+                "a body is bytes, not tuple; give priority= or pairs of a priority and a body, "
+                "not both"
+            )
+        if pairs:
+            yield from _mixed(pairs)
+        else:
+            own = checked_priority(priority or 0)
+            for one in parcels(some):  # type: ignore[arg-type]  # no pair is among them
+                yield (_part(own, one),)
+
+
+def _mixed(pairs: list[Prioritized]) -> Iterator[tuple[Part, ...]]:
+    """One call when it takes them all, else some for each priority."""
+    bodies: dict[int, list[Buffer]] = {}
+    for pair in pairs:
+        if len(pair) != 2:
+            raise TypeError(f"pairs of a priority and a body are put, not {len(pair)} things")
+        bodies.setdefault(checked_priority(pair[0]), []).append(pair[1])
+    parts = [
+        _part(priority, one) for priority in sorted(bodies) for one in parcels(bodies[priority])
+    ]
+    if sum(len(part.blob) for part in parts) <= CALL_BYTES:
+        yield tuple(parts)
+    else:
+        yield from ((part,) for part in parts)
+
+
+def _part(priority: int, items: Parcel) -> Part:
+    return Part(priority, items.offsets, items.blob)
+
+
+def _stretch(piece: Piece) -> Stretch:
+    start = (piece.priority << PLACE_BITS) + piece.start
+    return Stretch(start, piece.offsets, piece.blob, piece.headers, piece.failures, piece.reason)
+
+
+def _receipts(token: int, places: Iterable[Interval]) -> tuple[Receipt, ...]:
+    """Places as the nodes name them, each priority by itself."""
+    by_priority: dict[int, list[Interval]] = {}
+    for one in places:
+        own = Interval(one.start & PLACE_MASK, (one.stop - 1 & PLACE_MASK) + 1)
+        by_priority.setdefault(one.start >> PLACE_BITS, []).append(own)
+    shares = tuple([Share(one, tuple(by_priority[one])) for one in sorted(by_priority)])
+    return (Receipt(token, shares),) if shares else ()
+
+
+def _late(lost: tuple[Receipt, ...]) -> Refused | None:
+    """What of a word came too late."""
+    shares: Shares = tuple([share for receipt in lost for share in receipt.shares])
+    places = tuple(
+        [
+            Interval(base + one.start, base + one.stop)
+            for share in shares
+            for base in (share.priority << PLACE_BITS,)
+            for one in share.intervals
+        ]
+    )
+    if not places:
+        return None
+    first, count = places[0], sum(one.size for one in places)
+    text = (
+        f"position {first.start & PLACE_MASK} of priority {first.start >> PLACE_BITS}"
+        f"{f' and {count - 1} more' if count > 1 else ''} are not held any more: the lease of "
+        f"token {lost[0].token} ran out, or they lie with a node that is away"
+    )
+    return Refused(text, places)

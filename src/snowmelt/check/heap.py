@@ -38,8 +38,8 @@ class Moment(msgspec.Struct, frozen=True, gc=False):
     """Something that happens to one element in the order, or a get that finds nothing."""
 
     order: int
-    last: bool
-    """Whether it comes after whatever else has this order."""
+    rank: int
+    """Of those that have one order: what comes in, what goes out, what finds nothing."""
     operation: Operation
     value: Value | None
 
@@ -79,7 +79,7 @@ class _Sweep:
         self._keys = _keys(history)
         gets = history.attempted(Kind.GET)
         self._exempt = {value for value, get in rows(gets) if not get.orders}
-        self._moments = sorted(_moments(history), key=lambda one: (one.order, one.last))
+        self._moments = sorted(_moments(history), key=lambda one: (one.order, one.rank))
         self._inside: dict[Value, Key] = {}
         self._heap: list[tuple[Key, str, Value]] = []
 
@@ -135,9 +135,9 @@ def _moments(history: History) -> Iterator[Moment]:
             continue
         if one.kind in (Kind.PUT, Kind.GET, Kind.BACK):
             for value, order in zip(one.values, one.orders, strict=False):
-                yield Moment(order, False, one, value)
+                yield Moment(order, int(one.kind is Kind.GET), one, value)
         if one.kind is Kind.GET and not one.values and one.ended is Ended.SUCCEEDED:
-            yield Moment(one.orders[0], True, one, None)
+            yield Moment(one.orders[0], 2, one, None)
 
 
 def _keys(history: History) -> dict[Value, Key]:

@@ -91,15 +91,16 @@ class Desk:
         """When the wall clock will show this."""
         return Instant(max(0, wall - self._wall_minus_now))
 
-    def set_view(self, view: View | None) -> None:
-        """Who is here from now on; None when this node is cut off."""
-        self.view = view
-        self.era = 0
-        if view is not None:
-            member = view.member(self.me)
-            assert member is not None, "a node is told only of views that it is in"
-            self.era = (view.epoch << 32) + view.mark
-            self.via = Via(self.me, member.life)
+    def set_view(self, view: View) -> None:
+        """Who is here from now on."""
+        member = view.member(self.me)
+        assert member is not None, "a node is told only of views that it is in"
+        self.view, self.era = view, _era(view)
+        self.via = Via(self.me, member.life)
+
+    def is_in(self, view: View) -> bool:
+        """Whether this is the view that it is in."""
+        return self.era == _era(view)
 
     @property
     def epoch(self) -> int:
@@ -209,6 +210,10 @@ class Desk:
     def loaded(self, ticket: int, found: tuple[Found, ...]) -> tuple[Task, tuple[Found, ...]]:
         """The disk has read."""
         return self._loads.pop(ticket), found
+
+
+def _era(view: View) -> int:
+    return (view.epoch << 32) + view.mark
 
 
 class Patience(msgspec.Struct):

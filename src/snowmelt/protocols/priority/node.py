@@ -62,6 +62,10 @@ class PriorityNode:
         self._settling: Settling | None = None
         self._stash: deque[tuple[NodeId, Any]] = deque(maxlen=limits.stash)
         """Of a view that this node has not heard of yet."""
+        self._cut_off = True
+        """Whether this node is not current: it says and hears nothing, and keeps what it has."""
+        self._late: list[Task] = []
+        """What was flushed while it was cut off."""
         self._timer: Instant | None = None
         self._touched: dict[str, None] = {}
         self._dirty: dict[str, None] = {}
@@ -90,9 +94,9 @@ class PriorityNode:
                 self._timer = None
                 self._tick()
             case Announced(View() as view):
-                self._viewed(view)
+                self._current(view)
             case Announced(CutOff()):
-                self._viewed(None)
+                self._cut_off = True
             case Announced(Gone(client)):
                 for queue in self._queues.all.values():
                     queue.door.gone(client)
@@ -122,6 +126,9 @@ class PriorityNode:
                     queue.shelf.restore(record.key, record.value)
 
     def _flushed(self, tasks: list[Task]) -> None:
+        if self._cut_off:
+            self._late.extend(tasks)
+            return
         for task in tasks:
             if task.part == Part.QUEUES:
                 self._queues.written(task.number)
@@ -142,23 +149,34 @@ class PriorityNode:
 
     # --- views ------------------------------------------------------------------------------------
 
-    def _viewed(self, view: View | None) -> None:
+    def _current(self, view: View) -> None:
+        """This node is current in a view: in another one, or again in that which it was in.
+
+        When it comes again, nobody has done anything without this node meanwhile: all goes on.
+        """
+        again = self._desk.is_in(view)
+        self._cut_off = False
+        if not again:
+            self._viewed(view)
+        late, self._late = self._late, []
+        self._flushed(late)
+        self._tick()
+
+    def _viewed(self, view: View) -> None:
         desk = self._desk
         desk.inside.clear()
         desk.set_view(view)
         self._queues.viewed()
-        self._settling = None
-        if view is not None:
-            settling = self._settling = Settling(desk)
-            redone = [
-                (queue.name, origin, share)
-                for queue in self._queues.all.values()
-                for origin, share in queue.shelf.origins.redone()
-            ]
-            settling.begin(self._queues.settings(), redone)
-            stash, self._stash = self._stash, deque(maxlen=self._limits.stash)
-            for source, message in stash:
-                self._received(source, message)
+        settling = self._settling = Settling(desk)
+        redone = [
+            (queue.name, origin, share)
+            for queue in self._queues.all.values()
+            for origin, share in queue.shelf.origins.redone()
+        ]
+        settling.begin(self._queues.settings(), redone)
+        stash, self._stash = self._stash, deque(maxlen=self._limits.stash)
+        for source, message in stash:
+            self._received(source, message)
 
     def _heard(self, source: NodeId, message: Anew | Tell) -> None:
         settling = self._settling
@@ -195,7 +213,7 @@ class PriorityNode:
 
     def _received(self, source: NodeId, message: Any) -> None:
         era = self._desk.era
-        if message.era != era:
+        if message.era != era or self._cut_off:
             if message.era > era:
                 self._stash.append((source, message))
             return
@@ -222,7 +240,7 @@ class PriorityNode:
 
     def _requested(self, operation: OperationId, call: Any) -> None:
         desk = self._desk
-        if not desk.era:
+        if self._cut_off:
             text = "this node has no current view of its cluster"
             desk.decline(operation, "Unavailable", text)
             return
@@ -236,7 +254,7 @@ class PriorityNode:
                 desk.decline(operation, "BadOption", str(error))
             return
         queue = self._queues.all.get(call.queue)
-        if queue is not None and not self._queues.settled:
+        if not self._queues.settled:
             text = "this node is finding out what its cluster keeps"
             desk.decline(operation, "Unavailable", text)
             return
@@ -254,6 +272,8 @@ class PriorityNode:
 
     def _tick(self) -> None:
         self._desk.alarm = None
+        if self._cut_off:
+            return
         self._queues.tick()
         if self._settling is not None:
             self._settling.again()
@@ -265,7 +285,7 @@ class PriorityNode:
         """Works off what this node says to itself, lets batches leave, and begins to write."""
         desk = self._desk
         while True:
-            while desk.inside or self._touched:
+            while not self._cut_off and (desk.inside or self._touched):
                 while desk.inside:
                     self._received(desk.me, desk.inside.popleft())
                 touched, self._touched = self._touched, {}

@@ -84,7 +84,7 @@ class _Ending:
             positions=() if undone else tuple([place.position for place in got.places]),
             orders=() if undone or (excused and not got.values) else orders,
             token=got.token if got.values and not undone else None,
-            held=None if not got.values else got.called if excused else got.held,
+            held=None if not got.values else 0 if excused else got.held,
         )  # fmt: skip
 
     def _ack(self, ack: Operation) -> Operation:

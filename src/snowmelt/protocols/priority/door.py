@@ -14,6 +14,7 @@ from typing import Final
 
 from snowmelt.core.instant import later, milliseconds
 from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.priority.batches import (
     RUNS_MAX,
     Batch,
@@ -321,7 +322,9 @@ class Door:
             bound = self._settings.items_max
             del self._hand.all[one.operation]
             text = f"queue {self._settings.queue} holds its {bound} items; wait, or get some"
-            self._desk.decline(one.operation, "Full", text)
+            refusal = Declined("Full", text)  # for good: no other door may begin it any more
+            self._hand.answered.keep(one.operation, refusal, self._desk.now)
+            self._desk.reply(one.operation, refusal)
         else:
             self._wait(one)
 

@@ -66,11 +66,14 @@ class _Ending:
         if ended is Ended.SUCCEEDED and self._may_be_lost(put):
             ended = Ended.UNKNOWN
         known = ended is Ended.SUCCEEDED
+        again = put.returned is not None and self._excuses.waits(
+            put.returned, FOR_EVER, put.copies
+        )  # where nobody has it, whoever asks again may begin it anew
         return Operation(
             put.process, Kind.PUT, put.values, put.called,
             None if ended is Ended.UNKNOWN else put.returned, ended,
             priorities=tuple([self._sign * one for one in put.priorities]),
-            positions=tuple([place.position for place in put.places]) if known else (),
+            positions=tuple([place.position for place in put.places]) if known and not again else (),
             orders=put.orders if known else (),
         )  # fmt: skip
 

@@ -268,9 +268,13 @@ class Ledger:
             Operation(got.process, Kind.BACK, values, called, returned, ended, token=got.token)
         )
 
-    def refused_lease(self, got: Got, at: Instant) -> None:
-        """Something said of a lease was refused: it must be over, then."""
-        if got.settled or got.held <= at:
+    def refused_lease(self, got: Got, at: Instant, called: Instant) -> None:
+        """Something said of a lease was refused: it must be over, then.
+
+        Where a view ended meanwhile the door has said it twice, and was refused the second time.
+        """
+        twice = any(called <= view.at <= at for view in self.excuses.views)
+        if got.settled or got.held <= at or twice:
             return
         if not self._excused(got.called, at):
             self.wrong(

@@ -257,7 +257,7 @@ class Consumer(User):
             match outcome:
                 case Succeeded(calls.Settled(lost)):
                     if lost:
-                        self.ledger.refused_lease(got, at)
+                        self.ledger.refused_lease(got, at, called)
                     else:
                         self.ledger.renewed(got, called)
             self.after(self.some(self.ledger.settings.lease), partial(self._end, got, share=1.0))
@@ -307,8 +307,8 @@ class Consumer(User):
         match outcome:
             case Succeeded(calls.Settled(lost)):
                 refused = receipts_of(lost, got)
-                if refused and self.asked_once(number):
-                    self.ledger.refused_lease(got, at)
+                if any(index in refused for index in done) and self.asked_once(number):
+                    self.ledger.refused_lease(got, at, called)
                 known = [index for index in done if index not in refused]
                 self.ledger.acked(got, known, called, at, Ended.SUCCEEDED)
                 unknown = [index for index in done if index in refused]

@@ -17,7 +17,8 @@ The life of an element:
 2. *Positions* (`anchor.py`). What is put gets the next positions of its priority; what is got, the
    least ones of the most urgent.
 3. *Home* (`placing.py`). Positions are cut into blocks; a block lies with the first `replicas`
-   members along the ring from the hash of its number. The first of those is its *home*, the others
+   members along the circle from the hash of its number, where each member has many points, since a
+   view names all of them (`overlay`, rule 3). The first of those members is its *home*, the others
    keep copies. Everybody can tell, and nobody asks. With blocks of one this is the paper's table;
    with larger ones a thousand elements are some messages and some records.
 4. *Put* (`home.py`). The door sends the elements home. The home writes them down and has the copies

@@ -21,6 +21,7 @@ from snowmelt.core.node import Effect, Load, Note, Persist, Reply, Send
 from snowmelt.core.record import Change, Found, Write
 from snowmelt.protocols.calling import Declined, Elsewhere
 from snowmelt.protocols.membership import View
+from snowmelt.protocols.overlay.ring import Spread
 from snowmelt.protocols.priority.calls import Via
 
 AGAIN_FIRST: Final = milliseconds(200)
@@ -60,6 +61,8 @@ class Desk:
         self.view: View | None = None
         self.era = 0
         """Which view this is: 0 while there is none."""
+        self.spread: Spread | None = None
+        """Where things lie in this view: one for all queues, whose names are in the keys."""
         self.via = Via(me, 0)
         self.inside: deque[Any] = deque()
         self.alarm: Instant | None = None
@@ -97,6 +100,7 @@ class Desk:
         assert member is not None, "a node is told only of views that it is in"
         self.view, self.era = view, _era(view)
         self.via = Via(self.me, member.life)
+        self.spread = Spread(self.members, "priority")
 
     def is_in(self, view: View) -> bool:
         """Whether this is the view that it is in."""

@@ -6,7 +6,7 @@ from typing import Final
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.overlay.labels import key
-from snowmelt.protocols.overlay.ring import Ring
+from snowmelt.protocols.overlay.ring import Spread
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.limits import LIMITS
 
@@ -16,27 +16,30 @@ CACHE_MAX: Final = 65_536
 class Placing:
     """Who keeps what of one queue, in one view.
 
-    >>> placing = Placing(Ring([NodeId("a"), NodeId("b")], "jobs"), replicas=2)
+    >>> placing = Placing(Spread([NodeId("a"), NodeId("b")], "all"), "jobs", replicas=2)
     >>> sorted(placing.holders(0, 5)), placing.home(0, 5) == placing.home(0, 127)
     (['a', 'b'], True)
     """
 
-    def __init__(self, ring: Ring, replicas: int, block: int = LIMITS.block) -> None:
-        self._ring = ring
+    def __init__(
+        self, spread: Spread, queue: str, replicas: int, block: int = LIMITS.block
+    ) -> None:
+        self._spread = spread
+        self._queue = queue
         self._replicas = replicas
         self._block = block
         self._known: dict[tuple[int, int], tuple[NodeId, ...]] = {}
 
     def holders(self, priority: int, position: int) -> tuple[NodeId, ...]:
         """Who keeps a position; the first of them is its home."""
-        if len(self._ring.nodes) == 1:
-            return self._ring.nodes
+        if len(self._spread.nodes) == 1:
+            return self._spread.nodes
         at = priority, position // self._block
         known = self._known.get(at)
         if known is None:
             if len(self._known) >= CACHE_MAX:
                 self._known.clear()
-            known = self._ring.holders(key(self._ring.salt, *at), self._replicas)
+            known = self._spread.holders(key(self._queue, *at), self._replicas)
             self._known[at] = known
         return known
 
@@ -46,7 +49,7 @@ class Placing:
 
     def blocks(self, interval: Interval) -> Iterator[Interval]:
         """The parts of an interval that lie together, in order."""
-        if len(self._ring.nodes) == 1:
+        if len(self._spread.nodes) == 1:
             yield interval
             return
         start = interval.start

@@ -46,12 +46,12 @@ class Here:
     def __init__(
         self, desk: Desk, settings: QueueSettings, shelf: Shelf, reports: Reports, limits: Limits
     ) -> None:
-        ring = Ring(desk.members, settings.queue)
-        self.placing = Placing(ring, settings.replicas, limits.block)
+        assert desk.spread is not None, "there is a view"
+        self.placing = Placing(desk.spread, settings.queue, settings.replicas, limits.block)
         tree: Tree = (
             FlatTree(desk.members, settings.queue, limits.arity)
             if limits.flat
-            else DeBruijnTree(ring)
+            else DeBruijnTree(Ring(desk.members, settings.queue))
         )
         self.gathering = Gathering(desk, settings, tree)
         self.home = Home(desk, settings, shelf, self.placing, reports)

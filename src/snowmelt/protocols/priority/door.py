@@ -199,14 +199,18 @@ class Door:
             if operation in self._hand.all
         ]
         ours = [one for one in puts if isinstance(one, PutInHand)]
-        for one in self._puts.stored(message, ours):
-            answer = self._puts.done(one)
-            del self._hand.all[one.operation]
-            if isinstance(answer, str):
-                self._desk.decline(one.operation, "DiskFull", answer)
-            else:
+        for one in self._puts.stored(sent, message, ours):
+            if not one.left:
+                answer = self._puts.done(one)
+                del self._hand.all[one.operation]
                 self._hand.answered.keep(one.operation, answer, self._desk.now)
                 self._desk.reply(one.operation, answer)
+            elif one.placed:  # a part of it is there: the rest is tried again (rule 2)
+                one.refused = ""
+                self._wait(one)
+            else:
+                del self._hand.all[one.operation]
+                self._desk.decline(one.operation, "DiskFull", one.refused)
 
     def taken(self, source: NodeId, message: Taken) -> None:
         """A home has leased what it has of a get."""

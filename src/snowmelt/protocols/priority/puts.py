@@ -14,7 +14,8 @@ from snowmelt.protocols.priority.hand import Placed, PutInHand
 from snowmelt.protocols.priority.lots import cut, in_order, together
 from snowmelt.protocols.priority.messages import Elements, Origin, Store, Stored
 from snowmelt.protocols.priority.placing import Placing
-from snowmelt.protocols.priority.sending import Sending
+from snowmelt.protocols.priority.positions import without
+from snowmelt.protocols.priority.sending import Sending, Sent
 
 
 def in_hand(operation: OperationId, call: Put, desk: Desk, *, again: bool) -> PutInHand:
@@ -68,21 +69,22 @@ class Puts:
             due = self._desk.wall + delay if delay else 0
             self._store(_elements(ours, headers, due), placing, ours)
 
-    def stored(self, message: Stored, puts: Iterable[PutInHand]) -> list[PutInHand]:
-        """A home has them, or refuses them: the puts that are complete with it."""
-        complete: list[PutInHand] = []
+    def stored(self, sent: Sent, message: Stored, puts: Iterable[PutInHand]) -> list[PutInHand]:
+        """A home has them, or refuses them: the puts of which all homes have answered."""
+        answered: list[PutInHand] = []
         for one in puts:
             one.waits -= 1
-            one.copies = min(one.copies or message.copies, message.copies)
-            one.refused = one.refused or message.refused
-            if one.waits == 0 and not one.left:
-                complete.append(one)
-        return complete
+            if message.refused:
+                one.refused = message.refused
+                _give_up(one, sent.message.elements.origins)
+            else:
+                one.copies = min(one.copies or message.copies, message.copies)
+            if one.waits == 0 and (message.refused or one.refused or not one.left):
+                answered.append(one)
+        return answered
 
-    def done(self, one: PutInHand) -> PutDone | str:
-        """The answer; or why there was no room."""
-        if one.refused:
-            return one.refused
+    def done(self, one: PutInHand) -> PutDone:
+        """The answer."""
         placed = sorted(one.placed, key=lambda each: each.first)
         shares = in_order([each.share for each in placed])
         return PutDone(shares, one.copies, tuple([each.order for each in placed]))
@@ -99,6 +101,27 @@ class Puts:
                 return Store(self._desk.era, self._queue, serial, some)
 
             self._sending.send(home, theirs, make)
+
+
+def _give_up(one: PutInHand, origins: Iterable[Origin]) -> None:
+    """These of its elements found no room: they have no positions any more."""
+    refused = [
+        Interval(origin.first, origin.first + origin.count)
+        for origin in origins
+        if origin.operation == one.operation
+    ]
+    kept: list[Placed] = []
+    for placed in one.placed:
+        for part in without(Interval(placed.first, placed.first + placed.share.total), refused):
+            skipped = part.start - placed.first
+            start = placed.share.intervals[0].start + skipped
+            where = Share(placed.share.priority, (Interval(start, start + part.size),))
+            kept.append(Placed(part.start, where, placed.order + skipped))
+    one.placed = kept
+    there = [Interval(each.first, each.first + each.share.total) for each in kept]
+    one.left = [
+        (priority, part) for priority, all_ in one.stretches for part in without(all_, there)
+    ]
 
 
 def _elements(puts: Sequence[PutInHand], headers: bytes, due: int) -> Elements:

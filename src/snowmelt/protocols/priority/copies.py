@@ -4,9 +4,10 @@ from typing import Final
 
 from snowmelt.core.names import NodeId
 from snowmelt.core.record import Found
-from snowmelt.protocols.priority.batches import Shares
+from snowmelt.protocols.priority.batches import Shares, union
 from snowmelt.protocols.priority.desk import Desk, Part
 from snowmelt.protocols.priority.messages import Fetch, Fetched, Follow, Followed, Spare
+from snowmelt.protocols.priority.positions import minus
 from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.priority.spreading import NO_ROOM
 
@@ -65,7 +66,8 @@ class Copies:
         """The bodies of what is lent."""
         home, message, wanted = self._lending.pop(number)
         elements = self._shelf.elements(wanted, found)
-        lacking = self._shelf.rows.lacking(message.shares)
+        read = union([share for some in elements for share in some.shares])
+        lacking = union([*self._shelf.rows.lacking(message.shares), *minus(wanted, read)])
         self._desk.send(home, Fetched(self._desk.era, self._queue, elements, lacking))
 
     def spare(self, message: Spare) -> None:

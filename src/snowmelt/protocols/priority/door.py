@@ -205,7 +205,7 @@ class Door:
                 del self._hand.all[one.operation]
                 self._hand.answered.keep(one.operation, answer, self._desk.now)
                 self._desk.reply(one.operation, answer)
-            elif one.placed:  # a part of it is there: the rest is tried again (rule 2)
+            elif one.placed or not one.refused:  # the rest is tried again (rule 2)
                 one.refused = ""
                 self._wait(one)
             else:

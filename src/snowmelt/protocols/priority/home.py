@@ -8,6 +8,7 @@ Rules
    have flushed. Standings have a turn, so copies may hear things in any order, or twice.
 3. A take waits until all its elements have come, or never will. What is known to lie with somebody
    is fetched (`repair.py`); all else is on its way from a door, which sends until it is answered.
+   What nobody here can read any more is not to be had in this view, and holds nothing else up.
 4. Under its token, and only under it, an element is acknowledged or given back. When the lease ends
    first, the element is free again. Its home says which was first. Of what is free the last token
    is known, and only a greater one may lease it: an old message leases nothing.
@@ -94,6 +95,8 @@ class Home:
         self._pending: dict[int, Pending] = {}
         self._busy: set[tuple[NodeId, int]] = set()
         self._waiting: dict[tuple[NodeId, int], Take] = {}
+        self.hopeless: Shares = ()
+        """What those who are here can't read: whoever was granted it goes without (rule 3)."""
         self.wanted: list[Share] = []
         """What a take waits for that somebody has: to be fetched first."""
         self.copied: list[tuple[NodeId, Shares]] = []
@@ -134,20 +137,22 @@ class Home:
         lot = self._shelf.store(elements)
         if elements.due:
             self._leases.hold(elements.shares, elements.due)
-        self._begin(Pending(door, message, lot=lot), (), elements=True)
+        void = self._void_of(elements.shares)
+        self._begin(Pending(door, message, lot=lot, refused=void), (), elements=True)
 
     def take(self, door: NodeId, message: Take) -> None:
         """A door wants what it was granted."""
         key = door, message.serial
         if not self.sure or key in self._busy or key in self._waiting:
             return
-        lacking = self._shelf.rows.lacking(message.shares)
+        lost = common(message.shares, self.hopeless)
+        lacking = minus(self._shelf.rows.lacking(message.shares), lost)
         if lacking:  # rule 3
             self._waiting[key] = message
             self.wanted.extend(common(lacking, self._there))
             return
         self._busy.add(key)
-        self._lease(door, message)
+        self._lease(door, message, lost)
 
     def end(self, door: NodeId, message: End) -> None:
         """What a client says of its lease, or an operator of what is dead."""
@@ -276,10 +281,16 @@ class Home:
     def _voided(self, shares: Shares) -> list[Mark]:
         return [Mark(shares, self._desk.epoch, 0, State.VOID)] if shares else []
 
-    def _lease(self, door: NodeId, message: Take) -> None:
+    def _void_of(self, shares: Shares) -> Shares:
+        """Which of these an earlier attempt has given up, with whoever still has copies of it."""
+        gone = self._shelf.rows.gone_of(shares)
+        return common(gone, self._shelf.rows.gone(void=True)) if gone else ()
+
+    def _lease(self, door: NodeId, message: Take, lost: Shares) -> None:
         token = message.token
         rule = self._rules.leasing(message)
-        marks, refused = self._become(message.shares, rule)
+        marks, refused = self._become(minus(message.shares, lost), rule)
+        refused = union([*refused, *lost])
         for mark in marks:
             self._shelf.mark(mark)
         had = _kept_order(message.shares, refused)
@@ -331,7 +342,9 @@ class Home:
         self._busy.discard((door, asked.serial))
         if type(asked) is Store:
             copies = 0 if pending.reason else outcome.copies
-            self._desk.send(door, Stored(era, self._queue, asked.serial, copies, pending.reason))
+            void = () if pending.reason else pending.refused
+            stored = Stored(era, self._queue, asked.serial, copies, pending.reason, void)
+            self._desk.send(door, stored)
         else:
             self._desk.send(door, Ended(era, self._queue, asked.serial, pending.refused))
 

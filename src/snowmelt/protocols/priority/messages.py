@@ -104,13 +104,15 @@ class Store(msgspec.Struct, frozen=True, tag="priority.store", array_like=True):
 
 
 class Stored(msgspec.Struct, frozen=True, tag="priority.stored", array_like=True):
-    """All of it is flushed by home and copies; or, with a reason, none of it is there."""
+    """It is flushed by home and copies, but for what is void; with a reason, none of it is there."""
 
     era: Era
     queue: Name
     serial: Serial
     copies: Annotated[int, msgspec.Meta(ge=0, le=64)]
     refused: str = ""
+    void: Shares = ()
+    """Positions that can't be had any more: an earlier attempt at them was given up."""
 
 
 class Take(msgspec.Struct, frozen=True, tag="priority.take", array_like=True):

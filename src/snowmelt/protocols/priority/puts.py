@@ -14,7 +14,7 @@ from snowmelt.protocols.priority.hand import Placed, PutInHand
 from snowmelt.protocols.priority.lots import cut, in_order, together
 from snowmelt.protocols.priority.messages import Elements, Origin, Store, Stored
 from snowmelt.protocols.priority.placing import Placing
-from snowmelt.protocols.priority.positions import without
+from snowmelt.protocols.priority.positions import minus, without
 from snowmelt.protocols.priority.sending import Sending, Sent
 
 
@@ -76,10 +76,12 @@ class Puts:
             one.waits -= 1
             if message.refused:
                 one.refused = message.refused
-                _give_up(one, sent.message.elements.origins)
+                _give_up(one, sent.message.elements.shares)
             else:
                 one.copies = min(one.copies or message.copies, message.copies)
-            if one.waits == 0 and (message.refused or one.refused or not one.left):
+                if message.void:
+                    _give_up(one, message.void)
+            if one.waits == 0:
                 answered.append(one)
         return answered
 
@@ -103,20 +105,16 @@ class Puts:
             self._sending.send(home, theirs, make)
 
 
-def _give_up(one: PutInHand, origins: Iterable[Origin]) -> None:
-    """These of its elements found no room: they have no positions any more."""
-    refused = [
-        Interval(origin.first, origin.first + origin.count)
-        for origin in origins
-        if origin.operation == one.operation
-    ]
+def _give_up(one: PutInHand, shares: Shares) -> None:
+    """These can't be had: what of it stood there has no position any more."""
     kept: list[Placed] = []
     for placed in one.placed:
-        for part in without(Interval(placed.first, placed.first + placed.share.total), refused):
-            skipped = part.start - placed.first
-            start = placed.share.intervals[0].start + skipped
-            where = Share(placed.share.priority, (Interval(start, start + part.size),))
-            kept.append(Placed(part.start, where, placed.order + skipped))
+        begin = placed.share.intervals[0].start
+        for share in minus((placed.share,), shares):
+            for part in share.intervals:
+                skipped = part.start - begin
+                where = Share(share.priority, (part,))
+                kept.append(Placed(placed.first + skipped, where, placed.order + skipped))
     one.placed = kept
     there = [Interval(each.first, each.first + each.share.total) for each in kept]
     one.left = [

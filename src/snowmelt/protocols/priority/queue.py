@@ -225,6 +225,7 @@ class Queue:
         """Elements that this home lacked."""
         if self.here is not None and self.here.repair is not None:
             self.here.repair.fetched(source, message)
+            self.here.home.hopeless = self.here.repair.hopeless
             self.here.home.arrived()
 
     def pump(self) -> None:

@@ -81,12 +81,17 @@ class Repair:
         self._asked = None
         for elements in message.elements:
             self._shelf.store(elements)
-        if not message.elements:  # it is damaged there
-            asked = union([*message.lacking, *self._lacking])
+        if message.lacking:  # or damaged there
             self._sources = [
-                (node, minus(has, asked) if node == source else has) for node, has in self._sources
+                (node, minus(has, message.lacking) if node == source else has)
+                for node, has in self._sources
             ]
         self._lacking = self._shelf.rows.lacking(self._lacking)
+
+    @property
+    def hopeless(self) -> Shares:
+        """What the home lacks, and nobody here can read."""
+        return minus(self._lacking, union([share for _, has in self._sources for share in has]))
 
     def again(self) -> None:
         """What was asked for and did not come is asked for again."""

@@ -44,10 +44,26 @@ class Bug(Enum):
     LATE_LEASE = "late-lease"
     FORGOTTEN_ANSWER = "forgotten-answer"
     CUT_ENDURED = "cut-endured"
+    REUSED_POSITION = "reused-position"
+    LAST_FIRST = "last-first"
+    IGNORED_TOKEN = "ignored-token"  # noqa: S105 - a lease's, not a password
+    SILENT_RETURN = "silent-return"
+    HASTY_DOOR = "hasty-door"
+    LONE_COPY = "lone-copy"
+    IDLE_REPAIR = "idle-repair"
+    EAGER_ELEMENT = "eager-element"
+    SHORT_LEASE = "short-lease"
+    DEAF_SETTLING = "deaf-settling"
+    REVIVED_ELEMENT = "revived-element"
+    FORGOTTEN_OPERATION = "forgotten-operation"
+    OLD_FLUSH = "old-flush"
 
 
-FIFO_BUGS: Final = tuple(Bug)[tuple(Bug).index(Bug.GHOST_ADMITTED) :]
+_BUGS: Final = tuple(Bug)
+FIFO_BUGS: Final = _BUGS[_BUGS.index(Bug.GHOST_ADMITTED) : _BUGS.index(Bug.REUSED_POSITION)]
 """Those of the fifo's own machine (`families/fifo_planted.py`)."""
+PRIORITY_BUGS: Final = _BUGS[_BUGS.index(Bug.REUSED_POSITION) :]
+"""Those of the priority queue's own machine (`families/priority_planted.py`)."""
 
 
 def bugs_of(protocol: str) -> tuple[Bug, ...]:
@@ -56,7 +72,9 @@ def bugs_of(protocol: str) -> tuple[Bug, ...]:
     >>> Bug.LATE_LEASE in bugs_of("fifo"), Bug.LATE_LEASE in bugs_of("echo")
     (True, False)
     """
-    return tuple(bug for bug in Bug if bug not in FIFO_BUGS or protocol == "fifo")
+    own = {"fifo": FIFO_BUGS, "priority": PRIORITY_BUGS}
+    others = {bug for name, bugs in own.items() if name != protocol for bug in bugs}
+    return tuple(bug for bug in Bug if bug not in others)
 
 
 def planted(bug: Bug | None, node: Node[Any]) -> Node[Any]:

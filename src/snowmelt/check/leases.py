@@ -86,7 +86,7 @@ def _tokens(value: Value, gets: list[Operation]) -> Invalid | None:
 
 def _live(value: Value, gets: list[Operation], backs: list[Operation]) -> Invalid | None:
     """Rule 3."""
-    leased = sorted((one for one in gets if one.held is not None), key=_token)
+    leased = sorted((one for one in gets if one.token is not None), key=_token)
     for one, other in pairwise(leased):
         freed = any(
             back.called <= other.until and back.token in (None, one.token) for back in backs

@@ -97,7 +97,7 @@ class Fifo:
     """One that makes and takes."""
 
     def __init__(self, cluster: snowmelt.Cluster, name: str) -> None:
-        self.queue = cluster.fifo(name, lease=LEASE, max_deliveries=1000)
+        self.queue: Any = cluster.fifo(name, lease=LEASE, max_deliveries=1000)
         self.put = self.queue.put
 
     def get_one(self, timeout: float = 5) -> Any:
@@ -118,7 +118,17 @@ class Folder(Fifo):
     """The same in a folder, with no node."""
 
 
-KINDS = [Pool, Fifo]
+class Priority(Fifo):
+    """One that makes and takes, at two priorities."""
+
+    def __init__(self, cluster: snowmelt.Cluster, name: str) -> None:
+        self.queue = cluster.priority(name, priorities=2, lease=LEASE, max_deliveries=1000)
+
+    def put(self, body: bytes, **options: Any) -> Any:
+        return self.queue.put(body, priority=body[-1] % 2 if body else 0, **options)
+
+
+KINDS = [Pool, Fifo, Priority]
 
 
 @contextmanager

@@ -21,7 +21,7 @@ def test_threads_share_a_loop_and_each_item_is_one_threads(
         def work() -> None:
             for item in loop:
                 came.append(bytes(item.body))
-                if kind.__name__ == "Fifo":
+                if kind.__name__ != "Pool":
                     item.ack()
 
         threads = [threading.Thread(target=work) for _ in range(6)]
@@ -68,7 +68,7 @@ def test_a_thread_that_dies_with_something_in_hand_keeps_it_from_nobody(
                     if number == 2:
                         raise SystemExit
                     account.came(bytes(item.body))
-                    if kind.__name__ == "Fifo":
+                    if kind.__name__ != "Pool":
                         item.ack()
                     account.done[bytes(item.body)] += 1
                 queue.get_one(timeout=0)  # and drops it

@@ -10,8 +10,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, BinaryIO, Protocol
 
+import msgspec
 import typer
 from rich.console import Console
 
@@ -21,7 +22,9 @@ from snowmelt.client.cluster import Cluster
 from snowmelt.client.embedded import EmbeddedCluster
 from snowmelt.client.embedded import open as open_folder
 from snowmelt.client.fifo import Fifo
+from snowmelt.client.priority import PriorityQueue
 from snowmelt.core.errors import BadOption
+from snowmelt.core.interval import Interval
 
 QUEUE = typer.Argument(help="The queue's name.")
 DATA = typer.Option(help="A folder with queues, in place of a cluster.", envvar="SNOWMELT_DATA")
@@ -53,6 +56,9 @@ def put(
         list[str] | None, typer.Option(help="NAME=VALUE, for each item; again for more.")
     ] = None,
     delay: Annotated[float, typer.Option(help="Seconds until it may be delivered.")] = 0.0,
+    priority: Annotated[
+        int | None, typer.Option(help="Of each item; makes a priority queue when there is none.")
+    ] = None,
     url: Annotated[str, URL] = DEFAULT_URL,
     data: Annotated[Path | None, DATA] = None,
     token_file: Annotated[Path | None, TOKEN] = None,
@@ -63,17 +69,66 @@ def put(
     if file is not None and bodies:
         raise BadOption("--file", str(file), "a file or bodies, not both")
     with open_queues(url, data, token_file, timeout) as cluster:
-        fifo = cluster.fifo(queue)
+        into = _into(cluster, queue, priority, timeout)
         if lines:
             if bodies and bodies != ["-"]:
                 raise BadOption("--lines", bodies[0], "with --file or standard input only")
             with source(file) as stream:
-                count = _put_lines(fifo, stream, headers, delay, timeout)
+                count = _put_lines(into, stream, headers, delay, timeout)
             print(f"{count} items put into {queue}")
             return
         put_now = _bodies(bodies, file)
-        where = fifo.put_many(put_now, headers=headers, delay=delay, timeout=timeout)
-    print(f"{len(put_now)} {'item' if len(put_now) == 1 else 'items'} put into {queue} at {where}")
+        where = into.put_many(put_now, headers=headers, delay=delay, timeout=timeout)
+    at = f"at {where}" if isinstance(where, Interval) else f"with priority {priority or 0}"
+    print(f"{len(put_now)} {'item' if len(put_now) == 1 else 'items'} put into {queue} {at}")
+
+
+class Into(Protocol):
+    """Where items are put."""
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+
+    def put_many(
+        self, bodies: list[bytes], /, *, headers: dict[str, str], delay: float, timeout: float
+    ) -> Interval | int:
+        """Puts them."""
+
+
+class Prioritized(msgspec.Struct):
+    """Items of one priority."""
+
+    queue: PriorityQueue
+    priority: int
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return self.queue.name
+
+    def put_many(
+        self, bodies: list[bytes], /, *, headers: dict[str, str], delay: float, timeout: float
+    ) -> int:
+        """Puts them."""
+        priority = self.priority
+        return self.queue.put_many(
+            bodies, priority=priority, headers=headers, delay=delay, timeout=timeout
+        )
+
+
+def _into(
+    cluster: Cluster | EmbeddedCluster, name: str, priority: int | None, timeout: float
+) -> Into:
+    """The queue of this name; with a priority it is, or becomes, a priority queue."""
+    found = cluster.queue(name, timeout=timeout)
+    if isinstance(found, PriorityQueue):
+        return Prioritized(found, priority or 0)
+    if priority is None:
+        return found
+    if name in cluster.queues(timeout=timeout):
+        raise BadOption("--priority", priority, f"none: {name} is a fifo")
+    return Prioritized(cluster.priority(name), priority)
 
 
 def read_headers(words: list[str]) -> dict[str, str]:
@@ -109,16 +164,16 @@ def _bodies(bodies: list[str] | None, file: Path | None) -> list[bytes]:
 
 
 def _put_lines(
-    fifo: Fifo, stream: BinaryIO, headers: dict[str, str], delay: float, timeout: float
+    into: Into, stream: BinaryIO, headers: dict[str, str], delay: float, timeout: float
 ) -> int:
     """Puts every line without its end; a count on a terminal that nothing is piped to."""
     console = Console(stderr=True)
     count = 0
     with console.status("putting …") as status:
         for part in _parts(line.removesuffix(b"\n") for line in stream):
-            fifo.put_many(part, headers=headers, delay=delay, timeout=timeout)
+            into.put_many(part, headers=headers, delay=delay, timeout=timeout)
             count += len(part)
-            status.update(f"{count:,} items put into {fifo.name} …")
+            status.update(f"{count:,} items put into {into.name} …")
     return count
 
 
@@ -140,7 +195,7 @@ def peek(
 ) -> None:
     """Show the first items and take none."""
     with open_queues(url, data, token_file, timeout) as cluster:
-        seen = cluster.fifo(queue).peek(count, dead=dead, timeout=timeout)
+        seen = cluster.queue(queue, timeout=timeout).peek(count, dead=dead, timeout=timeout)
     if as_json:
         print(json.dumps({"queue": queue, "items": [seen_object(one) for one in seen]}))
     else:
@@ -158,7 +213,7 @@ def stats(
 ) -> None:
     """Show how a queue is."""
     with open_queues(url, data, token_file, timeout) as cluster:
-        told = cluster.fifo(queue).stats(timeout=timeout)
+        told = cluster.queue(queue, timeout=timeout).stats(timeout=timeout)
     if as_json:
         print(json.dumps(queue_object(told)))
     else:
@@ -193,17 +248,18 @@ def purge(
 ) -> None:
     """Remove all items that wait, for ever. What is leased stays with its holder."""
     with open_queues(url, data, token_file, timeout) as cluster:
-        fifo = cluster.fifo(queue)
+        found = cluster.queue(queue, timeout=timeout)
         if not yes:
-            confirm(_question(fifo, dead, timeout))
-        count = fifo.purge(dead=dead, timeout=timeout)
+            confirm(_question(found, dead, timeout))
+        count = found.purge(dead=dead, timeout=timeout)
     print(f"{count} items removed from {queue}")
 
 
-def _question(fifo: Fifo, dead: bool, timeout: float) -> str:
-    told = fifo.stats(timeout=timeout)
-    count = told.dead if dead else told.ready + told.delayed
-    return f"Remove {count} items from {fifo.name} for ever?"
+def _question(queue: Fifo | PriorityQueue, dead: bool, timeout: float) -> str:
+    told = queue.stats(timeout=timeout)
+    held = told.delayed if isinstance(queue, Fifo) else 0  # of a priority queue it stays
+    count = told.dead if dead else told.ready + held
+    return f"Remove {count} items from {queue.name} for ever?"
 
 
 def confirm(question: str) -> None:
@@ -226,5 +282,11 @@ def redrive(
     if rate < 0:
         raise BadOption("--rate", rate, "0 or more")
     with open_queues(url, data, token_file, timeout) as cluster:
-        count = cluster.fifo(queue).redrive(per_second=rate, timeout=timeout)
+        found = cluster.queue(queue, timeout=timeout)
+        if isinstance(found, Fifo):
+            count = found.redrive(per_second=rate, timeout=timeout)
+        elif rate:
+            raise BadOption("--rate", rate, "0: the dead of a priority queue come back at once")
+        else:
+            count = found.redrive(timeout=timeout)
     print(f"{count} items of {queue} come back")

@@ -7,9 +7,11 @@ import msgspec
 from rich.table import Table
 
 from snowmelt.client.lease_steps import Seen
+from snowmelt.client.priority_steps import PriorityStatus
 from snowmelt.core.instant import SECOND
 from snowmelt.protocols.fifo.calls import QueueStatus
 from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.priority.settings import QueueSettings as PrioritySettings
 
 SHOWN_BYTES = 60
 COUNTS = (
@@ -39,21 +41,37 @@ def settings_object(settings: QueueSettings) -> dict[str, object]:
     }
 
 
-def queue_object(status: QueueStatus) -> dict[str, object]:
+def priority_settings_object(settings: PrioritySettings) -> dict[str, object]:
+    """Those of a priority queue, likewise."""
+    return {
+        "priorities": settings.priorities,
+        "largest_first": settings.largest_first,
+        "replicas": settings.replicas,
+        "lease": settings.lease / SECOND,
+        "max_deliveries": settings.deliveries_max,
+        "max_items": settings.items_max,
+    }
+
+
+def queue_object(status: QueueStatus | PriorityStatus) -> dict[str, object]:
     """A queue's status as one JSON object, its fields by name."""
+    if isinstance(status, PriorityStatus):
+        told: dict[str, object] = msgspec.structs.asdict(status)
+        told["ready_by_priority"] = {str(at): n for at, n in status.ready_by_priority.items()}
+        told["settings"] = priority_settings_object(status.settings)
+        return told
     fields: dict[str, object] = msgspec.structs.asdict(status)
     fields["mirrors"] = list(status.mirrors)
     fields["settings"] = settings_object(status.settings)
     return fields
 
 
-def queue_table(status: QueueStatus) -> Table:
+def queue_table(status: QueueStatus | PriorityStatus) -> Table:
     """A queue's status, a line a fact."""
+    if isinstance(status, PriorityStatus):
+        return _priority_table(status)
     state = "paused" if status.paused else "open"
-    title = f"{status.queue} is {state}, at {status.master} in term {status.term}"
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, show_header=False)
-    table.add_column(style="bold")
-    table.add_column(justify="right")
+    table = _table(f"{status.queue} is {state}, at {status.master} in term {status.term}")
     for name in COUNTS:
         table.add_row(name, f"{getattr(status, name):,}")
     for name in ("short_of_copies", "waiting_gets", "waiting_puts", "producers", "extents"):
@@ -62,6 +80,28 @@ def queue_table(status: QueueStatus) -> Table:
     table.add_row("mirrors behind", str(status.mirrors_behind))
     for option, value in settings_object(status.settings).items():
         table.add_row(option.replace("_", " "), str(value))
+    return table
+
+
+def _priority_table(status: PriorityStatus) -> Table:
+    settings = priority_settings_object(status.settings)
+    table = _table(f"{status.queue} is a priority queue; its anchor is {status.anchor}")
+    table.add_row("ready", f"{status.ready:,}")
+    for priority in range(status.settings.priorities):
+        count = status.ready_by_priority.get(priority, 0)
+        if count:
+            table.add_row(f"  priority {priority}", f"{count:,}")
+    for name in ("delayed", "leased", "dead"):
+        table.add_row(name, f"{getattr(status, name):,}")
+    for option, value in settings.items():
+        table.add_row(option.replace("_", " "), str(value))
+    return table
+
+
+def _table(title: str) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold")
+    table.add_column(justify="right")
     return table
 
 
@@ -74,6 +114,7 @@ def seen_object(seen: Seen) -> dict[str, object]:
         body = {"body_base64": base64.b64encode(seen.body).decode()}
     return {
         "position": seen.position,
+        "priority": seen.priority,
         **body,
         "headers": seen.headers,
         "failures": seen.failures,
@@ -84,14 +125,18 @@ def seen_object(seen: Seen) -> dict[str, object]:
 def peek_lines(items: list[Seen]) -> Iterator[str]:
     r"""A line an item: position, size, how it begins, and how it failed if it did.
 
+    Its priority stands in front where some have one above 0.
+
     >>> from snowmelt.core.interval import Position
     >>> list(peek_lines([Seen(b"caf" + bytes([0xe9]), Position(7), {}, 2, "too hot")]))
     ["       7         4  'caf\\xe9'  failed 2 times: too hot"]
     """
+    ranked = any(one.priority for one in items)
     for one in items:
         begin = repr(one.body[:SHOWN_BYTES])[1:]
         more = "…" if len(one.body) > SHOWN_BYTES else ""
         headers = f"  {one.headers}" if one.headers else ""
         times = "once" if one.failures == 1 else f"{one.failures} times"
         failed = f"  failed {times}: {one.reason}" if one.failures else ""
-        yield f"{one.position:8} {len(one.body):9}  {begin}{more}{headers}{failed}"
+        urgent = f"{one.priority:3} " if ranked else ""
+        yield f"{urgent}{one.position:8} {len(one.body):9}  {begin}{more}{headers}{failed}"

@@ -61,10 +61,10 @@ def get(
     write = _to_files(folder_for(out)) if out else to_stdout(lines)
     console = Console(stderr=True, quiet=sys.stdout.isatty())  # where the bodies themselves show
     with open_queues(url, data, token_file, timeout) as cluster:
-        fifo = cluster.fifo(queue)
+        found = cluster.queue(queue, timeout=timeout)
         with console.status("getting …") as status:
             take(
-                lambda most: fifo.get_many(most, timeout=wait),
+                lambda most: found.get_many(most, timeout=wait),
                 write,
                 Items.release,
                 limit,
@@ -149,7 +149,8 @@ def unwritable(file: Path, error: OSError) -> BadOption:
 def _to_files(folder: Path) -> Callable[[Items], None]:
     def write(items: Items) -> None:
         for item in items:
-            file = folder / f"{item.position:012}"
+            rank = f"{item.priority}-" if item.priority else ""
+            file = folder / f"{rank}{item.position:012}"
             try:
                 file.write_bytes(item.body)
             except OSError as error:

@@ -16,6 +16,7 @@ from snowmelt.client.priority_steps import PrioritySteps, list_priority_queues
 from snowmelt.client.queue_options import Producer, QueueOptions, queue_settings
 from snowmelt.client.session import TIMEOUT
 from snowmelt.client.steps import Port, run
+from snowmelt.core.errors import BadOption
 
 
 class Queues:
@@ -77,6 +78,15 @@ class Queues:
         aside as dead; the queue holds `max_items` at most. Without any it is taken as it is.
         """
         return PriorityQueue(self._queues, PrioritySteps(name, priority_settings(name, **options)))
+
+    def queue(self, name: str, *, timeout: float = TIMEOUT) -> Fifo | PriorityQueue:
+        """The queue of this name, of whichever kind it is; a fifo when there is none yet."""
+        if name not in run(self._queues, list_priority_queues(timeout)):
+            return self.fifo(name)
+        if name in run(self._queues, list_queues(timeout)):
+            allowed = "a name of one queue: there are a fifo and a priority queue of this name"
+            raise BadOption("queue", name, allowed)
+        return self.priority(name)
 
     def queues(self, *, timeout: float = TIMEOUT) -> list[str]:
         """The names of all queues, fifos and priority queues."""

@@ -16,6 +16,7 @@ from snowmelt.client.priority_steps import PrioritySteps, list_priority_queues
 from snowmelt.client.queue_options import Producer, QueueOptions, queue_settings
 from snowmelt.client.session import TIMEOUT
 from snowmelt.client.steps import KeepingPort, run_async
+from snowmelt.core.errors import BadOption
 
 
 class Queues:
@@ -58,6 +59,15 @@ class Queues:
     def priority(self, name: str, **options: Unpack[PriorityOptions]) -> PriorityQueue:
         """A queue, most urgent first; as `snowmelt.Cluster.priority`."""
         return PriorityQueue(self._queues, PrioritySteps(name, priority_settings(name, **options)))
+
+    async def queue(self, name: str, *, timeout: float = TIMEOUT) -> Fifo | PriorityQueue:
+        """The queue of this name, of whichever kind it is; a fifo when there is none yet."""
+        if name not in await run_async(self._queues, list_priority_queues(timeout)):
+            return self.fifo(name)
+        if name in await run_async(self._queues, list_queues(timeout)):
+            allowed = "a name of one queue: there are a fifo and a priority queue of this name"
+            raise BadOption("queue", name, allowed)
+        return self.priority(name)
 
     async def queues(self, *, timeout: float = TIMEOUT) -> list[str]:
         """The names of all queues, fifos and priority queues."""

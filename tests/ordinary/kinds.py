@@ -125,7 +125,7 @@ class Priority(Fifo):
         self.queue = cluster.priority(name, priorities=2, lease=LEASE, max_deliveries=1000)
 
     def put(self, body: bytes, **options: Any) -> Any:
-        return self.queue.put(body, priority=body[-1] % 2 if body else 0, **options)
+        return self.queue.put(body, priority=len(body) % 2, **options)
 
 
 KINDS = [Pool, Fifo, Priority]

@@ -1,0 +1,1 @@
+"""A few kinds of workers do urgent and patient jobs; each job is accounted for."""

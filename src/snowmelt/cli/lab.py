@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from snowmelt.cli import lab_arrow, lab_figures, lab_model, lab_overlay, lab_pool
+from snowmelt.cli import lab_arrow, lab_figures, lab_model, lab_overlay, lab_pool, lab_priority
 from snowmelt.cli.local import LocalCluster, end_on_sigterm
 from snowmelt.cli.node import checked_heartbeat
 from snowmelt.cli.progress import shown
@@ -45,6 +45,7 @@ lab_pool.add_to(lab)
 lab_model.add_to(lab)
 lab_arrow.add_to(lab)
 lab_overlay.add_to(lab)
+lab_priority.add_to(lab)
 lab_figures.add_to(lab)
 
 

@@ -1,0 +1,168 @@
+"""`snowmelt lab priority`: Skeap and Skueue as in the paper, in synchronous rounds."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from snowmelt.cli.lab_options import one_of
+from snowmelt.cli.progress import shown
+from snowmelt.core.errors import BadOption
+from snowmelt.core.names import plain_name
+from snowmelt.lab.extra import lab_extra
+from snowmelt.lab.output import PICTURES, checked_file
+from snowmelt.lab.priority.options import (
+    MACHINES_MAX,
+    Engine,
+    PriorityOptions,
+    Protocol,
+    engine_for,
+)
+
+if TYPE_CHECKING:
+    from snowmelt.lab.priority.experiment import Measured
+
+WISH = "lab priority"
+
+
+def add_to(lab: typer.Typer) -> None:
+    """Adds the command."""
+    lab.command("priority")(priority)
+
+
+def priority(
+    protocol: Annotated[
+        str, typer.Option(help="skeap, or skueue: the same with one priority.")
+    ] = Protocol.SKEAP.value,
+    nodes: Annotated[int, typer.Option(help="How many there are.")] = 100,
+    ops_per_node: Annotated[
+        int, typer.Option(help="Operations that each node makes in the time of a wave.")
+    ] = 1,
+    waves: Annotated[int, typer.Option(help="Operations are made for the time of so many.")] = 5,
+    priorities: Annotated[int, typer.Option(help="How many; skueue has one in any case.")] = 4,
+    delete_share: Annotated[
+        float, typer.Option(help="How likely an operation takes an element out, 0 to 1.")
+    ] = 0.5,
+    salt: Annotated[str, typer.Option(help="Labels are drawn from this and the names.")] = "lab",
+    seed: Annotated[int, typer.Option(help="The same seed, the same dice.")] = 1,
+    engine: Annotated[
+        str, typer.Option(help=f"machines, up to {MACHINES_MAX} nodes; arrays: the same, faster.")
+    ] = "",
+    growth: Annotated[
+        Path | None, typer.Option(help="Draw rounds against sizes up to --nodes into this file.")
+    ] = None,
+    traffic: Annotated[
+        Path | None, typer.Option(help="Draw congestion and sizes of messages into this file.")
+    ] = None,
+    fairness: Annotated[
+        Path | None, typer.Option(help="Draw how many elements nodes keep into this file.")
+    ] = None,
+    machines: Annotated[
+        int, typer.Option(help="In --growth and --traffic: ask the machines too, up to this size.")
+    ] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Rounds, congestion, sizes of messages: what the paper claims, measured."""
+    options = PriorityOptions(
+        protocol=one_of("--protocol", Protocol, protocol),
+        nodes=nodes,
+        ops_per_node=ops_per_node,
+        waves=waves,
+        priorities=priorities,
+        delete_share=delete_share,
+        salt=plain_name("--salt", salt),
+        seed=seed,
+    )
+    with_engine = engine_for(one_of("--engine", Engine, engine) if engine else None, nodes)
+    files = {"--growth": growth, "--traffic": traffic, "--fairness": fairness}
+    for option, path in files.items():
+        checked_file(option, path, PICTURES)
+    told: dict[str, Any] = {}
+    if any(files.values()):
+        told = _drawn(options, machines, growth, traffic, fairness)
+    else:
+        told = _told(options, with_engine)
+    if as_json:
+        print(json.dumps(told))
+        return
+    _print(told)
+
+
+def _told(options: PriorityOptions, engine: Engine) -> dict[str, Any]:
+    measured = _measured(options, engine)
+    return {
+        **msgspec.to_builtins(options),
+        "priorities": options.rows,
+        "engine": engine.value,
+        **msgspec.to_builtins(measured),
+    }
+
+
+def _measured(options: PriorityOptions, engine: Engine) -> "Measured":
+    with lab_extra(WISH):
+        from snowmelt.lab.priority.arrays import Arrays  # noqa: PLC0415  # needs the extra
+        from snowmelt.lab.priority.experiment import Experiment  # noqa: PLC0415
+    one = Arrays(options) if engine is Engine.ARRAYS else Experiment(options)
+    for _ in shown(one.run(), options.waves + 1):
+        pass
+    return one.measured()
+
+
+def _drawn(
+    options: PriorityOptions,
+    machines: int,
+    growth: Path | None,
+    traffic: Path | None,
+    fairness: Path | None,
+) -> dict[str, Any]:
+    with lab_extra(WISH):
+        from snowmelt.lab.priority import fairness as shares  # noqa: PLC0415  # needs the extra
+        from snowmelt.lab.priority import growth as grown  # noqa: PLC0415
+        from snowmelt.lab.priority import picture  # noqa: PLC0415
+    curve = growth is not None or traffic is not None
+    if curve and len(grown.sizes_up_to(options.nodes)) < grown.SIZES_MIN:
+        raise BadOption("--nodes", options.nodes, "100 or more, for a curve")
+    told: dict[str, Any] = {}
+    if growth is not None:
+        rates = [options.ops_per_node]
+        points = list(
+            shown(grown.points(options, rates, machines), len(grown.pairs(options, rates)))
+        )
+        told["growth"] = [msgspec.to_builtins(point) for point in points]
+        told["fit"] = msgspec.to_builtins(picture.draw_growth(points, growth))
+    if traffic is not None:
+        pairs = grown.pairs(options, grown.RATES)
+        points = list(shown(grown.points(options, grown.RATES, machines), len(pairs)))
+        told["traffic"] = [msgspec.to_builtins(point) for point in points]
+        picture.draw_traffic(points, traffic)
+    if fairness is not None:
+        rows = list(shown(shares.compared(options.nodes, options.seed), len(shares.rings())))
+        told["fairness"] = [msgspec.to_builtins(row) for row in rows]
+        picture.draw_fairness(options.nodes, rows, fairness)
+    return told
+
+
+def _print(told: dict[str, Any]) -> None:
+    if "operations" not in told:
+        for word in ("growth", "traffic", "fairness"):
+            for row in told.get(word, ()):
+                print(", ".join(f"{name} {value}" for name, value in row.items()))
+        if "fit" in told:
+            fit = told["fit"]
+            print(f"rounds = {fit['start']} + {fit['per_doubling']} log2 n", end="; ")
+            print("left over: " + ", ".join(f"{one:g}" for one in fit["residuals"]))
+        return
+    rows = "one priority" if told["priorities"] == 1 else f"{told['priorities']} priorities"
+    print(f"{told['protocol']} with {rows} on {told['nodes']} nodes: ", end="")
+    print(f"{told['operations']} operations, {told['found_nothing']} found nothing")
+    print(f"rounds      {told['rounds_mean']} in the mean, {told['rounds_p99']} at most of 99 %:")
+    print(f"            {told['rounds_waiting_mean']} until a wave takes the operation along,")
+    print(f"            {told['rounds_climbing_mean']} until its position is known,")
+    print(f"            {told['rounds_table_mean']} until the table has done it")
+    print(f"congestion  {told['congestion_max']} messages at a node in a round at most")
+    print(f"messages    {told['message_bits_max']} bits at most")
+    print(f"tree        {told['tree_height']} high, {told['tree_height_hops']} hops between nodes")
+    print(f"routes      {told['routing_hops_mean']} hops in the mean")
+    print(f"consistent  {'yes' if told['consistent'] else told['wrong']}")

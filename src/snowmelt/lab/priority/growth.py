@@ -1,0 +1,108 @@
+"""What an operation costs against the number of nodes: measured for each size and rate."""
+
+from collections.abc import Iterator, Sequence
+from math import log2
+from statistics import fmean
+from typing import Final
+
+import msgspec
+
+from snowmelt.lab.priority import arrays, experiment
+from snowmelt.lab.priority.options import MACHINES_MAX, OPERATIONS_MAX, PriorityOptions
+
+SALTS: Final = 5
+"""One overlay of a size says little: heights differ by a third from salt to salt."""
+RATES: Final = (1, 4, 16, 64)
+SIZES: Final = (10, 32, 100, 316, 1_000, 3_162, 10_000, 31_623, 100_000)
+SIZES_MIN: Final = 3
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """One size and rate, in the mean over some overlays; of the greatest what is a greatest."""
+
+    nodes: int
+    ops_per_node: int
+    rounds_mean: float
+    rounds_p99: float
+    tree_height: float
+    tree_height_hops: float
+    routing_hops_mean: float
+    congestion_mean: float
+    congestion_max: int
+    message_bits_mean: float
+    message_bits_max: int
+    consistent: bool
+    rate: float
+    """Operations that a node makes in a round: the paper's Lambda."""
+    machines_agree: bool | None
+    """Whether the machines gave the very same for the first overlay, if they were asked."""
+
+
+def sizes_up_to(nodes: int) -> list[int]:
+    """Two a decade.
+
+    >>> sizes_up_to(500)
+    [10, 32, 100, 316]
+    """
+    return [size for size in SIZES if size <= nodes]
+
+
+def points(options: PriorityOptions, rates: Sequence[int], machines: int) -> Iterator[Point]:
+    """Each size up to that of the options; the machines are asked up to a size of their own."""
+    for nodes, rate in pairs(options, rates):
+        one = msgspec.structs.replace(options, nodes=nodes, ops_per_node=rate)
+        yield _point(one, machines=nodes <= min(machines, MACHINES_MAX))
+
+
+def pairs(options: PriorityOptions, rates: Sequence[int]) -> list[tuple[int, int]]:
+    """Sizes and rates that are not too many operations."""
+    sizes = sizes_up_to(options.nodes)
+    every = [(nodes, rate) for nodes in sizes for rate in rates]
+    return [(n, rate) for n, rate in every if n * rate * options.waves <= OPERATIONS_MAX]
+
+
+def _point(options: PriorityOptions, *, machines: bool) -> Point:
+    salts = [f"{options.salt}{number}" for number in range(SALTS)]
+    each = [arrays.run(msgspec.structs.replace(options, salt=salt)) for salt in salts]
+    agree = None
+    if machines:
+        agree = experiment.run(msgspec.structs.replace(options, salt=salts[0])) == each[0]
+    return Point(
+        nodes=options.nodes,
+        ops_per_node=options.ops_per_node,
+        rounds_mean=round(fmean(one.rounds_mean for one in each), 2),
+        rounds_p99=round(fmean(one.rounds_p99 for one in each), 1),
+        tree_height=fmean(one.tree_height for one in each),
+        tree_height_hops=fmean(one.tree_height_hops for one in each),
+        routing_hops_mean=round(fmean(one.routing_hops_mean for one in each), 2),
+        congestion_mean=fmean(one.congestion_max for one in each),
+        congestion_max=max(one.congestion_max for one in each),
+        message_bits_mean=fmean(one.message_bits_max for one in each),
+        message_bits_max=max(one.message_bits_max for one in each),
+        consistent=all(one.consistent for one in each),
+        rate=round(fmean(options.ops_per_node / (2 * one.tree_height_hops) for one in each), 4),
+        machines_agree=agree,
+    )
+
+
+class Fit(msgspec.Struct, frozen=True):
+    """Rounds as a + b log2 n, with what is left over at each size."""
+
+    start: float
+    per_doubling: float
+    residuals: tuple[float, ...]
+
+
+def fitted(sizes: Sequence[int], values: Sequence[float]) -> Fit:
+    """The best straight line against the logarithm.
+
+    >>> fitted([2, 4, 8], [3.0, 5.0, 7.0])
+    Fit(start=1.0, per_doubling=2.0, residuals=(0.0, 0.0, 0.0))
+    """
+    logs = [log2(size) for size in sizes]
+    middle, mean = fmean(logs), fmean(values)
+    pairs = [(log - middle, value - mean) for log, value in zip(logs, values, strict=True)]
+    slope = sum(log * value for log, value in pairs) / sum(log * log for log, _ in pairs)
+    start = mean - slope * middle
+    left = [value - start - slope * log for log, value in zip(logs, values, strict=True)]
+    return Fit(round(start, 2), round(slope, 2), tuple(round(one, 2) + 0.0 for one in left))

@@ -120,7 +120,7 @@ def test_waves_take_twice_the_height_and_ranks_are_a_preorder(nodes):
 
 
 def test_rounds_grow_as_the_logarithm_and_congestion_as_the_rate():
-    one = PriorityOptions(nodes=1000, waves=2)
+    one = PriorityOptions(nodes=316, waves=2)
     points = list(growth.points(one, (1, 8), machines=0))
     slow = [point for point in points if point.ops_per_node == 1]
     fit = growth.fitted([point.nodes for point in slow], [point.rounds_mean for point in slow])
@@ -135,8 +135,8 @@ def test_more_points_a_node_make_it_fairer_and_larger_blocks_less_fair():
     rows = {
         (row.points, row.block, row.replicas): row.deviation for row in fairness.compared(50, 1)
     }
-    assert rows[fairness.EQUAL, 1, 1] < rows[100, 1, 1] < rows[10, 1, 1] < rows[1, 1, 1]
-    assert rows[100, 1, 1] < rows[100, 16, 1] < rows[100, 128, 1]
+    assert rows[fairness.EQUAL, 1, 1] < rows[64, 1, 1] < rows[16, 1, 1] < rows[1, 1, 1]
+    assert rows[64, 1, 1] < rows[64, 16, 1] < rows[64, 128, 1]
     assert rows[fairness.PAPERS, 1, 3] < rows[fairness.PAPERS, 1, 1]
 
 

@@ -16,7 +16,8 @@ from snowmelt.core.errors import BadOption
 from snowmelt.protocols.priority.limits import LIMITS
 
 TRIALS: Final = 20
-POINTS: Final = (1, 3, 10, 30, 100)
+POINTS: Final = (1, 3, 16, 64)
+"""The last is what `Spread` gives a member."""
 PER_NODE: Final = 1_000
 """So many elements a node."""
 NODES_MAX: Final = 10_000
@@ -50,8 +51,8 @@ def rings() -> list[tuple[int, int, int]]:
     blocks = [(PAPERS, block, 1) for block in (1, 16, LIMITS.block)]
     copies = [(PAPERS, block, 3) for block in (1, LIMITS.block)]
     points = [(points, 1, 1) for points in POINTS]
-    best = [(POINTS[-1], block, replicas) for block, replicas in ((16, 1), (LIMITS.block, 1))]
-    return [*blocks, *copies, *points, *best, (POINTS[-1], LIMITS.block, 3), (EQUAL, 1, 1)]
+    many = [(POINTS[-1], block, copies) for block in (16, LIMITS.block) for copies in (1, 3)]
+    return [*blocks, *copies, *points, *many, (EQUAL, 1, 1)]
 
 
 def compared(nodes: int, seed: int) -> Iterator[Fair]:

@@ -22,6 +22,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "fifo_idle": ("--quick",),
     "fifo_peers": ("--quick", "--sizes", "100"),
     "pool_peers": ("--quick",),
+    "priority_peers": ("--quick",),
     "baton_peers": ("--quick",),
     "baton_chaos": ("--seconds", "30"),
     "baton_names": ("--names", "2000", "--waves", "1"),

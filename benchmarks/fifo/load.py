@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from threading import Lock
+from typing import Any
 
 from benchmarks.fifo import cores
 from benchmarks.fifo.cell import Bounds, Cell
@@ -36,15 +37,28 @@ class Turn:
     take: Phase | None
 
 
+Work = Callable[[Any, Cell, Bounds], Turn]
+"""What the client's process does, given how it connects."""
+
+
 class TurnFailed(Exception):
     """A turn that came to no figures."""
 
 
-def turn(connect: Connect, cell: Cell, bounds: Bounds) -> Turn:
+def by_threads(connect: Connect, cell: Cell, bounds: Bounds) -> Turn:
+    """A connection and a thread for each lane."""
+    clients = [connect() for _ in range(cell.lanes)]
+    found = measure(clients, cell, bounds)
+    for client in clients:
+        client.close()
+    return found
+
+
+def turn(connect: Any, cell: Cell, bounds: Bounds, work: Work = by_threads) -> Turn:
     """Runs in a process of its own; raises `TurnFailed` when that fails or takes too long."""
     context = multiprocessing.get_context("spawn")
     answers, answer = context.Pipe(duplex=False)
-    child = context.Process(target=_work, args=(answer, connect, cell, bounds))
+    child = context.Process(target=_work, args=(answer, work, connect, cell, bounds))
     with cores.on(cores.CLIENT):
         child.start()
     answer.close()
@@ -55,7 +69,7 @@ def turn(connect: Connect, cell: Cell, bounds: Bounds) -> Turn:
     except EOFError:
         raise TurnFailed("its client died") from None
     finally:
-        child.join(WAIT_SECONDS)  # it has answered, and deletes its queue
+        child.join(WAIT_SECONDS)
         child.kill()
         child.join()
     if isinstance(found, Turn):
@@ -63,12 +77,9 @@ def turn(connect: Connect, cell: Cell, bounds: Bounds) -> Turn:
     raise TurnFailed(found)
 
 
-def _work(answer: Connection, connect: Connect, cell: Cell, bounds: Bounds) -> None:
+def _work(answer: Connection, work: Work, connect: Any, cell: Cell, bounds: Bounds) -> None:
     try:
-        clients = [connect() for _ in range(cell.lanes)]
-        answer.send(measure(clients, cell, bounds))
-        for client in clients:
-            client.close()
+        answer.send(work(connect, cell, bounds))
     except Exception as error:  # whatever a client library raises is that peer's result
         answer.send(f"{type(error).__name__}: {error}")
 

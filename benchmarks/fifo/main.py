@@ -80,12 +80,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if any(row.error for row in rows) else 0
 
 
-def told(rows: list[Row], peers: list[Peer], missing: dict[str, str]) -> dict[str, Any]:
+def told(
+    rows: list[Row], peers: Sequence[Peer], missing: dict[str, str], ours: Sequence[str] = OURS
+) -> dict[str, Any]:
     """All of it as JSON has it."""
     found = {(row.cell, row.peer): row for row in rows}
     lines = []
     for row in rows:
-        others = {name: found.get((row.cell, name)) for name in OURS}
+        others = {name: found.get((row.cell, name)) for name in ours}
         ratios = {name: row.ratio(one) for name, one in others.items() if one is not None}
         known = {name: round(ratio, 3) for name, ratio in ratios.items() if ratio is not None}
         lines.append(row.told() | {"times_this": known})

@@ -4,6 +4,7 @@ Those that flush before they answer come first, then those that flush now and th
 fair within each half only.
 """
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -34,11 +35,16 @@ def named(word: str) -> list[str]:
 
 def make(name: str) -> Peer:
     """A peer that is not started."""
-    module, kind, values = KINDS[name]
+    peer: Peer = made(KINDS, "benchmarks.fifo", name)
+    return peer
+
+
+def made(kinds: Mapping[str, tuple[str, str, tuple[Any, ...]]], package: str, name: str) -> Any:
+    """A peer of some comparison, whose modules are in `package`."""
+    module, kind, values = kinds[name]
     try:
-        peer: Peer = getattr(import_module(f"benchmarks.fifo.{module}"), kind)(name, *values)
+        return getattr(import_module(f"{package}.{module}"), kind)(name, *values)
     except ModuleNotFoundError as error:
         raise Missing(
             f"there is no Python package {error.name}: pip install -e '.[bench]'"
         ) from error
-    return peer

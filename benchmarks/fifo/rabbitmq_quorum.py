@@ -6,7 +6,7 @@ acknowledgement covers a batch, and the protocol has no answer to it.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ log.file = false
 log.console.level = warning
 disk_free_limit.absolute = 1GB
 """
+QUORUM = {"x-queue-type": "quorum"}
 LASTING = pika.BasicProperties(delivery_mode=pika.DeliveryMode.Persistent)
 # Debian's /usr/sbin/rabbitmq-server becomes another user, and then runs what is here.
 SCRIPTS = Path("/usr/lib/rabbitmq/bin")
@@ -94,6 +95,9 @@ class RabbitPeer:
 class RabbitClient:
     """Runs pika's loop until what it waits for has come."""
 
+    arguments: Mapping[str, object] = QUORUM
+    """Of the queue."""
+
     def __init__(self, port: int, queue: str, batch: int) -> None:
         self.queue = queue
         # The next batch is on its way while one is acknowledged; a single call waits for its own.
@@ -116,8 +120,8 @@ class RabbitClient:
         self.channel = self.opened[0]
         self.channel.add_on_close_callback(self._has_failed)
         self._ask(self.channel.confirm_delivery, self._is_confirmed)
-        kind = {"x-queue-type": "quorum"}
-        self._ask(self.channel.queue_declare, queue, durable=True, arguments=kind)
+        arguments = dict(self.arguments)
+        self._ask(self.channel.queue_declare, queue, durable=True, arguments=arguments)
         self._ask(self.channel.basic_qos, prefetch_count=self.prefetch)
 
     def put(self, bodies: list[bytes]) -> None:
@@ -127,8 +131,12 @@ class RabbitClient:
         self.waiting = set(range(self.published + 1, self.published + len(bodies) + 1))
         self.published += len(bodies)
         for body in bodies:
-            self.channel.basic_publish("", self.queue, body, LASTING)
+            self.channel.basic_publish("", self.queue, body, self.properties())
         self._run_until(lambda: not self.waiting)
+
+    def properties(self) -> pika.BasicProperties:
+        """Of the next item."""
+        return LASTING
 
     def take(self, count: int) -> int:
         if not self.consumer:

@@ -1,5 +1,6 @@
 """The figures for a reader."""
 
+from collections.abc import Sequence
 from itertools import groupby
 
 from benchmarks.fifo.peer import Peer
@@ -13,13 +14,13 @@ QUIET = 1.5
 PERCENTILES = [("put", "p50"), ("put", "p99"), ("take", "p50"), ("take", "p99")]
 
 
-def show(rows: list[Row], peers: list[Peer]) -> None:
-    """Prints who took part, and a table for each cell."""
+def show(rows: list[Row], peers: Sequence[Peer], names: Sequence[str] = OURS) -> None:
+    """Prints who took part, and a table for each cell; `names` are the rows to compare with."""
     console = Console()
     console.width = max(console.width, WIDTH)
     console.print(legend(peers))
     for cell, found in groupby(rows, key=lambda row: row.cell):
-        console.print(figures(str(cell), list(found)))
+        console.print(figures(str(cell), list(found), names))
     console.print(
         "Items a second; milliseconds a call. Both: put, then got and acknowledged. "
         "x: how many times its both/s Snowmelt's is.\n"
@@ -38,15 +39,15 @@ def quiet(rows: list[Row]) -> str:
     return f"{said} The machine was not quiet; run it again when it is."
 
 
-def legend(peers: list[Peer]) -> Table:
+def legend(peers: Sequence[Peer]) -> Table:
     table = Table("peer", "version", "the disk has it", title="Queues, on this machine, in one run")
     for peer in peers:
         table.add_row(peer.name, peer.version, peer.promise)
     return table
 
 
-def figures(title: str, rows: list[Row]) -> Table:
-    ours = [row for name in OURS for row in rows if row.peer == name]
+def figures(title: str, rows: list[Row], names: Sequence[str]) -> Table:
+    ours = [row for name in names for row in rows if row.peer == name]
     why = "\n".join(f"{row.peer}: {row.error}" for row in rows if row.error)
     table = Table(title=title, caption=why or None)
     table.add_column("peer", min_width=17)

@@ -67,6 +67,21 @@ def baton(
     _run("baton_peers_parts", context, quick)
 
 
+@bench.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def priority(
+    context: typer.Context,
+    quick: Annotated[bool, typer.Option(help="One short round, for a first look.")] = False,
+) -> None:
+    """Most urgent first, beside Redis, beanstalkd and RabbitMQ, all in one run.
+
+    It starts their servers itself; which packages have them, and all options: --help.
+    """
+    _run("priority_peers_parts", context, quick)
+
+
 def _run(package: str, context: typer.Context, quick: bool) -> NoReturn:
     """Runs one of the benchmarks with the options that were given to it."""
     source = _source()

@@ -1,0 +1,35 @@
+"""What the priority queue is measured against: the best of the others that flush first."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from benchmarks.fifo.cell import Cell
+from benchmarks.fifo.row import DISK, Row
+from benchmarks.pool_peers_parts.bars import Bar
+from benchmarks.priority_peers_parts.peers import OURS
+
+BATCHES: Final = 5.0
+SINGLES: Final = 1.0
+"""At least so many times the best of the others."""
+
+
+def bars(rows: list[Row]) -> Iterator[Bar]:
+    """All comparisons that these rows allow: items a second, put, then got and acknowledged."""
+    for cell in dict.fromkeys(row.cell for row in rows):
+        here = [row for row in rows if row.cell == cell and row.peer != DISK]
+        rivals = [row for row in here if row.peer not in OURS and row.both_rate is not None]
+        if not rivals:
+            continue
+        best = max(rivals, key=lambda row: row.both_rate or 0.0)
+        for row in here:
+            if row.peer in OURS and (value := best.ratio(row)) is not None:
+                wanted = least(cell, row.peer)
+                says = f">= {wanted:g}" if wanted else ""
+                yield Bar(f"{cell}, {row.peer} / {best.peer}", value, says, value >= wanted)
+
+
+def least(cell: Cell, peer: str) -> float:
+    """What the ratio is to be; 0 where nothing is asked: copies cost where nothing is shared."""
+    if cell.batch > 1:
+        return BATCHES
+    return SINGLES if peer == OURS[0] else 0.0

@@ -1,0 +1,32 @@
+"""Who can take part, by name; a peer's module, with its client's package, is imported when asked.
+
+All of them flush before they answer.
+"""
+
+from typing import Any, Final
+
+from benchmarks.fifo.peers import made
+from benchmarks.priority_peers_parts.peer import Peer
+
+OURS: Final = ("snowmelt-1", "snowmelt-3")
+"""The rows that the others are compared with."""
+
+KINDS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
+    "snowmelt-1": ("snowmelt_priority", "PriorityPeer", (1,)),
+    "snowmelt-3": ("snowmelt_priority", "PriorityPeer", (3,)),
+    "redis": ("redis_sorted_set", "SortedSetPeer", ("always",)),
+    "beanstalkd": ("beanstalkd_priorities", "PrioritiesPeer", (0,)),
+    "rabbitmq-classic": ("rabbitmq_priorities", "ClassicPeer", ()),
+    "rabbitmq-quorum": ("rabbitmq_priorities", "QuorumPeer", ()),
+}
+
+
+def named(word: str) -> list[str]:
+    """The peers of a name, or of a family such as `rabbitmq`; none when there is no such one."""
+    return [word] if word in KINDS else [name for name in KINDS if name.startswith(f"{word}-")]
+
+
+def make(name: str) -> Peer:
+    """A peer that is not started."""
+    peer: Peer = made(KINDS, "benchmarks.priority_peers_parts", name)
+    return peer

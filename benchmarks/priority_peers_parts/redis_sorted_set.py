@@ -1,0 +1,157 @@
+"""Redis: a sorted set by priority and number, with leases that Lua scripts keep.
+
+A script runs as a whole, so no item is ever in two places or in none. An item's name is its score:
+its priority, and a number that grows. `put` adds names and bodies; `get` first brings back what was
+leased for too long, then moves the first names to a second sorted set, whose scores are the ends of
+their leases; `ack` removes names and bodies. The acknowledgement of what was taken before rides on
+the pipeline of the next get, as Snowmelt's does, so that the log is flushed once for both.
+"""
+
+import time
+from functools import partial
+from itertools import islice
+from typing import Any, Final
+
+import redis
+import redis.asyncio
+from benchmarks.fifo.peer import WAIT_SECONDS, Connect
+from benchmarks.fifo.redis_streams import RedisPeer
+from benchmarks.priority_peers_parts.peer import ConnectTasks, urgencies
+
+LEASE_MS: Final = 30_000
+PUT: Final = """
+local last = redis.call('INCRBY', KEYS[4], #ARGV / 2)
+local first = last - #ARGV / 2
+for at = 1, #ARGV, 2 do
+  first = first + 1
+  local name = string.format('%d', ARGV[at] * 2^40 + first)
+  redis.call('ZADD', KEYS[1], name, name)
+  redis.call('HSET', KEYS[3], name, ARGV[at + 1])
+end
+return last
+"""
+GET: Final = """
+local late = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ARGV[2], 'LIMIT', 0, 1000)
+for _, name in ipairs(late) do
+  redis.call('ZREM', KEYS[2], name)
+  redis.call('ZADD', KEYS[1], name, name)
+end
+local found = redis.call('ZPOPMIN', KEYS[1], ARGV[1])
+local items = {}
+for at = 1, #found, 2 do
+  redis.call('ZADD', KEYS[2], ARGV[3], found[at])
+  items[#items + 1] = found[at]
+  items[#items + 1] = redis.call('HGET', KEYS[3], found[at])
+end
+return items
+"""
+ACK: Final = """
+local held = 0
+for _, name in ipairs(ARGV) do
+  if redis.call('ZREM', KEYS[2], name) == 1 then
+    redis.call('HDEL', KEYS[3], name)
+    held = held + 1
+  end
+end
+return held
+"""
+
+
+class SortedSetPeer(RedisPeer):
+    """The server with an append-only file that is flushed before it answers."""
+
+    def client(self, queue: str, batch: int) -> Connect:
+        del batch
+        return partial(SortedSetClient, self.port, queue)
+
+    def tasks(self, queue: str, tasks: int) -> ConnectTasks:
+        return partial(connect_tasks, self.port, queue, tasks)
+
+
+def keys_of(queue: str) -> list[str]:
+    """What waits, what is leased, the bodies, and the last number."""
+    return [f"{{{queue}}}:{what}" for what in ("ready", "leased", "bodies", "last")]
+
+
+def get_values(count: int) -> tuple[int, int, int]:
+    now = time.time_ns() // 1_000_000
+    return count, now, now + LEASE_MS
+
+
+class SortedSetClient:
+    """The blocking client."""
+
+    def __init__(self, port: int, queue: str) -> None:
+        self.base = redis.Redis("127.0.0.1", port, socket_timeout=WAIT_SECONDS)
+        self.keys = keys_of(queue)
+        self.next = urgencies()
+        self.taken: list[bytes] = []
+        self.put_script = self.base.register_script(PUT)
+        self.get_script = self.base.register_script(GET)
+        self.ack_script = self.base.register_script(ACK)
+        for script in (PUT, GET, ACK):
+            self.base.script_load(script)
+
+    def put(self, bodies: list[bytes]) -> None:
+        pairs = zip(islice(self.next, len(bodies)), bodies, strict=True)
+        self.put_script(self.keys, [value for pair in pairs for value in pair])
+
+    def take(self, count: int) -> int:
+        if self.taken:
+            pipeline = self.base.pipeline(transaction=False)
+            pipeline.evalsha(self.ack_script.sha, len(self.keys), *self.keys, *self.taken)
+            pipeline.evalsha(self.get_script.sha, len(self.keys), *self.keys, *get_values(count))
+            found: Any = pipeline.execute()[1]
+        else:
+            found = self.get_script(self.keys, get_values(count))
+        self.taken = found[::2]
+        return len(self.taken)
+
+    def settle(self) -> None:
+        if self.taken:
+            self.ack_script(self.keys, self.taken)
+            self.taken = []
+
+    def close(self) -> None:
+        self.base.delete(*self.keys)
+        self.base.close()
+
+
+async def connect_tasks(port: int, queue: str, tasks: int) -> "SortedSetTasks":
+    found = SortedSetTasks(port, queue, tasks)
+    for script in (PUT, GET, ACK):
+        await found.base.script_load(script)
+    return found
+
+
+class SortedSetTasks:
+    """The client with `await`, which has a connection for each call that waits."""
+
+    def __init__(self, port: int, queue: str, tasks: int) -> None:
+        self.base = redis.asyncio.Redis(host="127.0.0.1", port=port, max_connections=2 * tasks)
+        self.keys = keys_of(queue)
+        self.taken: list[bytes | None] = [None] * tasks
+        self.put_script = self.base.register_script(PUT)
+        self.get_script = self.base.register_script(GET)
+        self.ack_script = self.base.register_script(ACK)
+
+    async def put(self, body: bytes, priority: int) -> None:
+        await self.put_script(self.keys, [priority, body])
+
+    async def take(self, task: int) -> None:
+        before = self.taken[task]
+        async with self.base.pipeline(transaction=False) as pipeline:
+            if before is not None:
+                pipeline.evalsha(self.ack_script.sha, len(self.keys), *self.keys, before)
+            pipeline.evalsha(self.get_script.sha, len(self.keys), *self.keys, *get_values(1))
+            found: Any = (await pipeline.execute())[-1]
+        self.taken[task] = found[0]
+
+    async def settle(self, task: int) -> None:
+        taken, self.taken[task] = self.taken[task], None
+        if taken is not None:
+            await self.ack_script(self.keys, [taken])
+
+    async def close(self) -> None:
+        await self.base.delete(*self.keys)
+        await self.base.aclose()

@@ -1,0 +1,88 @@
+"""Snowmelt's priority queue: one node, or three that each keep every item.
+
+An acknowledgement rides on the next get, as its page advises.
+"""
+
+from functools import partial
+from itertools import islice
+
+from benchmarks.fifo.peer import WAIT_SECONDS, Connect
+from benchmarks.fifo.snowmelt_fifo import SnowmeltPeer
+from benchmarks.priority_peers_parts.peer import PRIORITIES, ConnectTasks, urgencies
+
+import snowmelt
+import snowmelt.aio
+from snowmelt.client.items import Items
+from snowmelt.client.items_async import Items as AsyncItems
+
+
+class PriorityPeer(SnowmeltPeer):
+    """A cluster on the servers' core: its nodes share it, as on one small machine."""
+
+    def __init__(self, name: str, nodes: int) -> None:
+        super().__init__(name, nodes, "always")
+
+    def client(self, queue: str, batch: int) -> Connect:
+        del batch
+        assert self.cluster is not None
+        return partial(PriorityClient, self.cluster.url, queue, self.nodes)
+
+    def tasks(self, queue: str, tasks: int) -> ConnectTasks:
+        assert self.cluster is not None
+        return partial(connect_tasks, self.cluster.url, queue, self.nodes, tasks)
+
+
+class PriorityClient:
+    """The blocking client. An emptied queue stays, since nothing deletes one."""
+
+    def __init__(self, url: str, queue: str, replicas: int) -> None:
+        self.cluster = snowmelt.connect(url)
+        self.queue = self.cluster.priority(queue, priorities=PRIORITIES, replicas=replicas)
+        self.next = urgencies()
+        self.taken: Items | None = None
+
+    def put(self, bodies: list[bytes]) -> None:
+        if len(bodies) == 1:
+            self.queue.put(bodies[0], priority=next(self.next))
+        else:
+            self.queue.put_many(zip(islice(self.next, len(bodies)), bodies, strict=True))
+
+    def take(self, count: int) -> int:
+        self.taken = self.queue.get_many(count, timeout=WAIT_SECONDS, ack=self.taken)
+        return len(self.taken)
+
+    def settle(self) -> None:
+        if self.taken is not None:
+            self.taken.ack()
+            self.taken = None
+
+    def close(self) -> None:
+        self.cluster.close()
+
+
+async def connect_tasks(url: str, queue: str, replicas: int, tasks: int) -> "PriorityTasks":
+    return PriorityTasks(url, queue, replicas, tasks)
+
+
+class PriorityTasks:
+    """The client with `await`: one connection for all tasks."""
+
+    def __init__(self, url: str, queue: str, replicas: int, tasks: int) -> None:
+        self.cluster = snowmelt.aio.connect(url)
+        self.queue = self.cluster.priority(queue, priorities=PRIORITIES, replicas=replicas)
+        self.taken: list[AsyncItems | None] = [None] * tasks
+
+    async def put(self, body: bytes, priority: int) -> None:
+        await self.queue.put(body, priority=priority)
+
+    async def take(self, task: int) -> None:
+        before = self.taken[task]
+        self.taken[task] = await self.queue.get_many(1, timeout=WAIT_SECONDS, ack=before)
+
+    async def settle(self, task: int) -> None:
+        taken, self.taken[task] = self.taken[task], None
+        if taken is not None:
+            await taken.ack()
+
+    async def close(self) -> None:
+        await self.cluster.close()

@@ -1,0 +1,49 @@
+"""The comparison of priority queues runs with real nodes, and judges its rows as it should."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from benchmarks.fifo.cell import Cell
+from benchmarks.fifo.load import Phase, Turn
+from benchmarks.fifo.row import Row
+from benchmarks.priority_peers_parts.bars import bars
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / "benchmarks" / "priority_peers.py"
+
+
+def row(peer: str, cell: Cell, seconds: float) -> Row:
+    took = Phase(10, seconds, seconds / 10, seconds / 10)
+    return Row(cell, peer, turns=[Turn(took, took)])
+
+
+def test_one_node_is_held_against_the_best_of_the_others() -> None:
+    cell = Cell(100, 1000)
+    rows = [row("snowmelt-1", cell, 1.0), row("redis", cell, 4.0), row("beanstalkd", cell, 9.0)]
+    (bar,) = bars(rows)
+    assert (bar.ratio, bar.reached) == (4.0, False)
+    assert "redis" in bar.name
+
+
+def test_without_others_nothing_is_judged() -> None:
+    assert not list(bars([row("snowmelt-1", Cell(100, 1), 1.0)]))
+
+
+@pytest.mark.parametrize("only", ["peers", "heights"])
+def test_each_part_comes_to_figures(tmp_path: Path, only: str) -> None:
+    command = [sys.executable, str(PROGRAM), "--json", "--quick", "--data", str(tmp_path)]
+    command += ["--only", only, "--peers", "snowmelt-1", "--seconds", "0.05"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, f"{done.stderr}\n{done.stdout}"
+    found = json.loads(done.stdout)
+    if only == "peers":
+        rates = [row["both_per_second"] for row in found["rows"] if row["peer"] == "snowmelt-1"]
+        assert len(rates) == 3
+        assert all(rates)
+    else:
+        depths = [(one["nodes"], one["depth"]) for one in found["heights"]]
+        assert depths == [(1, 0), (3, 0), (3, 1)]
+    assert not list(tmp_path.iterdir())  # what it made is gone

@@ -48,7 +48,8 @@ def priority(
     salt: Annotated[str, typer.Option(help="Labels are drawn from this and the names.")] = "lab",
     seed: Annotated[int, typer.Option(help="The same seed, the same dice.")] = 1,
     engine: Annotated[
-        str, typer.Option(help=f"machines, up to {MACHINES_MAX} nodes; arrays: the same, faster.")
+        str,
+        typer.Option(help=f"machines, up to {MACHINES_MAX} nodes; arrays: the same, and fast."),
     ] = "",
     growth: Annotated[
         Path | None, typer.Option(help="Draw rounds against sizes up to --nodes into this file.")
@@ -75,7 +76,7 @@ def priority(
         salt=plain_name("--salt", salt),
         seed=seed,
     )
-    with_engine = engine_for(one_of("--engine", Engine, engine) if engine else None, nodes)
+    with_engine = engine_for(one_of("--engine", Engine, engine) if engine else None, options)
     files = {"--growth": growth, "--traffic": traffic, "--fairness": fairness}
     for option, path in files.items():
         checked_file(option, path, PICTURES)

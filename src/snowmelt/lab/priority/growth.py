@@ -8,11 +8,13 @@ from typing import Final
 import msgspec
 
 from snowmelt.lab.priority import arrays, experiment
-from snowmelt.lab.priority.options import MACHINES_MAX, OPERATIONS_MAX, PriorityOptions
+from snowmelt.lab.priority.options import MACHINES_MAX, PriorityOptions
 
 SALTS: Final = 5
 """One overlay of a size says little: heights differ by a third from salt to salt."""
-RATES: Final = (1, 4, 16, 64)
+RATES: Final = (1, 8, 64)
+AT_ONCE: Final = 600_000
+"""Operations of one experiment at most: five for each point have to end within minutes."""
 SIZES: Final = (10, 32, 100, 316, 1_000, 3_162, 10_000, 31_623, 100_000)
 SIZES_MIN: Final = 3
 
@@ -24,6 +26,9 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     ops_per_node: int
     rounds_mean: float
     rounds_p99: float
+    rounds_waiting_mean: float
+    rounds_climbing_mean: float
+    rounds_table_mean: float
     tree_height: float
     tree_height_hops: float
     routing_hops_mean: float
@@ -58,7 +63,7 @@ def pairs(options: PriorityOptions, rates: Sequence[int]) -> list[tuple[int, int
     """Sizes and rates that are not too many operations."""
     sizes = sizes_up_to(options.nodes)
     every = [(nodes, rate) for nodes in sizes for rate in rates]
-    return [(n, rate) for n, rate in every if n * rate * options.waves <= OPERATIONS_MAX]
+    return [(n, rate) for n, rate in every if n * rate * options.waves <= AT_ONCE]
 
 
 def _point(options: PriorityOptions, *, machines: bool) -> Point:
@@ -72,6 +77,9 @@ def _point(options: PriorityOptions, *, machines: bool) -> Point:
         ops_per_node=options.ops_per_node,
         rounds_mean=round(fmean(one.rounds_mean for one in each), 2),
         rounds_p99=round(fmean(one.rounds_p99 for one in each), 1),
+        rounds_waiting_mean=round(fmean(one.rounds_waiting_mean for one in each), 2),
+        rounds_climbing_mean=round(fmean(one.rounds_climbing_mean for one in each), 2),
+        rounds_table_mean=round(fmean(one.rounds_table_mean for one in each), 2),
         tree_height=fmean(one.tree_height for one in each),
         tree_height_hops=fmean(one.tree_height_hops for one in each),
         routing_hops_mean=round(fmean(one.routing_hops_mean for one in each), 2),

@@ -12,6 +12,8 @@ from snowmelt.protocols.priority.batches import PRIORITIES_MAX
 NODES_MAX: Final = 100_000
 MACHINES_MAX: Final = 2_000
 """So many nodes can be machines."""
+AT_EASE: Final = 10_000
+"""So many operations the machines do within a minute."""
 OPERATIONS_EACH_MAX: Final = 64
 """With more a row of runs could be longer than it may (rule 4 of `batches`)."""
 WAVES_MAX: Final = 1_000
@@ -78,14 +80,15 @@ class PriorityOptions(msgspec.Struct, frozen=True, kw_only=True):
         return 1 if self.protocol is Protocol.SKUEUE else self.priorities
 
 
-def engine_for(engine: Engine | None, nodes: int) -> Engine:
-    """The one that is asked for, if it can do it; else the machines while they can.
+def engine_for(engine: Engine | None, options: PriorityOptions) -> Engine:
+    """The one that is asked for, if it can do it; else the machines where they take no minutes.
 
-    >>> engine_for(None, 100), engine_for(None, 100_000)
+    >>> engine_for(None, PriorityOptions(nodes=100)), engine_for(None, PriorityOptions(nodes=9999))
     (<Engine.MACHINES: 'machines'>, <Engine.ARRAYS: 'arrays'>)
     """
     if engine is None:
-        return Engine.MACHINES if nodes <= MACHINES_MAX else Engine.ARRAYS
-    if engine is Engine.MACHINES and nodes > MACHINES_MAX:
+        few = options.nodes <= MACHINES_MAX and options.operations <= AT_EASE
+        return Engine.MACHINES if few else Engine.ARRAYS
+    if engine is Engine.MACHINES and options.nodes > MACHINES_MAX:
         raise BadOption("--engine", engine.value, f"arrays with more than {MACHINES_MAX} nodes")
     return engine

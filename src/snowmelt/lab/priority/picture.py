@@ -44,54 +44,34 @@ def draw_growth(points: Sequence[Point], path: Path) -> Fit:
 
 
 def draw_traffic(points: Sequence[Point], path: Path) -> None:
-    """Congestion a rate, and the largest message, by how much the nodes do."""
+    """Congestion and the largest message, each over what the paper bounds it by."""
     rates = sorted({point.ops_per_node for point in points})
-    title = "Congestion grows with the rate, messages slower than the rate"
-    figure, (load, bits) = canvas(2, title)
-    for rate, colour in zip(rates, shades(len(rates)), strict=True):
-        mine = [point for point in points if point.ops_per_node == rate]
-        sizes = [point.nodes for point in mine]
-        text = f"{rate} in a wave"
-        load.plot(
-            sizes, [point.congestion_mean / point.rate for point in mine], "o-",
-            color=colour, label=text, markersize=5, linewidth=1,
-        )  # fmt: skip
-        bits.plot(
-            sizes, [point.message_bits_mean for point in mine], "o-",
-            color=colour, label=text, markersize=5, linewidth=1,
-        )  # fmt: skip
-        for axes in (load, bits):
-            axes.set_yscale("log")
-    load.set_title("Messages at a node in a round, over the rate Λ")
-    bits.set_title("Bits of the largest message")
-    _bound(load, points, [point.congestion_mean / point.rate for point in points], 2, "log² n")
-    _bound(bits, points, [point.message_bits_mean for point in points], None, "Λ log² n")
-    for axes in (load, bits):
+    figure, panels = canvas(3, "Congestion, and the largest message, against the paper's bounds")
+    measures = (
+        ("Messages at a node in a round", [one.congestion_mean for one in points]),
+        ("The same, over Λ log² n", [one.congestion_mean / bound(one) for one in points]),
+        (
+            "Bits of a message, over Λ log² n",
+            [one.message_bits_mean / bound(one) for one in points],
+        ),
+    )
+    for axes, (title, values) in zip(panels, measures, strict=True):
+        for rate, colour in zip(rates, shades(len(rates)), strict=True):
+            pairs = zip(points, values, strict=True)
+            mine = [(one.nodes, value) for one, value in pairs if one.ops_per_node == rate]
+            text = f"{rate} of a node in a wave"
+            axes.plot(*zip(*mine, strict=True), "o-", color=colour, label=text, linewidth=1)
+        axes.set_title(title)
         _sizes(axes)
+    panels[0].set_yscale("log")
+    for axes in panels[1:]:
+        axes.set_ylim(bottom=0)
     save(figure, path)
 
 
-def _bound(
-    axes: Axes, points: Sequence[Point], values: Sequence[float], power: int | None, text: str
-) -> None:
-    """A curve of this shape that touches the highest point from above."""
-    rates = sorted({point.ops_per_node for point in points})
-    shapes = {
-        rate: [
-            (point.nodes, log2(point.nodes) ** 2 * (point.rate if power is None else 1))
-            for point in points
-            if point.ops_per_node == rate
-        ]
-        for rate in rates
-    }
-    factor = max(
-        value / (log2(point.nodes) ** 2 * (point.rate if power is None else 1))
-        for point, value in zip(points, values, strict=True)
-    )
-    for rate in rates[-1:]:
-        sizes, shape = zip(*shapes[rate], strict=True)
-        line = [factor * one for one in shape]
-        axes.plot(sizes, line, "--", color=WRONG, linewidth=1, label=f"{factor:.3g} {text}")
+def bound(point: Point) -> float:
+    """What both are to be compared with: theorem 3.2, with log2 squared for its polylogarithm."""
+    return float(point.rate * log2(point.nodes) ** 2)
 
 
 def draw_fairness(nodes: int, rows: Sequence[Fair], path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Histories of priority queues: what a queue that works does is right, and each corruption is found."""
+"""Histories of priority queues: a queue that works is right, and each corruption is found."""
 
 from heapq import heappop, heappush
 from random import Random

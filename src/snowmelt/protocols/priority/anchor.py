@@ -225,12 +225,15 @@ class Anchor:
             row = self._rows[share.priority]
             for interval in share.intervals:
                 row.free.add(interval)
+                for gone in row.gone.common(interval):
+                    row.free.remove(gone)
 
     def _gone(self, shares: Shares) -> None:
         for share in shares:
             row = self._rows[share.priority]
             for interval in share.intervals:
+                known = row.gone.common(interval)  # it may be told twice
+                self._live -= interval.size - sum([one.size for one in known])
                 row.free.remove(interval)
                 row.gone.add(interval)
                 row.untold.add(interval)
-            self._live -= share.total

@@ -104,7 +104,7 @@ class Store(msgspec.Struct, frozen=True, tag="priority.store", array_like=True):
 
 
 class Stored(msgspec.Struct, frozen=True, tag="priority.stored", array_like=True):
-    """It is flushed by home and copies, but for what is void; with a reason, none of it is there."""
+    """It is flushed by home and copies, but for what is void; with a reason, none is there."""
 
     era: Era
     queue: Name

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from snowmelt.check.conservation import check_conservation
 from snowmelt.check.heap import check_heap
-from snowmelt.check.history import Ended, History, Kind, Operation
+from snowmelt.check.history import Ended, History, Kind, Operation, Value
 from snowmelt.check.leases import check_leases
 from snowmelt.check.sequence import check_linear, check_sequence
 from snowmelt.check.verdict import Invalid, Undecided
@@ -66,6 +66,7 @@ class _Ending:
         if ended is Ended.SUCCEEDED and self._may_be_lost(put):
             ended = Ended.UNKNOWN
         known = ended is Ended.SUCCEEDED
+        positions = tuple([place.position for place in put.places])
         again = put.returned is not None and self._excuses.waits(
             put.returned, FOR_EVER, put.copies
         )  # where nobody has it, whoever asks again may begin it anew
@@ -73,7 +74,7 @@ class _Ending:
             put.process, Kind.PUT, put.values, put.called,
             None if ended is Ended.UNKNOWN else put.returned, ended,
             priorities=tuple([self._sign * one for one in put.priorities]),
-            positions=tuple([place.position for place in put.places]) if known and not again else (),
+            positions=() if again or not known else positions,
             orders=put.orders if known else (),
         )  # fmt: skip
 
@@ -91,9 +92,10 @@ class _Ending:
         )  # fmt: skip
 
     def _ack(self, ack: Operation) -> Operation:
-        if ack.returned is None or not self._undone(ack.called, ack.returned):
-            if ack.returned is None or not self._away(ack.called, FOR_EVER):
-                return ack
+        if ack.returned is None:
+            return ack
+        if not self._undone(ack.called, ack.returned) and not self._away(ack.called, FOR_EVER):
+            return ack
         return Operation(ack.process, ack.kind, ack.values, ack.called, None, Ended.UNKNOWN)
 
     @property
@@ -136,7 +138,7 @@ class _Ending:
         return Operation("unknown", Kind.GET, (value,), 0, None, Ended.UNKNOWN, orders=(order,))
 
     def _pending_since(self, epoch: int) -> int | None:
-        """From which order on gets were granted something in an epoch that ended before they had it."""
+        """From which order on gets may have been granted what they had not when the epoch ended."""
         ledger = self._ledger
         over = min([one.returned for one in ledger.gets if one.order >> EPOCH_BITS > epoch])
         calls = [
@@ -216,7 +218,7 @@ class _Ending:
         most = ledger.settings.items_max
         if not most or ledger.purged or self._excuses.hurts or self._excuses.names:
             return
-        ends: dict[str, int] = {}
+        ends: dict[Value, int] = {}
         for ack in ledger.acks:
             for value in ack.values:
                 ends[value] = min(ack.called, ends.get(value, ack.called))

@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.instant import Instant
+from snowmelt.core.instant import START, Instant
 from snowmelt.core.names import NodeId
 
 FOR_EVER: Final = Instant(2**62)
@@ -60,7 +60,7 @@ class Excuses:
         if not any(one.epoch == epoch and one.members == members for one in self.views):
             self.views.append(Seen(epoch, at, members))
 
-    def hurt(self, node: NodeId, at: Instant, reason: str, since: Instant = Instant(0)) -> None:
+    def hurt(self, node: NodeId, at: Instant, reason: str, since: Instant = START) -> None:
         """A node lost what came to its disk after this moment."""
         self.hurts.append(Hurt(node, since, at, reason))
 

@@ -207,7 +207,7 @@ class Ledger:
                 self.wrong(f"{value} came with priority {piece.priority}, not {priority}", value)
             if piece.headers != put.headers:
                 self.wrong(f"{value} came with other headers", value)
-            if put.ended is Ended.FAILED and not self._undone(put.called, at, 1):
+            if put.ended is Ended.FAILED and not self._undone(called, at, 1):
                 self.wrong(f"{value} was refused ({put.why}), and is in the queue", value)
             slack = 2 * (at * FASTEST_PPM // 1_000_000 + self.early)
             if put.delay and at + slack < put.called + put.delay:

@@ -192,7 +192,7 @@ class Spoiled(PriorityNode):
     def _spoil(self, queue: Queue) -> None:
         match self._bug:
             case Bug.SILENT_RETURN:
-                queue.door._reports.__class__ = SilentReports
+                queue.door._reports.__class__ = SilentReports  # noqa: SLF001 - it is spoiled
             case Bug.HASTY_DOOR:
                 queue.door.__class__ = HastyDoor
             case Bug.DEAF_SETTLING:
@@ -200,7 +200,7 @@ class Spoiled(PriorityNode):
             case Bug.REVIVED_ELEMENT:
                 queue.shelf.__class__ = RevivingShelf
             case Bug.FORGOTTEN_OPERATION:
-                queue.door._hand.answered.__class__ = ForgetfulMemory
+                queue.door._hand.answered.__class__ = ForgetfulMemory  # noqa: SLF001 - it is spoiled
             case _:
                 pass
 
@@ -215,7 +215,7 @@ class Spoiled(PriorityNode):
             case Bug.LAST_FIRST if type(anchor) is Anchor:
                 anchor.__class__ = LastAnchor
             case Bug.IGNORED_TOKEN:
-                here.home._rules.__class__ = TrustingRules
+                here.home._rules.__class__ = TrustingRules  # noqa: SLF001 - it is spoiled
             case Bug.LONE_COPY:
                 here.home.spreading.__class__ = LoneSpreading
             case Bug.IDLE_REPAIR if here.repair is not None:
@@ -223,7 +223,7 @@ class Spoiled(PriorityNode):
             case Bug.EAGER_ELEMENT:
                 here.home.__class__ = EagerHome
             case Bug.SHORT_LEASE:
-                here.home._leases.__class__ = ShortLeases
+                here.home._leases.__class__ = ShortLeases  # noqa: SLF001 - it is spoiled
             case _:
                 pass
 

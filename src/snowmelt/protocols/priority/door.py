@@ -308,7 +308,7 @@ class Door:
         if shares:
             self._gets.take(one, shares, order, self._hand.at())
             return
-        one.order = order
+        one.order, one.token = order, 0
         if isinstance(one.call, Purge) or one.deadline <= self._desk.now or one.nobody:
             self._answer_get(one)
         else:

@@ -54,8 +54,9 @@ class Gets:
         """The answer, in the order in which it was granted."""
         pieces = _ordered(one.pieces, self._settings)
         token = one.token if pieces else 0
+        order = one.order if pieces or not one.token else 0
         lost = tuple(one.lost)
-        return Leased(token, pieces, self._settings.lease, one.order, lost)
+        return Leased(token, pieces, self._settings.lease, order, lost)
 
     def give_back(self, leased: Leased, placing: Placing) -> None:
         """Nobody is there to have them."""

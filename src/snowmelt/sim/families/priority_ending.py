@@ -86,7 +86,7 @@ class _Ending:
             got.process, Kind.GET, got.values, got.called, got.returned,
             priorities=tuple([self._sign * place.priority for place in got.places]),
             positions=() if undone else tuple([place.position for place in got.places]),
-            orders=() if undone or (excused and not got.values) else orders,
+            orders=() if undone or not got.order or (excused and not got.values) else orders,
             token=got.token if got.values and not undone else None,
             held=None if not got.values else 0 if excused else got.held,
         )  # fmt: skip

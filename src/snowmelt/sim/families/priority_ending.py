@@ -80,12 +80,14 @@ class _Ending:
 
     def _get(self, got: Got) -> Operation:
         undone = self._undone(got.called, got.returned)
+        again = self._away(got.called, FOR_EVER)  # as in `_put`
+        positions = tuple([place.position for place in got.places])
         excused = undone or self._away(got.called, max(got.held, got.returned))
         orders = tuple(range(got.order, got.order + max(1, len(got.values))))
         return Operation(
             got.process, Kind.GET, got.values, got.called, got.returned,
             priorities=tuple([self._sign * place.priority for place in got.places]),
-            positions=() if undone else tuple([place.position for place in got.places]),
+            positions=() if undone or again else positions,
             orders=() if undone or not got.order or (excused and not got.values) else orders,
             token=got.token if got.values and not undone else None,
             held=None if not got.values else 0 if excused else got.held,

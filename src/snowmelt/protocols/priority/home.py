@@ -137,7 +137,7 @@ class Home:
         lot = self._shelf.store(elements)
         if elements.due:
             self._leases.hold(elements.shares, elements.due)
-        void = self._void_of(elements.shares)
+        void = self._shelf.rows.void_of(elements.shares)
         self._begin(Pending(door, message, lot=lot, refused=void), (), elements=True)
 
     def take(self, door: NodeId, message: Take) -> None:
@@ -280,11 +280,6 @@ class Home:
 
     def _voided(self, shares: Shares) -> list[Mark]:
         return [Mark(shares, self._desk.epoch, 0, State.VOID)] if shares else []
-
-    def _void_of(self, shares: Shares) -> Shares:
-        """Which of these an earlier attempt has given up, with whoever still has copies of it."""
-        gone = self._shelf.rows.gone_of(shares)
-        return common(gone, self._shelf.rows.gone(void=True)) if gone else ()
 
     def _lease(self, door: NodeId, message: Take, lost: Shares) -> None:
         token = message.token

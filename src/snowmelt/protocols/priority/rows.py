@@ -10,7 +10,7 @@ from snowmelt.core.names import OperationId
 from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.priority.batches import Share, Shares
 from snowmelt.protocols.priority.messages import Mark
-from snowmelt.protocols.priority.positions import without
+from snowmelt.protocols.priority.positions import common, without
 from snowmelt.protocols.priority.standing import NEW, Standing, marked
 
 STANDING: Final = b"s/"
@@ -122,6 +122,11 @@ class Rows:
             )
             for share in shares
         )
+
+    def void_of(self, shares: Shares) -> Shares:
+        """Which of these an earlier attempt has given up, with whoever still has copies of them."""
+        gone = self.gone_of(shares)
+        return common(gone, self.gone(void=True)) if gone else ()
 
     def leased_by(self, operation: OperationId) -> Iterator[Mark]:
         """Which leases an operation has."""

@@ -24,6 +24,17 @@ class NoLuckError(Exception):
     """This job does not work out this time."""
 
 
+PASSING = (
+    NoLuckError,
+    snowmelt.Empty,
+    snowmelt.LeaseLost,
+    snowmelt.OutcomeUnknown,
+    snowmelt.Unavailable,
+    snowmelt.Unreachable,
+)
+"""What a worker goes on after: the job comes again, to this one or to another."""
+
+
 class Order:
     """What is to be done, by a worker of this name."""
 
@@ -53,17 +64,20 @@ def loop(url: str, name: str, over: threading.Event) -> None:
         jobs, results = cluster.priority("jobs"), cluster.fifo("done", ordering="overlay")
         print("ready", flush=True)
         while not over.is_set():
-            for job in jobs.consume(prefetch=1, timeout=0.2):
-                order = Order(job.body, job.failures, name)
-                try:
-                    time.sleep(order.check())
-                except NoLuckError as error:
-                    job.nack(reason=str(error))
-                    continue
-                results.put(order.done())
-                job.ack()
-                if over.is_set():
-                    break
+            try:
+                for job in jobs.consume(prefetch=1, timeout=0.2):
+                    order = Order(job.body, job.failures, name)
+                    try:
+                        time.sleep(order.check())
+                    except NoLuckError as error:
+                        job.nack(reason=str(error))
+                        continue
+                    results.put(order.done())
+                    job.ack()
+                    if over.is_set():
+                        break
+            except PASSING:
+                continue
 
 
 def single(url: str, name: str, over: threading.Event) -> None:
@@ -77,7 +91,7 @@ def single(url: str, name: str, over: threading.Event) -> None:
                     order = Order(job.body, job.failures, name)
                     time.sleep(order.check())
                     results.put(order.done())
-            except (snowmelt.Empty, NoLuckError):
+            except PASSING:
                 continue
 
 
@@ -91,7 +105,7 @@ def tasks(url: str, name: str, over: threading.Event) -> None:
                     order = Order(job.body, job.failures, name)
                     await asyncio.sleep(order.check())
                     await results.put(order.done())
-            except (snowmelt.Empty, NoLuckError):
+            except PASSING:
                 continue
 
     async def main() -> None:

@@ -288,10 +288,10 @@ async def test_tasks_share_a_folder(tmp_path: Path) -> None:
 def test_any_node_is_a_door_and_one_that_dies_costs_what_it_takes_to_miss_it(
     tmp_path: Path,
 ) -> None:
-    with LocalCluster(3, tmp_path, 0.3) as local:
+    with LocalCluster(3, tmp_path, 0.5) as local:
         local.start()
         with snowmelt.connect(local.nodes[2].url) as own, snowmelt.connect(local.url) as cluster:
-            jobs = cluster.priority("jobs", priorities=2, replicas=2)
+            jobs = cluster.priority("jobs", priorities=2, replicas=2, lease=600)
             jobs.put_many((n % 2, b"%d" % n) for n in range(300))
             assert own.priority("jobs").stats().ready == 300
             held = own.priority("jobs").get_many(100)

@@ -158,6 +158,18 @@ def test_a_loop_gathers_its_acknowledgements_and_gives_the_rest_back(
     assert [body for _, body in bodies(jobs)] == [b"%d" % n for n in range(1501, 2500, 2)]
 
 
+def test_a_get_brings_what_its_bytes_allow_and_one_at_least(
+    cluster: snowmelt.Cluster, name: str
+) -> None:
+    jobs = cluster.priority(name)
+    jobs.put_many([bytes(400)] * 5)
+    with jobs.get_many(bytes_max=1000) as items:
+        assert len(items) == 2
+    with jobs.get_many(bytes_max=1) as items:
+        assert len(items) == 1
+    assert [(one.failures, len(one.body)) for one in jobs.get_many()] == [(0, 400)] * 2
+
+
 def test_an_empty_queue_is_told_at_once_or_when_the_time_is_over(
     cluster: snowmelt.Cluster, name: str
 ) -> None:

@@ -183,13 +183,12 @@ class PrioritySteps(LeaseSteps):
 
         A queue that is not there yet is waited for, like its items.
         """
-        del bytes_max
         wait, refused = Wait(timeout, least), None
         most = min(items_max, GET_ITEMS)
         settle = None if word is None else self._settle(word, ())
 
         def make(door: Door, wait: Wait) -> Get:
-            return Get(self.name, door.via, most, wait.patience, settle)
+            return Get(self.name, door.via, most, wait.patience, settle, bytes_max)
 
         while True:
             leased: Leased

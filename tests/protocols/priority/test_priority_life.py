@@ -254,3 +254,31 @@ def test_an_epoch_whose_number_is_given_again_gives_no_position_again() -> None:
     later = nodes.get("n1")
     assert bodies(later) == [b"b"]
     assert later.token > got.token
+
+
+def test_a_get_brings_what_one_answer_holds_and_the_rest_is_next() -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.open("n1", replicas=2)
+    wanted = [(priority, bytes([65 + number]) * 100) for priority in (0, 1) for number in range(12)]
+    nodes.put("n1", *wanted)
+    got: list[bytes] = []
+    while len(got) < len(wanted):
+        leased = nodes.call(
+            "n2", calls.Get("jobs", nodes.via("n2"), 100, seconds(0), None, bytes_max=700)
+        )
+        some = bodies(leased)
+        assert 1 <= len(some) <= 7
+        got += some
+        assert nodes.settle("n2", done=(receipt(leased),)).lost == ()
+    assert got == [body for _, body in wanted]
+    assert nodes.call("n1", calls.Statistics("jobs")).ready == ()
+
+
+def test_one_is_handed_out_whatever_it_weighs_and_none_failed_by_what_was_too_much() -> None:
+    nodes = Nodes(1)
+    nodes.open("n1")
+    nodes.put("n1", (0, bytes(1000)), (1, bytes(1000)))
+    get = calls.Get("jobs", nodes.via("n1"), 10, seconds(0), None, bytes_max=1)
+    assert bodies(nodes.call("n1", get)) == [bytes(1000)]
+    leased = nodes.get("n1")
+    assert [(one.priority, one.failures) for one in leased.pieces] == [(1, 0)]

@@ -7,7 +7,7 @@ import msgspec
 from snowmelt.core.instant import Duration
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.priority.batches import Priority, Shares, Some
-from snowmelt.protocols.priority.messages import Piece, Token
+from snowmelt.protocols.priority.messages import Piece, Token, Weight
 from snowmelt.protocols.priority.settings import Name, QueueSettings
 
 PUT_ITEMS: Final = 32_768
@@ -132,6 +132,8 @@ class Get(msgspec.Struct, frozen=True, tag="priority.get", array_like=True):
     patience: Duration
     settle: Settle | None = None
     """To be done first."""
+    bytes_max: Weight = 16 << 20
+    """What they weigh at most, though one is handed out whatever it weighs."""
 
 
 class Leased(msgspec.Struct, frozen=True, tag="priority.leased", array_like=True):

@@ -34,7 +34,7 @@ from snowmelt.protocols.priority.calls import (
     Settled,
 )
 from snowmelt.protocols.priority.desk import Desk
-from snowmelt.protocols.priority.gets import Gets
+from snowmelt.protocols.priority.gets import Gets, shares_of
 from snowmelt.protocols.priority.hand import Again, GetInHand, Hand, PutInHand, TakenOver
 from snowmelt.protocols.priority.messages import (
     End,
@@ -220,6 +220,7 @@ class Door:
         one = self._hand.all.get(sent.operations[0])
         if isinstance(one, GetInHand) and self._gets.taken(one, message):
             if one.pieces or one.again:
+                self._gets.fitted(one, self._hand.at())
                 self._answer_get(one)
             else:  # what was granted was not to be had; there may be more
                 self._hand.line.append(one.operation)
@@ -356,7 +357,7 @@ class Door:
             return
         answer = self._gets.leased(one)
         if one.nobody:
-            self._gets.give_back(answer, self._hand.at())
+            self._gets.give_back(answer.token, shares_of(answer), self._hand.at())
             return
         kept = Again(one.token, one.granted, one.order) if answer.token else answer
         self._hand.answered.keep(one.operation, kept, self._desk.now)

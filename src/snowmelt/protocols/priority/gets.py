@@ -7,7 +7,9 @@ from snowmelt.core.interval import Interval
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.calls import Get, Leased
 from snowmelt.protocols.priority.desk import Desk
+from snowmelt.protocols.priority.fitting import fitting
 from snowmelt.protocols.priority.hand import GetInHand
+from snowmelt.protocols.priority.lots import in_order
 from snowmelt.protocols.priority.messages import End, Piece, Take, Taken
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.sending import Sending
@@ -27,15 +29,15 @@ class Gets:
         """Asks the homes for what was granted; a purge needs no lease."""
         one.granted, one.token, one.order = granted, token, token
         lease = self._settings.lease
-        operation = one.operation
+        operation, call = one.operation, one.call
+        weight = call.bytes_max if isinstance(call, Get) else 1
         for home, shares in sorted(placing.by_home(granted).items()):
             one.waits += 1
-            if isinstance(one.call, Get):
+            if isinstance(call, Get):
 
                 def make(serial: int, shares: Shares = shares) -> Take | End:
-                    return Take(
-                        self._desk.era, self._queue, serial, operation, token, shares, lease
-                    )
+                    era, queue = self._desk.era, self._queue
+                    return Take(era, queue, serial, operation, token, shares, lease, weight)
             else:
 
                 def make(serial: int, shares: Shares = shares) -> Take | End:
@@ -48,6 +50,7 @@ class Gets:
         """A home has leased what there is of it; whether that was the last."""
         one.waits -= 1
         one.pieces.extend(message.pieces)
+        one.left.extend(message.left)
         return one.waits == 0
 
     def leased(self, one: GetInHand) -> Leased:
@@ -58,24 +61,56 @@ class Gets:
         lost = tuple(one.lost)
         return Leased(token, pieces, self._settings.lease, order, lost)
 
-    def give_back(self, leased: Leased, placing: Placing) -> None:
-        """Nobody is there to have them."""
-        shares = union(
-            [Share(one.priority, (_whole(one.start, one.offsets),)) for one in leased.pieces]
-        )
+    def fitted(self, one: GetInHand, placing: Placing) -> None:
+        """What is too much for one answer goes back: all from the first that does not fit."""
+        if not isinstance(one.call, Get):
+            return
+        pieces = _ordered(one.pieces, self._settings)
+        if one.left:
+            first = min(
+                [
+                    _rank(self._settings, share.priority, share.intervals[0].start)
+                    for share in one.left
+                ]
+            )
+            here = [_rank(self._settings, each.priority, each.start) < first for each in pieces]
+        else:
+            here = [True] * len(pieces)
+        told = [each for each, told in zip(pieces, here, strict=True) if told]
+        late = [each for each, told in zip(pieces, here, strict=True) if not told]
+        fit, rest = fitting(told, one.call.bytes_max)
+        back = union([*rest, *one.left, *_shares(late)])
+        if back:
+            one.pieces, one.left, one.granted = list(fit), [], in_order(list(_shares(fit)))
+            self.give_back(one.token, back, placing)
+
+    def give_back(self, token: int, shares: Shares, placing: Placing) -> None:
+        """Nobody is there to have them, or they are too many."""
         for home, theirs in sorted(placing.by_home(shares).items()):
 
             def make(serial: int, shares: Shares = theirs) -> End:
                 era, queue = self._desk.era, self._queue
-                return End(era, queue, serial, leased.token, shares, How.BACK)
+                return End(era, queue, serial, token, shares, How.BACK)
 
             self._sending.send(home, (), make)
 
 
+def shares_of(leased: Leased) -> Shares:
+    """Where all that was handed out stands."""
+    return union(_shares(leased.pieces))
+
+
+def _shares(pieces: Sequence[Piece]) -> list[Share]:
+    return [Share(one.priority, (_whole(one.start, one.offsets),)) for one in pieces]
+
+
+def _rank(settings: QueueSettings, priority: int, position: int) -> tuple[int, int]:
+    return (-priority if settings.largest_first else priority), position
+
+
 def _ordered(pieces: Sequence[Piece], settings: QueueSettings) -> tuple[Piece, ...]:
     """Most urgent first, also where leases of an earlier view are told in another order."""
-    sign = -1 if settings.largest_first else 1
-    return tuple(sorted(pieces, key=lambda piece: (sign * piece.priority, piece.start)))
+    return tuple(sorted(pieces, key=lambda piece: _rank(settings, piece.priority, piece.start)))
 
 
 def _whole(start: int, offsets: bytes) -> Interval:

@@ -65,6 +65,8 @@ class GetInHand(msgspec.Struct):
     token: int = 0
     granted: Shares = ()
     pieces: list[Piece] = []
+    left: list[Share] = []
+    """Leased, and too much for one answer."""
     waits: int = 0
     settled: bool = True
     """Whether what was to be settled first is."""

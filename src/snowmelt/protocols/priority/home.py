@@ -30,6 +30,7 @@ from snowmelt.core.record import Found
 from snowmelt.protocols.priority.anchor import Census
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.desk import Desk, Part
+from snowmelt.protocols.priority.fitting import fitting
 from snowmelt.protocols.priority.leases import Leases
 from snowmelt.protocols.priority.lots import in_order
 from snowmelt.protocols.priority.messages import (
@@ -347,8 +348,10 @@ class Home:
         assert pending.door is not None
         assert pending.asked is not None
         self._busy.discard((pending.door, pending.asked.serial))
-        pieces = self._shelf.pieces(pending.shares, found)
-        answer = Taken(self._desk.era, self._queue, pending.asked.serial, pieces, pending.refused)
+        assert type(pending.asked) is Take
+        asked, era = pending.asked, self._desk.era
+        pieces, left = fitting(self._shelf.pieces(pending.shares, found), asked.bytes_max)
+        answer = Taken(era, self._queue, asked.serial, pieces, pending.refused, left)
         self._desk.send(pending.door, answer)
 
 

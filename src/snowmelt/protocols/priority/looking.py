@@ -6,6 +6,7 @@ homes. A look that a new view interrupts begins again.
 
 from collections.abc import Sequence
 from enum import IntEnum
+from typing import Final
 
 import msgspec
 
@@ -22,10 +23,14 @@ from snowmelt.protocols.priority.calls import (
     Status,
 )
 from snowmelt.protocols.priority.desk import Desk
+from snowmelt.protocols.priority.fitting import fitting
 from snowmelt.protocols.priority.messages import End, Ended, Look, Looked, Piece, Read, Seen
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.sending import Sending, Sent
 from snowmelt.protocols.priority.settings import How, QueueSettings
+
+PEEK_BYTES: Final = 16 << 20
+"""What one look shows at most."""
 
 Call = Peek | Statistics | Purge | Redrive
 
@@ -164,7 +169,7 @@ class Looking:
             one.shares = _first(dead, call.items_max)
             self._read(one, one.shares, everybody=False)
         elif isinstance(call, Peek):
-            self._answer(one, Peeked(_ordered(one.pieces, one.shares)))
+            self._answer(one, Peeked(fitting(_ordered(one.pieces, one.shares), PEEK_BYTES)[0]))
         elif one.dead:
             self._tell(one)
         else:

@@ -21,6 +21,7 @@ Era = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 Serial = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 Index = Annotated[int, msgspec.Meta(ge=0, le=2)]
 Operations = Annotated[tuple[OperationId, ...], msgspec.Meta(max_length=OPERATIONS_MAX)]
+Weight = Annotated[int, msgspec.Meta(ge=1, le=BYTES_MAX)]
 Token = Order
 """Of a lease: the order of the get that was given it. A later lease has a greater one."""
 
@@ -125,6 +126,7 @@ class Take(msgspec.Struct, frozen=True, tag="priority.take", array_like=True):
     token: Token
     shares: Shares
     lease: Duration
+    bytes_max: Weight = 16 << 20
 
 
 class Piece(msgspec.Struct, frozen=True, array_like=True):
@@ -147,6 +149,8 @@ class Taken(msgspec.Struct, frozen=True, tag="priority.taken", array_like=True):
     serial: Serial
     pieces: Annotated[tuple[Piece, ...], msgspec.Meta(max_length=CHANGES_MAX)]
     void: Shares = ()
+    left: Shares = ()
+    """Leased as well, and not told: they weigh too much for one answer."""
 
 
 class End(msgspec.Struct, frozen=True, tag="priority.end", array_like=True):
@@ -377,6 +381,7 @@ class Read(msgspec.Struct, frozen=True, tag="priority.read", array_like=True):
     queue: Name
     serial: Serial
     shares: Shares
+    bytes_max: Weight = 4 << 20
 
 
 class Seen(msgspec.Struct, frozen=True, tag="priority.seen", array_like=True):

@@ -10,6 +10,7 @@ from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.copies import Copies
 from snowmelt.protocols.priority.desk import Desk, Part
 from snowmelt.protocols.priority.door import Door
+from snowmelt.protocols.priority.fitting import fitting
 from snowmelt.protocols.priority.gathering import Gathering
 from snowmelt.protocols.priority.home import Home
 from snowmelt.protocols.priority.limits import Limits
@@ -201,7 +202,7 @@ class Queue:
         elif part == Part.LOOKS and number in self._reads:
             source, message = self._reads.pop(number)
             leased, held, dead = self._standing(here.placing)
-            pieces = self.shelf.pieces(message.shares, found)
+            pieces, _ = fitting(self.shelf.pieces(message.shares, found), message.bytes_max)
             seen = Seen(self._desk.era, self.name, message.serial, pieces, leased, held, dead)
             self._desk.send(source, seen)
 

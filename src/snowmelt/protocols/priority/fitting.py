@@ -1,0 +1,50 @@
+"""How much of what was got, or is looked at, one answer holds: by weight, in order."""
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.batch import OFFSET_BYTES
+from snowmelt.core.interval import Interval
+from snowmelt.protocols.priority.batches import Share, Shares, union
+from snowmelt.protocols.priority.messages import Piece
+
+_FRAME: Final = 64
+"""So many bytes go round a piece."""
+
+
+def fitting(pieces: Iterable[Piece], bytes_max: int) -> tuple[tuple[Piece, ...], Shares]:
+    """The first of them that weigh no more than this, or one at least; and where the others are.
+
+    >>> piece = Piece(0, 7, struct.pack("<4i", 0, 10, 20, 30), bytes(30))
+    >>> fit, rest = fitting([piece], 84)
+    >>> len(fit[0].blob), rest[0].intervals
+    (20, (Interval(start=9, stop=10),))
+    >>> [len(one.blob) for one in fitting([piece], 1)[0]]
+    [10]
+    """
+    room = bytes_max
+    fit: list[Piece] = []
+    rest: list[Share] = []
+    for piece in pieces:
+        count = len(piece.offsets) // OFFSET_BYTES - 1
+        edges = struct.unpack(f"<{count + 1}i", piece.offsets)
+        room -= len(piece.headers) + len(piece.reason) + _FRAME
+        most = 0 if rest else min(count, bisect_right(edges, edges[0] + room) - 1)
+        most = max(most, 0 if fit or rest else 1)
+        if most:
+            fit.append(_first(piece, edges, most))
+        if most < count:
+            rest.append(Share(piece.priority, (Interval(piece.start + most, piece.start + count),)))
+        room -= edges[most] - edges[0]
+    return tuple(fit), union(rest)
+
+
+def _first(piece: Piece, edges: tuple[int, ...], most: int) -> Piece:
+    if most == len(edges) - 1:
+        return piece
+    offsets = piece.offsets[: (most + 1) * OFFSET_BYTES]
+    return msgspec.structs.replace(piece, offsets=offsets, blob=piece.blob[: edges[most]])

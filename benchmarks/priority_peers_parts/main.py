@@ -28,6 +28,7 @@ from benchmarks.shares import Unbounded
 from rich.console import Console
 
 from snowmelt.cli.local import end_on_sigterm
+from snowmelt.core.errors import SnowmeltError
 
 PARTS: Final = ("peers", "heights", "scale")
 BOUNDS: Final = Bounds(seconds=1.5, items=100_000, bytes=256_000_000)
@@ -46,12 +47,14 @@ class Found:
     bars: list[Bar] = field(default_factory=list)
     heights: list[height_parts.Height] = field(default_factory=list)
     scale: list[scale_parts.Scale] = field(default_factory=list)
+    broken: bool = False
+    """Whether a part came to no end."""
 
     @property
     def failed(self) -> bool:
         """Whether a peer failed, or nothing was measured."""
         nothing = not (self.rows or self.heights or self.scale)
-        return nothing or any(row.error for row in self.rows)
+        return nothing or self.broken or any(row.error for row in self.rows)
 
 
 def options_of(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -113,8 +116,9 @@ def measured(options: argparse.Namespace, folder: Path) -> Found:
             nodes = scale_parts.QUICK if options.quick else scale_parts.NODES
             seconds = SCALE_QUICK_SECONDS if options.quick else SCALE_SECONDS
             found.scale = scale_parts.scale(nodes, seconds, folder)
-    except TurnFailed as error:
-        found.missing["a part with more nodes"] = str(error)
+    except (TurnFailed, SnowmeltError) as error:
+        found.missing["what comes after the peers"] = str(error)
+        found.broken = True
     except Unbounded as error:
         found.missing["scale"] = str(error)
     return found

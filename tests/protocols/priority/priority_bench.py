@@ -30,7 +30,7 @@ from snowmelt.protocols.priority.batches import Share, union
 from snowmelt.protocols.priority.calls import Leased, Part, PutDone, Receipt
 from snowmelt.protocols.priority.limits import LIMITS, Limits
 from snowmelt.protocols.priority.settings import QueueSettings
-from snowmelt.sim.disk import Disk
+from snowmelt.sim.disk import Disk, Ending
 
 WALL = 10**18
 CLIENT = NodeId("c-1")
@@ -57,6 +57,8 @@ class Nodes:
         self._told: dict[int, Any] = {}
         self._calls = 0
         self._views = 0
+        self.hanging: set[str] = set()
+        """Whose disks flush nothing for now."""
         self.again = False
         """Whether the next view has the number of the last one."""
         for name in self.members:
@@ -74,7 +76,8 @@ class Nodes:
         self._run()
 
     def stop(self, name: str) -> None:
-        """A node's process ends."""
+        """A node's process ends; what was not flushed is lost."""
+        self.disks[NodeId(name)].end(Ending.POWER)
         self.timers.pop(NodeId(name), None)
         del self.nodes[NodeId(name)]
 
@@ -121,6 +124,8 @@ class Nodes:
                     self._events.append((target, Received(name, _DECODE(_ENCODE(message)))))
             case Persist(ticket):
                 self.disks[name].ask(effect)
+                if name in self.hanging:
+                    return
                 self.disks[name].flush()
                 self._events.append((name, Persisted(ticket)))
             case Load():

@@ -179,6 +179,45 @@ def test_a_new_node_is_given_its_arcs() -> None:
     assert len(bodies(nodes.get("n2", 64))) == 64 - len(kept)
 
 
+@pytest.mark.parametrize("twice", [False, True], ids=["one view", "another view meanwhile"])
+def test_nobody_erases_what_the_new_home_has_not_flushed(twice: bool) -> None:
+    nodes = Nodes(2, SMALL)
+    nodes.view("n1")
+    nodes.open("n1")
+    nodes.put("n1", *[(1, b"%d" % number) for number in range(64)])
+    nodes.hanging.add("n2")
+    nodes.view("n1", "n2")
+    nodes.pass_time(1)
+    if twice:
+        nodes.view("n1", "n2")
+        nodes.pass_time(1)
+    nodes.stop("n2")
+    nodes.hanging.clear()
+    nodes.restart("n2")
+    nodes.view("n1", "n2")
+    nodes.pass_time(1)
+    assert len(bodies(nodes.get("n1", 64))) == 64
+
+
+def test_nobody_erases_what_those_who_keep_copies_have_not_flushed() -> None:
+    nodes = Nodes(4, SMALL)
+    nodes.view("n1")
+    nodes.open("n1", replicas=2)
+    nodes.put("n1", *[(1, b"%d" % number) for number in range(64)])
+    nodes.hanging |= {"n2", "n3", "n4"}
+    for _ in range(2):
+        nodes.view(*nodes.members)
+        nodes.pass_time(3)
+    for name in ("n2", "n3", "n4"):
+        nodes.stop(name)
+    nodes.hanging.clear()
+    for name in ("n2", "n3", "n4"):
+        nodes.restart(name)
+    nodes.view(*nodes.members)
+    nodes.pass_time(1)
+    assert len(bodies(nodes.get("n1", 64))) == 64
+
+
 def test_a_put_that_is_asked_again_of_another_door_is_the_same_put() -> None:
     nodes = Nodes(3, SMALL)
     nodes.open("n1", replicas=2)

@@ -282,11 +282,12 @@ class Queue:
                     self._desk.load(Part.REPAIR, self.name, self._number, keys)
                 else:
                     self._copy(here, node, shares, ())
-        repair.spare()
+        if repair.spares and here.home.all_flush(repair.keepers):
+            repair.spare()
 
     def _copy(self, here: Here, node: NodeId, shares: Shares, found: tuple[Found, ...]) -> None:
         elements = self.shelf.elements(shares, found)
         here.copying += len(elements)
         here.home.copy(node, elements)
-        if not elements and here.repair is not None:  # it can't be read here
-            here.repair.copied(node, shares)
+        if not elements and here.repair is not None:  # they can not be read
+            here.repair.unread(shares)

@@ -3,7 +3,10 @@
 1. What it lacks itself it fetches from whoever told that he has it; first what a take waits for.
 2. Who should keep a copy and did not tell that he has it is given one, when the home has it. What
    became of elements, and what is gone, he is told at once: that is small.
-3. When all who should keep them do, whoever else has copies may erase them.
+3. When all who should keep them do, and have flushed them, whoever else has copies may erase them.
+   What came by a fetch, or what somebody told that he has, may be on no disk yet: so the home has
+   all of them flush once more before it says so.
+4. What can't be read here is not copied, and nobody is told to erase it.
 
 There is one fetch under way at a time, and one copy.
 """
@@ -41,6 +44,10 @@ class Repair:
         """What each who should keep copies lacks."""
         self._surplus: dict[NodeId, Shares] = {}
         """What each has that it should not."""
+        self._unread: Shares = ()
+        """What is here, and can't be read (rule 4)."""
+        self.keepers = tuple(sorted({*should} - {desk.me}))
+        """Who should keep copies of something, but for this node."""
         for node, shares in sorted(should.items()):
             if node != desk.me:
                 had = told[node].stored if node in told else ()
@@ -105,7 +112,7 @@ class Repair:
         """To whom what is to be copied next (rule 2)."""
         for node, lacked in self._owed.items():
             owed = self._owed[node] = minus(lacked, self._shelf.rows.gone_of(lacked))
-            here = some(self._shelf.rows.present(owed))
+            here = some(minus(self._shelf.rows.present(owed), self._unread))
             if here:
                 return node, here
         return None
@@ -114,12 +121,20 @@ class Repair:
         """He has them now."""
         self._owed[node] = minus(self._owed[node], shares)
 
+    def unread(self, shares: Shares) -> None:
+        """They can't be read here (rule 4)."""
+        self._unread = union([*self._unread, *shares])
+
+    @property
+    def spares(self) -> bool:
+        """Whether somebody may erase copies, once all is flushed (rule 3)."""
+        return self.done and bool(self._surplus)
+
     def spare(self) -> None:
-        """Rule 3."""
-        if self.done:
-            for node, shares in self._surplus.items():
-                self._desk.send(node, Spare(self._desk.era, self._queue, shares))
-            self._surplus = {}
+        """It is: they may."""
+        for node, shares in self._surplus.items():
+            self._desk.send(node, Spare(self._desk.era, self._queue, shares))
+        self._surplus = {}
 
     def bodies(self, shares: Shares, found: tuple[Found, ...]) -> tuple[Elements, ...]:
         """What is copied."""

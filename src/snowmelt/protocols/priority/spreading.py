@@ -64,6 +64,16 @@ class Spreading:
         self._desk.await_flush(Part.HOME, self._queue, self._number)
         return self._number
 
+    def flush(self, keepers: Iterable[NodeId]) -> int:
+        """Has nothing written, but flushed what they have, here and by others; its number."""
+        self._number += 1
+        targets = tuple(keepers)
+        self._open[self._number] = _Open(1 + len(targets), 1 + len(targets))
+        for target in targets:
+            self._tell(target, None, ())
+        self._desk.await_flush(Part.HOME, self._queue, self._number)
+        return self._number
+
     def flushed(self, number: int, refused: str = "") -> Outcome | None:
         """This node's own disk has it, or has no room; the outcome when it was the last."""
         return self._counted(number, refused)

@@ -44,6 +44,15 @@ class Moment(msgspec.Struct, frozen=True, gc=False):
     value: Value | None
 
 
+class Passing(msgspec.Struct, frozen=True):
+    """A get that is not as it should be."""
+
+    smaller: Value | None
+    """What was there, and should have been got before; None when it was got before it was put."""
+    get: Operation
+    verdict: Invalid
+
+
 def check_heap(history: History) -> Verdict:
     """Most urgent first, and the first of those that are as urgent; nothing only when nothing is.
 
@@ -61,14 +70,24 @@ def check_heap(history: History) -> Verdict:
         if value in puts:
             return Undecided(NAME, f"{value!r} was put more than once; put distinct values")
         puts[value] = put
-    found = _Sweep(history, puts).wrong()
+    found = next(_Sweep(history, puts).wrong(), None)
     if found is None:
         return Valid(NAME)
     lost = [one for one in history.unknown(Kind.GET) if not one.values]
-    passing = found.example[-1]
-    if any(one.called <= passing.until for one in lost):
-        return Undecided(NAME, f"{found.sentence}, unless a get whose outcome is unknown had it")
-    return found
+    if any(one.called <= found.get.until for one in lost):
+        sentence = f"{found.verdict.sentence}, unless a get whose outcome is unknown had it"
+        return Undecided(NAME, sentence)
+    return found.verdict
+
+
+def passings(history: History) -> Iterator[Passing]:
+    """All that breaks a rule, for whoever knows what may explain some of it.
+
+    What was passed once is taken for not there from then on, until it comes back. Values are
+    distinct.
+    """
+    puts = dict(rows(history.attempted(Kind.PUT)))
+    return _Sweep(history, puts).wrong()
 
 
 class _Sweep:
@@ -83,20 +102,20 @@ class _Sweep:
         self._inside: dict[Value, Key] = {}
         self._heap: list[tuple[Key, str, Value]] = []
 
-    def wrong(self) -> Invalid | None:
-        """The first moment that breaks a rule."""
+    def wrong(self) -> Iterator[Passing]:
+        """Each moment that breaks a rule."""
         for moment in self._moments:
             kind, value = moment.operation.kind, moment.value
             if kind is Kind.GET and moment.operation.ended is Ended.UNKNOWN:
                 self._inside.pop(value or "", None)
             elif kind is Kind.GET:
-                found = self._early(moment) or self._passing(moment)
-                if found is not None:
-                    return found
+                early = self._early(moment)
+                if early is not None:
+                    yield Passing(None, moment.operation, early)
+                yield from self._passing(moment)
             elif value is not None and value not in self._exempt and value in self._keys:
                 self._inside[value] = self._keys[value]
                 heappush(self._heap, (self._keys[value], repr(value), value))
-        return None
 
     def _early(self, moment: Moment) -> Invalid | None:
         """Rule 1."""
@@ -108,24 +127,25 @@ class _Sweep:
             return None
         return Invalid(NAME, f"{value!r} was got before it was put, by the order", (put, get))
 
-    def _passing(self, moment: Moment) -> Invalid | None:
+    def _passing(self, moment: Moment) -> Iterator[Passing]:
         """Rules 2 and 3."""
         value, get = moment.value, moment.operation
         if value is not None:
             self._inside.pop(value, None)
-        while self._heap and self._inside.get(self._heap[0][2]) != self._heap[0][0]:
-            heappop(self._heap)
-        if not self._heap:
-            return None
-        least, _, smaller = self._heap[0]
-        if value is None:
-            sentence = f"a get found nothing while {smaller!r} was in the queue"
-        elif value in self._keys and least < self._keys[value]:
-            sentence = f"{value!r} was got while the smaller {smaller!r} was in the queue"
-        else:
-            return None
-        named = [self._puts[one] for one in (smaller, value) if one is not None]
-        return Invalid(NAME, sentence, (*dict.fromkeys(named), get))
+        while self._heap:
+            least, _, smaller = self._heap[0]
+            if self._inside.get(smaller) != least:
+                heappop(self._heap)
+                continue
+            if value is None:
+                sentence = f"a get found nothing while {smaller!r} was in the queue"
+            elif value in self._keys and least < self._keys[value]:
+                sentence = f"{value!r} was got while the smaller {smaller!r} was in the queue"
+            else:
+                return
+            named = [self._puts[one] for one in (smaller, value) if one is not None]
+            yield Passing(smaller, get, Invalid(NAME, sentence, (*dict.fromkeys(named), get)))
+            del self._inside[smaller]
 
 
 def _moments(history: History) -> Iterator[Moment]:

@@ -9,7 +9,7 @@ gets some items or many, acknowledges them, gives them back, or lets their lease
 `--every` seconds (0: never) something is done to somebody, up to three things at a time:
 
     kill         a node is killed with SIGKILL, and started on its disk again half a second later
-    stop         a node is stopped (SIGSTOP) for up to 15 s, mostly longer than it takes to be missed
+    stop         a node is stopped (SIGSTOP) for up to 15 s, mostly longer than it takes to miss it
     leave        a node is asked to stop, leaves in order, and comes again a little later
     client-kill  a process of clients is killed, and another takes its place
     client-stop  a process of clients is stopped for longer than a lease
@@ -30,8 +30,8 @@ Then all of this stays in a folder that is told:
     *.err           what a process of clients had to say
     nodes/          each node's log and disk
 
-`--plant lost` (or `doubled`, `misplaced`) makes the first process write down what may not be, to see
-that it is found.
+`--plant lost` (or `doubled`, `misplaced`) makes the first process write down what may not be, to
+see that it is found.
 """
 
 import sys

@@ -1,6 +1,7 @@
 """What the journals of a run's clients say, as the history that any judge reads.
 
-A call that was begun and never ended was that of a client that was killed: nobody knows its outcome.
+A call that was begun and never ended was that of a client that was killed: nobody knows what came
+of it.
 """
 
 from collections.abc import Iterable, Iterator

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from snowmelt.core.batch import Batch
 from snowmelt.core.interval import Interval
+from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.fifo.calls import Part
 from snowmelt.protocols.fifo.messages import Extent
-from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.fifo.segments import (
     Recent,
     Segment,

@@ -169,7 +169,7 @@ class Home:
         rule = self._rules.of(message)
         marks, refused = self._become(message.shares, rule)
         if message.how == How.VOID:
-            marks = [*marks, *self._voided(self._shelf.rows.lacking(message.shares))]
+            marks = [*marks, *_voided(self._desk.epoch, self._shelf.rows.lacking(message.shares))]
             refused = ()
         if message.how == How.DONE:  # rule 4; what comes again is written again, by all
             ended = common(refused, self._shelf.ended.of(message.token))
@@ -290,9 +290,6 @@ class Home:
         marks = [marked(union(those), new) for new, those in changed.items()]
         return marks, minus(shares, union(same))
 
-    def _voided(self, shares: Shares) -> list[Mark]:
-        return [Mark(shares, self._desk.epoch, 0, State.VOID)] if shares else []
-
     def _lease(self, door: NodeId, message: Take, lost: Shares) -> None:
         token = message.token
         rule = self._rules.leasing(message)
@@ -335,7 +332,7 @@ class Home:
         """Rule 6: they are void, and when all know it, the door hears why."""
         shares = asked.elements.shares
         voided = Pending(pending.door, asked, gone=shares, reason=reason)
-        self._begin(voided, self._voided(shares))
+        self._begin(voided, _voided(self._desk.epoch, shares))
 
     def _answer(self, outcome: Outcome, pending: Pending, door: NodeId, asked: Asked) -> None:
         era = self._desk.era
@@ -373,3 +370,7 @@ def _of(marks: Iterable[Mark], state: State) -> Shares:
 
 def _kept_order(shares: Shares, refused: Shares) -> Shares:
     return in_order(list(minus(shares, refused))) if refused else shares
+
+
+def _voided(epoch: int, shares: Shares) -> list[Mark]:
+    return [Mark(shares, epoch, 0, State.VOID)] if shares else []

@@ -4,8 +4,10 @@ import pytest
 from priority_bench import Nodes, bodies, receipt
 
 from snowmelt.core.instant import seconds
+from snowmelt.protocols.calling import Elsewhere
 from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.limits import Limits
+from snowmelt.protocols.priority.messages import Inquired
 
 SMALL = Limits(block=2, arity=2)
 RING = Limits(block=2, flat=False)
@@ -278,6 +280,66 @@ def test_what_another_door_took_over_is_asked_after_though_it_came_here_first() 
     nodes.ask("n1", call, number)
     nodes.pass_time(1)
     assert bodies(nodes.get("n3", 9)) == [b"once"]
+
+
+@pytest.mark.parametrize("door", ["n1", "n2", "n3"])
+@pytest.mark.parametrize("what", ["put", "get"])
+def test_what_another_door_did_in_a_view_without_this_one_is_not_done_again(
+    door: str, what: str
+) -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.open(door, replicas=2)
+    left = [name for name in nodes.members if name != door]
+    nodes.lost = lambda source, target, _: source != target and door in (source, target)
+    call = nodes.get_call(door, 1, 9) if what == "get" else nodes.put_call(door, (0, b"once"))
+    number = nodes.ask(door, call)  # it stands still, and is missed
+    nodes.view(*left)
+    nodes.pass_time(1)
+    if what == "get":
+        nodes.put(left[0], (0, b"once"), (1, b"other"))
+    nodes.ask(left[0], call, number)
+    nodes.pass_time(2)
+    assert isinstance(nodes.told(number), calls.PutDone | calls.Leased)
+    nodes.lost = lambda *_: False
+    nodes.view(*nodes.members)
+    nodes.pass_time(1)
+    assert bodies(nodes.get(left[1], 9)) == [b"other" if what == "get" else b"once"]
+
+
+@pytest.mark.parametrize("door", ["n1", "n2", "n3"])
+def test_who_only_asked_after_anothers_put_does_not_do_it_when_a_view_ends(door: str) -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.open(door)
+    call = nodes.put_call(door, (0, b"once"))
+    number = nodes.ask(door, call)
+    nodes.pass_time(1)
+    other, third = [name for name in nodes.members if name != door]
+    nodes.lost = lambda _source, _target, message: type(message) is Inquired
+    nodes.ask(other, call, number)  # a late word: its client has the answer
+    nodes.settle(third, done=(receipt(nodes.get(third)),))
+    nodes.lost = lambda *_: False
+    nodes.stop(door)  # with the only copy, if it is its home
+    nodes.view(other, third)
+    nodes.pass_time(2)
+    assert bodies(nodes.get(third)) == []
+
+
+def test_who_waits_for_a_door_that_asks_after_its_put_is_told_when_a_view_ends() -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.open("n1")
+    call = nodes.put_call("n1", (0, b"once"))
+    nodes.lost = lambda _source, _target, message: type(message) is Inquired
+    number = nodes.ask("n2", call)  # the first word, to n1, never came
+    nodes.pass_time(1)
+    nodes.lost = lambda *_: False
+    nodes.stop("n1")
+    nodes.view("n2", "n3")
+    nodes.pass_time(1)
+    assert isinstance(nodes.told(number), Elsewhere)
+    nodes.ask("n2", call, number)
+    nodes.pass_time(1)
+    assert isinstance(nodes.told(number), calls.PutDone)
+    assert bodies(nodes.get("n3")) == [b"once"]
 
 
 def test_an_epoch_whose_number_is_given_again_gives_no_position_again() -> None:

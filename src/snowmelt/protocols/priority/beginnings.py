@@ -37,6 +37,23 @@ class Beginnings:
         self._puts = puts
         self._gets = gets
         self.inquiry = Inquiry(desk, queue, sending)
+        self._dropped: list[OperationId] = []
+
+    def viewed(self) -> None:
+        """All inquiries begin again, but those for others' operations (inquiry, rule 5)."""
+        self.inquiry.viewed()
+        for operation in list(self.inquiry.waiting):
+            one = self._hand.all.get(operation)
+            if one is not None and one.another:
+                self.inquiry.drop(operation)
+                del self._hand.all[operation]
+                self._dropped.append(operation)
+
+    def settled(self) -> None:
+        """Who waits still for what was dropped asks again."""
+        dropped, self._dropped = self._dropped, []
+        for operation in dropped:
+            self._desk.redirect(operation, self._desk.me)
 
     def inquired(self, source: NodeId, message: Inquire) -> None:
         """Another door asks, or this one, what there is of operations."""
@@ -77,6 +94,7 @@ class Beginnings:
         one = self._hand.all.get(operation)
         if one is None:
             return
+        one.another = False
         other = door_of(traces, operation)
         if other is not None:
             del self._hand.all[operation]

@@ -6,7 +6,8 @@
    patience ends; a get for which there is nothing waits for word of elements, and asks now and
    then all the same, since that word may be lost.
 3. When a view ends, what rides stands in line again: nothing has been done for it. What was on its
-   way to homes is inquired of (`inquiry.py`), as is what may have been begun at another door.
+   way to homes is inquired of (`inquiry.py`), as is what may have been begun at another door: all
+   of it, when there may have been a view without this door between two of its own.
 4. A get whose client has gone gives back what it got.
 """
 
@@ -73,6 +74,8 @@ class Door:
         self._gets = Gets(desk, settings, sending)
         self._settles = Settles(desk, settings, sending)
         self._hand = Hand()
+        self._epoch = 0
+        """Of the last view."""
         self.beginnings = Beginnings(
             desk, settings.queue, shelf, self._hand, sending, self._puts, self._gets
         )
@@ -245,8 +248,13 @@ class Door:
         self._hand.placing = placing
         rides = [operation for operation, _ in self._hand.riding]
         self._hand.riding = []
-        self._hand.line.extendleft(reversed(rides))
-        self.beginnings.inquiry.viewed()
+        if self._desk.epoch == self._epoch + 1:
+            self._hand.line.extendleft(reversed(rides))
+        else:  # there may have been views without this door
+            self._hand.line.clear()
+            self._hand.waiting.clear()
+        self._epoch = self._desk.epoch
+        self.beginnings.viewed()
         in_line = {*self._hand.line, *self._hand.waiting}
         for operation, one in self._hand.all.items():
             if isinstance(one, GetInHand) and one.ready:  # it waits for its settling alone
@@ -299,6 +307,7 @@ class Door:
             one.again = True
             self._gets.take(one, answered.granted, answered.token, self._hand.at())
         elif begun:
+            one.another = True
             self.beginnings.inquiry.add([one.operation])
         else:
             self._hand.line.append(one.operation)

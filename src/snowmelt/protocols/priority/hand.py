@@ -41,6 +41,8 @@ class PutInHand(msgspec.Struct):
     placed: list[Placed] = []
     again: bool = False
     """Whether it was begun before."""
+    another: bool = False
+    """Whether it is another door's, for all that is known, and was only asked after."""
     waits: int = 0
     """For so many homes."""
     copies: int = 0
@@ -74,6 +76,8 @@ class GetInHand(msgspec.Struct):
     purged: int = 0
     again: bool = False
     """Whether it was answered before: it gets nothing else than it got then."""
+    another: bool = False
+    """Whether it is another door's, for all that is known, and was only asked after."""
     ready: bool = False
     """Whether it can be answered, but for what was to be settled first."""
     nobody: bool = False

@@ -74,8 +74,6 @@ class Pending(msgspec.Struct):
     """A copy that somebody lacked."""
     reason: str = ""
     """Why it was refused."""
-    flush: bool = False
-    """Whether all is asked for is that what there is be flushed."""
 
 
 class Home:
@@ -104,8 +102,6 @@ class Home:
         """What a take waits for that somebody has: to be fetched first."""
         self.copied: list[tuple[NodeId, Shares]] = []
         """Copies that have come where they were lacking."""
-        self._flushing: bool | None = None
-        """Whether all flush what they have, or, when it is False, have done so."""
 
     # --- a new view -------------------------------------------------------------------------------
 
@@ -224,13 +220,6 @@ class Home:
             number = self.spreading.spread(some, (), node)
             self._pending[number] = Pending(copied=(node, some.shares))
 
-    def all_flush(self, keepers: Iterable[NodeId]) -> bool:
-        """Has all who keep copies flush what they have by now: whether that is done."""
-        if self._flushing is None:
-            self._flushing = True
-            self._pending[self.spreading.flush(keepers)] = Pending(flush=True)
-        return not self._flushing
-
     def teach(self, node: NodeId, marks: Iterable[Mark]) -> None:
         """Tells one who keeps copies what became of elements."""
         number = self.spreading.spread(None, marks, node)
@@ -318,7 +307,6 @@ class Home:
         if outcome is None:
             return
         pending = self._pending.pop(outcome.number)
-        self._flushing = self._flushing and not pending.flush
         if pending.copied is not None and not outcome.refused:
             self.copied.append(pending.copied)
         if outcome.refused and type(pending.asked) is Store:

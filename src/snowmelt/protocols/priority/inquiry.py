@@ -6,6 +6,9 @@
    two doors that ask at once the one of the lesser name goes on.
 3. Whoever was asked, and knows nothing, will not begin it any more: if it comes, it is sent on.
 4. A new view ends all inquiries; they begin again.
+5. But what another was asked first, and this door has only asked after, it drops then: the client
+   may have had its answer from the other, who may be away with all that was stored of it. A client
+   that waits still is told to ask again.
 """
 
 from collections.abc import Iterable

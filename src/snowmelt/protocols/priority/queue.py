@@ -116,6 +116,7 @@ class Queue:
         self._teach(here, told, there, learnt[:2])
         here.gathering.count(here.home.census(union([*gone, *void])))
         self.looking.viewed(here.gathering.root, here.placing)
+        self.door.beginnings.settled()
 
     def _teach(
         self, here: Here, told: Mapping[NodeId, Kept], there: Shares, gone: list[Mark]
@@ -282,7 +283,7 @@ class Queue:
                     self._desk.load(Part.REPAIR, self.name, self._number, keys)
                 else:
                     self._copy(here, node, shares, ())
-        if repair.spares and here.home.all_flush(repair.keepers):
+        if repair.spares and here.home.spreading.all_flush(repair.keepers):
             repair.spare()
 
     def _copy(self, here: Here, node: NodeId, shares: Shares, found: tuple[Found, ...]) -> None:

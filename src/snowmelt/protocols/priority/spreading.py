@@ -51,6 +51,8 @@ class Spreading:
         self._serial = 0
         self._open: dict[int, _Open] = {}
         self._told: dict[int, _Told] = {}
+        self._flush = 0
+        """The number under which all flush what they have."""
 
     def spread(
         self, elements: Elements | None, marks: Iterable[Mark], to: NodeId | None = None
@@ -64,15 +66,17 @@ class Spreading:
         self._desk.await_flush(Part.HOME, self._queue, self._number)
         return self._number
 
-    def flush(self, keepers: Iterable[NodeId]) -> int:
-        """Has nothing written, but flushed what they have, here and by others; its number."""
-        self._number += 1
-        targets = tuple(keepers)
-        self._open[self._number] = _Open(1 + len(targets), 1 + len(targets))
-        for target in targets:
-            self._tell(target, None, ())
-        self._desk.await_flush(Part.HOME, self._queue, self._number)
-        return self._number
+    def all_flush(self, keepers: Iterable[NodeId]) -> bool:
+        """Has all who keep copies flush what they have by now, once: whether that is done."""
+        if not self._flush:
+            self._number += 1
+            self._flush = self._number
+            targets = tuple(keepers)
+            self._open[self._number] = _Open(1 + len(targets), 1 + len(targets))
+            for target in targets:
+                self._tell(target, None, ())
+            self._desk.await_flush(Part.HOME, self._queue, self._number)
+        return self._flush not in self._open
 
     def flushed(self, number: int, refused: str = "") -> Outcome | None:
         """This node's own disk has it, or has no room; the outcome when it was the last."""
@@ -102,7 +106,7 @@ class Spreading:
         if one.waits:
             return None
         del self._open[number]
-        return Outcome(number, one.copies, one.refused)
+        return None if number == self._flush else Outcome(number, one.copies, one.refused)
 
     def _tell(self, target: NodeId, elements: Elements | None, marks: tuple[Mark, ...]) -> None:
         self._serial += 1

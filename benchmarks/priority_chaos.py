@@ -9,7 +9,7 @@ gets some items or many, acknowledges them, gives them back, or lets their lease
 `--every` seconds (0: never) something is done to somebody, up to three things at a time:
 
     kill         a node is killed with SIGKILL, and started on its disk again half a second later
-    stop         a node is stopped (SIGSTOP) for up to 15 s, mostly longer than it takes to miss it
+    stop         a node is stopped (SIGSTOP) for up to 15 s, mostly until after it is missed
     leave        a node is asked to stop, leaves in order, and comes again a little later
     client-kill  a process of clients is killed, and another takes its place
     client-stop  a process of clients is stopped for longer than a lease

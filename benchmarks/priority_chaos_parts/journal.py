@@ -55,7 +55,7 @@ class Line(msgspec.Struct, frozen=True, array_like=True):
     """How often each was delivered in vain before."""
     token: int = 0
     most: int = 0
-    """What was asked for; of a get that was answered, how long its lease is from the call on."""
+    """What a get asked for; when it is answered, how long its lease lasts from its call on."""
 
 
 class Note:

@@ -22,7 +22,7 @@ from snowmelt.check.verdict import Valid
 
 SHOWN: Final = 3
 SLACK: Final = 30_000_000_000
-"""What nobody heard of is over so many nanoseconds after its client gave up and its lease ended."""
+"""So many nanoseconds after a client gave up, and its lease ended, what it may have had is free."""
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,12 +1,13 @@
 """Kills and stops nodes and clients of a priority queue, and lets nodes come and go; judges it.
 
-    python benchmarks/priority_chaos.py [--nodes 8] [--replicas 2] [--clients 32] [--seconds 120]
+    python benchmarks/priority_chaos.py [--nodes 8] [--replicas 3] [--clients 32] [--seconds 120]
         [--every 1.5] [--inject kill,stop,leave,client-kill,client-stop] [--seed 1] [--json]
 
 Every node is a process on the loopback. Clients share some processes, four in each: two that block,
 in threads, and two on an event loop; of each kind one puts batches of random priorities, and one
 gets some items or many, acknowledges them, gives them back, or lets their lease end. Every
-`--every` seconds (0: never) something is done to somebody, up to three things at a time:
+`--every` seconds (0: never) something is done to somebody, up to three things at a time, and to
+fewer nodes than there are replicas, since all who know what is gone must not be away at once:
 
     kill         a node is killed with SIGKILL, and started on its disk again half a second later
     stop         a node is stopped (SIGSTOP) for up to 15 s, mostly until after it is missed

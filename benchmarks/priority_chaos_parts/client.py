@@ -59,7 +59,7 @@ class Producer:
         assert len(list(calls_of(pairs, None))) == 1
         urgent = tuple([priority for priority, _ in pairs])
         self._note(What.PUTTING, ids=inside, priorities=urgent)
-        told.put_done = None
+        told.forget()
         try:
             await self._face.put_many(pairs, plan.timeout)
         except SnowmeltError as error:
@@ -95,7 +95,7 @@ class Consumer:
     async def take(self, most: int, timeout: float, *, whole: bool = False) -> int:
         """Gets some and says what comes of them, `whole`: that they are done; how many came."""
         told = self._face.told
-        told.leased = None
+        told.forget()
         self._note(What.GETTING, most=most)
         try:
             items = await self._face.get_many(most, timeout)

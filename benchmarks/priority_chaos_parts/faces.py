@@ -27,6 +27,10 @@ class Told(PrioritySteps):
     put_done: PutDone | None = None
     leased: Leased | None = None
 
+    def forget(self) -> None:
+        """Before the next call."""
+        self.put_done = self.leased = None
+
     def _ask(self, *more: Any, **options: Any) -> Steps[tuple[Any, Any]]:
         answer, asked = yield from super()._ask(*more, **options)
         if isinstance(answer, PutDone):

@@ -150,7 +150,7 @@ def _early(saw: Seen) -> int:
         if one.operation.token is not None
     }
     said = [one.operation for kind in (Kind.ACK, Kind.BACK) for one in saw.of(kind) if one.late]
-    return sum(one.called < held.get(one.token, 0) - 1_000_000_000 for one in said)
+    return sum(one.called < held.get(one.token or 0, 0) - 1_000_000_000 for one in said)
 
 
 def _longest_put(saw: Seen) -> float:

@@ -47,7 +47,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Injures a priority queue; judges it.")
     parser.add_argument("--nodes", type=int, default=8)
-    parser.add_argument("--replicas", type=int, default=2)
+    parser.add_argument("--replicas", type=int, default=3)
     parser.add_argument("--clients", type=int, default=32, help=f"by {EACH}, a process for each")
     parser.add_argument("--seconds", type=float, default=120.0)
     kinds = ",".join(Kind)

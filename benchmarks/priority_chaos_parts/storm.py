@@ -32,6 +32,8 @@ AWAY_SECONDS: Final = (0.5, 5.0)
 STOPPED_SECONDS: Final = (0.5, 15.0)
 FROZEN_SECONDS: Final = (0.5, 3.0)
 """Longer than a lease."""
+BACK_SECONDS: Final = 4.0
+"""After so long a node that is back is in a view, and has heard what it missed."""
 LEAVE_SECONDS: Final = 60.0
 
 
@@ -107,7 +109,8 @@ class Storm:
         free = [one for one in self._cluster.nodes if one.running and one.name not in self._hurt]
         if kind is Kind.LEAVE:
             free = [one for one in free if one is not self._cluster.nodes[0]]
-        if not free:
+        hurt = sum(one.name in self._hurt for one in self._cluster.nodes)
+        if not free or hurt >= max(1, self._plan.replicas - 1):
             return None
         if self._chance.random() < ANCHOR_SHARE:
             named = self._anchor()
@@ -132,7 +135,7 @@ class Storm:
 
     def _start(self, node: LocalNode) -> None:
         node.start()
-        self._end(node.name)
+        self._later(BACK_SECONDS, lambda: self._end(node.name))
 
     def _stop(self, node: LocalNode) -> None:
         pid = node.pid
@@ -178,7 +181,7 @@ class Storm:
     def _go_on(self, pid: int, whose: str) -> None:
         with suppress(ProcessLookupError):
             go_on(pid)
-        self._end(whose)
+        self._later(BACK_SECONDS, lambda: self._end(whose))
 
     def _begin(self, kind: Kind, whose: str) -> None:
         self.done[kind] += 1

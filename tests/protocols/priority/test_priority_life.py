@@ -383,3 +383,24 @@ def test_one_is_handed_out_whatever_it_weighs_and_none_failed_by_what_was_too_mu
     assert bodies(nodes.call("n1", get)) == [bytes(1000)]
     leased = nodes.get("n1")
     assert [(one.priority, one.failures) for one in leased.pieces] == [(1, 0)]
+
+
+def test_who_comes_back_with_copies_of_what_is_gone_is_rid_of_them() -> None:
+    nodes = Nodes(6, SMALL)
+    nodes.view("n1", "n2", "n6")
+    nodes.open("n1", replicas=2)
+    nodes.put("n1", *[(1, b"%d" % number) for number in range(24)])
+    nodes.stop("n6")
+    others = ("n1", "n2", "n3", "n4", "n5")
+    nodes.view(*others)
+    nodes.pass_time(1)
+    nodes.settle("n2", done=(receipt(nodes.get("n1", 24)),))
+    nodes.restart("n6")
+    nodes.view(*others, "n6")
+    nodes.pass_time(1)
+    for name in others:  # all who knew are away, and it is home to all there is
+        nodes.stop(name)
+    nodes.restart("n6")
+    nodes.view("n6")
+    nodes.pass_time(1)
+    assert bodies(nodes.get("n6", 50)) == []

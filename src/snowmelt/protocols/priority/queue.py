@@ -25,9 +25,10 @@ from snowmelt.protocols.priority.messages import (
     Mark,
     Read,
     Seen,
+    Spare,
 )
 from snowmelt.protocols.priority.placing import Placing
-from snowmelt.protocols.priority.positions import minus
+from snowmelt.protocols.priority.positions import common, minus
 from snowmelt.protocols.priority.repair import Repair
 from snowmelt.protocols.priority.reports import Reports
 from snowmelt.protocols.priority.sending import Sending
@@ -114,9 +115,17 @@ class Queue:
         here.home.begin(there)
         here.repair = Repair(self._desk, self.name, self.shelf, here.placing, there, dict(told))
         self._teach(here, told, there, learnt[:2])
+        self._spare_gone(told, union([*gone, *void]))
         here.gathering.count(here.home.census(union([*gone, *void])))
         self.looking.viewed(here.gathering.root, here.placing)
         self.door.beginnings.settled()
+
+    def _spare_gone(self, told: Mapping[NodeId, Kept], gone: Shares) -> None:
+        """Who has copies of what is gone, from when he was away, has no use for them."""
+        for node, kept in sorted(told.items()):
+            stale = common(kept.stored, gone)
+            if stale and node != self._desk.me:
+                self._desk.send(node, Spare(self._desk.era, self.name, stale))
 
     def _teach(
         self, here: Here, told: Mapping[NodeId, Kept], there: Shares, gone: list[Mark]

@@ -8,7 +8,8 @@ Rules
    have flushed. Standings have a turn, so copies may hear things in any order, or twice.
 3. A take waits until all its elements have come, or never will. What is known to lie with somebody
    is fetched (`repair.py`); all else is on its way from a door, which sends until it is answered.
-   What nobody here can read any more is not to be had in this view, and holds nothing else up.
+   What can't be read here is taken off this shelf, and fetched like that from who has a copy. What
+   nobody here can read any more is not to be had in this view, and holds nothing else up.
 4. Under its token, and only under it, an element is acknowledged or given back. When the lease ends
    first, the element is free again. Its home says which was first. Of what is free the last token
    is known, and only a greater one may lease it: an old message leases nothing.
@@ -100,6 +101,8 @@ class Home:
         """What those who are here can't read: whoever was granted it goes without (rule 3)."""
         self.wanted: list[Share] = []
         """What a take waits for that somebody has: to be fetched first."""
+        self.unread: list[Share] = []
+        """What was here and can't be read: to be fetched from who has copies."""
         self.copied: list[tuple[NodeId, Shares]] = []
         """Copies that have come where they were lacking."""
 
@@ -230,8 +233,18 @@ class Home:
         self._counted(self.spreading.followed(source, message))
 
     def loaded(self, number: int, found: tuple[Found, ...]) -> None:
-        """The bodies of what is handed out."""
-        self._hand_out(self._pending.pop(number), found)
+        """The bodies of what is handed out; what can't be read is lacking from now on (rule 3)."""
+        pending = self._pending.pop(number)
+        asked, door = pending.asked, pending.door
+        unread = self._shelf.unread(pending.shares, found)
+        if not unread or type(asked) is not Take or door is None:
+            self._hand_out(pending, found)
+            return
+        self._shelf.spare(unread)
+        self._there = union([*self._there, *unread])
+        self.unread.extend(unread)
+        self._busy.discard((door, asked.serial))
+        self._waiting[door, asked.serial] = asked
 
     # --- within -----------------------------------------------------------------------------------
 

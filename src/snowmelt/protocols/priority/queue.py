@@ -280,6 +280,11 @@ class Queue:
             here.copying -= 1
             repair.copied(node, shares)
         here.home.copied = []
+        if here.home.unread:
+            repair.lost(here.home.unread)
+            here.home.unread = []
+            here.home.hopeless = repair.hopeless
+            here.home.arrived()
         repair.fetch(here.home.wanted)
         if not here.copying and not self._copies_read:
             due = repair.next_copy()

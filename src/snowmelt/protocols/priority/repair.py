@@ -1,6 +1,7 @@
 """A home sees to it that its elements are where they should be: rule 9 of the package.
 
 1. What it lacks itself it fetches from whoever told that he has it; first what a take waits for.
+   What was there and can't be read is lacking like that, and whoever should keep it is asked too.
 2. Who should keep a copy and did not tell that he has it is given one, when the home has it. What
    became of elements, and what is gone, he is told at once: that is small.
 3. When all who should keep them do, and have flushed them, whoever else has copies may erase them.
@@ -11,6 +12,7 @@
 There is one fetch under way at a time, and one copy.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from snowmelt.core.interval import Interval
@@ -36,6 +38,7 @@ class Repair:
         self._desk = desk
         self._queue = queue
         self._shelf = shelf
+        self._placing = placing
         self._lacking = shelf.rows.lacking(there)
         self._sources = [(node, kept.stored) for node, kept in sorted(told.items())]
         self._asked: tuple[NodeId, Fetch, Patience] | None = None
@@ -94,6 +97,17 @@ class Repair:
                 for node, has in self._sources
             ]
         self._lacking = self._shelf.rows.lacking(self._lacking)
+
+    def lost(self, shares: Iterable[Share]) -> None:
+        """The home can't read these any more: whoever should keep them is asked (rule 1)."""
+        lost = union(shares)
+        me = self._desk.me
+        self._lacking = union([*self._lacking, *lost])
+        self._sources = [
+            (node, minus(has, lost) if node == me else has) for node, has in self._sources
+        ]
+        holders = sorted(self._placing.by_holder(lost).items())
+        self._sources += [(node, theirs) for node, theirs in holders if node != me]
 
     @property
     def hopeless(self) -> Shares:

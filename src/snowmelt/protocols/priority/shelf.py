@@ -178,6 +178,20 @@ class Shelf:
         }
         return tuple(self._bulk(number) for number in lots if self._recent.get(number) is None)
 
+    def unread(self, shares: Shares, found: Iterable[Found]) -> Shares:
+        """Which of these can't be read any more: their bulk records are damaged."""
+        bad = {one.key for one in found if not isinstance(one, Record)}
+        if not bad:
+            return ()
+        parts = [
+            Share(share.priority, (part,))
+            for share in shares
+            for interval in share.intervals
+            for part, where in self.rows.row(share.priority).here.common(interval)
+            if self._bulk(where.lot) in bad and self._recent.get(where.lot) is None
+        ]
+        return union(parts)
+
     def pieces(self, shares: Shares, found: Iterable[Found]) -> tuple[Piece, ...]:
         """The elements, with what is on the bulk records that were read; in the order given."""
         bulks = {one.key: _BULKS(one.value) for one in found if isinstance(one, Record)}

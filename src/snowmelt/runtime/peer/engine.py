@@ -24,7 +24,7 @@ from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.names import Address, OperationId
 from snowmelt.core.node import Announced, Node, Requested
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.pool.calls import Listening, Put, Withdraw
+from snowmelt.protocols.pool.calls import CLOSED, Listening, Put, Withdraw
 from snowmelt.runtime.clock import steady_now
 from snowmelt.runtime.forks import watch
 from snowmelt.runtime.peer.alarm import Alarm
@@ -229,7 +229,7 @@ class Engine:
     def check(self) -> None:
         """Raises what keeps it from any work."""
         if self._driving.closing:
-            raise Closed("this pool is closed")
+            raise Closed(CLOSED)
         if self._driving.failure is not None:
             raise as_error(*self._driving.failure)
 

@@ -25,7 +25,7 @@ class Turn:
     def __enter__(self) -> None:
         me = get_ident()
         if me == SHIELD.main:
-            SHIELD.up()
+            SHIELD.lift()
         if self._holder == me:
             SHIELD.down()
             raise CallerError(
@@ -44,4 +44,4 @@ class Turn:
         me, self._holder = self._holder, 0
         self._lock.release()
         if me == SHIELD.main:
-            SHIELD.down()
+            SHIELD.drop()

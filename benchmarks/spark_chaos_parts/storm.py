@@ -193,7 +193,7 @@ class Storm:
                 break
             made.refused.append(words)
             self._swap()
-        told = made.refused or [words or f"no micro-batch within {READY_SECONDS:g} s"]
+        told = [*made.refused, words or f"then no micro-batch within {READY_SECONDS:g} s"]
         self.wrong.append(f"round {made.number}: it goes on from neither checkpoint: {told}")
 
     def _swap(self) -> None:

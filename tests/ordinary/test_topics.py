@@ -1,42 +1,12 @@
 """Listeners that are interrupted: what a node told them is in their hands, or it is asked again."""
 
-import signal
-import sys
-from types import FrameType
-from typing import Any
-
 import snowmelt
+from ordinary.interrupting import Interrupted
 from snowmelt.cli.local import LocalNode
 from snowmelt.client import multicast, multicast_steps
 from snowmelt.protocols.multicast import following
 
-STEPS = {module.__file__ for module in (multicast, multicast_steps, following)}
-
-
-class Interrupted:
-    """Sends this process a signal at the given line of a listener's own code."""
-
-    def __init__(self, line: int) -> None:
-        self.left = line
-
-    def __enter__(self) -> "Interrupted":
-        sys.settrace(self._call)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(None)
-
-    def _call(self, frame: FrameType, *_: Any) -> Any:
-        if frame.f_code.co_name == "next":  # within which Python itself looks for no signal
-            return None
-        return self._line if frame.f_code.co_filename in STEPS else None
-
-    def _line(self, _: FrameType, event: str, __: Any) -> Any:
-        if event == "line":
-            self.left -= 1
-            if self.left == 0:
-                signal.raise_signal(signal.SIGINT)
-        return self._line
+STEPS = multicast, multicast_steps, following
 
 
 def test_a_listener_that_is_interrupted_at_any_line_misses_nothing(
@@ -50,7 +20,8 @@ def test_a_listener_that_is_interrupted_at_any_line_misses_nothing(
                 line += 1
                 topic.publish_many([b"%d" % line, b"and"])
                 try:
-                    with Interrupted(line) as interrupted:
+                    # Within `next` of one that came Python itself looks for no signal.
+                    with Interrupted(line, STEPS, without="next") as interrupted:
                         heard.append(next(subscription).body)
                     done = interrupted.left > 0
                 except KeyboardInterrupt:

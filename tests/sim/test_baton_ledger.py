@@ -165,6 +165,26 @@ def test_nobody_waits_long_where_nothing_happens(ledger):
         ledger.judge_waits(at(30))
 
 
+@pytest.mark.parametrize(("came", "blamed"), [(1, True), (9, False)])
+def test_who_is_passed_over_came_before_the_others(ledger, came, blamed):
+    ledger.excuses.shaken.clear()
+    ledger.comes(MINE, at(0))
+    ledger.grants(MINE, granted(1), at(2))
+    ledger.comes(YOURS, at(came))  # it began to ask at 1 s; whom it asked first was gone
+    ledger.comes(YOURS, at(9))
+    for number in range(41):
+        ticket = 100 + number
+        ledger.wants(ANN, ticket, at(4))
+        ledger.comes(ticket, at(4))
+        ledger.grants(ticket, granted(2 + number), at(5))
+    ledger.grants(YOURS, granted(50), at(10))
+    if blamed:
+        with pytest.raises(Broken, match=r"bob wanted b1 at 1s.* while 41 others had it"):
+            ledger.judge_waits(at(11))
+    else:
+        ledger.judge_waits(at(11))
+
+
 def step(numbers, made, start, stop, limit=100):
     """Numbers below a limit that was saved from 2 s to 3 s."""
     value = msgspec.msgpack.encode(Tally(stop, limit, made))

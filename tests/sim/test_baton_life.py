@@ -66,6 +66,19 @@ def test_what_was_blamed_without_cause_is_let_pass(seed):
     assert (report.ending, report.sentence) == (Ending.SETTLED, "")
 
 
+# The same without faults, where a node leaves in order and is away for some seconds.
+MISJUDGED_CALM_SEEDS = (
+    620,  # who asked the node that was away asked another 7.5 s later: 72 others had come before
+    2909,  # as 620, with 109 others
+)
+
+
+@pytest.mark.parametrize("seed", MISJUDGED_CALM_SEEDS)
+def test_who_asked_a_node_that_was_away_came_when_another_heard_it(seed):
+    report = lived(seed, (), theme=None)
+    assert (report.ending, report.sentence) == (Ending.SETTLED, "")
+
+
 @pytest.mark.parametrize("seed", HARDER_SEEDS)
 def test_what_went_wrong_for_shipped_programs_goes_well(seed):
     report = lived(seed, KINDS, theme=None)

@@ -8,6 +8,14 @@ fifo made with `flush=SECONDS` has a thread: what may linger must not wait for t
 
 One process holds a folder at a time; another that opens it waits for its turn. Leases of the
 process before are over when the next one opens.
+
+Rules, for threads that are interrupted anywhere:
+
+1. All of the machine, its timers, and who waits for which answer, is touched in a `Turn`, which is
+   done whole or not at all. A timer that was taken has fired by the end of it.
+2. Nobody waits within a turn but for the disk. Who waits has a bell, and is woken in a turn.
+3. A call is its caller's alone. One that is dropped, by whatever ended it, needs no farewell: here
+   it is only looked for, and is not there.
 """
 
 import threading
@@ -17,10 +25,10 @@ from enum import Enum
 from operator import itemgetter
 from pathlib import Path
 from random import Random
-from threading import get_ident
 from time import monotonic, sleep, time_ns
 from types import TracebackType
 from typing import Any, Final, Self, Unpack, assert_never
+from weakref import ref
 
 import msgspec
 
@@ -33,7 +41,6 @@ from snowmelt.client.queues import Queues
 from snowmelt.client.session import TIMEOUT, Session, checked
 from snowmelt.client.staying import stays
 from snowmelt.core.errors import (
-    CallerError,
     Closed,
     DiskFull,
     MachineCrashed,
@@ -78,7 +85,8 @@ from snowmelt.protocols.membership.view import Member
 from snowmelt.protocols.pool.settings import pool_name
 from snowmelt.protocols.priority import PriorityNode
 from snowmelt.runtime.clock import seconds_until, steady_now
-from snowmelt.runtime.shielding import SHIELD
+from snowmelt.runtime.peer.seat import Bell
+from snowmelt.runtime.peer.turn import Turn
 from snowmelt.store import Store
 from snowmelt.store.stamp import read_stamp
 from snowmelt.wire.greeting import as_error
@@ -88,16 +96,22 @@ HERE: Final = Address("127.0.0.1", 1)  # nobody is ever called there
 OPENINGS: Final = b"embedded/openings"
 EPOCHS: Final = b"embedded/epochs"
 _TRY_AGAIN: Final = 0.05
+_SHORTEST: Final = 0.000_001
 _FAR: Final = Instant(2**63)
+_FEW: Final = 64
+"""So many dropped calls are not worth looking for."""
 
 
-class Asked(msgspec.Struct, eq=False):
-    """A call that has no outcome yet."""
+class Asked(msgspec.Struct, eq=False, weakref=True):
+    """A call, and its answer once that is there."""
 
     operation: OperationId
     body: Any
     end: Instant
     again: Instant
+    bell: Bell | None = None
+    """Of the thread that waits for it, if one does."""
+    answer: Any = None
 
 
 class Machine:
@@ -112,13 +126,13 @@ class Machine:
             Family("priority", PriorityNode(ME, Random(), alone=True), priority.MESSAGES),
         ]
         self._host = Host(ME, machines)
-        self.turn = threading.Condition()
-        """Held by whoever drives it; told when there are answers."""
+        self.turn = Turn("folder")
+        """Of whoever drives it."""
         self._events: deque[Event[Any]] = deque()
         self._timers: dict[Enum, Instant] = {}
-        self._waiting: set[int] = set()
-        self._answers: dict[int, Any] = {}
-        self._stepping = 0
+        self._open: dict[int, ref[Asked]] = {}
+        self._many = _FEW
+        self._waiting: dict[int, ref[Asked]] = {}  # whose threads have looked and are to be woken
         self._failure = ""
         self._linger = Duration(0)  # the longest of the queues in use
         self._end = threading.Event()
@@ -126,8 +140,9 @@ class Machine:
         self._flusher: threading.Thread | None = None
         watch(self)
         recovered = store.recover()
-        self._step(Started(recovered.records, recovered.damaged, time_ns()))
-        self._step(Announced(View(cluster=1, epoch=epoch, coordinator=ME, members=(member,))))
+        with self.turn:
+            self._step(Started(recovered.records, recovered.damaged, time_ns()))
+            self._step(Announced(View(cluster=1, epoch=epoch, coordinator=ME, members=(member,))))
 
     def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
         """Calls, waits, and returns the answer's body; raises what went wrong.
@@ -137,56 +152,52 @@ class Machine:
         del target, weight
         self._origin.check("this open folder", "one process has it: connect to a node, to share it")
         with self.turn:
-            self.check_idle()
             asked = self.begin(body, timeout)
-            try:
-                number = asked.operation.number
-                while number not in self._answers and not self.due(asked):
-                    self.turn.wait(self.pause([asked]))
-                return self.outcome(asked)
-            finally:
-                self.forget(asked)
+            pause = self._left(asked)
+        while pause:
+            assert asked.bell is not None
+            asked.bell.wait(pause)
+            with self.turn:
+                pause = self._left(asked)
+        return self.outcome(asked)
 
     # --- one call, step by step -------------------------------------------------------------------
 
     def begin(self, body: Any, timeout: float) -> Asked:
-        """Asks; whoever does sees to it that it is looked after until it is due, and forgets it."""
+        """In a turn: asks. Whoever does looks after it until it is due."""
         now, timeout = steady_now(), checked(timeout)
         if self._failure:
             raise Closed(self._failure)
         patience = seconds(timeout) if timeout > 0 else Duration(0)
         operation = self._session.operation()
         asked = Asked(operation, body, later(now, patience), later(now, FIRST_WAIT))
-        self._waiting.add(operation.number)
-        try:
-            self._fire()
-            self._step(Requested(operation, body))
-        except BaseException:
-            self.forget(asked)
-            raise
+        self._remember(asked)
+        self._fire()
+        self._step(Requested(operation, body))
         return asked
 
     def due(self, asked: Asked) -> bool:
-        """Whether there is an outcome by now, if need be after all timers that are due."""
-        if asked.operation.number in self._answers:
-            return True
-        if not self._failure:
+        """In a turn: whether there is an outcome, if need be after all timers that are due."""
+        if asked.answer is None and not self._failure:
             self._fire()
-        if self._failure or asked.operation.number in self._answers or not seconds_until(asked.end):
-            return True
-        if asked.again <= steady_now():  # as any client asks again
+            self._ask_again(asked)
+        return asked.answer is not None or bool(self._failure) or not seconds_until(asked.end)
+
+    def _ask_again(self, asked: Asked) -> None:
+        """As any client does, now and then."""
+        open_still = asked.answer is None and not self._failure and seconds_until(asked.end)
+        if open_still and asked.again <= steady_now():
             asked.again = later(steady_now(), LONGEST_WAIT)
             self._step(Requested(asked.operation, asked.body))
-        return asked.operation.number in self._answers
 
     def pause(self, waiting: Iterable[Asked]) -> float:
-        """For how long nothing is due."""
+        """In a turn: for how long nothing is due."""
         instants = [min(one.end, one.again) for one in waiting]
         return seconds_until(min((*instants, *self._timers.values()), default=_FAR))
 
     def outcome(self, asked: Asked) -> Any:
         """What came of it; raises what went wrong."""
-        answer = self._answers.get(asked.operation.number)
+        answer = asked.answer
         if answer is None:
             why = f": {self._failure}" if self._failure else " in the time given"
             raise OutcomeUnknown(f"no answer came{why}")
@@ -196,10 +207,29 @@ class Machine:
             raise Unavailable("the embedded node takes itself for another")
         return answer
 
-    def forget(self, asked: Asked) -> None:
-        """Nobody wants its answer any more."""
-        self._waiting.discard(asked.operation.number)
-        self._answers.pop(asked.operation.number, None)
+    def _left(self, asked: Asked) -> float:
+        """For how long its thread waits for it now; 0 when it is due."""
+        if self.due(asked):
+            return 0.0
+        if asked.bell is None:
+            asked.bell = Bell()
+        self._waiting[asked.operation.number] = ref(asked)
+        return max(self.pause([asked]), _SHORTEST)
+
+    def _remember(self, asked: Asked) -> None:
+        """Until it is answered, or dropped: rule 3."""
+        if len(self._open) >= self._many:
+            self._open = {number: one for number, one in self._open.items() if one() is not None}
+            self._many = 2 * len(self._open) + _FEW
+        self._open[asked.operation.number] = ref(asked)
+
+    def _ring(self) -> None:
+        """Whoever waits looks: a timer may be due sooner than when it looked last."""
+        waiting, self._waiting = self._waiting, {}
+        for one in waiting.values():
+            asked = one()
+            if asked is not None and asked.bell is not None:
+                asked.bell.ring()
 
     def forked(self) -> None:
         """A child has no part in the folder, which is freed when its parent ends."""
@@ -220,15 +250,13 @@ class Machine:
                     self._failure = "this cluster is closed"
             finally:
                 self._store.close()
-                self.turn.notify_all()
+                self._ring()
 
     def check_idle(self) -> None:
         """Raises within its own step: no lock keeps a finalizer out."""
-        if self._stepping == get_ident():
-            raise CallerError(
-                "this thread is in the middle of a call into the same folder: a finalizer can't "
-                "call it; have it leave a word for another thread"
-            )
+        if not self._origin.left:
+            with self.turn:
+                pass
 
     # --- driving the machine ----------------------------------------------------------------------
 
@@ -242,13 +270,8 @@ class Machine:
             self._step(Expired(timer), now)
 
     def _step(self, event: Event[Any], now: Instant | None = None) -> None:
-        """One event, and all that follows from it at once; no handler of a signal comes in."""
-        with SHIELD:
-            self._whole_step(event, now)
-
-    def _whole_step(self, event: Event[Any], now: Instant | None) -> None:
+        """One event, and all that follows from it at once."""
         self._events.append(event)
-        self._stepping = get_ident()
         try:
             while self._events and not self._failure:
                 at = steady_now() if now is None else now
@@ -258,21 +281,17 @@ class Machine:
             # Whatever it was, the machine may be half through its step: the disk is sound, this
             # memory is not.
             self._failure = f"its machine stopped ({error!r}); open the folder anew"
-            self._turn_all()
+            self._ring()
             if isinstance(error, MachineError) or not isinstance(error, Exception):
                 raise
             raise MachineCrashed(f"the embedded machine raised {error!r}") from error
-        finally:
-            self._stepping = 0
 
     def _carry_out(self, effect: Effect[Any]) -> None:
         match effect:
             case Send(_, Answer(number, body)):
                 if isinstance(body, Opened) and body.settings.linger > self._linger:
                     self._flush_every(body.settings.linger)
-                if number in self._waiting:
-                    self._answers[number] = body
-                    self.turn.notify_all()
+                self._answered(number, body)
             case SetTimer(timer, at):
                 self._timers[timer] = at
             case CancelTimer(timer):
@@ -287,6 +306,13 @@ class Machine:
                 pass  # there is nobody else
             case _:
                 assert_never(effect)
+
+    def _answered(self, number: int, body: Any) -> None:
+        self._ring()
+        found = self._open.pop(number, None)
+        asked = None if found is None else found()
+        if asked is not None:
+            asked.answer = body
 
     def _persisted(self, effect: Persist) -> Persisted | PersistFailed:
         """Commits at once, also what might linger: nobody would be there to do it later."""
@@ -313,7 +339,7 @@ class Machine:
 
     def _halt(self, reason: str) -> None:
         self._failure = reason
-        self._turn_all()
+        self._ring()
 
     def _flush_every(self, linger: Duration) -> None:
         """From now on somebody sees to it that what lingers is flushed in time."""
@@ -328,10 +354,6 @@ class Machine:
         while not self._end.wait(self._linger / SECOND / 2):
             with self.turn:
                 self._fire()
-
-    def _turn_all(self) -> None:
-        with self.turn:  # it is re-entrant; the first event comes before anybody holds it
-            self.turn.notify_all()
 
 
 class EmbeddedCluster(Queues):

@@ -136,7 +136,6 @@ class Driver:
                     _failed(wanted, error)
                 else:
                     _told(wanted, outcome)
-                machine.forget(asked)
                 del self._open[asked]
                 told = True
 

@@ -8,10 +8,11 @@ from snowmelt.client.pool_bodies import several, single
 from snowmelt.client.session import checked
 from snowmelt.client.steps import Query, SoFar, Steps
 from snowmelt.core.batch import Batch, Buffer
-from snowmelt.core.errors import Full
+from snowmelt.core.errors import Closed, Full
 from snowmelt.core.instant import Duration, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.pool.calls import (
+    CLOSED,
     Ack,
     AwaitRoom,
     Describe,
@@ -43,7 +44,9 @@ def put(body: Buffer, timeout: float, asker: int) -> Put:
 
 
 def check_kept(answer: Kept, timeout: float) -> None:
-    """Raises `Full` when an object found no room."""
+    """Raises `Full` when an object found no room, and `Closed` when its pool was closed before."""
+    if answer.closed:
+        raise Closed(CLOSED)
     if not answer.count:
         raise Full(
             f"no room was made in {float(timeout):g} s: all buffers of this process are full"
@@ -64,6 +67,8 @@ def put_many(bodies: Iterable[Buffer] | Batch, timeout: float, asker: int) -> St
             so_far.asked = False
             count += kept.count
             so_far.told = (count,)
+            if kept.closed:
+                raise Closed(CLOSED)
             if kept.count < parcel.count:
                 raise Full(f"no room was made in {timeout:g} s for all of them")
     return count

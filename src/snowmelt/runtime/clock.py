@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from time import time_ns
-from typing import cast
+from typing import Final, cast
 
 from snowmelt.core.instant import SECOND, Instant
 
@@ -24,7 +24,9 @@ def _steady() -> Callable[[], int]:
 
 
 # `Instant` is a name for the checker; calling it would cost as much as reading the clock.
-_read = cast("Callable[[], Instant]", _steady())
+real_now: Final = cast("Callable[[], Instant]", _steady())
+"""The same as `steady_now`, and sooner: for what waits for sockets, and never lives in a world."""
+_read = real_now
 
 
 def steady_now() -> Instant:

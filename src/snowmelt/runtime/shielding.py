@@ -53,7 +53,7 @@ class Shield:
     ['step', 'handled']
     """
 
-    __slots__ = ("_depth", "_found", "_handlers", "_mine", "_noted", "_raising", "main")
+    __slots__ = ("_depth", "_found", "_handlers", "_mine", "_noted", "_only", "_raising", "main")
 
     def __init__(self) -> None:
         self.main = threading.main_thread().ident
@@ -65,13 +65,18 @@ class Shield:
         """Of all signals, what was there when it was last up."""
         self._handlers: dict[int, _Handler] = {}
         """Those of them that are Python's, and so are kept out."""
+        self._only = 0
+        """The one of them, when there is but one: most often that of Ctrl-C."""
         self._noted: deque[tuple[_Handler, int, FrameType | None]] = deque()
         self._mine = self._note
 
     def up(self) -> None:
         """From here on they are noted."""
-        if get_ident() != self.main:
-            return
+        if get_ident() == self.main:
+            self.lift()
+
+    def lift(self) -> None:
+        """The same, for who knows that this is the main thread."""
         if self._depth:
             self._depth += 1
             return
@@ -80,7 +85,10 @@ class Shield:
             self._learn(found)
         before, self._raising = self._raising, True
         try:
-            self._raise()
+            if self._only:
+                _set(self._only, self._mine)
+            else:
+                self._raise()
         except ValueError:  # not the main interpreter: no handler ever runs here
             self.main = 0
             return
@@ -93,8 +101,11 @@ class Shield:
 
     def down(self) -> None:
         """What was noted is handled, unless it is up elsewhere still."""
-        if get_ident() != self.main:
-            return
+        if get_ident() == self.main:
+            self.drop()
+
+    def drop(self) -> None:
+        """The same, for who knows that this is the main thread."""
         self._depth -= 1
         if not self._depth:
             self._lowered()
@@ -133,6 +144,7 @@ class Shield:
             for number, handler in zip(_SIGNALS, found, strict=True)
             if callable(handler)
         }
+        self._only = next(iter(self._handlers)) if len(self._handlers) == 1 else 0
         self._found = found
 
     def _raise(self) -> None:

@@ -1,5 +1,6 @@
 """The baton's rules, by number, on a bench of real machines."""
 
+import msgspec
 import pytest
 from baton_bench import LEASE, NAME, Bench
 
@@ -28,7 +29,9 @@ from snowmelt.protocols.baton.messages import (
     Fold,
     Got,
     Pass,
+    Reached,
     Seek,
+    Standing,
     Taken,
     Tell,
     Told,
@@ -36,6 +39,7 @@ from snowmelt.protocols.baton.messages import (
 )
 from snowmelt.protocols.calling import Declined, Elsewhere
 from snowmelt.protocols.membership import Current
+from snowmelt.wire.codec import encode
 
 BEAT = milliseconds(500)
 ADDRESS = Address("n3", 1)
@@ -791,3 +795,41 @@ def test_rule_11_no_two_censuses_have_one_number_whatever_they_are_about(bench):
             bench.run_one()
     assert len(numbers) == 3
     assert numbers == sorted(set(numbers))
+
+
+LARGEST = (1 << 64) - 1
+PLACE = Place(NodeId("n3"), OperationId(NodeId("c9"), 9))
+TOO_FAR = [
+    Reached(NAME, LARGEST),
+    Reached(NAME, 1 << 62),
+    Backup(NAME, Version(LARGEST, 0), b"bad"),
+    Backup(NAME, Version(0, LARGEST), b"bad"),
+    Pass(NAME, NodeId("n2"), 1, PLACE, LARGEST, 1, b"", Version(), Census()),
+    Pass(NAME, NodeId("n2"), 1, PLACE, LARGEST, LARGEST, b"bad", Version(LARGEST, 1), Census()),
+]
+
+
+@pytest.mark.parametrize("word", TOO_FAR)
+def test_rule_16_a_number_one_cannot_count_on_from_is_dropped_and_the_baton_goes_on(bench, word):
+    for node in ("n1", "n3"):
+        life = bench.baton(node)._here.life
+        said = msgspec.structs.replace(word, life=life) if isinstance(word, Pass) else word
+        bench.give(NodeId(node), Received(NodeId("n2"), said))
+    bench.view("n1", "n2", "n3", "n4")
+    bench.pass_time(seconds(3))
+    granted = bench.held("c1", "n3", 1)
+    assert granted.value == b""
+    assert granted.fence < 1 << 60
+    encode(granted)
+
+
+def test_rule_16_what_a_node_tells_of_a_baton_that_it_cannot_have_is_dropped(bench):
+    asked = bench.want("c1", "n3", 1)
+    while not isinstance(bench.words[0][2], Tell):
+        bench.run_one()
+    tell = bench.words[0][2]
+    for fence in (LARGEST, -(1 << 63)):
+        told = Told(NAME, tell.census, Standing.NOTHING, fence, Version())
+        bench.give(NodeId("n1"), Received(NodeId("n4"), told))
+    bench.run()
+    assert bench.answer(asked).fence < 1 << 60

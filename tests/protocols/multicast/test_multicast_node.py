@@ -34,13 +34,15 @@ from snowmelt.protocols.multicast.calls import (
     Listen,
     Messages,
     Position,
+    Publication,
     Publish,
     Published,
     Underway,
 )
 from snowmelt.protocols.multicast.line import ZERO
-from snowmelt.protocols.multicast.messages import Have, Heard, Said, Upto
+from snowmelt.protocols.multicast.messages import Fetch, Have, Heard, Said, Upto
 from snowmelt.protocols.multicast.node import MulticastAlarm
+from snowmelt.wire.codec import encode
 
 N1, N2, N3 = NodeId("n1"), NodeId("n2"), NodeId("n3")
 ALL = (N1, N2, N3)
@@ -616,3 +618,23 @@ def test_doubled_and_false_words_of_members_change_nothing() -> None:
     table.lost = nothing
     table.beat(3)
     assert table.hear(N1, None) is not None  # nobody has what one told of
+
+
+LARGEST = (1 << 64) - 1
+
+
+@pytest.mark.parametrize(
+    "at", [Position(0, LARGEST), Position(LARGEST, 1), Position(0, -(1 << 63))]
+)
+def test_a_position_one_cannot_count_on_from_is_dropped_and_the_topic_goes_on(at: Position) -> None:
+    table = Table()
+    table.give(N1, Received(N2, Said("a", (Publication(at, 7, (b"bad",)),))))
+    table.give(N1, Received(N2, Upto("a", at)))
+    table.give(N1, Received(N2, Have("a", ZERO, at, at)))
+    table.beat(3)
+    assert isinstance(table.publish(N1, b"good"), Published)
+    table.beat(3)
+    assert table.heard(N2) == table.heard(N3) == [b"good"]
+    for word in table.sent:
+        encode(word)
+    assert not any(isinstance(word, Fetch) for word in table.sent)

@@ -102,6 +102,11 @@ Names that nobody uses (`names.py`, `folds.py`):
     does not fold it. Whatever is said about a name, but a census, unfolds it. A root that has
     too many lines drops the oldest, but those with a value, and makes no smaller fence after that.
 
+Bounds (`messages.py`):
+
+16. *Sound numbers.* A word of another node with a fence or a version so large that one can't count
+    on from it, or below 0, is dropped with a note; the link goes on, for it carries many names.
+
 So as long as clocks run equally fast and nobody sleeps through a lease, there is one holder at a
 time; and when they don't, whoever checks the fence never takes an older holder's word after a newer
 one's. While the coordinator is down longer than members are current, nobody holds anything.

@@ -257,6 +257,11 @@ Message = (
     | Reached
 )
 
+SAFE: Final = 1 << 63
+"""Fences and versions of other nodes are below this: there is room to count on from them."""
+SAFE_FOR_ALL: Final = SAFE // 2
+"""And those from which batons of every name go on, below this: so all nodes take these batons."""
+
 MESSAGES: Final = (
     Along,
     Behind,
@@ -279,3 +284,20 @@ MESSAGES: Final = (
     Reached,
     *REQUESTS,
 )
+
+
+def sound(message: Message) -> bool:
+    """Whether one can count on from all its fences and versions (rule 16)."""
+    numbers: tuple[int, ...]
+    match message:
+        case Reached(_, fence):
+            return 0 <= fence < SAFE_FOR_ALL
+        case Pass(fence=fence, made=made, version=version):
+            numbers = (fence, made, version.fence, version.count)
+        case Told(fence=fence, version=version):
+            numbers = (fence, version.fence, version.count)
+        case Backup(version=version):
+            numbers = (version.fence, version.count)
+        case _:  # what is only compared with what is here
+            return True
+    return min(numbers) >= 0 and max(numbers) < SAFE

@@ -15,6 +15,7 @@ from snowmelt.core.node import (
     Announced,
     Event,
     Expired,
+    Note,
     Persisted,
     PersistFailed,
     Received,
@@ -66,6 +67,7 @@ from snowmelt.protocols.baton.messages import (
     Told,
     Void,
     Yield,
+    sound,
 )
 from snowmelt.protocols.baton.names import Names
 from snowmelt.protocols.baton.registrar import Registrar
@@ -155,6 +157,9 @@ class BatonNode:
     # --- from other nodes -------------------------------------------------------------------------
 
     def _received(self, source: NodeId, message: Message, now: Instant) -> Effects:
+        if not sound(message):
+            kind = type(message).__name__
+            return [Note(f"{source} sent a {kind} of {message.name} with a number out of bounds")]
         match message:
             case Along():
                 return self._along(source, message, now)

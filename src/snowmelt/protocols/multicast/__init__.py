@@ -62,6 +62,11 @@ Listening (`listening.py`):
     and before the first that it gets, unless that is number 0.
     Who is not told has missed nothing that was published after the topic's first message.
 
+Bounds (`messages.py`):
+
+13. *Sound positions.* A word of another node with a position so large that one can't count on from
+    it, or below 0, is dropped with a note; the link goes on, for what it carries is many topics'.
+
 When faults have ended all nodes of the view come to the same end by rules 4, 7 and 9, and from then
 on there are no gaps; what is published is heard by all. A node that is cut off numbers nothing: it
 has no baton. It takes no calls either, so that its clients go to others.

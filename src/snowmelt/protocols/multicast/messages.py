@@ -61,4 +61,25 @@ class Fetch(msgspec.Struct, frozen=True, tag="multicast.fetch", array_like=True)
 
 Message = Said | Heard | Upto | Ask | Have | Fetch
 
+SAFE: Final = 1 << 63
+"""Eras and numbers of other nodes are below this: there is room to count on from them. What clients
+say is below half of it, so that nodes always understand what they make of that."""
+
 MESSAGES: Final = (Said, Heard, Upto, Ask, Have, Fetch, *REQUESTS)
+
+
+def sound(message: Message) -> bool:
+    """Whether all positions in it are such that one can count on from them (rule 13)."""
+    match message:
+        case Said():
+            return all(_sound(one.first) for one in message.publications)
+        case Have(first=first, end=end):
+            return _sound(end) and (first is None or _sound(first))
+        case Upto(end=end):
+            return _sound(end)
+        case _:  # what is only compared with what is here
+            return True
+
+
+def _sound(position: Position) -> bool:
+    return 0 <= position.era < SAFE and 0 <= position.number < SAFE

@@ -13,6 +13,7 @@ from snowmelt.core.node import (
     Effect,
     Event,
     Expired,
+    Note,
     Received,
     Reply,
     Requested,
@@ -25,7 +26,16 @@ from snowmelt.protocols.membership import CutOff, View
 from snowmelt.protocols.multicast.calls import Listen, Publish
 from snowmelt.protocols.multicast.circle import Circle
 from snowmelt.protocols.multicast.hearing import Hearing
-from snowmelt.protocols.multicast.messages import Ask, Fetch, Have, Heard, Message, Said, Upto
+from snowmelt.protocols.multicast.messages import (
+    Ask,
+    Fetch,
+    Have,
+    Heard,
+    Message,
+    Said,
+    Upto,
+    sound,
+)
 from snowmelt.protocols.multicast.settings import MulticastSettings, check_bodies, topic_name
 from snowmelt.protocols.multicast.topic import PREFIX, Topic
 
@@ -81,6 +91,9 @@ class MulticastNode:
     def _received(self, source: NodeId, message: Message, now: Instant) -> Effects:
         if not self._circle.has(source):
             return []  # whoever is not known yet says it again
+        if not sound(message):
+            kind = type(message).__name__
+            return [Note(f"{source} sent a {kind} of {message.name} with a position out of bounds")]
         if isinstance(message, Said):
             return self._topic(message.name).said(source, message.publications, now)
         topic = self._topics.get(message.name)

@@ -15,6 +15,8 @@ from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.pool.introductions import Acquaintance
 from snowmelt.protocols.pool.messages import Span
 
+CLOSED: Final = "this pool is closed"
+
 
 class Put(msgspec.Struct, frozen=True):
     """Keeps objects here until a consumer's request finds them; waits for room. -> `Kept`."""
@@ -31,6 +33,8 @@ class Kept(msgspec.Struct, frozen=True):
 
     count: int
     numbers: Interval
+    closed: bool = False
+    """Whether the others still waited for room when this process was asked to leave."""
 
 
 class AwaitRoom(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from snowmelt.core.node import Note, Reply, Send
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.pool.access import AccessList
 from snowmelt.protocols.pool.alarms import Alarms, Effects
-from snowmelt.protocols.pool.calls import Coming, Get, Got, Refused
+from snowmelt.protocols.pool.calls import CLOSED, Coming, Get, Got, Refused
 from snowmelt.protocols.pool.holding import Holding
 from snowmelt.protocols.pool.messages import Cancel, Found, GiveBack, Hold, Request
 from snowmelt.protocols.pool.settings import LEASE_SHORTEST, Delivery, PoolSettings
@@ -118,7 +118,9 @@ class Consumer:
 
     def leave(self) -> Effects:
         """Nothing is wanted any more."""
-        return [effect for want in list(self._wants.values()) for effect in self._give_up(want)]
+        closed = Declined("Closed", CLOSED)
+        wants = list(self._wants.values())
+        return [effect for want in wants for effect in self._give_up(want, closed)]
 
     # --- what others tell -------------------------------------------------------------------------
 
@@ -256,11 +258,13 @@ class Consumer:
         word = Cancel(want.number, want.attempt)
         return [Send(producer, word) for producer in dict.fromkeys(want.route)]
 
-    def _give_up(self, want: Want) -> Effects:
+    def _give_up(self, want: Want, why: Declined | None = None) -> Effects:
         del self._wants[want.number]
         self._alarms.cancel(("want", want.number))
-        text = self._access.nobody or "nothing was found in the time given"
-        return [*self._cancel(want), Reply(want.operation, Declined("Empty", text))]
+        if why is None:
+            text = self._access.nobody or "nothing was found in the time given"
+            why = Declined("Empty", text)
+        return [*self._cancel(want), Reply(want.operation, why)]
 
     # --- what came --------------------------------------------------------------------------------
 

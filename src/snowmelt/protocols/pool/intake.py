@@ -11,7 +11,7 @@ from snowmelt.core.names import OperationId
 from snowmelt.core.node import Reply
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.pool.alarms import Alarms, Effects
-from snowmelt.protocols.pool.calls import AwaitRoom, HasRoom, Kept, Put
+from snowmelt.protocols.pool.calls import CLOSED, AwaitRoom, HasRoom, Kept, Put
 from snowmelt.protocols.pool.keep import Keep, Then
 from snowmelt.protocols.pool.lending import Lender, fits
 from snowmelt.protocols.pool.messages import Request
@@ -33,6 +33,8 @@ class _Putting(msgspec.Struct):
     safe: int = 0
     failed: int = 0
     failure: str = ""
+    left: bool = False
+    """Whether the rest of it still waited when this process was asked to leave."""
     answered: bool = False
 
     @property
@@ -125,7 +127,9 @@ class Intake:
         effects: Effects = [Reply(operation, _leaving()) for operation in self._rooms]
         self._rooms.clear()
         while self._puts:
-            effects += self._cut_short(self._puts.popleft())
+            putting = self._puts.popleft()
+            putting.left = True
+            effects += self._cut_short(putting)
         return effects
 
     def adopt(self, batch: Batch, taken: Taken, stored: Then, now: Instant) -> Effects:
@@ -258,7 +262,7 @@ class Intake:
             return [Reply(putting.operation, Declined("DiskFull", text))]
         numbers = putting.numbers or [Interval(self.numbers, self.numbers)]
         whole = Interval(numbers[0].start, numbers[-1].stop)
-        return [Reply(putting.operation, Kept(putting.safe, whole))]
+        return [Reply(putting.operation, Kept(putting.safe, whole, putting.left))]
 
     def _cut_short(self, putting: _Putting) -> Effects:
         """No more of it comes in."""
@@ -280,4 +284,4 @@ def _first(batch: Batch, count: int) -> Batch:
 
 
 def _leaving() -> Declined:
-    return Declined("Unavailable", "this producer is leaving the pool")
+    return Declined("Closed", CLOSED)

@@ -172,7 +172,7 @@ class PoolPeer:
             case calls.Put():
                 return producer.put(operation, message, now)
             case calls.Get() if self._departure.begun:
-                return [Reply(operation, Declined("Unavailable", "this process leaves the pool"))]
+                return [Reply(operation, Declined("Closed", calls.CLOSED))]
             case calls.Get():
                 own_stock = producer.lender.stock.count > 0
                 asked = consumer.get(operation, message, now, own_stock=own_stock)

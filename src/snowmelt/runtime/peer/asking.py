@@ -39,7 +39,7 @@ class Words:
     No lock is taken to leave one.
     """
 
-    __slots__ = ("_dropped", "_left_here", "_ring", "_watches", "closed", "left")
+    __slots__ = ("_ring", "_watches", "closed", "dropped", "left", "left_here")
 
     def __init__(self, ring: Callable[[], None]) -> None:
         self.left = False
@@ -47,17 +47,19 @@ class Words:
         self.closed = False
         """Whether nothing is said any more."""
         self._ring = ring
-        self._left_here: deque[Any] = deque()
-        self._dropped: deque[Watch] = deque()
+        self.left_here: deque[Any] = deque()
+        """Messages to the machine."""
+        self.dropped: deque[Watch] = deque()
+        """Those whose words are to be said; whoever is asked in each turn looks at both himself."""
         self._watches: dict[int, Watch] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._left_here or self._dropped)
+        return bool(self.left_here or self.dropped)
 
     def leave(self, message: Any, *, soon: bool = True) -> None:
         """One more; it is said soon, or when there is a turn anyhow."""
         if not (self.left or self.closed):
-            self._left_here.append(message)
+            self.left_here.append(message)
             if soon:
                 self._ring()
 
@@ -68,7 +70,7 @@ class Words:
 
     def watch(self, one: Any, word: Any) -> Watch:
         """Has this word said when that one is dropped, in the first turn after it."""
-        watch = Watch(one, self._dropped.append)
+        watch = Watch(one, self.dropped.append)
         watch.word = word
         self._watches[id(watch)] = watch
         return watch
@@ -80,8 +82,8 @@ class Words:
     def take(self) -> Iterator[Any]:
         """All that are there."""
         while self:
-            if self._dropped:
-                watch = self._dropped.popleft()
+            if self.dropped:
+                watch = self.dropped.popleft()
                 if self._watches.pop(id(watch), None) is None:
                     continue
                 if not callable(watch.word):
@@ -89,7 +91,7 @@ class Words:
                 else:
                     watch.word()
             else:
-                yield self._left_here.popleft()
+                yield self.left_here.popleft()
 
 
 class Asked(Guest):
@@ -110,7 +112,10 @@ class Asked(Guest):
         """The answer is there."""
         if type(body) is Got and body.token != NOBODYS:
             self._watch = self.words.watch(self, Nack(body.token, ()))
-        super().answer(body)
+        self.body = body
+        self.answered = True
+        if self._bell is not None:
+            self._bell.ring()
         if self._told is not None:
             told, self._told = self._told, None
             told(self)
@@ -147,9 +152,9 @@ class Calls:
 
     def begin(self, done: Callable[[Any], None]) -> OperationId:
         """One more."""
-        operation = self.aside()
-        self._open[operation.number] = done
-        return operation
+        self.count = number = self.count + 1
+        self._open[number] = done
+        return OperationId(self._name, number)
 
     def aside(self) -> OperationId:
         """For one whose answer nobody waits for."""

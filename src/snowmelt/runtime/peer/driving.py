@@ -18,8 +18,9 @@ from typing import Any, Final
 
 from snowmelt.core.errors import SnowmeltError, Unavailable
 from snowmelt.core.instant import SECOND, Instant
-from snowmelt.runtime.clock import steady_now
+from snowmelt.runtime.clock import real_now
 from snowmelt.runtime.peer.alarm import Alarm
+from snowmelt.runtime.peer.asking import Words
 from snowmelt.runtime.peer.links import FOR_EVER, Links
 from snowmelt.runtime.peer.seat import Guest, Seat
 from snowmelt.runtime.peer.steps import Steps
@@ -32,7 +33,9 @@ CLOSING: Final = 5.0
 class Driving:
     """The lock, the seat and the keeper of one engine."""
 
-    def __init__(self, steps: Steps, links: Links, alarm: Alarm, say: Callable[[], None]) -> None:
+    def __init__(
+        self, steps: Steps, links: Links, alarm: Alarm, words: Words, say: Callable[[], None]
+    ) -> None:
         self.turn = Turn()
         self.seat = Seat(alarm.ring)
         self.failure: tuple[str, str] | None = None
@@ -41,8 +44,9 @@ class Driving:
         self._steps = steps
         self._links = links
         self._alarm = alarm
+        self._words = words
         self._say = say
-        """Says to the machine what was left to be said."""
+        """Says them to the machine."""
         self._poll_until = 0  # of who waits for the sockets now; 0 when nobody does
         self._keeper = threading.Thread(target=self._keep, name="snowmelt-pool", daemon=True)
 
@@ -54,19 +58,23 @@ class Driving:
 
     def finish(self) -> None:
         """Under the lock, the end of a caller's turn; who sits must know of an earlier timer."""
+        words, links = self._words, self._links
         try:
-            self._say()
-            self._links.flush()
+            if words.dropped or words.left_here:
+                self._say()
+            if links.stirred:
+                links.flush()
         except BaseException as error:
             self._crashed(error)
-        if self._poll_until > min(self._steps.due, self._links.next_look):
+        until = self._poll_until
+        if until and until > min(self._steps.due, links.next_look):
             self._alarm.ring()
 
     def _take(self, events: Iterable[tuple[Any, int]]) -> None:
         """One turn with what the sockets had."""
         if self.failure is not None:
             return
-        links, steps = self._links, self._steps
+        links, steps, words = self._links, self._steps, self._words
         try:
             for owner, mask in events:
                 if owner is self._alarm:
@@ -74,8 +82,9 @@ class Driving:
                     links.adopt()
                 else:
                     links.ready(owner, mask)
-            self._say()
-            now = steady_now()
+            if words.dropped or words.left_here:
+                self._say()
+            now = real_now()
             if now >= steps.due:
                 steps.expire(now)
             if now >= links.next_look:
@@ -100,9 +109,9 @@ class Driving:
         """For its answer, in the seat or for its bell; one that has entered. It leaves then."""
         seat = self.seat
         try:
-            while not guest.answered and steady_now() < end:
+            while not guest.answered and real_now() < end:
                 if seat.sitter is not guest:
-                    guest.bell.wait((end - steady_now()) / SECOND)
+                    guest.bell.wait((end - real_now()) / SECOND)
                     until = 0
                     continue
                 if not until:
@@ -131,16 +140,14 @@ class Driving:
             raise interrupt
 
     def _plan(self, end: Instant) -> int:
-        until = min(
-            end, self._steps.due, self._links.next_look, Instant(steady_now() + LONGEST_POLL)
-        )
+        until = min(end, self._steps.due, self._links.next_look, Instant(real_now() + LONGEST_POLL))
         self._poll_until = until
         return until
 
     def _poll(self, until: int) -> Iterable[tuple[Any, int]]:
         """Waits for the sockets, for the first timer, or to be woken; whoever sits does."""
         try:
-            return self._links.poller.wait(until - steady_now())
+            return self._links.poller.wait(until - real_now())
         except (OSError, ValueError):
             if self.failure is None:
                 raise
@@ -194,14 +201,14 @@ class Driving:
         with self.turn:
             self.seat.enter(guest)
         try:
-            while self.failure is None and self._links.unsent and steady_now() < end:
+            while self.failure is None and self._links.unsent and real_now() < end:
                 self._once(guest, end)
         finally:
             self.leave(guest)
 
     def _once(self, guest: Guest, end: Instant) -> None:
         if self.seat.sitter is not guest:
-            guest.bell.wait((end - steady_now()) / SECOND)
+            guest.bell.wait((end - real_now()) / SECOND)
             return
         with self.turn:
             until = self._plan(end)

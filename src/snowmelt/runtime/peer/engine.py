@@ -24,8 +24,8 @@ from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.names import Address, OperationId
 from snowmelt.core.node import Announced, Node, Requested
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.pool.calls import Listening, Put, Withdraw
-from snowmelt.runtime.clock import steady_now
+from snowmelt.protocols.pool.calls import CLOSED, Listening, Put, Withdraw
+from snowmelt.runtime.clock import real_now
 from snowmelt.runtime.forks import watch
 from snowmelt.runtime.peer.alarm import Alarm
 from snowmelt.runtime.peer.asking import Asked, Calls, Words
@@ -75,7 +75,7 @@ class Engine:
         self._links = Links(caller, config.limits, self._alarm.ring)
         self._steps = Steps(node, self._links, self, store)
         self._links.report = self._steps.handle
-        self._driving = Driving(self._steps, self._links, self._alarm, self._say)
+        self._driving = Driving(self._steps, self._links, self._alarm, self.words, self._say)
         self._turn = self._driving.turn
         try:
             self.address = self._start()
@@ -110,7 +110,7 @@ class Engine:
             with self._turn:
                 asked.number = self._request(message, asked.answer)
                 if not asked.answered:
-                    end = later(steady_now(), Duration(seconds(max(0.0, timeout)) + MARGIN))
+                    end = later(real_now(), Duration(seconds(max(0.0, timeout)) + MARGIN))
                     until = self._driving.enter(asked, end)
             if not asked.answered:
                 self._driving.wait(asked, end, until)
@@ -209,7 +209,8 @@ class Engine:
 
     def _request(self, message: Any, done: Callable[[Any], None]) -> int:
         self.check()
-        if self.words:
+        words = self.words
+        if words.dropped or words.left_here:
             self._say()  # before, since this may be the last
         operation = self._calls.begin(done)
         if type(message) is Put:
@@ -229,7 +230,7 @@ class Engine:
     def check(self) -> None:
         """Raises what keeps it from any work."""
         if self._driving.closing:
-            raise Closed("this pool is closed")
+            raise Closed(CLOSED)
         if self._driving.failure is not None:
             raise as_error(*self._driving.failure)
 
@@ -264,7 +265,7 @@ class Engine:
 
     def close(self, timeout: float = CLOSING) -> None:
         """Sends what is queued, within the time, and ends everything."""
-        end = later(steady_now(), seconds(max(0.0, timeout)))
+        end = later(real_now(), seconds(max(0.0, timeout)))
         if self.words.left or sys.is_finalizing():
             return
         with self._turn:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt.core.errors import FrameError, MessageError, TooLarge
-from snowmelt.runtime.clock import steady_now
+from snowmelt.runtime.clock import real_now
 from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX, WITH_BLOB, PeerLimits
 from snowmelt.runtime.peer.outgoing import CHUNK_HEAD, PARCEL_HEAD
 from snowmelt.runtime.peer.stores import Stores
@@ -88,7 +88,7 @@ class Incoming:
     def __init__(self, codec: Codec, limits: PeerLimits, stores: Stores, handler: Handler) -> None:
         self.frames = 0
         self.over = False
-        self.heard = steady_now()
+        self.heard = real_now()
         """When anything came, or something was first waited for."""
         self._decode = codec.decode
         self._limits = limits

@@ -14,7 +14,7 @@ from snowmelt.core.errors import FrameError, SnowmeltError, TooLarge
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Event, Received
-from snowmelt.runtime.clock import steady_now
+from snowmelt.runtime.clock import real_now
 from snowmelt.runtime.peer.carriers import NOT_NOW, Carrier
 from snowmelt.runtime.peer.incoming import Handler, Incoming
 from snowmelt.runtime.peer.limits import PeerLimits
@@ -97,7 +97,7 @@ class Link(Handler):
         """Of its greeting, between peers."""
         self.dialled = False
         """Whether this side has dialled."""
-        self.began = self.taken = steady_now()
+        self.began = self.taken = real_now()
         self.blocked = False
         """Whether something waits until the system takes more."""
         self.complete = True
@@ -154,7 +154,7 @@ class Link(Handler):
             self.bytes_out += sent
             budget -= sent
             if sent < wanted:
-                self.taken = steady_now()
+                self.taken = real_now()
                 return True
         return bool(outgoing)
 
@@ -171,7 +171,7 @@ class Link(Handler):
         """Takes in what has come, in one turn."""
         if self.stage is Stage.CLOSED:
             return
-        self.incoming.heard = steady_now()
+        self.incoming.heard = real_now()
         try:
             if self.stage is Stage.GREETING:
                 self.carrier = self.carrier.ready()

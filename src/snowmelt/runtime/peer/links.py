@@ -72,7 +72,8 @@ class Links:
         self.acquaint = self._ways.acquaint
         self._look_at = Instant(0)
         self._links: dict[Link, None] = {}
-        self._dirty: dict[Link, None] = {}
+        self.stirred: dict[Link, None] = {}
+        """Those that have something to send at the end of the turn."""
         self._listener: Listener | None = None
         self._handshakes = 0  # of this turn
         self._past = [0, 0, 0, 0]  # frames and bytes in and out, of links that are gone
@@ -158,18 +159,18 @@ class Links:
         if self.eager:
             link.flush()
         else:
-            self._dirty[link] = None
+            self.stirred[link] = None
 
     def stir(self, link: Link) -> None:
         """The link has something to send, at the end of the turn."""
-        self._dirty[link] = None
+        self.stirred[link] = None
 
     def flush(self) -> None:
         """Sends what this turn has added."""
         self._handshakes = 0
-        while self._dirty:
-            dirty, self._dirty = self._dirty, {}
-            for link in dirty:
+        while self.stirred:
+            stirred, self.stirred = self.stirred, {}
+            for link in stirred:
                 link.flush()
 
     # --- dialling ---------------------------------------------------------------------------------
@@ -308,7 +309,7 @@ class Links:
         """A link is gone, and perhaps the way that it was."""
         self.poller.remove(link.socket)
         del self._links[link]
-        self._dirty.pop(link, None)
+        self.stirred.pop(link, None)
         self._past = [one + more for one, more in zip(self._past, _counts(link), strict=True)]
         self._closed.add(reason.split(":", 1)[0])
         self._ways.closed(link, reason)

@@ -32,7 +32,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from snowmelt.core.instant import SECOND, Duration, Instant, milliseconds
-from snowmelt.runtime.clock import steady_now
+from snowmelt.runtime.clock import real_now
 
 GRACE: Final = milliseconds(1)
 NAPS: Final = 10
@@ -182,7 +182,7 @@ class Seat:
                 self._seat(guest)
                 guest.bell.ring()
                 return
-        self._free_since = steady_now()
+        self._free_since = real_now()
         if self._asleep or not self.grace:
             self._asleep = False
             self.keeper.ring()
@@ -192,7 +192,7 @@ class Seat:
     def nap(self) -> float:
         """For how many seconds the keeper may look away; 0 when it has sat down."""
         if self.sitter is None and not self.keeper_sits:
-            left = self._free_since + self.grace - steady_now()
+            left = self._free_since + self.grace - real_now()
             if left <= 0:
                 self.keeper_sits = True
                 return 0.0

@@ -33,7 +33,7 @@ from snowmelt.core.node import (
     Started,
 )
 from snowmelt.protocols.pool.calls import Acquaintances
-from snowmelt.runtime.clock import steady_now, wall_now
+from snowmelt.runtime.clock import real_now, wall_now
 from snowmelt.runtime.peer.links import FOR_EVER
 from snowmelt.store import Store
 
@@ -105,7 +105,7 @@ class Steps:
         try:
             while self._waiting and not self.stopped:
                 self.events += 1
-                for effect in self._node.handle(self._waiting.popleft(), steady_now()):
+                for effect in self._node.handle(self._waiting.popleft(), real_now()):
                     if type(effect) is Send:  # the most frequent by far
                         self._send(effect.target, effect.message)
                     else:

@@ -24,7 +24,7 @@ from typing import Final, Protocol
 import msgspec
 
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds
-from snowmelt.runtime.clock import steady_now
+from snowmelt.runtime.clock import real_now
 
 KEPT_FOR_UNASKED: Final = 1 / 4
 KEPT_FOR_FRESH: Final = 1 / 4
@@ -72,13 +72,16 @@ class Stores:
         "_waiting",
         "bytes_max",
         "held",
+        "next_look",
     )
 
     def __init__(
-        self, bytes_max: int, silent: Duration, clock: Callable[[], Instant] = steady_now
+        self, bytes_max: int, silent: Duration, clock: Callable[[], Instant] = real_now
     ) -> None:
         self.held = 0
         self.bytes_max = bytes_max
+        self.next_look = FOR_EVER
+        """When `look` has something to do next."""
         self._clock = clock
         self._silent = silent
         self._looked = Instant(0)
@@ -91,13 +94,6 @@ class Stores:
         self._waiting: OrderedDict[Bringing, deque[tuple[int, int]]] = OrderedDict()
         """Numbers and sizes of what waits, by link; the first link has its turn next."""
 
-    @property
-    def next_look(self) -> Instant:
-        """When `look` has something to do next."""
-        if self._waiting:
-            return later(self._looked, FRESH)
-        return later(self._looked, LOOKS) if self._of else FOR_EVER
-
     # --- blobs ------------------------------------------------------------------------------------
 
     def take(self, whose: Bringing, number: int, size: int) -> bool:
@@ -106,6 +102,7 @@ class Stores:
         if full and self._unasked + size > KEPT_FOR_UNASKED * self.bytes_max:
             return False
         self._begin(whose, number, size, asked=False)
+        self._plan()
         return True
 
     def offer(self, whose: Bringing, number: int, size: int) -> None:
@@ -133,6 +130,12 @@ class Stores:
             if whose in self._of and now > later(whose.heard, self._silent):
                 whose.give_up()
         self._grant()
+
+    def _plan(self) -> None:
+        if self._waiting:
+            self.next_look = later(self._looked, FRESH)
+        else:
+            self.next_look = later(self._looked, LOOKS) if self._of else FOR_EVER
 
     # --- room -------------------------------------------------------------------------------------
 
@@ -163,7 +166,7 @@ class Stores:
             self._age()
             whose = self._next()
             if whose is None:
-                return
+                break
             waiting = self._waiting[whose]
             number, size = waiting.popleft()
             if waiting:
@@ -172,6 +175,7 @@ class Stores:
                 del self._waiting[whose]
             self._begin(whose, number, size, asked=True)
             whose.room_for(number)
+        self._plan()
 
     def _next(self) -> Bringing | None:
         """Whose turn it is, if there is room for what that has (rules 1 and 2)."""

@@ -1,4 +1,4 @@
-"""The one lock of an engine, which no thread can want twice.
+"""The one lock of whoever runs a machine, which no thread can want twice.
 
 Handlers of signals are kept out while it is held (`shielding.py`). So only a finalizer can come in
 the middle of a step and call, wherever the collector of garbage was at work; it is told.
@@ -15,21 +15,22 @@ from snowmelt.runtime.shielding import SHIELD
 class Turn:
     """Held by one thread at a time, for moments; nobody waits for anything meanwhile."""
 
-    __slots__ = ("_holder", "_lock")
+    __slots__ = ("_holder", "_into", "_lock")
 
-    def __init__(self) -> None:
+    def __init__(self, into: str = "pool") -> None:
+        self._into = into
         self._lock = threading.Lock()
         self._holder = 0
 
     def __enter__(self) -> None:
         me = get_ident()
         if me == SHIELD.main:
-            SHIELD.up()
+            SHIELD.lift()
         if self._holder == me:
             SHIELD.down()
             raise CallerError(
-                "this thread is in the middle of a call into the same pool: a finalizer can't call "
-                "it; have it leave a word for another thread"
+                f"this thread is in the middle of a call into the same {self._into}: a finalizer "
+                "can't call it; have it leave a word for another thread"
             )
         self._lock.acquire()
         self._holder = me
@@ -43,4 +44,4 @@ class Turn:
         me, self._holder = self._holder, 0
         self._lock.release()
         if me == SHIELD.main:
-            SHIELD.down()
+            SHIELD.drop()

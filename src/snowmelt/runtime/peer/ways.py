@@ -26,7 +26,7 @@ from snowmelt.core.names import Address, NodeId, address_of
 from snowmelt.core.node import Announced, Event
 from snowmelt.protocols.calling import Call, Lost
 from snowmelt.protocols.pool.calls import Acquaintances, Reached, Unsent
-from snowmelt.runtime.clock import steady_now
+from snowmelt.runtime.clock import real_now
 from snowmelt.runtime.logs import tell
 from snowmelt.runtime.peer.dialling import Dialler
 from snowmelt.runtime.peer.limits import PeerLimits
@@ -134,7 +134,7 @@ class Ways:
     def _dial(self, target: NodeId, way: Way) -> None:
         if way.dialling or self.over:
             return
-        if way.not_before > steady_now():
+        if way.not_before > real_now():
             self.next_dial = min(self.next_dial, way.not_before)
             return
         address = self._address(target)
@@ -159,7 +159,7 @@ class Ways:
         limits = self._limits
         pause = min(limits.first_pause << min(way.failures, 10), limits.longest_pause)
         way.failures += 1
-        way.not_before = Instant(steady_now() + round(pause * self._chance.uniform(0.5, 1)))
+        way.not_before = Instant(real_now() + round(pause * self._chance.uniform(0.5, 1)))
         self.next_dial = min(self.next_dial, way.not_before)
         if way.link is not None:
             return
@@ -192,7 +192,7 @@ class Ways:
         old = way.link
         replaced = old is not None and (old.nonce == after or old.dialled is link.dialled)
         if old is not None and not replaced and not self._prevails(link):
-            self._spare[link] = Instant(steady_now() + SPARE)
+            self._spare[link] = Instant(real_now() + SPARE)
             return
         way.link = link
         way.failures = 0
@@ -205,7 +205,7 @@ class Ways:
         elif replaced:
             old.close(Unavailable("another link was made in its place"))  # rule 2 follows
         else:
-            self._spare[old] = Instant(steady_now() + SPARE)
+            self._spare[old] = Instant(real_now() + SPARE)
 
     def take_waiting(self, target: NodeId) -> deque[Any]:
         """What has waited for a link that is open now."""

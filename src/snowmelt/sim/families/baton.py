@@ -15,13 +15,13 @@ import msgspec
 from snowmelt.client.counter_tally import counter_baton
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId, contact
-from snowmelt.core.node import Announce, Announced, Effect, Event, Node, Reply, Send
+from snowmelt.core.node import Announce, Announced, Effect, Event, Node, Received, Reply, Send
 from snowmelt.core.outcome import Outcome, Succeeded
 from snowmelt.protocols import baton
 from snowmelt.protocols import membership as membership_
 from snowmelt.protocols.baton import calls
 from snowmelt.protocols.baton.settings import BatonSettings
-from snowmelt.protocols.calling import Answer, Gone
+from snowmelt.protocols.calling import Answer, Call, Gone
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import CutOff, Depart, Departed, Identity, MembershipNode
 from snowmelt.sim.families.baton_callers import Caller, Carrier, Counting
@@ -285,7 +285,7 @@ class BatonLife(FamilyLife):
 
 
 class Witness:
-    """A node of the cluster, seen by whoever writes down what it grants."""
+    """A node of the cluster, seen by whoever writes down what it hears and grants."""
 
     def __init__(self, node: Node[Any], stage: Stage) -> None:
         self._node = node
@@ -294,6 +294,11 @@ class Witness:
 
     def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
         """As the node does."""
+        match event:
+            case Received(client, Call(number, calls.Acquire())):
+                self._stage.came(OperationId(client, number))
+            case _:
+                pass
         effects = self._node.handle(event, now)
         for effect in effects:
             match effect:

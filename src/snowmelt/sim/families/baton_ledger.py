@@ -23,7 +23,7 @@ SERVED: Final = seconds(20)
 """So long nobody waits among those who hold for a moment: one may die, and one say nothing more."""
 
 PASSED_OVER: Final = 40
-"""And nobody waits while so many have it who began to ask later."""
+"""And nobody whom a node has heard waits while so many have it who came later."""
 
 
 class Want(msgspec.Struct):
@@ -32,6 +32,8 @@ class Want(msgspec.Struct):
     user: NodeId
     ticket: int
     asked: Instant
+    came: Instant | None = None
+    """When a node first heard of it: "A place counts from when a node has the request"."""
     granted: bool = False
     over: bool = False
     """Whether it was given up, or its process is gone."""
@@ -114,6 +116,11 @@ class Ledger:
     def wants(self, user: NodeId, ticket: int, at: Instant) -> None:
         """Somebody begins to ask."""
         self._wants[ticket] = Want(user, ticket, at)
+
+    def comes(self, ticket: int, at: Instant) -> None:
+        """A node hears of it, perhaps again."""
+        want = self._wants[ticket]
+        want.came = at if want.came is None else want.came
 
     def ends_want(self, ticket: int, at: Instant) -> None:
         """Nobody asks under this ticket any more."""
@@ -228,7 +235,7 @@ class Ledger:
 
     def judge_waits(self, now: Instant) -> None:
         """Where nobody holds for long and nothing happens everybody is served soon."""
-        turns = sorted((want.waited or now, want.asked) for want in self._wants.values())
+        turns = [(want.waited, want.came) for want in self._wants.values() if want.granted]
         for want in self._wants.values():
             until = want.waited or now
             soon = later(want.asked, SERVED)
@@ -236,7 +243,11 @@ class Ledger:
                 continue
             if covering(self.excuses.shaken, want.asked, min(until, soon)):
                 continue
-            behind = sum(want.asked + LATER < asked and at < until for at, asked in turns)
+            came = until if want.came is None else want.came
+            behind = sum(
+                at is not None and other is not None and at < until and came + LATER < other
+                for at, other in turns
+            )
             if until > soon or behind > PASSED_OVER:
                 text = f"{want.user} wanted {self.name} at {spelled(want.asked)}, and waited"
                 text += f" {spelled(Duration(until - want.asked))} for it, while {behind} others"

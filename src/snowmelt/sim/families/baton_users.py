@@ -67,6 +67,11 @@ class Stage(msgspec.Struct):
     """Which baton each call is about, and under which ticket."""
     draining: bool = False
 
+    def came(self, operation: OperationId) -> None:
+        """A node hears this call."""
+        name, ticket = self.tickets[operation]
+        self.ledgers[name].comes(ticket, self.world.now)
+
     def granted(self, operation: OperationId, granted: calls.Granted) -> None:
         """A node grants what this call asks for."""
         name, ticket = self.tickets[operation]

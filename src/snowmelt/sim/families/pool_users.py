@@ -207,7 +207,7 @@ class Program(Process):
         match body:
             case calls.Kept():
                 self.stage.ledger.kept(self.part, values, body, self._now)
-            case Declined("TooLarge" | "Unavailable"):
+            case Declined("TooLarge" | "Closed"):
                 self.stage.ledger.refused(values)
         self._after(self._some(self.stage.pace), self._make)
 

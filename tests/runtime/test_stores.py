@@ -5,7 +5,12 @@ import random
 import pytest
 
 from snowmelt.core.instant import SECOND, Instant, later, seconds
+from snowmelt.protocols.pool.messages import Cancel, Found
+from snowmelt.runtime.peer.incoming import Handler, Incoming
+from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX, LARGE, PeerLimits
+from snowmelt.runtime.peer.outgoing import Outgoing
 from snowmelt.runtime.peer.stores import FRESH, LATE, LOOKS, Stores
+from snowmelt.wire.codec import Codec
 
 SILENT = seconds(2)
 
@@ -24,7 +29,7 @@ class Bringer:
     """A link that writes down for what it was given room."""
 
     def __init__(self, stores: Stores) -> None:
-        self.heard = Instant(0)
+        self.progress = Instant(0)
         self.granted: list[int] = []
         self.given_up = 0
         self._stores = stores
@@ -101,7 +106,7 @@ def test_a_slow_link_is_given_nothing_more_while_others_wait(stores: Stores, now
     slow, quick = Bringer(stores), Bringer(stores)
     slow.offer(*[30] * 9)
     for number in range(1, 50):
-        slow.heard = now.at
+        slow.progress = now.at
         quick.offer(30, first=number)
         passes(stores, now, FRESH)
         assert quick.granted == [number]
@@ -114,20 +119,52 @@ def test_blobs_of_a_link_that_stands_still_are_given_up(stores: Stores, now: Now
     still.offer(30)
     assert stores.take(alive, 1, 30)
     for _ in range(8):
-        alive.heard = now.at
+        alive.progress = now.at
         passes(stores, now, seconds(1) // 3)
     assert (still.given_up, alive.given_up) == (1, 0)
     assert stores.held == 30
+
+
+@pytest.mark.parametrize("brings", [False, True])
+def test_a_link_that_talks_and_brings_nothing_keeps_no_room(
+    stores: Stores, now: Now, brings: bool
+) -> None:
+    limits = PeerLimits(begun_bytes=0)
+    incoming = Incoming(Codec.for_peers(), limits, stores, Handler())
+    incoming.admit(FRAME_BYTES_MAX, lambda _: None)
+    incoming.heard = now.at
+    sender = Outgoing(limits)
+    sender.offers = True
+    sender.add(Found(1, 1, 0, 1, SILENT, 0.0, (), bytes(LARGE)))
+
+    def comes(count: int = LARGE) -> None:
+        incoming.heard = now.at
+        for piece in list(sender.pieces()):
+            part = piece[:count]
+            incoming.feed(part)
+            sender.sent(len(part))
+
+    comes()
+    assert stores.held == LARGE
+    if brings:
+        assert sender.granted(1)
+        sender.pieces()
+    for number in range(8):
+        if not brings:
+            sender.add(Cancel(number, 1))
+        comes(50 if brings else LARGE)
+        passes(stores, now, seconds(1) // 3)
+    assert stores.held == (LARGE if brings else 0)
 
 
 def test_what_waits_for_room_has_its_time_from_when_it_has_it(stores: Stores, now: Now) -> None:
     first, second = Bringer(stores), Bringer(stores)
     first.offer(60)
     second.offer(60)
-    second.heard = Instant(0)
+    second.progress = Instant(0)
     passes(stores, now, FRESH)
     assert second.granted == [1]
-    first.heard = now.at
+    first.progress = now.at
     passes(stores, now, LOOKS)
     assert second.given_up == 0
 
@@ -174,12 +211,12 @@ def test_the_room_has_its_bound_and_all_that_is_offered_comes(seed: int) -> None
         elif link.granted and (at not in slow or chance.random() < 1 / 10):
             link.done(chance.choice(link.granted))
         for one in links:
-            one.heard = now.at
+            one.progress = now.at
         passes(stores, now, chance.randrange(FRESH))
         assert stores.held <= 100
     while any(link.granted for link in links):
         for link in links:
-            link.heard = now.at
+            link.progress = now.at
             for number in list(link.granted):
                 link.done(number)
     assert stores.held == 0

@@ -88,8 +88,8 @@ class Incoming:
     def __init__(self, codec: Codec, limits: PeerLimits, stores: Stores, handler: Handler) -> None:
         self.frames = 0
         self.over = False
-        self.heard = real_now()
-        """When anything came, or something was first waited for."""
+        self.heard = self.progress = real_now()
+        """When anything came; and when a blob began, or anything came of one that has room."""
         self._decode = codec.decode
         self._limits = limits
         self._stores = stores
@@ -143,6 +143,7 @@ class Incoming:
         assert stream is not None
         if stream.rest is not None:
             stream.rest = stream.rest[count:]
+            self.progress = self.heard
         stream.missing -= count
         self._left -= count
         if self._left:

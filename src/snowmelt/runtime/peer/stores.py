@@ -7,10 +7,10 @@
 3. What has been under way for longer than `FRESH` is slow, and stands aside: up to `ASIDE` of the
    room, or one blob, it takes nothing of the quarter that those have who begin. So a slow link
    holds up itself, and neither the others nor what is small.
-4. A link that was to bring something, and of which nothing comes for longer than `silent`, is
-   waited for no more: its process stands still, perhaps. Its blobs are given up, the room is free,
-   and whoever wanted them asks elsewhere. A look that comes late judges nobody, for this process
-   itself may have stood still.
+4. A link that was to bring something, and of whose blobs nothing comes for longer than `silent`, is
+   waited for no more, whatever else it says: its process stands still, perhaps. Its blobs are given
+   up, the room is free, and whoever wanted them asks elsewhere. A look that comes late judges
+   nobody, for this process itself may have stood still.
 5. A part of the room is kept for blobs that begin unasked, of which a link has few bytes. When that
    is used up too the blob is refused, and nothing else.
 6. Where nothing is under way but what stands aside, one blob finds room, however large. So where
@@ -39,8 +39,8 @@ FOR_EVER: Final = Instant(1 << 62)
 class Bringing(Protocol):
     """A link that brings blobs."""
 
-    heard: Instant
-    """When anything came on it, or it was first waited for."""
+    progress: Instant
+    """When a blob of it began, or anything came of one that has room."""
 
     def room_for(self, number: int) -> None:
         """There is room for this one of its blobs, and it is taken."""
@@ -127,7 +127,7 @@ class Stores:
         late = now > later(self._looked, LATE)
         self._looked = now
         for whose in () if late else list(self._of):
-            if whose in self._of and now > later(whose.heard, self._silent):
+            if whose in self._of and now > later(whose.progress, self._silent):
                 whose.give_up()
         self._grant()
 
@@ -143,7 +143,7 @@ class Stores:
         now = self._clock()
         if whose not in self._of:
             self._of[whose] = 0
-            whose.heard = now  # it has its time from now on
+        whose.progress = now  # it has its time from now on
         self._of[whose] += size
         self.held += size
         self._unasked += 0 if asked else size

@@ -8,7 +8,7 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.priority.batches import Share, Shares
 from snowmelt.protocols.priority.messages import Origin
-from snowmelt.protocols.priority.positions import common
+from snowmelt.protocols.priority.positions import minus
 
 
 class Lot(msgspec.Struct, frozen=True, array_like=True):
@@ -51,7 +51,10 @@ class Origins:
         return max([one.order + one.count for one in origins], default=0)
 
     def by(self, operation: OperationId, void: Shares) -> list[tuple[Origin, Share]]:
-        """Which elements an operation made, and which of its own they are; also what is gone."""
+        """Which elements an operation made, and which of its own they are; also what is gone.
+
+        Of a stretch that is void in part the other part still counts.
+        """
         found: list[tuple[Origin, Share]] = []
         for number in self._made.get(operation, ()):
             lot = self.lots[number]
@@ -60,7 +63,7 @@ class Origins:
                 if origin.operation == operation:
                     found.extend(_placed(lot.shares, index, origin))
                 index += origin.count
-        return [(origin, share) for origin, share in found if not common((share,), void)]
+        return [piece for origin, share in found for piece in _living(origin, share, void)]
 
     def redone(self) -> Iterator[tuple[Origin, Share]]:
         """Where the elements are of operations that were begun anew, the last attempt of each."""
@@ -82,6 +85,16 @@ class Origins:
             if low < high and begin < start + low - origin.first:
                 old.append(Share(where.priority, (Interval(begin, begin + high - low),)))
         return tuple(old)
+
+
+def _living(origin: Origin, share: Share, void: Shares) -> Iterator[tuple[Origin, Share]]:
+    """One stretch, without what of it is void."""
+    begin = share.intervals[0].start
+    for part in [part for one in minus((share,), void) for part in one.intervals]:
+        skipped = part.start - begin
+        first, order = origin.first + skipped, origin.order + skipped
+        where = Share(share.priority, (part,))
+        yield Origin(origin.operation, first, part.size, order, origin.again), where
 
 
 def _placed(shares: Shares, index: int, origin: Origin) -> Iterator[tuple[Origin, Share]]:

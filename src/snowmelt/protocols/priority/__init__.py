@@ -60,6 +60,11 @@ What a failure costs. Any node, the anchor's too: what membership takes to miss 
 Nothing that was acknowledged while one of its `replicas` copies is left. With one replica, elements
 wait for the node that has them. An operation that nobody has answered may have happened or not,
 and is found out under its own name by whoever asks again.
+
+An older copy of the coordinator's disk makes views of numbers that there were: what was told since
+that copy may be undone. While as many nodes as have copies of an element are all away, what was
+said of it may be forgotten, and a put of it that is asked for again is done anew. A put of which a
+part is there waits for room for the rest: as long as a disk stays full, and no answer comes.
 """
 
 from snowmelt.protocols.priority.calls import CALLS

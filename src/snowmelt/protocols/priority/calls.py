@@ -118,7 +118,10 @@ class Settle(msgspec.Struct, frozen=True, tag="priority.settle", array_like=True
 
 
 class Settled(msgspec.Struct, frozen=True, tag="priority.settled", array_like=True):
-    """Done, but for these, which were not held any more."""
+    """Done, but for these, which were not held any more.
+
+    What is said again since a view ended may be named here though its first saying took effect.
+    """
 
     lost: Receipts = ()
 

@@ -74,7 +74,7 @@ def test_it_takes_no_more_puts_and_wants_nothing_more():
     _bench, leaver, _, _ = company(heirs=0, count=0)
     waiting = leaver.get()
     leaver.stop(patience=seconds(3))
-    assert leaver.told[waiting].error == "Empty"
+    assert leaver.told[waiting].error == "Closed"
     for call in (
         leaver.put(b"x"),
         leaver.get(),
@@ -91,7 +91,7 @@ def test_a_put_that_waits_for_room_is_answered_with_what_is_in():
     call = one.put(b"out")
     one.stop(patience=seconds(1))
     assert one.told[call].count == 0
-    assert one.told[room].error == "Unavailable"
+    assert one.told[room].error == "Closed"
 
 
 def test_it_waits_for_those_that_hold_its_objects():

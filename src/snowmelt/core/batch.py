@@ -55,6 +55,25 @@ class Batch:
             raise ValueError(f"a batch holds at most {BLOB_BYTES_MAX} bytes, not {size}")
         return cls(array("i", accumulate(map(len, bodies), initial=0)).tobytes(), b"".join(bodies))
 
+    @classmethod
+    def joined(cls, parts: Iterable["Batch"]) -> "Batch":
+        """Copies the bodies of several batches into one, in order. O(bytes), at C's speed.
+
+        >>> whole = Batch.of([b"one", b"two", b"three"])
+        >>> [bytes(body) for body in Batch.joined([whole.slice(2, 3), whole.slice(0, 1)])]
+        [b'three', b'one']
+        """
+        edges, blobs, size = array("i", [0]), [], 0
+        for part in parts:
+            theirs = part.offsets.cast("i")
+            first, last = theirs[0], theirs[-1]
+            if size + last - first > BLOB_BYTES_MAX:
+                raise ValueError(f"a batch holds at most {BLOB_BYTES_MAX} bytes")
+            edges.extend([edge - first + size for edge in theirs[1:].tolist()])
+            blobs.append(part.blob[first:last])
+            size += last - first
+        return cls(edges.tobytes(), b"".join(blobs))
+
     def __len__(self) -> int:
         return len(self._offsets) - 1
 

@@ -77,8 +77,8 @@ def merged(intervals: Collection[Interval]) -> list[Interval]:
     >>> merged([Interval(5, 9), Interval(0, 3), Interval(2, 4), Interval(7, 7)])
     [Interval(start=0, stop=4), Interval(start=5, stop=9)]
     """
-    if not intervals:
-        return []
+    if len(intervals) < 2:  # as mostly
+        return [one for one in intervals if one.start < one.stop]
     fewest: list[Interval] = []
     for interval in sorted([one for one in intervals if one.start < one.stop]):
         if fewest and interval.start <= fewest[-1].stop:

@@ -78,12 +78,18 @@ class Pieces(Generic[V]):
         """These positions have no value any more. O(log n + n moved)."""
         if not self._starts or interval.size == 0:
             return
+        if self._changed is None:
+            self._clear(interval)
+            return
         before = self._about(interval)
         self._clear(interval)
         self._mark(before, self._about(interval))
 
     def put(self, interval: Interval, value: V) -> None:
         """These positions have this value from now on. O(log n + n moved)."""
+        if self._changed is None:
+            self.restore(interval, value)
+            return
         before = self._about(interval)
         self.restore(interval, value)
         self._mark(before, self._about(interval))

@@ -147,6 +147,9 @@ def decomposed(grant: Grant, batches: Sequence[Batch]) -> list[Grant]:
 
 def union(shares: Iterable[Share]) -> Shares:
     """The same positions, each priority once, in order, as the fewest intervals."""
+    shares = tuple(shares)
+    if len(shares) == 1 and len(shares[0].intervals) == 1 and shares[0].total:
+        return shares  # as mostly
     by_priority: dict[int, list[Interval]] = {}
     for share in shares:
         by_priority.setdefault(share.priority, []).extend(share.intervals)

@@ -25,9 +25,7 @@ def cut(elements: Elements, wanted: Shares) -> Elements:
     if sum([index.size for index, _ in stretches]) == total:
         return elements
     bodies = Bodies(elements.offsets, elements.blob)
-    chosen = Bodies.of(
-        [bytes(body) for index, _ in stretches for body in bodies.slice(index.start, index.stop)]
-    )
+    chosen = Bodies.joined([bodies.slice(index.start, index.stop) for index, _ in stretches])
     return Elements(
         in_order([share for _, share in stretches]),
         tuple(_origins(elements.origins, [index for index, _ in stretches])),
@@ -47,7 +45,7 @@ def together(parts: Sequence[Bodies]) -> Bodies:
     """
     if len(parts) == 1:
         return parts[0]
-    return Bodies.of([bytes(body) for part in parts for body in part])
+    return Bodies.joined(parts)
 
 
 def in_order(shares: list[Share]) -> Shares:

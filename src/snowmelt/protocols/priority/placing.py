@@ -1,6 +1,6 @@
 """Where positions lie: rule 3 of the package. Everybody who knows the view can tell."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from snowmelt.core.interval import Interval
@@ -60,6 +60,9 @@ class Placing:
 
     def by_home(self, shares: Iterable[Share]) -> dict[NodeId, Shares]:
         """Which positions go to which home; at each in the order given."""
+        if len(self._spread.nodes) == 1:
+            mine = tuple([Share(one.priority, _joined(one.intervals)) for one in shares])
+            return {self._spread.nodes[0]: mine} if mine else {}
         parts: dict[NodeId, list[Share]] = {}
         for share in shares:
             homes: dict[NodeId, list[Interval]] = {}
@@ -68,10 +71,14 @@ class Placing:
                     homes.setdefault(self.home(share.priority, block.start), []).append(block)
             for home, intervals in homes.items():
                 parts.setdefault(home, []).append(Share(share.priority, _joined(intervals)))
-        return {home: tuple(mine) for home, mine in parts.items()}
+        return {home: tuple(theirs) for home, theirs in parts.items()}
 
     def by_holder(self, shares: Iterable[Share]) -> dict[NodeId, Shares]:
         """Which positions who keeps, homes and copies."""
+        if len(self._spread.nodes) <= self._replicas:
+            whole = union(shares)  # everybody keeps all
+            first = self.holders(whole[0].priority, whole[0].intervals[0].start) if whole else ()
+            return dict.fromkeys(first, whole)
         parts: dict[NodeId, list[Share]] = {}
         for share in shares:
             for interval in share.intervals:
@@ -82,8 +89,10 @@ class Placing:
         return {holder: union(mine) for holder, mine in parts.items()}
 
 
-def _joined(blocks: list[Interval]) -> tuple[Interval, ...]:
+def _joined(blocks: Sequence[Interval]) -> tuple[Interval, ...]:
     """Blocks as intervals, those that follow each other as one."""
+    if len(blocks) == 1:
+        return (blocks[0],)
     intervals: list[Interval] = []
     for block in blocks:
         if intervals and intervals[-1].stop == block.start:

@@ -12,9 +12,10 @@ def without(interval: Interval, taken: Iterable[Interval]) -> list[Interval]:
     >>> [str(part) for part in without(Interval(0, 9), [Interval(2, 4), Interval(8, 12)])]
     ['[0, 2)', '[4, 8)']
     """
+    taken = list(taken)
     parts: list[Interval] = []
     start = interval.start
-    for one in merged(list(taken)):
+    for one in merged(taken) if taken else ():
         if one.start > start:
             parts.append(Interval(start, min(one.start, interval.stop)))
         start = max(start, one.stop)
@@ -27,6 +28,8 @@ def without(interval: Interval, taken: Iterable[Interval]) -> list[Interval]:
 
 def minus(shares: Shares, taken: Shares) -> Shares:
     """The positions of some shares that are in none of the others."""
+    if not taken or not shares:
+        return shares
     out = {share.priority: share.intervals for share in union(taken)}
     left = [
         Share(
@@ -44,4 +47,6 @@ def minus(shares: Shares, taken: Shares) -> Shares:
 
 def common(shares: Shares, others: Shares) -> Shares:
     """The positions that both have."""
+    if not shares or not others:
+        return ()
     return minus(shares, minus(shares, others))

@@ -38,7 +38,8 @@ def add_to(app: typer.Typer) -> None:
 
 def sim(
     protocol: Annotated[
-        str, typer.Option(help="Which lives: baton, echo, fifo, membership, multicast, pool.")
+        str,
+        typer.Option(help="Which lives: baton, echo, fifo, membership, multicast, pool, priority."),
     ],
     seed: Annotated[int | None, typer.Option(help="One life.")] = None,
     seeds: Annotated[str, typer.Option(help="Many lives: 0:1000 is a thousand.")] = "",

@@ -35,6 +35,7 @@ from snowmelt.protocols.priority.batches import (
     Somes,
     union,
 )
+from snowmelt.protocols.priority.positions import first
 
 TELL: Final = 65_536
 """So many are gone since the last word of it (rule 6)."""
@@ -161,18 +162,7 @@ class Anchor:
 
     def first(self, count: int) -> Shares:
         """The positions that would be got next; nothing changes."""
-        shares: list[Share] = []
-        for row in self._by_urgency:
-            intervals: list[Interval] = []
-            for interval in row.free:
-                if count == 0:
-                    break
-                head, _ = interval.split(count)
-                intervals.append(head)
-                count -= head.size
-            if intervals:
-                shares.append(Share(row.priority, tuple(intervals)))
-        return tuple(shares)
+        return first([(row.priority, row.free) for row in self._by_urgency], count)
 
     def check(self) -> None:
         """What is free is not gone, and was given."""

@@ -113,7 +113,7 @@ def combined(batches: Sequence[Batch]) -> Batch:
     columns = zip_longest(*[batch.runs for batch in batches], fillvalue=Run())
     return Batch(
         tuple([_run(column) for column in columns]),
-        _sum([some for batch in batches for some in batch.held]),
+        summed([some for batch in batches for some in batch.held]),
         union([share for batch in batches for share in batch.back]),
         union([share for batch in batches for share in batch.gone]),
         any(batch.patient for batch in batches),
@@ -158,10 +158,11 @@ def union(shares: Iterable[Share]) -> Shares:
 
 def _run(column: Iterable[Run]) -> Run:
     runs = list(column)
-    return Run(_sum([some for run in runs for some in run.puts]), sum([run.gets for run in runs]))
+    return Run(summed([some for run in runs for some in run.puts]), sum([run.gets for run in runs]))
 
 
-def _sum(somes: Iterable[Some]) -> Somes:
+def summed(somes: Iterable[Some]) -> Somes:
+    """How many of each priority, in order."""
     counts: dict[int, int] = {}
     for some in somes:
         counts[some.priority] = counts.get(some.priority, 0) + some.count

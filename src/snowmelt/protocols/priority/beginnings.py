@@ -108,11 +108,7 @@ class Beginnings:
         """What is there of it counts; the rest is begun anew."""
         one.again, one.copies, one.refused = True, 0, ""
         one.placed = _latest(found)
-        one.left = [
-            (priority, gap)
-            for priority, where in one.stretches
-            for gap in without(where, [_numbers(each) for each in one.placed])
-        ]
+        one.left = one.lacking()
         if one.placed:
             self._puts.send([one], self._hand.at())
         if one.left:
@@ -130,21 +126,14 @@ class Beginnings:
             self._hand.line.append(one.operation)
 
 
-def _numbers(placed: Placed) -> Interval:
-    """Which elements of a put these are."""
-    return Interval(placed.first, placed.first + placed.share.total)
-
-
 def _latest(found: list[tuple[Origin, Share]]) -> list[Placed]:
     """Where each element of a put is, by its last attempt: positions only grow."""
     latest: list[Placed] = []
     covered: list[Interval] = []
     for origin, share in sorted(found, key=lambda each: -each[1].intervals[0].start):
-        numbers = Interval(origin.first, origin.first + origin.count)
-        for gap in without(numbers, covered):
-            skipped = gap.start - origin.first
-            start = share.intervals[0].start + skipped
-            where = Share(share.priority, (Interval(start, start + gap.size),))
-            latest.append(Placed(gap.start, where, origin.order + skipped))
-        covered.append(numbers)
+        placed = Placed(origin.first, share, origin.order)
+        begin = share.intervals[0].start - origin.first
+        gaps = without(placed.numbers, covered)
+        latest += [placed.part(Interval(begin + gap.start, begin + gap.stop)) for gap in gaps]
+        covered.append(placed.numbers)
     return sorted(latest, key=lambda each: each.first)

@@ -10,7 +10,6 @@ from snowmelt.protocols.priority.batches import Priority, Shares, Some
 from snowmelt.protocols.priority.messages import Piece, Token, Weight
 from snowmelt.protocols.priority.settings import Name, QueueSettings
 
-PUT_ITEMS: Final = 32_768
 GET_ITEMS: Final = 100_000
 PARTS_MAX: Final = 1_024
 

@@ -24,6 +24,7 @@ from snowmelt.protocols.priority.batches import (
     Run,
     Shares,
     Some,
+    summed,
 )
 from snowmelt.protocols.priority.beginnings import Beginnings
 from snowmelt.protocols.priority.calls import (
@@ -35,10 +36,10 @@ from snowmelt.protocols.priority.calls import (
     Settled,
 )
 from snowmelt.protocols.priority.desk import Desk
+from snowmelt.protocols.priority.ends import Ends
 from snowmelt.protocols.priority.gets import Gets, shares_of
 from snowmelt.protocols.priority.hand import Again, GetInHand, Hand, PutInHand, TakenOver
 from snowmelt.protocols.priority.messages import (
-    End,
     Ended,
     Mark,
     Stored,
@@ -70,9 +71,10 @@ class Door:
         self._shelf = shelf
         self._reports = reports
         self._sending = sending
+        self._ends = Ends(desk, settings.queue, sending)
         self._puts = Puts(desk, settings.queue, sending)
-        self._gets = Gets(desk, settings, sending)
-        self._settles = Settles(desk, settings, sending)
+        self._gets = Gets(desk, settings, sending, self._ends)
+        self._settles = Settles(settings, self._ends)
         self._hand = Hand()
         self._epoch = 0
         """Of the last view."""
@@ -149,8 +151,8 @@ class Door:
                 runs[-1][0].extend(one.counts())
             self._hand.riding.append((operation, len(runs) - 1))
         back, gone = self._reports.taken()
-        rows = tuple([Run(_sums(puts), gets) for puts, gets in runs])
-        return Batch(rows, _sums(held), back, gone, patient)
+        rows = tuple([Run(summed(puts), gets) for puts, gets in runs])
+        return Batch(rows, summed(held), back, gone, patient)
 
     def granted(self, grant: Grant) -> None:
         """Positions for what rides (rule 1)."""
@@ -325,13 +327,7 @@ class Door:
             self._wait(one)
 
     def _no_room(self, one: PutInHand, given_up: Shares) -> None:
-        for home, shares in sorted(self._hand.at().by_home(given_up).items()):
-
-            def make(serial: int, shares: Shares = shares) -> End:
-                era, queue = self._desk.era, self._settings.queue
-                return End(era, queue, serial, 0, shares, How.VOID)
-
-            self._sending.send(home, (), make)
+        self._ends.say(sorted(self._hand.at().by_home(given_up).items()), How.VOID)
         if one.deadline <= self._desk.now and not one.placed:  # else a part of it is there
             bound = self._settings.items_max
             del self._hand.all[one.operation]
@@ -388,10 +384,3 @@ class Door:
                 self._answer_get(one)
         elif not settled.with_get:  # else the get is in hand at another door
             self._desk.reply(operation, Settled(tuple(settled.lost)))
-
-
-def _sums(somes: list[Some]) -> tuple[Some, ...]:
-    counts: dict[int, int] = {}
-    for some in somes:
-        counts[some.priority] = counts.get(some.priority, 0) + some.count
-    return tuple([Some(one, counts[one]) for one in sorted(counts)])

@@ -7,10 +7,11 @@ from snowmelt.core.interval import Interval
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.calls import Get, Leased
 from snowmelt.protocols.priority.desk import Desk
+from snowmelt.protocols.priority.ends import Ends
 from snowmelt.protocols.priority.fitting import fitting
 from snowmelt.protocols.priority.hand import GetInHand
 from snowmelt.protocols.priority.lots import in_order
-from snowmelt.protocols.priority.messages import End, Piece, Take, Taken
+from snowmelt.protocols.priority.messages import Piece, Take, Taken
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.sending import Sending
 from snowmelt.protocols.priority.settings import How, QueueSettings
@@ -19,30 +20,28 @@ from snowmelt.protocols.priority.settings import How, QueueSettings
 class Gets:
     """Of one queue, at one door."""
 
-    def __init__(self, desk: Desk, settings: QueueSettings, sending: Sending) -> None:
+    def __init__(self, desk: Desk, settings: QueueSettings, sending: Sending, ends: Ends) -> None:
         self._desk = desk
         self._settings = settings
         self._queue = settings.queue
         self._sending = sending
+        self._ends = ends
 
     def take(self, one: GetInHand, granted: Shares, token: int, placing: Placing) -> None:
         """Asks the homes for what was granted; a purge needs no lease."""
         one.granted, one.token, one.order = granted, token, token
         lease = self._settings.lease
         operation, call = one.operation, one.call
-        weight = call.bytes_max if isinstance(call, Get) else 1
-        for home, shares in sorted(placing.by_home(granted).items()):
+        homes = sorted(placing.by_home(granted).items())
+        if not isinstance(call, Get):
+            one.waits += self._ends.say(homes, How.PURGE, token=token, operations=(operation,))
+            return
+        era, queue, weight = self._desk.era, self._queue, call.bytes_max
+        for home, shares in homes:
             one.waits += 1
-            if isinstance(call, Get):
 
-                def make(serial: int, shares: Shares = shares) -> Take | End:
-                    era, queue = self._desk.era, self._queue
-                    return Take(era, queue, serial, operation, token, shares, lease, weight)
-            else:
-
-                def make(serial: int, shares: Shares = shares) -> Take | End:
-                    era, queue = self._desk.era, self._queue
-                    return End(era, queue, serial, token, shares, How.PURGE)
+            def make(serial: int, shares: Shares = shares) -> Take:
+                return Take(era, queue, serial, operation, token, shares, lease, weight)
 
             self._sending.send(home, (operation,), make)
 
@@ -86,13 +85,7 @@ class Gets:
 
     def give_back(self, token: int, shares: Shares, placing: Placing) -> None:
         """Nobody is there to have them, or they are too many."""
-        for home, theirs in sorted(placing.by_home(shares).items()):
-
-            def make(serial: int, shares: Shares = theirs) -> End:
-                era, queue = self._desk.era, self._queue
-                return End(era, queue, serial, token, shares, How.BACK)
-
-            self._sending.send(home, (), make)
+        self._ends.say(sorted(placing.by_home(shares).items()), How.BACK, token=token)
 
 
 def shares_of(leased: Leased) -> Shares:

@@ -9,10 +9,11 @@ from snowmelt.core.batch import Batch as Bodies
 from snowmelt.core.instant import Instant, later
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.priority.batches import Share, Shares, Some
+from snowmelt.protocols.priority.batches import Share, Shares, Some, summed
 from snowmelt.protocols.priority.calls import Get, Purge, Put, Receipt
 from snowmelt.protocols.priority.messages import Piece
 from snowmelt.protocols.priority.placing import Placing
+from snowmelt.protocols.priority.positions import without
 from snowmelt.protocols.priority.settings import REMEMBERED
 
 REMEMBERED_MAX: Final = 100_000
@@ -25,6 +26,17 @@ class Placed(msgspec.Struct, frozen=True):
     """The number of the first of them within the put."""
     share: Share
     order: int
+
+    def part(self, where: Interval) -> "Placed":
+        """Those that stand in a part of it."""
+        skipped = where.start - self.share.intervals[0].start
+        share = Share(self.share.priority, (where,))
+        return Placed(self.first + skipped, share, self.order + skipped)
+
+    @property
+    def numbers(self) -> Interval:
+        """Which elements of the put these are."""
+        return Interval(self.first, self.first + self.share.total)
 
 
 class PutInHand(msgspec.Struct):
@@ -50,10 +62,12 @@ class PutInHand(msgspec.Struct):
 
     def counts(self) -> tuple[Some, ...]:
         """How many positions it needs, by priority."""
-        counts: dict[int, int] = {}
-        for priority, where in self.left:
-            counts[priority] = counts.get(priority, 0) + where.size
-        return tuple([Some(one, counts[one]) for one in sorted(counts)])
+        return summed([Some(priority, where.size) for priority, where in self.left])
+
+    def lacking(self) -> list[tuple[int, Interval]]:
+        """What of it has no position, by priority."""
+        there = [each.numbers for each in self.placed]
+        return [(one, gap) for one, where in self.stretches for gap in without(where, there)]
 
 
 class GetInHand(msgspec.Struct):
@@ -108,10 +122,6 @@ class Memory:
         """What is remembered of it."""
         known = self._known.get(operation)
         return None if known is None else known[1]
-
-    def drop(self, operation: OperationId) -> None:
-        """It is not so any more."""
-        self._known.pop(operation, None)
 
     def forget(self, now: Instant) -> None:
         """What is too old."""

@@ -10,9 +10,8 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.priority.batches import Share, Shares, Some
+from snowmelt.protocols.priority.batches import Shares, Some
 from snowmelt.protocols.priority.calls import (
     Counted,
     Peek,
@@ -23,9 +22,11 @@ from snowmelt.protocols.priority.calls import (
     Status,
 )
 from snowmelt.protocols.priority.desk import Desk
+from snowmelt.protocols.priority.ends import Ends
 from snowmelt.protocols.priority.fitting import fitting
-from snowmelt.protocols.priority.messages import End, Ended, Look, Looked, Piece, Read, Seen
+from snowmelt.protocols.priority.messages import Ended, Look, Looked, Piece, Read, Seen
 from snowmelt.protocols.priority.placing import Placing
+from snowmelt.protocols.priority.positions import first_of
 from snowmelt.protocols.priority.sending import Sending, Sent
 from snowmelt.protocols.priority.settings import How, QueueSettings
 
@@ -66,6 +67,7 @@ class Looking:
         self._desk = desk
         self._settings = settings
         self._sending = sending
+        self._ends = Ends(desk, settings.queue, sending)
         self._root: NodeId | None = None
         self._placing: Placing | None = None
         self._hand: dict[OperationId, LookInHand] = {}
@@ -166,7 +168,7 @@ class Looking:
             self._answer(one, status)
         elif isinstance(call, Peek) and call.dead and one.stage == Stage.HOMES and dead:
             one.stage = Stage.ENDS
-            one.shares = _first(dead, call.items_max)
+            one.shares = first_of(dead, call.items_max)
             self._read(one, one.shares, everybody=False)
         elif isinstance(call, Peek):
             self._answer(one, Peeked(fitting(_ordered(one.pieces, one.shares), PEEK_BYTES)[0]))
@@ -178,31 +180,11 @@ class Looking:
     def _tell(self, one: LookInHand) -> None:
         one.stage = Stage.ENDS
         how = How.REDRIVE if isinstance(one.call, Redrive) else How.PURGE
-        for home, shares in one.dead:
-            one.waits += 1
-
-            def make(serial: int, shares: Shares = shares) -> End:
-                return End(self._desk.era, self._settings.queue, serial, 0, shares, how)
-
-            self._sending.send(home, (one.operation,), make)
+        one.waits += self._ends.say(one.dead, how, operations=(one.operation,))
 
     def _answer(self, one: LookInHand, answer: Peeked | Status | Counted) -> None:
         del self._hand[one.operation]
         self._desk.reply(one.operation, answer)
-
-
-def _first(shares: Sequence[Share], count: int) -> Shares:
-    first: list[Share] = []
-    for share in shares:
-        intervals: list[Interval] = []
-        for interval in share.intervals:
-            head, _ = interval.split(count)
-            if head.size:
-                intervals.append(head)
-                count -= head.size
-        if intervals:
-            first.append(Share(share.priority, tuple(intervals)))
-    return tuple(first)
 
 
 def _ordered(pieces: Sequence[Piece], shares: Shares) -> tuple[Piece, ...]:

@@ -89,6 +89,4 @@ def _origins(origins: tuple[Origin, ...], chosen: list[Interval]) -> Iterator[Or
         for where, origin in edges:
             part = where.common(index)
             if part.start < part.stop:
-                skipped = part.start - where.start
-                first, order = origin.first + skipped, origin.order + skipped
-                yield Origin(origin.operation, first, part.size, order, origin.again)
+                yield origin.part(part.start - where.start, part.size)

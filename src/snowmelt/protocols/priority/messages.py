@@ -82,6 +82,11 @@ class Origin(msgspec.Struct, frozen=True, array_like=True):
     again: bool = False
     """Whether it was begun anew: what an earlier attempt left somewhere does not count."""
 
+    def part(self, skipped: int, count: int) -> "Origin":
+        """So many of them, after the first so many."""
+        first, order = self.first + skipped, self.order + skipped
+        return Origin(self.operation, first, count, order, self.again)
+
 
 class Elements(msgspec.Struct, frozen=True, array_like=True):
     """Bodies, as in `core.batch`, with their positions, in the same order, and who made them."""

@@ -33,7 +33,7 @@ from snowmelt.protocols.priority.asked import problem
 from snowmelt.protocols.priority.desk import Desk, Part, Task
 from snowmelt.protocols.priority.limits import LIMITS, Limits
 from snowmelt.protocols.priority.messages import Anew, Kept, Mark, Tell
-from snowmelt.protocols.priority.queue import Here, Queue, prefix_of
+from snowmelt.protocols.priority.queue import Here, Queue, queue_of
 from snowmelt.protocols.priority.queues import SETTINGS, Queues
 from snowmelt.protocols.priority.settings import State
 from snowmelt.protocols.priority.settling import Settling
@@ -119,11 +119,10 @@ class PriorityNode:
         for record in event.records:
             if record.key.startswith(SETTINGS):
                 self._queues.restore(record.value)
-        for queue in self._queues.all.values():
-            prefix = prefix_of(queue.name)
-            for record in event.records:  # lots come before standings and what is gone, by name
-                if record.key.startswith(prefix):
-                    queue.shelf.restore(record.key, record.value)
+        for record in event.records:
+            queue = self._queues.all.get(queue_of(record.key))
+            if queue is not None:
+                queue.shelf.restore(record.key, record.value)
 
     def _flushed(self, tasks: list[Task]) -> None:
         if self._cut_off:

@@ -91,26 +91,17 @@ def _living(origin: Origin, share: Share, void: Shares) -> Iterator[tuple[Origin
     """One stretch, without what of it is void."""
     begin = share.intervals[0].start
     for part in [part for one in minus((share,), void) for part in one.intervals]:
-        skipped = part.start - begin
-        first, order = origin.first + skipped, origin.order + skipped
-        where = Share(share.priority, (part,))
-        yield Origin(origin.operation, first, part.size, order, origin.again), where
+        yield origin.part(part.start - begin, part.size), Share(share.priority, (part,))
 
 
 def _placed(shares: Shares, index: int, origin: Origin) -> Iterator[tuple[Origin, Share]]:
     """Where the elements of a lot from this index on stand, as many as the origin has."""
-    first, at = origin.first, 0
-    stop = index + origin.count
+    at, stop = 0, index + origin.count
     for share in shares:
         for interval in share.intervals:
             low, high = max(at, index), min(at + interval.size, stop)
             if low < high:
                 start = interval.start + low - at
                 where = Share(share.priority, (Interval(start, start + high - low),))
-                skipped = low - index
-                order = origin.order + skipped
-                yield (
-                    Origin(origin.operation, first + skipped, high - low, order, origin.again),
-                    where,
-                )
+                yield origin.part(low - index, high - low), where
             at += interval.size

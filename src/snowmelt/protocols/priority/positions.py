@@ -45,6 +45,31 @@ def minus(shares: Shares, taken: Shares) -> Shares:
     return tuple([share for share in left if share.intervals])
 
 
+def first(rows: Iterable[tuple[int, Iterable[Interval]]], most: int) -> Shares:
+    """The first positions of some rows, so many at most.
+
+    >>> first([(1, [Interval(2, 4), Interval(7, 9)]), (0, [Interval(0, 5)])], 3)[0].intervals
+    (Interval(start=2, stop=4), Interval(start=7, stop=8))
+    """
+    taken: list[Share] = []
+    for priority, intervals in rows:
+        heads: list[Interval] = []
+        for interval in intervals:
+            if most == 0:
+                break
+            head, _ = interval.split(most)
+            heads.append(head)
+            most -= head.size
+        if heads:
+            taken.append(Share(priority, tuple(heads)))
+    return tuple(taken)
+
+
+def first_of(shares: Iterable[Share], most: int) -> Shares:
+    """The first positions of some shares, so many at most."""
+    return first([(one.priority, one.intervals) for one in shares], most)
+
+
 def common(shares: Shares, others: Shares) -> Shares:
     """The positions that both have."""
     if not shares or not others:

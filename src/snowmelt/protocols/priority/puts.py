@@ -14,7 +14,7 @@ from snowmelt.protocols.priority.hand import Placed, PutInHand
 from snowmelt.protocols.priority.lots import cut, in_order, together
 from snowmelt.protocols.priority.messages import Elements, Origin, Store, Stored
 from snowmelt.protocols.priority.placing import Placing
-from snowmelt.protocols.priority.positions import minus, without
+from snowmelt.protocols.priority.positions import minus
 from snowmelt.protocols.priority.sending import Sending, Sent
 
 
@@ -107,19 +107,13 @@ class Puts:
 
 def _give_up(one: PutInHand, shares: Shares) -> None:
     """These can't be had: what of it stood there has no position any more."""
-    kept: list[Placed] = []
-    for placed in one.placed:
-        begin = placed.share.intervals[0].start
-        for share in minus((placed.share,), shares):
-            for part in share.intervals:
-                skipped = part.start - begin
-                where = Share(share.priority, (part,))
-                kept.append(Placed(placed.first + skipped, where, placed.order + skipped))
-    one.placed = kept
-    there = [Interval(each.first, each.first + each.share.total) for each in kept]
-    one.left = [
-        (priority, part) for priority, all_ in one.stretches for part in without(all_, there)
+    one.placed = [
+        placed.part(part)
+        for placed in one.placed
+        for share in minus((placed.share,), shares)
+        for part in share.intervals
     ]
+    one.left = one.lacking()
 
 
 def _elements(puts: Sequence[PutInHand], headers: bytes, due: int) -> Elements:

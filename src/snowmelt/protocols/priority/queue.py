@@ -1,6 +1,7 @@
 """One queue at one node: its parts, and what each view makes of them."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from snowmelt.core.names import NodeId
 from snowmelt.core.record import Found
@@ -36,10 +37,17 @@ from snowmelt.protocols.priority.settings import QueueSettings, State
 from snowmelt.protocols.priority.settling import kept_for
 from snowmelt.protocols.priority.shelf import Shelf
 
+_SHELF: Final = b"q/"
+
 
 def prefix_of(queue: str) -> bytes:
     """How the keys of a queue's shelf begin on the disk."""
-    return b"q/" + queue.encode() + b"/"
+    return _SHELF + queue.encode() + b"/"
+
+
+def queue_of(key: bytes) -> str:
+    """Which queue's shelf a key is of; none when it is of no shelf."""
+    return key[len(_SHELF) :].split(b"/", 1)[0].decode() if key.startswith(_SHELF) else ""
 
 
 class Here:

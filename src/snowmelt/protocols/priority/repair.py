@@ -15,14 +15,12 @@ There is one fetch under way at a time, and one copy.
 from collections.abc import Iterable
 from typing import Final
 
-from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.core.record import Found
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.desk import Desk, Patience
-from snowmelt.protocols.priority.messages import Elements, Fetch, Fetched, Kept, Spare
+from snowmelt.protocols.priority.messages import Fetch, Fetched, Kept, Spare
 from snowmelt.protocols.priority.placing import Placing
-from snowmelt.protocols.priority.positions import common, minus
+from snowmelt.protocols.priority.positions import common, first_of, minus
 from snowmelt.protocols.priority.shelf import Shelf
 
 POSITIONS_AT_ONCE: Final = 4_096
@@ -61,11 +59,6 @@ class Repair:
                 self._surplus[node] = extra
 
     @property
-    def lacking(self) -> bool:
-        """Whether the home itself lacks something."""
-        return bool(self._lacking)
-
-    @property
     def done(self) -> bool:
         """Whether all is where it should be."""
         return not self._lacking and not any(self._owed.values())
@@ -76,7 +69,7 @@ class Repair:
             return
         first = common(union(wanted), self._lacking) or self._lacking
         for node, has in self._sources:
-            shares = some(common(first, has))
+            shares = first_of(common(first, has), POSITIONS_AT_ONCE)
             if shares:
                 message = Fetch(self._desk.era, self._queue, shares)
                 self._asked = node, message, Patience.new(self._desk.now)
@@ -126,9 +119,9 @@ class Repair:
         """To whom what is to be copied next (rule 2)."""
         for node, lacked in self._owed.items():
             owed = self._owed[node] = minus(lacked, self._shelf.rows.gone_of(lacked))
-            here = some(minus(self._shelf.rows.present(owed), self._unread))
+            here = minus(self._shelf.rows.present(owed), self._unread)
             if here:
-                return node, here
+                return node, first_of(here, POSITIONS_AT_ONCE)
         return None
 
     def copied(self, node: NodeId, shares: Shares) -> None:
@@ -149,23 +142,3 @@ class Repair:
         for node, shares in self._surplus.items():
             self._desk.send(node, Spare(self._desk.era, self._queue, shares))
         self._surplus = {}
-
-    def bodies(self, shares: Shares, found: tuple[Found, ...]) -> tuple[Elements, ...]:
-        """What is copied."""
-        return self._shelf.elements(shares, found)
-
-
-def some(shares: Shares, most: int = POSITIONS_AT_ONCE) -> Shares:
-    """The first of them, so many at most."""
-    first: list[Share] = []
-    for share in shares:
-        intervals: list[Interval] = []
-        for interval in share.intervals:
-            if most == 0:
-                break
-            head, _ = interval.split(most)
-            intervals.append(head)
-            most -= head.size
-        if intervals:
-            first.append(Share(share.priority, tuple(intervals)))
-    return tuple(first)

@@ -34,6 +34,12 @@ class Row:
         self.gone: Pieces[bool] = Pieces(changed, GONE + name)
         """Whether there was an element, or the position is void."""
 
+    def standings(self, living: Interval) -> list[tuple[Interval, Standing]]:
+        """What became of each part of an interval, in order; `NEW` where nothing was said."""
+        told = self.standing.common(living)
+        gaps = [(gap, NEW) for gap in without(living, [where for where, _ in told])]
+        return sorted([*told, *gaps], key=lambda piece: piece[0]) if gaps else told
+
 
 class Rows:
     """All priorities. What changed is noted in `changed`, by the keys of its records."""
@@ -104,9 +110,7 @@ class Rows:
             row = self.row(share.priority)
             for interval in share.intervals:
                 for living in without(interval, [one for one, _ in row.gone.common(interval)]):
-                    told = row.standing.common(living)
-                    pieces = [*told, *((gap, NEW) for gap in without(living, [w for w, _ in told]))]
-                    for where, standing in sorted(pieces, key=lambda piece: piece[0]):
+                    for where, standing in row.standings(living):
                         yield share.priority, where, standing
 
     def gone_of(self, shares: Shares) -> Shares:

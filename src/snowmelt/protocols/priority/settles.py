@@ -9,12 +9,11 @@ import msgspec
 
 from snowmelt.core.instant import Duration
 from snowmelt.core.names import OperationId
-from snowmelt.protocols.priority.batches import Shares
 from snowmelt.protocols.priority.calls import Receipt, Settle
-from snowmelt.protocols.priority.desk import Desk
-from snowmelt.protocols.priority.messages import End, Ended
+from snowmelt.protocols.priority.ends import Ends
+from snowmelt.protocols.priority.messages import Ended
 from snowmelt.protocols.priority.placing import Placing
-from snowmelt.protocols.priority.sending import Sending, Sent
+from snowmelt.protocols.priority.sending import Sent
 from snowmelt.protocols.priority.settings import How, QueueSettings
 
 
@@ -31,10 +30,9 @@ class SettleInHand(msgspec.Struct):
 class Settles:
     """Of one queue, at one door."""
 
-    def __init__(self, desk: Desk, settings: QueueSettings, sending: Sending) -> None:
-        self._desk = desk
+    def __init__(self, settings: QueueSettings, ends: Ends) -> None:
         self._settings = settings
-        self._sending = sending
+        self._ends = ends
         self.hand: dict[OperationId, SettleInHand] = {}
 
     def begin(
@@ -43,20 +41,14 @@ class Settles:
         """Tells the homes; whether there is anything to wait for."""
         one = self.hand[operation] = SettleInHand(call, with_get)
         for receipt, how, time in self._words(call):
-            for home, shares in sorted(placing.by_home(receipt.shares).items()):
-                one.waits += 1
-
-                def make(
-                    serial: int,
-                    token: int = receipt.token,
-                    shares: Shares = shares,
-                    how: How = how,
-                    time: Duration = time,
-                ) -> End:
-                    era, queue = self._desk.era, self._settings.queue
-                    return End(era, queue, serial, token, shares, how, call.reason, time)
-
-                self._sending.send(home, (operation,), make)
+            one.waits += self._ends.say(
+                sorted(placing.by_home(receipt.shares).items()),
+                how,
+                token=receipt.token,
+                operations=(operation,),
+                reason=call.reason,
+                time=time,
+            )
         if not one.waits:
             del self.hand[operation]
         return one.waits > 0

@@ -23,7 +23,7 @@ import msgspec
 from snowmelt.core.batch import Batch as Bodies
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
-from snowmelt.core.record import BULK, Change, Erase, Found, Record, Write, erase
+from snowmelt.core.record import BULK, Change, Found, Record, Write, erase
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.lots import cut
 from snowmelt.protocols.priority.messages import Elements, Mark, Origin, Piece
@@ -32,7 +32,7 @@ from snowmelt.protocols.priority.positions import without
 from snowmelt.protocols.priority.recent import Bulk, Endings, Recent
 from snowmelt.protocols.priority.rows import STANDING, Row, Rows, Where
 from snowmelt.protocols.priority.settings import REDONE, REMEMBERED, State
-from snowmelt.protocols.priority.standing import NEW, Standing
+from snowmelt.protocols.priority.standing import Standing, standing_of
 
 _LOT: Final = b"l/"
 
@@ -76,7 +76,7 @@ class Shelf:
     # --- from the disk ----------------------------------------------------------------------------
 
     def restore(self, key: bytes, value: bytes) -> None:
-        """One small record of this shelf, as it was written; lots come before all else."""
+        """One small record of this shelf, as it was written; in any order, since rule 3 holds."""
         body = key[len(self._prefix) :]
         kind, rest = body[:2], body[2:]
         if kind == _LOT:
@@ -134,10 +134,7 @@ class Shelf:
 
     def mark(self, mark: Mark) -> None:
         """Takes what is later than what is known (rules 2 and 3)."""
-        standing = Standing(
-            mark.epoch, mark.turn, mark.state, mark.token, mark.operation, mark.time, mark.due,
-            mark.failures, mark.reason,
-        )  # fmt: skip
+        standing = standing_of(mark)
         for share in mark.shares:
             row = self.rows.row(share.priority)
             for interval in share.intervals:
@@ -157,8 +154,6 @@ class Shelf:
                 self._take_off(self.rows.row(share.priority), interval)
 
     # --- what there is ----------------------------------------------------------------------------
-
-    # --- bodies -----------------------------------------------------------------------------------
 
     def made_by(self, operation: OperationId) -> list[tuple[Origin, Share]]:
         """Which elements an operation made, and which of its own they are; also what is gone."""
@@ -203,7 +198,7 @@ class Shelf:
                     bulk = self._recent.get(where.lot) or bulks.get(self._bulk(where.lot))
                     if bulk is None:  # damaged, or erased since
                         continue
-                    for stretch, standing in _split(part, row.standing.common(part)):
+                    for stretch, standing in row.standings(part):
                         pieces.append(_piece(share.priority, stretch, where, bulk, standing))
         return tuple(pieces)
 
@@ -275,11 +270,6 @@ class Shelf:
         gone = row.gone.at(start)
         return Write(kept, _ENCODE((gone[0].stop, gone[1]))) if gone else erase(kept)
 
-    def erased(self) -> list[Change]:
-        """Takes all of it off the disk."""
-        end = self._prefix[:-1] + bytes([self._prefix[-1] + 1])
-        return [Erase(self._prefix, end), Erase(BULK + self._prefix, BULK + end)]
-
     # --- within -----------------------------------------------------------------------------------
 
     def _small(self, number: int) -> bytes:
@@ -324,14 +314,6 @@ class Shelf:
                 self._emptied.append(where.lot)
                 self._recent.drop(where.lot)
         row.here.clear(interval)
-
-
-def _split(
-    part: Interval, told: list[tuple[Interval, Standing]]
-) -> list[tuple[Interval, Standing]]:
-    """An interval by what became of it; all of it, in order."""
-    gaps = [(gap, NEW) for gap in without(part, [where for where, _ in told])]
-    return sorted([*told, *gaps], key=lambda piece: piece[0])
 
 
 def _piece(priority: int, stretch: Interval, where: Where, bulk: Bulk, standing: Standing) -> Piece:

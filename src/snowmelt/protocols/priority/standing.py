@@ -34,6 +34,14 @@ NEW: Final = Standing(0, 0, State.FREE)
 """Of an element of which nothing has been said."""
 
 
+def standing_of(mark: Mark) -> Standing:
+    """What is told, as a standing."""
+    return Standing(
+        mark.epoch, mark.turn, mark.state, mark.token, mark.operation, mark.time, mark.due,
+        mark.failures, mark.reason,
+    )  # fmt: skip
+
+
 def marked(shares: Shares, standing: Standing) -> Mark:
     """A standing as it is told."""
     return Mark(

@@ -3,7 +3,7 @@
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -11,6 +11,14 @@ import snowmelt
 from snowmelt.core.errors import CallerError
 
 bench = typer.Typer(help="Measure Snowmelt beside the queues people use today.")
+
+Quick = Annotated[bool, typer.Option(help="One short round, for a first look.")]
+
+_PASSED_ON: Final[dict[str, Any]] = {
+    "context_settings": {"allow_extra_args": True, "ignore_unknown_options": True},
+    "add_help_option": False,
+}
+"""All other options are the benchmark's own."""
 
 
 class NoSource(CallerError):
@@ -22,14 +30,8 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(bench, name="bench")
 
 
-@bench.command(
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-    add_help_option=False,
-)
-def fifo(
-    context: typer.Context,
-    quick: Annotated[bool, typer.Option(help="One short round, for a first look.")] = False,
-) -> None:
+@bench.command(**_PASSED_ON)
+def fifo(context: typer.Context, quick: Quick = False) -> None:
     """Put, get and acknowledge, beside Redis, NATS, beanstalkd and RabbitMQ, all in one run.
 
     It starts their servers itself; which packages have them, and all options: --help.
@@ -37,14 +39,8 @@ def fifo(
     _run("fifo", context, quick)
 
 
-@bench.command(
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-    add_help_option=False,
-)
-def pool(
-    context: typer.Context,
-    quick: Annotated[bool, typer.Option(help="One short round, for a first look.")] = False,
-) -> None:
+@bench.command(**_PASSED_ON)
+def pool(context: typer.Context, quick: Quick = False) -> None:
     """From process to process, beside Redis lists, multiprocessing, Ray and Dask, all in one run.
 
     It starts what they need itself; who is not installed takes no part. All options: --help.
@@ -52,14 +48,8 @@ def pool(
     _run("pool_peers_parts", context, quick)
 
 
-@bench.command(
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-    add_help_option=False,
-)
-def baton(
-    context: typer.Context,
-    quick: Annotated[bool, typer.Option(help="One short round, for a first look.")] = False,
-) -> None:
+@bench.command(**_PASSED_ON)
+def baton(context: typer.Context, quick: Quick = False) -> None:
     """From holder to holder, beside Redis locks, etcd and ZooKeeper, all in one run.
 
     It starts their servers itself; which packages have them, and all options: --help.
@@ -67,14 +57,8 @@ def baton(
     _run("baton_peers_parts", context, quick)
 
 
-@bench.command(
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-    add_help_option=False,
-)
-def priority(
-    context: typer.Context,
-    quick: Annotated[bool, typer.Option(help="One short round, for a first look.")] = False,
-) -> None:
+@bench.command(**_PASSED_ON)
+def priority(context: typer.Context, quick: Quick = False) -> None:
     """Most urgent first, beside Redis, beanstalkd and RabbitMQ, all in one run.
 
     It starts their servers itself; which packages have them, and all options: --help.

@@ -18,19 +18,17 @@ from snowmelt.core.names import NodeId, OperationId, contact
 from snowmelt.core.node import Announce, Announced, Effect, Event, Node, Received, Reply, Send
 from snowmelt.core.outcome import Outcome, Succeeded
 from snowmelt.protocols import baton
-from snowmelt.protocols import membership as membership_
 from snowmelt.protocols.baton import calls
 from snowmelt.protocols.baton.settings import BatonSettings
 from snowmelt.protocols.calling import Answer, Call, Gone
-from snowmelt.protocols.host import Family, Host
-from snowmelt.protocols.membership import CutOff, Depart, Departed, Identity, MembershipNode
+from snowmelt.protocols.membership import CutOff, Depart, Departed
 from snowmelt.sim.families.baton_callers import Caller, Carrier, Counting
 from snowmelt.sim.families.baton_excuses import Excuses
 from snowmelt.sim.families.baton_ledger import Ledger
 from snowmelt.sim.families.baton_load import USERS_MAX, load_of
 from snowmelt.sim.families.baton_numbers import Numbers
 from snowmelt.sim.families.baton_users import Client, Stage, User
-from snowmelt.sim.families.membership import SETTINGS, address
+from snowmelt.sim.families.membership import SETTINGS, address, member
 from snowmelt.sim.families.operators import Operators
 from snowmelt.sim.faults import Partition
 from snowmelt.sim.life import FamilyLife, Tally
@@ -115,14 +113,9 @@ class BatonLife(FamilyLife):
 
     def _node(self, node: NodeId, chance: Random) -> Node[Any]:
         founder = self._scenario.nodes[0]
-        contacts = () if node == founder else (contact(address(founder)),)
-        identity = Identity(id=node, address=address(node), contacts=contacts)
-        member = MembershipNode(identity, SETTINGS, chance)
-        families = [
-            Family("membership", member, membership_.MESSAGES),
-            *baton.families(node, self._settings, chance),
-        ]
-        return Witness(planted(self._scenario.bug, Host(node, families)), self._stage)
+        families = baton.families(node, self._settings, chance)
+        process = member(node, () if node == founder else (founder,), chance, *families)
+        return Witness(planted(self._scenario.bug, process), self._stage)
 
     def _sit(self, number: int) -> None:
         """A process of this user begins."""

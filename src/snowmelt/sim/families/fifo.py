@@ -18,11 +18,10 @@ from snowmelt.core.node import Node, Reply
 from snowmelt.core.outcome import Outcome, Succeeded
 from snowmelt.core.record import Damaged
 from snowmelt.protocols import fifo
-from snowmelt.protocols import membership as membership_
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.settings import QueueSettings
-from snowmelt.protocols.host import Family, Host
-from snowmelt.protocols.membership import Forget, Identity, MembershipNode
+from snowmelt.protocols.host import Family
+from snowmelt.protocols.membership import Forget
 from snowmelt.sim.families.fifo_actors import PATIENCE, Actor, Listened, Stage, User
 from snowmelt.sim.families.fifo_clients import Consumer, Producer, Putter
 from snowmelt.sim.families.fifo_ending import judge
@@ -32,7 +31,7 @@ from snowmelt.sim.families.fifo_ledger import Ledger
 from snowmelt.sim.families.fifo_load import load_of, settings_of
 from snowmelt.sim.families.fifo_planted import machine
 from snowmelt.sim.families.fifo_steward import Looker, Steward
-from snowmelt.sim.families.membership import SETTINGS, address
+from snowmelt.sim.families.membership import SETTINGS, address, member
 from snowmelt.sim.faults import (
     ClockJump,
     CutLinks,
@@ -62,16 +61,8 @@ def process(
     bug: Bug | None = None,
 ) -> Node[Any]:
     """One process of a simulated cluster with queues."""
-    contacts = () if node == founder else (contact(address(founder)),)
-    identity = Identity(id=node, address=address(node), contacts=contacts)
-    member = MembershipNode(identity, SETTINGS, chance)
-    return Host(
-        node,
-        [
-            Family("membership", member, membership_.MESSAGES),
-            Family("fifo", machine(bug, node, chance, limits), fifo.MESSAGES),
-        ],
-    )
+    family = Family("fifo", machine(bug, node, chance, limits), fifo.MESSAGES)
+    return member(node, () if node == founder else (founder,), chance, family)
 
 
 class FifoLife(FamilyLife):

@@ -39,15 +39,17 @@ def address(node: NodeId) -> Address:
     return Address(node, 4410)
 
 
-def member(node: NodeId, contacts: tuple[NodeId, ...], chance: Random) -> Node[Any]:
-    """One process of a simulated cluster."""
+def member(
+    node: NodeId, contacts: tuple[NodeId, ...], chance: Random, *families: Family
+) -> Node[Any]:
+    """One process of a simulated cluster; its families stand on the membership."""
     identity = Identity(
         id=node,
         address=address(node),
         contacts=tuple(contact(address(one)) for one in contacts),
     )
     machine = MembershipNode(identity, SETTINGS, chance)
-    return Host(node, [Family("membership", machine, MESSAGES)])
+    return Host(node, [Family("membership", machine, MESSAGES), *families])
 
 
 class Sighting(msgspec.Struct, frozen=True):

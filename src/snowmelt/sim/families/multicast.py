@@ -10,18 +10,16 @@ from random import Random
 from typing import Any, Final
 
 from snowmelt.core.instant import Duration, Instant, seconds
-from snowmelt.core.names import NodeId, OperationId, contact
+from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announce, Effect, Event, Node, Received, Reply, Send
 from snowmelt.protocols import baton, multicast
-from snowmelt.protocols import membership as membership_
 from snowmelt.protocols.baton import BatonSettings
 from snowmelt.protocols.calling import Answer, Call
-from snowmelt.protocols.host import Family, Host
-from snowmelt.protocols.membership import CutOff, Identity, MembershipNode, View
+from snowmelt.protocols.membership import CutOff, View
 from snowmelt.protocols.multicast import MulticastSettings
 from snowmelt.protocols.multicast.calls import Position, Publish, Published
 from snowmelt.protocols.multicast.messages import Heard, Said
-from snowmelt.sim.families.membership import SETTINGS, address
+from snowmelt.sim.families.membership import SETTINGS, address, member
 from snowmelt.sim.families.multicast_crowd import Actor, Listener, Publisher, Stage
 from snowmelt.sim.families.multicast_ledger import FINAL, Ledger
 from snowmelt.sim.families.operators import Operators
@@ -86,15 +84,12 @@ class MulticastLife(FamilyLife):
 
     def _node(self, node: NodeId, chance: Random) -> Node[Any]:
         founder = self._scenario.nodes[0]
-        contacts = () if node == founder else (contact(address(founder)),)
-        identity = Identity(id=node, address=address(node), contacts=contacts)
-        member = MembershipNode(identity, SETTINGS, chance)
         families = [
-            Family("membership", member, membership_.MESSAGES),
             *baton.families(node, BATON, chance),
             multicast.family(node, self._settings, chance),
         ]
-        return Witness(node, planted(self._scenario.bug, Host(node, families)), self._ledgers)
+        process = member(node, () if node == founder else (founder,), chance, *families)
+        return Witness(node, planted(self._scenario.bug, process), self._ledgers)
 
     def _publish(self, name: str, topic: str) -> None:
         publisher = Publisher(self._stage, name, topic, self._dice(name))

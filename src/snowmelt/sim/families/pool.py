@@ -17,9 +17,7 @@ from snowmelt.core.instant import Duration, Instant, later, seconds, spelled
 from snowmelt.core.names import NodeId, contact
 from snowmelt.core.node import Announced, Node, Reply
 from snowmelt.core.record import Damaged
-from snowmelt.protocols import membership as membership_
 from snowmelt.protocols.host import Family, Host
-from snowmelt.protocols.membership import Identity, MembershipNode
 from snowmelt.protocols.pool import introductions
 from snowmelt.protocols.pool.calls import Listening
 from snowmelt.protocols.pool.introducer import Introducer
@@ -27,7 +25,7 @@ from snowmelt.protocols.pool.messages import Found
 from snowmelt.protocols.pool.peer import TAKEN, PoolPeer
 from snowmelt.protocols.pool.settings import Delivery, PoolSettings
 from snowmelt.sim.disk import Ending
-from snowmelt.sim.families.membership import SETTINGS, address
+from snowmelt.sim.families.membership import SETTINGS, address, member
 from snowmelt.sim.families.pool_excuses import Excuses
 from snowmelt.sim.families.pool_ledger import Ledger, Part
 from snowmelt.sim.families.pool_links import Links
@@ -129,13 +127,9 @@ class PoolLife(FamilyLife):
 
     def _node(self, node: NodeId, chance: Random) -> Node[Any]:
         founder = self._nodes[0]
-        contacts = () if node == founder else (contact(address(founder)),)
-        identity = Identity(id=node, address=address(node), contacts=contacts)
-        families = [
-            Family("membership", MembershipNode(identity, SETTINGS, chance), membership_.MESSAGES),
-            Family("pool", Introducer(node, chance), introductions.MESSAGES),
-        ]
-        return planted(self._scenario.bug, Host(node, families))
+        introducer = Family("pool", Introducer(node, chance), introductions.MESSAGES)
+        process = member(node, () if node == founder else (founder,), chance, introducer)
+        return planted(self._scenario.bug, process)
 
     def _peer(self, peer: NodeId, chance: Random) -> Node[Any]:
         dice = self._dice(f"settings/{peer}/{self._world.slots[peer].life}")

@@ -13,14 +13,13 @@ from msgspec.structs import replace
 from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.names import NodeId, OperationId, contact
 from snowmelt.core.node import Announce, Node, Reply
-from snowmelt.protocols import membership as membership_
 from snowmelt.protocols import priority
-from snowmelt.protocols.host import Family, Host
-from snowmelt.protocols.membership import Depart, Departed, Identity, MembershipNode, View
+from snowmelt.protocols.host import Family
+from snowmelt.protocols.membership import Depart, Departed, View
 from snowmelt.protocols.priority.limits import LIMITS, Limits
 from snowmelt.protocols.priority.settings import QueueSettings
 from snowmelt.sim.families.fifo_actors import PATIENCE, Stage
-from snowmelt.sim.families.membership import SETTINGS, address
+from snowmelt.sim.families.membership import SETTINGS, address, member
 from snowmelt.sim.families.operators import Operators
 from snowmelt.sim.families.priority_ending import judge
 from snowmelt.sim.families.priority_excuses import Excuses
@@ -55,16 +54,8 @@ def process(
     bug: Bug | None = None,
 ) -> Node[Any]:
     """One process of a simulated cluster with priority queues."""
-    contacts = () if node == founder else (contact(address(founder)),)
-    identity = Identity(id=node, address=address(node), contacts=contacts)
-    member = MembershipNode(identity, SETTINGS, chance)
-    return Host(
-        node,
-        [
-            Family("membership", member, membership_.MESSAGES),
-            Family("priority", machine(bug, node, chance, limits), priority.MESSAGES),
-        ],
-    )
+    family = Family("priority", machine(bug, node, chance, limits), priority.MESSAGES)
+    return member(node, () if node == founder else (founder,), chance, family)
 
 
 class PriorityLife(FamilyLife):

@@ -82,19 +82,18 @@ def test_a_listener_is_told_of_gaps_and_of_nothing_else() -> None:
     assert missed(Position(7, 3))  # another era follows
     assert missed(Position(7, 4))
     assert not missed(Position(8, 0))
-    assert not row.read(ZERO, 2).missed  # what came so far has no gap
+    assert not row.read(Position(7, 0), 2).missed  # what came so far has no gap
     assert row.read(Position(8, 1), 10_000).next == Position(8, 1)
 
 
-def test_a_first_era_has_no_gap_before_it_and_a_later_beginning_has() -> None:
+def test_who_has_handed_on_nothing_begins_anywhere_and_others_go_on() -> None:
     row = line()
-    row.take(one(0))
-    row.skip()
-    assert not row.read(ZERO, 100).missed
-    late = line()
-    late.take(one(5))
-    late.skip()
-    assert late.read(ZERO, 100).missed
+    row.begin(Position(7, 3))
+    assert row.take(one(3)) is Arrival.HERE
+    assert row.take(one(2)) is Arrival.BEYOND
+    row.begin(Position(9, 0))
+    assert row.next == Position(7, 4)
+    assert not row.read(Position(7, 3), 100).missed
 
 
 def test_only_the_newest_are_kept_and_the_rest_is_missed() -> None:
@@ -171,4 +170,4 @@ def test_a_publication_of_many_bodies_takes_as_many_positions() -> None:
     row.skip()
     row.take(one(3))
     assert numbers(row) == [0, 3]
-    assert not row.read(ZERO, 100).missed
+    assert not row.read(Position(7, 0), 100).missed

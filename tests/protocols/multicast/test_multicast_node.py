@@ -24,7 +24,7 @@ from snowmelt.core.node import (
     Started,
 )
 from snowmelt.protocols.baton.messages import Drop, Got, Seek
-from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.membership import CutOff, Member, View
 from snowmelt.protocols.multicast import MulticastNode, MulticastSettings
 from snowmelt.protocols.multicast.calls import (
@@ -47,6 +47,8 @@ from snowmelt.wire.codec import encode
 N1, N2, N3 = NodeId("n1"), NodeId("n2"), NodeId("n3")
 ALL = (N1, N2, N3)
 SETTINGS = MulticastSettings()
+FIRST = Position(101, 0)
+"""Where the first era of a table begins."""
 Lost = Callable[[NodeId, NodeId, Any], bool]
 
 
@@ -171,7 +173,7 @@ def test_all_hear_the_same_in_the_order_of_the_baton() -> None:
     assert len({one.first.era for one in places}) == 1
     for node in ALL:
         assert table.heard(node) == [b"0", b"1", b"2", b"3", b"4", b"5"]
-        assert not table.hear(node).missed
+        assert not table.hear(node, FIRST).missed
 
 
 def test_a_client_is_answered_when_every_member_has_heard_it_and_not_before() -> None:
@@ -206,7 +208,7 @@ def test_a_listener_of_a_later_era_is_not_left_behind() -> None:
     table = Table()
     listening = table.call(N1, Listen("a", Position(5_000, 7), POLL))
     placed = table.publish(N1, b"heard")
-    assert placed.first == Position(5_001, 1)
+    assert placed.first == Position(5_001, 0)
     told = table.answers[listening]
     assert [one.bodies for one in told.publications] == [(b"heard",)]
     assert told.missed
@@ -221,7 +223,7 @@ def test_an_era_behind_which_fences_are_is_carried_on_and_no_position_is_used_tw
     table.lost = nothing
     two = table.publish(N2, b"two", ticket=6)
     table.beat()
-    assert (table.answers[one].first, two.first) == (Position(5_001, 1), Position(5_001, 2))
+    assert (table.answers[one].first, two.first) == (Position(5_001, 0), Position(5_001, 1))
     for node in ALL:
         assert table.heard(node) == [b"one", b"two"]
 
@@ -240,6 +242,68 @@ def test_who_has_heard_nothing_yet_is_told_that_a_whole_era_is_gone() -> None:
     told = table.hear(N2, start)
     assert [one.bodies for one in told.publications] == [(b"three",)]
     assert told.missed
+
+
+def test_who_has_heard_nothing_yet_is_told_though_the_value_of_the_baton_is_gone_as_well() -> None:
+    """The last message was said to nobody; then all nodes began again, on empty disks."""
+    table = Table()
+    start = table.hear(N1, None).next
+    table.publish(N2, b"one")
+    for node in ALL:
+        table.begin(node)
+    table.values.clear()
+    table.lose_baton()
+    table.view(*ALL)
+    table.publish(N3, b"two")
+    told = table.hear(N2, start)
+    assert [one.bodies for one in told.publications] == [(b"two",)]
+    assert told.missed
+
+
+def test_who_begins_where_all_have_forgotten_begins_where_the_baton_is() -> None:
+    table = Table()
+    table.publish(N2, b"one")
+    for node in ALL:
+        table.begin(node)
+    table.view(*ALL)
+    start = table.hear(N1, None).next
+    assert start == Position(101, 1)
+    assert table.publish(N3, b"two").first == start
+    assert not table.hear(N1, start).missed
+
+
+def test_a_false_era_of_a_client_leaves_no_other_behind() -> None:
+    table = Table()
+    for far in (2**61, 2**62 - 1, 2**63 - 1, 2**64 - 1):
+        table.call(N1, Listen("a", Position(far, 0), POLL), client="false")
+        table.publish(N1, b"before")
+    start = table.hear(N2, None).next
+    for node in ALL:
+        table.begin(node)
+    table.values.clear()
+    table.lose_baton()
+    table.view(*ALL)
+    waiting = table.call(N2, Listen("a", start, POLL))
+    assert isinstance(table.publish(N3, b"after"), Published)
+    told = table.answers[waiting]
+    assert [one.bodies for one in told.publications] == [(b"after",)]
+    assert told.missed
+
+
+def test_so_many_calls_of_one_client_wait_and_another_is_refused_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("snowmelt.protocols.multicast.listening.WAITING_MAX", 5)
+    table = Table()
+    start = table.hear(N1, None).next
+    calls = [table.call(N1, Listen("a", start, POLL)) for _ in range(6)]
+    other = table.call(N1, Listen("a", start, POLL), client="other")
+    assert list(table.answers) == [*list(table.answers)[:1], calls[5]]
+    assert table.answers[calls[5]].error == "Full"
+    table.publish(N2, b"x")
+    assert all(table.answers[one].publications for one in (*calls[:5], other))
+    table.give(N1, Announced(Gone(NodeId("c"))))
+    assert table.call(N1, Listen("a", Position(101, 1), POLL)) not in table.answers
 
 
 def test_a_member_that_left_is_not_waited_for() -> None:
@@ -307,7 +371,7 @@ def test_what_is_lost_on_its_way_is_said_again_and_comes_in_order() -> None:
     assert table.heard(N3) == [b"0"]
     table.beat()
     assert table.heard(N3) == [b"0", b"1", b"2"]
-    assert not table.hear(N3).missed
+    assert not table.hear(N3, FIRST).missed
 
 
 def test_a_gap_is_filled_by_whoever_has_it_when_its_sender_is_gone() -> None:
@@ -321,7 +385,7 @@ def test_a_gap_is_filled_by_whoever_has_it_when_its_sender_is_gone() -> None:
     table.publish(N2, b"2")
     table.beat(3)
     assert table.heard(N3) == [b"0", b"1", b"2"]
-    assert not table.hear(N3).missed
+    assert not table.hear(N3, FIRST).missed
 
 
 def test_a_last_message_is_missed_too_though_none_comes_behind_it() -> None:
@@ -388,7 +452,6 @@ def test_a_baton_made_anew_begins_an_era() -> None:
     table.lose_baton()
     two = table.publish(N2, b"2")
     assert two.first.era > one.first.era
-    assert two.first.number == 1  # only the topic's first begins at 0
     for node in ALL:
         assert table.heard(node) == [b"1", b"2"]
         assert table.hear(node, one.first).missed  # nobody knows how the first one ended
@@ -444,10 +507,10 @@ def test_who_joins_gets_what_the_others_kept_and_listens_from_the_end() -> None:
     assert table.heard(N3, now.next) == [b"5"]
 
 
-def test_who_listens_first_begins_before_everything_and_misses_nothing() -> None:
+def test_who_listens_first_begins_an_era_and_misses_nothing() -> None:
     table = Table()
     now = table.hear(N2, None)
-    assert now == Messages((), Position())
+    assert now == table.hear(N3, None) == Messages((), FIRST)
     waiting = table.call(N2, Listen("a", now.next, POLL))
     table.publish(N1, b"x")
     told = table.answers[waiting]
@@ -557,7 +620,7 @@ def test_one_who_listens_more_is_no_look_at_all_the_others() -> None:
         begun = thread_time()
         for at in range(first, first + count):
             start = Position(ahead.era, ahead.number + at)
-            call = Requested(OperationId(NodeId("c"), 1_000 + at), Listen("a", start, POLL))
+            call = Requested(OperationId(NodeId(f"c{at % 50}"), at), Listen("a", start, POLL))
             assert node.handle(call, table.now) == []
         return thread_time() - begun
 

@@ -17,12 +17,11 @@ Numbering (`topic.py`, `writing.py`):
    the order is made by the baton alone, and the bodies never hold it up.
 3. *Eras.* A baton that was lost and made anew may not know the last number. So what it carries
    counts only if it is from the time of this very baton, and not behind what this node or a
-   listener here knows of the topic; else the fence of the hold begins a new era. The topic's first,
-   before which nobody knows of anything, begins at number 0, and every other at 1: so who has heard
-   nothing yet can tell them apart (rule 12). Fences only grow, and so do eras. (A value that
-   somebody else wrote into the baton begins an era, too, and does no other harm. Should a fence
-   ever be behind an era that is known here, the era is one later than that: no listener waits for
-   ever for what is behind it.)
+   listener here knows of the topic; else the fence of the hold begins a new era. Fences only grow,
+   and so do eras. (A value that somebody else wrote into the baton begins an era, too, and does no
+   other harm. Should a fence ever be behind an era that is known here, the era is one later than
+   that: no listener waits for ever for what is behind it. An era that a client says counts only
+   if it is not a century ahead of the fence: by no client's word do eras outrun all fences.)
 
 Saying (`writing.py`):
 
@@ -56,16 +55,19 @@ Hearing (`hearing.py`, `line.py`, `search.py`):
 Listening (`listening.py`):
 
 11. *From now on.* Who begins to listen is told the end, once the node is not behind; from there on
-    it asks by position, at this node or any other.
+    it asks by position, at this node or any other. When no member knows anything of the topic, the
+    node gets the baton, as if to number something: what it carries is the end, or an era begins
+    and is carried on with nothing in it. When nobody has what lies before either, the node's own
+    line begins there, too.
 12. *Missed.* A listener is told so when what it gets does not begin where it stood, or has a gap:
-    in an era, by the numbers; between two eras always, since nobody knows how the last one ended;
-    and before the first that it gets, unless that is number 0.
-    Who is not told has missed nothing that was published after the topic's first message.
+    in an era, by the numbers; between two eras always, since nobody knows how the last one ended.
+    All begin in an era (rule 11), so who is not told has missed nothing since it began.
 
 Bounds (`messages.py`):
 
 13. *Sound positions.* A word of another node with a position so large that one can't count on from
     it, or below 0, is dropped with a note; the link goes on, for what it carries is many topics'.
+14. *Calls that wait.* Of one client so many wait for messages of one topic; more are refused.
 
 When faults have ended all nodes of the view come to the same end by rules 4, 7 and 9, and from then
 on there are no gaps; what is published is heard by all. A node that is cut off numbers nothing: it

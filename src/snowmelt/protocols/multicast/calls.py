@@ -26,7 +26,7 @@ class Position(msgspec.Struct, frozen=True, order=True, array_like=True):
     era: int = 0
     """A larger one began after the topic's baton had been lost."""
     number: int = 0
-    """Within an era they follow each other without gaps; the first era begins at 0, others at 1."""
+    """Within an era they follow each other without gaps, from 0 on."""
 
     def __str__(self) -> str:
         return f"{self.era}.{self.number}"

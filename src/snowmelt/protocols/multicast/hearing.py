@@ -35,6 +35,11 @@ class Hearing:
         """Whether this node knows of nothing that it has not handed on."""
         return self._circle.current and self._goal is not None and self.line.next >= self._goal
 
+    @property
+    def unbegun(self) -> bool:
+        """Whether no member knows anything of this topic."""
+        return self.abreast and self.line.next == ZERO
+
     # --- what is said -----------------------------------------------------------------------------
 
     def said(self, source: NodeId, publications: Sequence[Publication], now: Instant) -> Effects:
@@ -62,6 +67,11 @@ class Hearing:
         """Another node has come so far (rule 9)."""
         if self._goal is not None:
             self._goal = max(self._goal, end)
+
+    def ends(self, end: Position, now: Instant) -> Effects:
+        """So says the baton (rule 11)."""
+        self.upto(end)
+        return [] if self.abreast or self._search is not None else self._begin(now)
 
     # --- what other nodes seek --------------------------------------------------------------------
 
@@ -127,6 +137,7 @@ class Hearing:
             return []
         early, found = self.line.early, search.first
         if found is None and early is None:
+            self.line.begin(max(self._goal or ZERO, search.end))
             self._search, self._goal = None, self.line.next
             return []
         self._goal = max(self._goal or ZERO, search.end, self.line.furthest)

@@ -95,6 +95,12 @@ class Line:
             self._hand_on()
         return self.next
 
+    def begin(self, at: Position) -> None:
+        """Here is the end, and nobody has what lies before; who handed on something stays there."""
+        if self.next == ZERO < at:
+            self._skipped(Hole(ZERO, at))
+            self.next = at
+
     @property
     def early(self) -> Position | None:
         """The first that came too early. O(early)."""
@@ -197,8 +203,7 @@ class Line:
         found = _some(self._log, bisect_left(self._firsts, start), bytes_max)
         following, missed = start, False
         for one in found:
-            beginning = following == ZERO and not one.first.number
-            missed |= one.first != following and not beginning
+            missed |= one.first != following
             following = one.stop
         return Reading(found, following, missed)
 

@@ -62,8 +62,7 @@ class Fetch(msgspec.Struct, frozen=True, tag="multicast.fetch", array_like=True)
 Message = Said | Heard | Upto | Ask | Have | Fetch
 
 SAFE: Final = 1 << 63
-"""Eras and numbers of other nodes are below this: there is room to count on from them. What clients
-say is below half of it, so that nodes always understand what they make of that."""
+"""Eras and numbers of other nodes are below this: there is room to count on from them."""
 
 MESSAGES: Final = (Said, Heard, Upto, Ask, Have, Fetch, *REQUESTS)
 

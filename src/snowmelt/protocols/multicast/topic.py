@@ -14,9 +14,8 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.multicast.calls import Listen, Position, Publication, Publish
 from snowmelt.protocols.multicast.circle import Circle
 from snowmelt.protocols.multicast.hearing import Hearing
-from snowmelt.protocols.multicast.line import ZERO
 from snowmelt.protocols.multicast.listening import Listening
-from snowmelt.protocols.multicast.messages import Have, Heard, Upto
+from snowmelt.protocols.multicast.messages import SAFE, Have, Heard, Upto
 from snowmelt.protocols.multicast.settings import MulticastSettings
 from snowmelt.protocols.multicast.writing import Wish, Writing, cost, say
 
@@ -25,7 +24,8 @@ Effects = list[Effect[Any]]
 PREFIX: Final = "multicast."
 """A topic's baton has the topic's name, with this before it."""
 NUMBERS_MAX: Final = 2**62
-ERAS_MAX: Final = 2**62
+AHEAD_MAX: Final = 2**54
+"""A listener's era is at most so far ahead of the fences: more than a hundred years of theirs."""
 
 
 class Carried(msgspec.Struct, frozen=True, array_like=True):
@@ -57,7 +57,7 @@ class Topic:
 
     def idle(self, now: Instant) -> bool:
         """Whether nobody would miss it."""
-        busy = len(self._writing) or len(self._listening) or self._seeking is not None
+        busy = len(self._writing) or self._listening or self._seeking is not None
         return not busy and now >= self._awake_until
 
     # --- clients ----------------------------------------------------------------------------------
@@ -81,20 +81,21 @@ class Topic:
     def listen(self, operation: OperationId, call: Listen, now: Instant) -> Effects:
         """Somebody wants to hear."""
         self._wake(now)
-        if call.start is not None and self._era < call.start.era < ERAS_MAX:
-            self._era = call.start.era
+        if call.start is not None:
+            self._era = max(self._era, call.start.era)
         hearing, listening = self.hearing, self._listening
         before = hearing.line.next, hearing.abreast
         begun = hearing.begin(now)
         moved = before != (hearing.line.next, hearing.abreast)
         told = listening.answer(hearing.line, abreast=hearing.abreast) if moved else []
         own = listening.add(operation, call, hearing.line, now, abreast=hearing.abreast)
-        return [*begun, *told, *own]
+        return [*begun, *told, *own, *self._seek()]
 
     def _news(self, effects: Effects) -> Effects:
         """What came of a step at the line, and what it has to tell to those who listen."""
         hearing = self.hearing
-        return effects + self._listening.answer(hearing.line, abreast=hearing.abreast)
+        told = self._listening.answer(hearing.line, abreast=hearing.abreast)
+        return effects + told + self._seek()
 
     def gone(self, client: NodeId) -> None:
         """All connections of a client have ended."""
@@ -103,23 +104,28 @@ class Topic:
     # --- numbering: rules 2 and 3 -----------------------------------------------------------------
 
     def got(self, got: Got, now: Instant) -> Effects:
-        """The baton is here: numbers all that waits, and lets it go."""
-        if got.ticket != self._seeking:
-            return [Announce(Drop(got.name, got.ticket, None))]
-        self._seeking = None
-        place = _next_position(got, self.hearing.line.furthest, self._era)
-        value: bytes | None = None
+        """The baton is here: numbers all that waits, or learns the end, and lets it go."""
         wishes = self._writing.unnumbered()
+        asked = got.ticket == self._seeking
+        if asked:
+            self._seeking = None
+        if not asked or not (wishes or self.hearing.unbegun):
+            return [Announce(Drop(got.name, got.ticket, None))]
+        carried = _carried(got)
+        place = _next_position(got.fence, carried, self.hearing.line.furthest, self._era)
         for wish in wishes:
             if self._adopted(wish):
                 continue
             publication = Publication(place, wish.ticket, wish.bodies)
             place = publication.stop
-            value = msgspec.msgpack.encode(Carried(place.era, place.number, got.made))
             self.hearing.line.take(publication, own=True)
             self._writing.place(wish, publication)
+        carries = Carried(place.era, place.number, got.made)
+        value = None if place == carried else msgspec.msgpack.encode(carries)
         dropped = Announce(Drop(got.name, got.ticket, value))
-        return [dropped, *self._say(wishes, now), *self._news(self.hearing.moved(now))]
+        said = self._say(wishes, now)
+        moved = self.hearing.moved(now) if wishes else self.hearing.ends(place, now)
+        return [dropped, *said, *self._news(moved)]
 
     def _adopted(self, wish: Wish) -> bool:
         """Whether another node has numbered it already."""
@@ -130,7 +136,10 @@ class Topic:
         return True
 
     def _seek(self) -> Effects:
-        if self._seeking is not None or not self._writing.unnumbered():
+        if self._seeking is not None or not self._circle.current:
+            return []
+        begins = bool(self._listening) and self.hearing.unbegun
+        if not begins and not self._writing.unnumbered():
             return []
         self._seeking = self._chance.getrandbits(63)
         return [Announce(Seek(PREFIX + self.name, self._seeking))]
@@ -157,8 +166,8 @@ class Topic:
             text = f"{source} is past {len(displaced)} publications of {self.name}: numbered anew"
             effects.append(Note(text))
         if self._circle.current:
-            effects += self._writing.settle(wishes, self._circle.others) + self._seek()
-        return effects
+            effects += self._writing.settle(wishes, self._circle.others)
+        return effects + self._seek()
 
     # --- hearing ----------------------------------------------------------------------------------
 
@@ -178,7 +187,7 @@ class Topic:
         self._wake(now)
         self._writing.forget(gone)
         begun = self._news(self.hearing.begin(now))
-        return [*self._say(self._writing.unheard(), now), *begun, *self._seek()]
+        return [*self._say(self._writing.unheard(), now), *begun]
 
     def cut_off(self, why: Declined, now: Instant) -> Effects:
         """Whoever waits here had better go to another node."""
@@ -191,7 +200,6 @@ class Topic:
         if not self._circle.current:
             return effects
         effects += self._say(self._writing.unheard(Instant(now - self._settings.beat)), now)
-        effects += self._seek()
         effects += self._news(self.hearing.beat(now))
         if now < self._awake_until and self._circle.others:
             node = self._chance.choice(self._circle.others)
@@ -209,13 +217,13 @@ class Topic:
             assert self._seeking is not None, f"nobody seeks the baton of {self.name}"
 
 
-def _next_position(got: Got, end: Position, era: int) -> Position:
+def _next_position(fence: int, carried: Position | None, end: Position, era: int) -> Position:
     """Rule 3: where the order goes on, or begins anew."""
-    carried = _carried(got)
+    if era > fence + AHEAD_MAX:
+        era = 0
     if carried is not None and carried >= end and carried.era >= era:
         return carried
-    known = bool(got.value) or end > ZERO or era > 0
-    return Position(max(got.fence, end.era + 1, era + 1), int(known))
+    return Position(max(fence, end.era + 1, era + 1))
 
 
 def _carried(got: Got) -> Position | None:
@@ -223,7 +231,7 @@ def _carried(got: Got) -> Position | None:
         carried = msgspec.msgpack.decode(got.value, type=Carried)
     except (msgspec.MsgspecError, ValueError):
         return None
-    sound = 0 < carried.era < 2 * ERAS_MAX and 0 <= carried.number < NUMBERS_MAX
+    sound = 0 < carried.era < SAFE and 0 <= carried.number < NUMBERS_MAX
     if sound and carried.made == got.made:
         return Position(carried.era, carried.number)
     return None

@@ -18,7 +18,6 @@ from snowmelt.protocols.multicast.calls import Messages, Position, Publication
 from snowmelt.protocols.multicast.following import Following
 from snowmelt.sim.world import Broken
 
-ZERO: Final = Position()
 FINAL: Final = 2
 """The round in which nothing may be missing any more."""
 
@@ -176,15 +175,12 @@ class Ledger:
                     raise Broken(text, one.name)
 
     def _judge_silence(self) -> None:
-        """Whoever was not told has missed nothing that anybody heard but the topic's first."""
-        first = min(self._heard, default=ZERO)
+        """Whoever was not told has missed nothing that anybody heard since it began."""
         for ear in self.ears.values():
             for gap in ear.gaps:
                 if gap.told or gap.start == gap.stop:
                     continue
                 missing = [one for one in self._heard if gap.start <= one < gap.stop]
-                if gap.start == ZERO and not gap.stop.number and missing in ([], [first]):
-                    continue
                 if missing:
                     text = f"{ear.name} missed {missing[0]} and was not told"
                     raise Broken(text, ear.name)

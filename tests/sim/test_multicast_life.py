@@ -12,7 +12,7 @@ from snowmelt.protocols.multicast.line import Arrival, Line
 from snowmelt.protocols.multicast.topic import Carried
 from snowmelt.protocols.multicast.writing import Writing
 from snowmelt.sim.families import family
-from snowmelt.sim.families.multicast_ledger import FINAL, Ear, Ledger, Stay, Wish
+from snowmelt.sim.families.multicast_ledger import FINAL, Ear, Ledger, Wish
 from snowmelt.sim.faults import KINDS
 from snowmelt.sim.life import Ending, live
 from snowmelt.sim.scenario import drawn
@@ -88,11 +88,30 @@ def test_two_who_hear_the_same_in_two_orders_are_found(ledger):
 
 def test_a_promise_is_kept_to_all_who_never_failed(ledger):
     ledger.wishes[103].answered = Instant(4)
-    ledger.ears[BOB].stay = Stay(N2, Instant(2))
+    bob = ledger.ears[BOB]
+    bob.stays(N2, Instant(2))
     with pytest.raises(Broken, match="bob never heard 103"):
         ledger.judge(calm=False)
     ledger.fails(N2, Instant(3))
+    with pytest.raises(Broken, match="bob never heard 103"):  # and was not told
+        ledger.judge(calm=False)
+    bob.following.missed = 1
     ledger.judge(calm=False)
+    assert ledger.excused == {"its listener's node has failed": 1}
+
+
+def test_a_promise_is_kept_at_the_next_node_too(ledger):
+    ledger.wishes[103].answered = Instant(4)
+    bob = ledger.ears[BOB]
+    bob.stays(N1, Instant(0))
+    bob.following.missed = 1
+    bob.stay = None
+    bob.stays(N2, Instant(3))
+    ledger.judge(calm=False)
+    assert ledger.excused == {"its listener has changed its node": 1}
+    ledger.asks(Wish(105, (b"5",), Instant(4), 0, answered=Instant(5)))
+    with pytest.raises(Broken, match="bob never heard 105"):
+        ledger.judge(calm=False)
 
 
 def test_a_promise_speaks_for_every_member(ledger):

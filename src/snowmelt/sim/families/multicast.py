@@ -5,6 +5,7 @@ publishes and who listens stands in `multicast_crowd.py`, what may never be seen
 `multicast_ledger.py`.
 """
 
+from collections import Counter
 from functools import partial
 from random import Random
 from typing import Any, Final
@@ -23,7 +24,7 @@ from snowmelt.sim.families.membership import SETTINGS, address, member
 from snowmelt.sim.families.multicast_crowd import Actor, Listener, Publisher, Stage
 from snowmelt.sim.families.multicast_ledger import FINAL, Ledger
 from snowmelt.sim.families.operators import Operators
-from snowmelt.sim.life import FamilyLife
+from snowmelt.sim.life import FamilyLife, Tally
 from snowmelt.sim.planted import planted
 from snowmelt.sim.scenario import Scenario
 from snowmelt.sim.world import Broken, World
@@ -209,6 +210,14 @@ class MulticastLife(FamilyLife):
                 if wish.round and ticket not in heard:
                     return f"{listener.name} has not heard {ticket}"
         return ""
+
+    @property
+    def tally(self) -> Tally:
+        """Of all topics."""
+        excused: Counter[str] = Counter()
+        for ledger in self._ledgers.values():
+            excused.update(ledger.excused)
+        return Tally(sum(ledger.calls for ledger in self._ledgers.values()), dict(excused))
 
     def judge(self, world: World) -> None:
         """Each topic's history; and when all was at rest nobody was told of anything missing."""

@@ -17,7 +17,7 @@ from snowmelt.core.outcome import Outcome, Succeeded
 from snowmelt.protocols.calling import SLOWEST, Ask, Caller
 from snowmelt.protocols.multicast import calls
 from snowmelt.sim.families.membership import address
-from snowmelt.sim.families.multicast_ledger import Ear, Ledger, Stay, Wish
+from snowmelt.sim.families.multicast_ledger import Ear, Ledger, Wish
 from snowmelt.sim.world import World
 
 WAITING: Final = 7 * SLOWEST
@@ -164,7 +164,5 @@ class Listener(Actor):
                 self.after(AGAIN, self._listen)
 
     def _take(self, told: calls.Messages) -> None:
-        begun = self.ear.following.begun
         self.ledger.hears(self.name, told)
-        if not begun and self.ear.following.begun:
-            self.ear.stay = Stay(self.node, self.stage.world.now)
+        self.ear.stays(self.node, self.stage.world.now)

@@ -285,6 +285,22 @@ def test_one_who_reads_late_has_all_that_it_asked_for():
         assert machine.lost() == []
 
 
+def test_large_ones_for_which_there_is_no_stream_wait_up_to_so_many_bytes():
+    large = msgspec.structs.replace(FOUND, blob=bytes(256 << 20))
+    with victim(streams=2) as (one, machine), stranger(one) as other:
+        other.greet()
+        until(machine.reached)
+        for number in range(2 + 4):
+            give(one, msgspec.structs.replace(large, number=number))
+        assert not machine.told(Unsent)
+        give(one, msgspec.structs.replace(large, number=6))
+        assert [unsent.message.number for unsent in machine.told(Unsent)] == [6]
+        give(one, Cancel(1, 1))
+        assert len(machine.told(Unsent)) == 1, "what is small leaves"
+        assert one.statistics().links.dropped == {"too many large ones are unsent": 1}
+        assert machine.lost() == [], "the link stands"
+
+
 def test_what_is_more_than_one_reads_is_refused_and_when_nothing_is_taken_the_link_ends():
     limits = {"unsent_bytes": 1 << 20, "stalled": milliseconds(300)}
     with victim(**limits) as (one, machine), stranger(one) as other:

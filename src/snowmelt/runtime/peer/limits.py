@@ -37,6 +37,8 @@ class PeerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Of one link, of blobs that were sent before they were asked for."""
     unsent_bytes: int = 64 << 20
     """Of one link, without what goes in chunks: above this a message is refused."""
+    later_bytes: int = 1 << 30
+    """Of one link, of blobs for which it has no stream yet: above this a message is refused."""
     waiting: int = 65_536
     """Messages that wait for one dial; others are refused."""
     greeting: Duration = seconds(5)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final, Protocol
 
-from snowmelt.core.errors import FrameError, SnowmeltError, TooLarge
+from snowmelt.core.errors import FrameError, Full, SnowmeltError, TooLarge
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Event, Received
@@ -124,6 +124,8 @@ class Link(Handler):
             self.outgoing.add(message)
         except TooLarge:
             return "too large"
+        except Full:
+            return "too many large ones are unsent"
         return ""
 
     def flush(self) -> None:

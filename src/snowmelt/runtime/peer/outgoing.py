@@ -6,7 +6,7 @@
 2. A blob begins unasked while those that have begun so are few bytes. Others are offered: their
    message goes, so that the other side knows, and their chunks follow when it has room for them.
 3. At most so many blobs as one link may bring are open or offered; messages with more of them wait,
-   in their order.
+   in their order, up to so many bytes: one more is refused.
 4. While much waits on a link, small blobs travel apart too: whoever reads slowly is given what it
    asked for as it can take it.
 """
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from snowmelt.core.errors import TooLarge
+from snowmelt.core.errors import Full, TooLarge
 from snowmelt.runtime.peer.limits import (
     CHUNK_BYTES,
     CROWDED,
@@ -77,6 +77,7 @@ class Outgoing:
         "_cut",
         "_cut_stream",
         "_later",
+        "_later_bytes",
         "_limits",
         "_number",
         "_offered",
@@ -96,6 +97,7 @@ class Outgoing:
         self._streams: deque[_Stream] = deque()
         self._offered: dict[int, _Stream] = {}
         self._later: deque[Any] = deque()
+        self._later_bytes = 0
         self._unasked = 0
         self._cut: list[memoryview] = []
         self._cut_stream: _Stream | None = None  # whose chunk is in the cut
@@ -145,12 +147,15 @@ class Outgoing:
         return True
 
     def add(self, message: Any) -> None:
-        """Sends a message; a large blob goes apart. Raises `TooLarge`, and then adds nothing."""
+        """Sends a message, a large blob apart; or raises `TooLarge` or `Full`, and adds nothing."""
         if type(message) not in WITH_BLOB or len(message.blob) < self._large:
             self._add(_MESSAGE, b"", message)
         elif self._later or len(self._streams) + len(self._offered) >= self._limits.streams:
             check_frame(len(encode(msgspec.structs.replace(message, blob=b""))))
+            if self._later and self._later_bytes + len(message.blob) > self._limits.later_bytes:
+                raise Full(f"{self._later_bytes} bytes of blobs wait until others have left")
             self._later.append(message)
+            self._later_bytes += len(message.blob)
         else:
             self._begin(message)
 
@@ -227,4 +232,6 @@ class Outgoing:
         """Rule 3."""
         open_ = len(self._streams) + len(self._offered)
         for _ in range(min(len(self._later), self._limits.streams - open_)):
-            self._begin(self._later.popleft())
+            message = self._later.popleft()
+            self._later_bytes -= len(message.blob)
+            self._begin(message)

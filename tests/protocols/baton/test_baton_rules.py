@@ -10,6 +10,7 @@ from snowmelt.core.node import Announced, Received
 from snowmelt.protocols.arrow import Find, Place
 from snowmelt.protocols.baton.calls import (
     Acquire,
+    GetBaton,
     Granted,
     Kept,
     Queued,
@@ -483,6 +484,13 @@ def test_bad_names_and_values_are_refused_by_name(bench):
     large = bench.answer(bench.release("c1", 1, first, bytes((1 << 20) + 1)))
     assert large.error == "TooLarge"
     assert bench.states() == {"n2": "held"}
+
+
+def test_a_client_may_look_at_the_baton_of_a_topic_and_not_hold_it(bench):
+    refused = bench.answer(bench.call("c1", "n2", Acquire("multicast.a", 1, seconds(1))))
+    assert refused.error == "BadOption"
+    assert "'multicast.a'" in refused.text
+    assert not isinstance(bench.answer(bench.call("c1", "n2", GetBaton("multicast.a"))), Declined)
 
 
 def test_words_from_nowhere_change_nothing(bench):

@@ -106,6 +106,8 @@ Bounds (`messages.py`):
 
 16. *Sound numbers.* A word of another node with a fence or a version so large that one can't count
     on from it, or below 0, is dropped with a note; the link goes on, for it carries many names.
+17. *Topics.* A name that begins with `multicast.` is a topic's. Clients may look at it, and reset
+    it (rule 14), but not hold it, for then they could write positions into it.
 
 So as long as clocks run equally fast and nobody sleeps through a lease, there is one holder at a
 time; and when they don't, whoever checks the fence never takes an older holder's word after a newer

@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any, Final
 
-from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.errors import BadOption, SnowmeltError
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import (
@@ -72,7 +72,7 @@ from snowmelt.protocols.baton.messages import (
 from snowmelt.protocols.baton.names import Names
 from snowmelt.protocols.baton.registrar import Registrar
 from snowmelt.protocols.baton.relay import Effects
-from snowmelt.protocols.baton.settings import BatonSettings, baton_name, baton_value
+from snowmelt.protocols.baton.settings import TOPICS, BatonSettings, baton_name, baton_value
 from snowmelt.protocols.baton.ways import Ways, Went
 from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.membership import Current, CutOff, View
@@ -236,6 +236,8 @@ class BatonNode:
             if isinstance(call, KeepMany):
                 return keep_many(operation, call, self._here, self._names, now)
             baton_name(call.name)
+            if isinstance(call, Acquire) and call.name.startswith(TOPICS):  # rule 17
+                raise BadOption("baton", call.name, f"none that begins with {TOPICS}")
             if isinstance(call, ResetBaton):
                 return self._registrar.reset(operation, call.name)
             if isinstance(call, Save | Release) and call.value is not None:

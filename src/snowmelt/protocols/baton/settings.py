@@ -1,5 +1,7 @@
 """How patient the nodes are with batons; the same on every node of a cluster."""
 
+from typing import Final
+
 import msgspec
 
 from snowmelt.core.errors import BadOption, TooLarge
@@ -7,6 +9,9 @@ from snowmelt.core.instant import Duration, milliseconds, seconds
 from snowmelt.core.names import plain_form, plain_name
 from snowmelt.protocols.arrow import ArrowSettings, TreeSettings
 from snowmelt.protocols.baton.calls import VALUE_BYTES_MAX
+
+TOPICS: Final = "multicast."
+"""Batons whose names begin so belong to the topics of `protocols.multicast`."""
 
 
 class BatonSettings(msgspec.Struct, frozen=True, kw_only=True):

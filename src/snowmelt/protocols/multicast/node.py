@@ -21,6 +21,7 @@ from snowmelt.core.node import (
     Started,
 )
 from snowmelt.protocols.baton.messages import Drop, Got
+from snowmelt.protocols.baton.settings import TOPICS
 from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.membership import CutOff, View
 from snowmelt.protocols.multicast.calls import Listen, Publish
@@ -37,7 +38,7 @@ from snowmelt.protocols.multicast.messages import (
     sound,
 )
 from snowmelt.protocols.multicast.settings import MulticastSettings, check_bodies, topic_name
-from snowmelt.protocols.multicast.topic import PREFIX, Topic
+from snowmelt.protocols.multicast.topic import Topic
 
 Effects = list[Effect[Any]]
 
@@ -167,8 +168,8 @@ class MulticastNode:
 
     def _announced(self, fact: object, now: Instant) -> Effects:
         match fact:
-            case Got(name, ticket) if name.startswith(PREFIX):
-                topic = self._topics.get(name.removeprefix(PREFIX))
+            case Got(name, ticket) if name.startswith(TOPICS):
+                topic = self._topics.get(name.removeprefix(TOPICS))
                 return topic.got(fact, now) if topic else [Announce(Drop(name, ticket, None))]
             case View() as view:
                 gone = self._circle.enter(view)

@@ -10,6 +10,7 @@ from snowmelt.core.instant import Instant, later
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announce, Effect, Note, Reply, Send
 from snowmelt.protocols.baton.messages import Drop, Got, Seek
+from snowmelt.protocols.baton.settings import TOPICS
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.multicast.calls import Listen, Position, Publication, Publish
 from snowmelt.protocols.multicast.circle import Circle
@@ -21,8 +22,6 @@ from snowmelt.protocols.multicast.writing import Wish, Writing, cost, say
 
 Effects = list[Effect[Any]]
 
-PREFIX: Final = "multicast."
-"""A topic's baton has the topic's name, with this before it."""
 NUMBERS_MAX: Final = 2**62
 AHEAD_MAX: Final = 2**54
 """A listener's era is at most so far ahead of the fences: more than a hundred years of theirs."""
@@ -142,7 +141,7 @@ class Topic:
         if not begins and not self._writing.unnumbered():
             return []
         self._seeking = self._chance.getrandbits(63)
-        return [Announce(Seek(PREFIX + self.name, self._seeking))]
+        return [Announce(Seek(TOPICS + self.name, self._seeking))]
 
     # --- saying: rules 4 and 5 --------------------------------------------------------------------
 

@@ -33,7 +33,12 @@ class Batch:
     [b'two', b'three']
     """
 
-    __slots__ = ("_offsets", "blob")
+    __slots__ = ("_offsets", "blob", "count", "size")
+
+    count: int
+    """How many items."""
+    size: int
+    """How many bytes its bodies have together."""
 
     def __init__(self, offsets: Buffer, blob: Buffer) -> None:
         """Takes the two buffers as they are, after a look at every offset. O(n), at C's speed."""
@@ -45,6 +50,18 @@ class Batch:
         edges = self._offsets.tolist()
         if edges != sorted(edges) or edges[0] < 0 or edges[-1] > len(self.blob):
             raise ValueError(f"offsets are not in order within a blob of {len(self.blob)} bytes")
+        self.count = len(edges) - 1
+        self.size = edges[-1] - edges[0]
+
+    @classmethod
+    def _made(cls, offsets: memoryview, blob: memoryview) -> "Batch":
+        """Of what is known to be sound."""
+        part = object.__new__(cls)
+        part._offsets = offsets
+        part.blob = blob
+        part.count = len(offsets) - 1
+        part.size = offsets[-1] - offsets[0]
+        return part
 
     @classmethod
     def of(cls, bodies: Iterable[bytes]) -> "Batch":
@@ -75,7 +92,7 @@ class Batch:
         return cls(edges.tobytes(), b"".join(blobs))
 
     def __len__(self) -> int:
-        return len(self._offsets) - 1
+        return self.count
 
     def __bool__(self) -> bool:
         raise TypeError("a batch has no truth value; ask for its length")
@@ -106,19 +123,11 @@ class Batch:
         """The offsets as bytes, as Arrow and the wire take them. O(1)."""
         return self._offsets.cast("B")
 
-    @property
-    def size(self) -> int:
-        """How many bytes its bodies have together. O(1)."""
-        return self._offsets[-1] - self._offsets[0]
-
     def slice(self, start: int, stop: int) -> "Batch":
         """The items from `start` to `stop`, sharing the same memory. O(1)."""
-        if not 0 <= start <= stop <= len(self):
+        if not 0 <= start <= stop <= self.count:
             raise IndexError(f"no items {start} to {stop} in a batch of {len(self)}")
-        part = object.__new__(Batch)
-        part._offsets = self._offsets[start : stop + 1]  # its own class
-        part.blob = self.blob
-        return part
+        return Batch._made(self._offsets[start : stop + 1], self.blob)
 
     def trimmed(self) -> "Batch":
         """The same items with nothing else in the blob and offsets from 0: what goes on the wire.
@@ -133,11 +142,8 @@ class Batch:
         first, last = self._offsets[0], self._offsets[-1]
         if first == 0 and last == len(self.blob):
             return self
-        part = object.__new__(Batch)
         moved = array("i", [edge - first for edge in self._offsets.tolist()])
-        part._offsets = memoryview(moved)  # its own class
-        part.blob = self.blob[first:last]
-        return part
+        return Batch._made(memoryview(moved), self.blob[first:last])
 
     def compact(self) -> "Batch":
         """The same items, in a blob of their own where they fill less than half of this one.

@@ -36,10 +36,14 @@ class Alarms:
         self._heap: list[tuple[Instant, int, Key]] = []
         self._order = 0  # keys of different kinds can't be compared
         self._timer: Instant | None = None
+        self.sooner = False
+        """Whether something may be due before the timer: then `wake` sets it."""
 
     def set(self, key: Key, at: Instant) -> None:
         """It is due then. O(log n)."""
         self._at[key] = at
+        if self._timer is None or at < self._timer:
+            self.sooner = True
         self._order += 1
         heapq.heappush(self._heap, (at, self._order, key))
         if len(self._heap) > 2 * len(self._at) + STALE_MAX:
@@ -66,9 +70,11 @@ class Alarms:
     def expired(self) -> None:
         """The timer has fired, and is set no more."""
         self._timer = None
+        self.sooner = True
 
     def wake(self) -> Effects:
         """Sets the timer when something is due before it; a timer too early does no harm."""
+        self.sooner = False
         while self._heap and self._at.get(self._heap[0][2]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         if not self._heap or (self._timer is not None and self._timer <= self._heap[0][0]):

@@ -81,9 +81,10 @@ class Holding:
         """Whether a confirmation is waited for."""
         return bool(self._settling)
 
-    def __len__(self) -> int:
-        """How many loans."""
-        return len(self._held)
+    @property
+    def any(self) -> bool:
+        """Whether it holds any."""
+        return bool(self._held)
 
     def __iter__(self) -> Iterator[Held]:
         return iter(list(self._held.values()))
@@ -170,7 +171,7 @@ class Holding:
         self._close(settling.held, settling.word.intervals)
         return [Reply(settling.operation, Acked())]
 
-    def over(self, source: NodeId, word: Over, _: Instant) -> Effects:
+    def over(self, source: NodeId, word: Over) -> Effects:
         """Loans are over, and what they gave may be another's."""
         for token in word.tokens:
             held = self._held.get(token)

@@ -13,8 +13,7 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.pool.alarms import Alarms, Effects
 from snowmelt.protocols.pool.calls import CLOSED, AwaitRoom, HasRoom, Kept, Put
 from snowmelt.protocols.pool.keep import Keep, Then
-from snowmelt.protocols.pool.lending import Lender, fits
-from snowmelt.protocols.pool.messages import Request
+from snowmelt.protocols.pool.lending import Lender
 from snowmelt.protocols.pool.promised import Promised
 from snowmelt.protocols.pool.rate import Rate
 from snowmelt.protocols.pool.settings import PoolSettings
@@ -40,7 +39,7 @@ class _Putting(msgspec.Struct):
     @property
     def rest(self) -> Batch:
         """What waits for room."""
-        return self.batch.slice(self.admitted, len(self.batch)) if self.admitted else self.batch
+        return self.batch.slice(self.admitted, self.batch.count) if self.admitted else self.batch
 
 
 class _Asking(msgspec.Struct, frozen=True):
@@ -74,31 +73,37 @@ class Intake:
     def put(self, operation: OperationId, put: Put, now: Instant) -> Effects:
         """Objects were made."""
         batch = Batch(put.offsets, put.blob)
+        count = batch.count
         most = self._settings.bytes_max
-        if batch.size > most and len(batch) == 1:
+        if count == 1 and batch.size > most:
             text = f"an object of {batch.size} bytes; max_bytes of this producer is {most}"
             return [Reply(operation, Declined("TooLarge", text))]
         if self._lender.leaving:
             return [Reply(operation, _leaving())]
-        if not len(batch):
+        if not count:
             return [Reply(operation, Kept(0, Interval(self.numbers, self.numbers)))]
         self.used = True
         self._promised.used(put.asker)
-        self._rate.made(len(batch), now)
-        awaiting = None if self._puts else self._awaiting(batch, now)
-        if awaiting is not None:
-            parcel = self._numbered(batch)
-            self.put_count += len(batch)
-            self.put_bytes += batch.size
-            self._rate.freed(now)
-            effects = self._lender.hand_over(awaiting, parcel, now)
-            kept = Kept(len(batch), Interval(parcel.start, parcel.stop))
-            return [*effects, Reply(operation, kept), *self._tell_of_room(now)]
+        self._rate.made(count, now)
+        if not self._puts and self._keep.at_once and self._fitting(batch, now) == count:
+            return self._take_in(operation, batch, now)
         putting = _Putting(operation, batch, now, [])
         self._puts.append(putting)
         effects = self.admit(now)
         if self._puts and self._puts[-1] is putting:
             self._alarms.set(("put", operation), later(now, put.patience))
+        return effects
+
+    def _take_in(self, operation: OperationId, batch: Batch, now: Instant) -> Effects:
+        """Nobody puts before it, and it fits as a whole: it is in at once."""
+        parcel = self._numbered(batch)
+        self._came(parcel)
+        self._rate.freed(now)
+        effects = self._lender.arrived(parcel, now)
+        kept = Kept(parcel.batch.count, Interval(parcel.start, parcel.stop))
+        effects.append(Reply(operation, kept))
+        if self._rooms:
+            effects += self._tell_of_room(now)
         return effects
 
     def await_room(self, operation: OperationId, ask: AwaitRoom, now: Instant) -> Effects:
@@ -140,8 +145,7 @@ class Intake:
         def then(failure: str, now: Instant) -> Effects:
             if failure:
                 return stored(failure, now)
-            self.put_count += len(parcel.batch)
-            self.put_bytes += parcel.batch.size
+            self._came(parcel)
             return [*stored("", now), *self._lender.arrived(parcel, now)]
 
         return self._keep.write(parcel, then, now, taken)
@@ -150,7 +154,7 @@ class Intake:
         """How many objects a second are made here when nothing holds the program up."""
         if not self.used:
             return 0.0
-        return self._rate.now(now, held_up=bool(self._puts or self._rooms))
+        return self._rate.now(now, held_up=self.held_up)
 
     def blocked_until(self, now: Instant) -> Duration:
         """How long puts have waited for room, those that wait still counted in."""
@@ -159,6 +163,11 @@ class Intake:
         return Duration(self.blocked + sum(now - one for one in begun))
 
     # --- room -------------------------------------------------------------------------------------
+
+    @property
+    def held_up(self) -> bool:
+        """Whether anybody waits for room."""
+        return bool(self._puts or self._rooms)
 
     def admit(self, now: Instant) -> Effects:
         """Lets in what waits, as far as there is room; whoever waits in line is served first."""
@@ -171,7 +180,7 @@ class Intake:
             parcel = self._numbered(_first(putting.rest, count))
             putting.admitted += count
             putting.numbers.append(Interval(parcel.start, parcel.stop))
-            if putting.admitted == len(putting.batch):
+            if putting.admitted == putting.batch.count:
                 self._puts.popleft()
                 self._alarms.cancel(("put", putting.operation))
                 self._waited(putting.begun, now)
@@ -202,7 +211,7 @@ class Intake:
 
     def check(self) -> None:
         """A put that waits has something to bring; one that leaves has none."""
-        assert all(one.admitted < len(one.batch) for one in self._puts)
+        assert all(one.admitted < one.batch.count for one in self._puts)
         assert not (self._lender.leaving and self._puts), "a producer that leaves takes puts"
 
     def _room(self) -> tuple[int, int]:
@@ -214,19 +223,14 @@ class Intake:
     def _fitting(self, batch: Batch, now: Instant) -> int:
         """How many of the first objects may come in; one always may where nothing else is."""
         count, size = self._room()
-        first = self._lender.line.first(now) if count < len(batch) else None
+        first = self._lender.line.first(now) if count < batch.count else None
         if first is not None and self._keep.at_once:  # these will not stay
             count += max(1, fitting(batch, first.objects_max, first.bytes_max))
         most = fitting(batch, count, size)
+        if most:
+            return most
         alone = not (self._lender.stock.count or self._lender.loans.count or self._keep.count)
-        return 1 if most == 0 and alone else most
-
-    def _awaiting(self, batch: Batch, now: Instant) -> Request | None:
-        """Whoever takes all of it at once, so that it needs no room; None when nobody does."""
-        first = self._lender.line.first(now) if self._keep.at_once else None
-        if first is not None and fits(batch, first) and batch.size <= self._room()[1]:
-            return first
-        return None
+        return 1 if alone else 0
 
     def _waited(self, since: Instant, now: Instant) -> None:
         self.blocked = Duration(self.blocked + now - since)
@@ -238,15 +242,18 @@ class Intake:
         self.numbers = parcel.stop
         return parcel
 
+    def _came(self, parcel: Parcel) -> None:
+        self.put_count += parcel.batch.count
+        self.put_bytes += parcel.batch.size
+
     def _arrive(self, parcel: Parcel, putting: _Putting, now: Instant) -> Effects:
         def then(failure: str, now: Instant) -> Effects:
             if failure:
-                return self._failed(putting, len(parcel.batch), failure)
+                return self._failed(putting, parcel.batch.count, failure)
             served = self._lender.arrived(parcel, now)
-            self.put_count += len(parcel.batch)
-            self.put_bytes += parcel.batch.size
-            putting.safe += len(parcel.batch)
-            if putting.safe == len(putting.batch):
+            self._came(parcel)
+            putting.safe += parcel.batch.count
+            if putting.safe == putting.batch.count:
                 self._rate.freed(now)
             return [*self._answer(putting), *served]
 
@@ -254,7 +261,7 @@ class Intake:
 
     def _answer(self, putting: _Putting) -> Effects:
         """Once nothing of it waits for room or for the disk, it is told what came of it."""
-        if putting.answered or putting.safe + putting.failed < len(putting.batch):
+        if putting.answered or putting.safe + putting.failed < putting.batch.count:
             return []
         putting.answered = True
         if putting.failure:
@@ -280,7 +287,7 @@ class Intake:
 
 
 def _first(batch: Batch, count: int) -> Batch:
-    return batch if count == len(batch) else batch.slice(0, count)
+    return batch if count == batch.count else batch.slice(0, count)
 
 
 def _leaving() -> Declined:

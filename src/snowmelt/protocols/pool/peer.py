@@ -111,15 +111,16 @@ class PoolPeer:
             Cancel: self._producer.cancelled,
             GiveBack: self._producer.given_back,
             Hold: self._producer.held,
-            Over: self._holding.over,
         }
+        """What concerns only what is given here: nothing that is shown changes by it."""
 
     def handle(self, event: Event[Any], now: Instant) -> Effects:
         """One door in; what this process says to itself does not leave it."""
         effects = self._step(event, now)
         if self._roles == BOTH:
             effects = self._inside(effects, now)
-        effects += self._alarms.wake()
+        if self._alarms.sooner:
+            effects += self._alarms.wake()
         return effects
 
     def _inside(self, effects: Effects, now: Instant) -> Effects:
@@ -132,13 +133,20 @@ class PoolPeer:
         return outside
 
     def _step(self, event: Event[Any], now: Instant) -> Effects:
+        if isinstance(event, Received):
+            hear = self._hears.get(type(event.message))
+            if hear is not None:
+                return hear(event.source, event.message, now)
+            effects = self._heard(event.source, event.message, now)
+        elif isinstance(event, Requested):
+            effects = self._requested(event.operation, event.message, now)
+        else:
+            effects = self._happened(event, now)
+        self._show_roles(now)
+        return effects
+
+    def _happened(self, event: Event[Any], now: Instant) -> Effects:
         match event:
-            case Received(source, message):
-                hear = self._hears.get(type(message))
-                hear = self._heard if hear is None else hear
-                effects = hear(source, message, now)
-            case Requested(operation, message):
-                effects = self._requested(operation, message, now)
             case Expired():
                 self._alarms.expired()
                 effects = []
@@ -155,7 +163,6 @@ class PoolPeer:
             case Started(records):
                 effects = self._producer.started(records)
                 effects += self._adopter.restored(self._producer.taken, now)
-        self._show_roles(now)
         return effects
 
     def check(self) -> None:
@@ -171,16 +178,16 @@ class PoolPeer:
         match message:
             case calls.Put():
                 return producer.put(operation, message, now)
-            case calls.Get() if self._departure.begun:
-                return [Reply(operation, Declined("Closed", calls.CLOSED))]
             case calls.Get():
+                if self._departure.begun:
+                    return [Reply(operation, Declined("Closed", calls.CLOSED))]
                 own_stock = producer.lender.stock.count > 0
                 asked = consumer.get(operation, message, now, own_stock=own_stock)
                 return [*self._holding.say(), *asked]
+            case calls.Ack():
+                return self._holding.ack(operation, message, consumer.next_number, now)
             case calls.AwaitRoom():
                 return producer.await_room(operation, message, now)
-            case calls.Ack():
-                return self._holding.ack(operation, message, self._consumer.next_number, now)
             case calls.Nack():
                 return self._holding.nack(operation, message)
             case calls.LetGo(token):
@@ -204,6 +211,8 @@ class PoolPeer:
                 return self._found(source, message, now)
             case Settled():
                 return self._settled(source, message, now)
+            case Over():
+                return self._holding.over(source, message)
             case Invite() if not self._departure.begun:
                 return self._adopter.invited(source, now)
             case Answer():
@@ -336,10 +345,12 @@ class PoolPeer:
 
     def _show_roles(self, now: Instant) -> None:
         """Others are to know at once when this process begins to produce, or to consume."""
-        self._using.show(self._consumer.using or len(self._holding) > 0, now)
-        roles = (self._producer.intake.used, self._consumer.used)
-        if roles != self._roles:
-            self._roles = roles
+        using = self._consumer.using or self._holding.any
+        if using is not self._using.runs:
+            self._using.show(using, now)
+        produces, consumes = self._roles
+        if self._producer.intake.used is not produces or self._consumer.used is not consumes:
+            self._roles = (self._producer.intake.used, self._consumer.used)
             self._introduction.soon(now)
 
     # --- what is due ------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ class Producer:
         effects = self.lender.requested(request, now)
         if effects is None:
             return [_passed_on(request)]
-        return [*effects, *self.intake.admit(now)]
+        return self._with_room(effects, now)
 
     def unsent(self, target: NodeId, found: Given, now: Instant) -> Effects:
         """What was given never left this process."""
@@ -82,7 +82,7 @@ class Producer:
 
     def settled(self, source: NodeId, word: Settle, now: Instant) -> Effects:
         """Objects are done."""
-        return [*self.lender.settled(source, word, now), *self.intake.admit(now)]
+        return self._with_room(self.lender.settled(source, word, now), now)
 
     def given_back(self, source: NodeId, word: GiveBack, now: Instant) -> Effects:
         """Objects were not used, or in vain."""
@@ -94,7 +94,11 @@ class Producer:
 
     def loan_due(self, token: int, now: Instant) -> Effects:
         """A consumer was not heard of."""
-        return [*self.lender.due(token, now), *self.intake.admit(now)]
+        return self._with_room(self.lender.due(token, now), now)
+
+    def _with_room(self, effects: Effects, now: Instant) -> Effects:
+        """There may be room now, for whoever waits for it."""
+        return [*effects, *self.intake.admit(now)] if self.intake.held_up else effects
 
     # --- the disk ---------------------------------------------------------------------------------
 

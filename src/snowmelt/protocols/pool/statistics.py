@@ -21,19 +21,19 @@ class Stopwatch:
     """
 
     def __init__(self) -> None:
+        self.runs = False
         self._total = 0
-        self._since: Instant | None = None
+        self._since = Instant(0)
 
     def show(self, runs: bool, now: Instant) -> None:
         """It is so from now on, or is not."""
-        if runs == (self._since is not None):
-            return
-        self._total = self.until(now)
-        self._since = now if runs else None
+        if runs is not self.runs:
+            self._total = self.until(now)
+            self.runs, self._since = runs, now
 
     def until(self, now: Instant) -> Duration:
         """The time so far."""
-        return Duration(self._total + (now - self._since if self._since is not None else 0))
+        return Duration(self._total + (now - self._since if self.runs else 0))
 
 
 def described(

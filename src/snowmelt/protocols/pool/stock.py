@@ -6,7 +6,7 @@ was put together: else the rest would stay in memory, and count for nothing.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -27,7 +27,7 @@ class Parcel(msgspec.Struct, frozen=True):
     @property
     def stop(self) -> int:
         """The number behind its last object."""
-        return self.start + len(self.batch)
+        return self.start + self.batch.count
 
     def compact(self) -> "Parcel":
         """The same objects, without much that is no part of them."""
@@ -41,23 +41,28 @@ class Parcel(msgspec.Struct, frozen=True):
 
 def packed(parcels: Sequence[Parcel]) -> tuple[tuple[Span, ...], bytes]:
     """Parcels as they travel: their numbers and edges, and one blob, copied only when several."""
+    if len(parcels) == 1:
+        batch = parcels[0].batch.trimmed()
+        span = Span(parcels[0].start, bytes(batch.offsets))
+        return (span,), batch.blob  # type: ignore[return-value]  # a view is as good
     batches = [one.batch.trimmed() for one in parcels]
-    if len(batches) == 1:
-        span = Span(parcels[0].start, bytes(batches[0].offsets))
-        return (span,), batches[0].blob  # type: ignore[return-value]  # a view is as good
     pairs = zip(parcels, batches, strict=True)
     spans = tuple(Span(one.start, bytes(batch.offsets)) for one, batch in pairs)
     return spans, b"".join(batch.blob for batch in batches)
 
 
-def size_of(parcels: Iterable[Parcel]) -> int:
+def size_of(parcels: Sequence[Parcel]) -> int:
     """The bytes of all their bodies."""
+    if len(parcels) == 1:  # as mostly
+        return parcels[0].batch.size
     return sum([one.batch.size for one in parcels])
 
 
-def count_of(parcels: Iterable[Parcel]) -> int:
+def count_of(parcels: Sequence[Parcel]) -> int:
     """How many objects."""
-    return sum([len(one.batch) for one in parcels])
+    if len(parcels) == 1:
+        return parcels[0].batch.count
+    return sum([one.batch.count for one in parcels])
 
 
 class Stock:
@@ -77,7 +82,7 @@ class Stock:
     def add(self, parcel: Parcel) -> None:
         """To the end."""
         self._row.append(parcel)
-        self.count += len(parcel.batch)
+        self.count += parcel.batch.count
         self.size += parcel.batch.size
 
     def put_back(self, parcels: Sequence[Parcel]) -> None:
@@ -91,16 +96,20 @@ class Stock:
         taken: list[Parcel] = []
         count = size = 0
         while self._row and count < objects_max and len(taken) < SPANS_AT_ONCE:
-            parcel = self._row[0]
-            if taken and (size + parcel.batch.size > min(JOIN_BYTES, bytes_max)):
+            part = parcel = self._row[0]
+            batch = parcel.batch
+            if taken and (size + batch.size > min(JOIN_BYTES, bytes_max)):
                 break
-            part = first_of(parcel, objects_max - count, bytes_max - size)
-            if len(part.batch) == len(parcel.batch):
+            if batch.count <= objects_max - count and batch.size <= bytes_max - size:
                 self._row.popleft()
             else:
-                self._row[0] = parcel.part(part.stop, parcel.stop).compact()
+                part = first_of(parcel, objects_max - count, bytes_max - size)
+                if part.batch.count == batch.count:
+                    self._row.popleft()
+                else:
+                    self._row[0] = parcel.part(part.stop, parcel.stop).compact()
             taken.append(part)
-            count += len(part.batch)
+            count += part.batch.count
             size += part.batch.size
             if size >= bytes_max:
                 break
@@ -117,8 +126,8 @@ class Stock:
 
     def check(self) -> None:
         """What is counted is what is there."""
-        assert self.count == count_of(self._row), f"{self.count} objects are counted"
-        assert self.size == size_of(self._row), f"{self.size} bytes are counted"
+        assert self.count == count_of(list(self._row)), f"{self.count} objects are counted"
+        assert self.size == size_of(list(self._row)), f"{self.size} bytes are counted"
 
 
 def first_of(parcel: Parcel, objects_max: int, bytes_max: int) -> Parcel:
@@ -133,9 +142,9 @@ def fitting(batch: Batch, objects_max: int, bytes_max: int) -> int:
     >>> fitting(Batch.of([b"one", b"two", b"three"]), 5, 7)
     2
     """
-    if len(batch) <= objects_max and batch.size <= bytes_max:
-        return len(batch)
-    low, high = 0, max(0, min(objects_max, len(batch)))
+    if batch.count <= objects_max and batch.size <= bytes_max:
+        return batch.count
+    low, high = 0, max(0, min(objects_max, batch.count))
     if batch.slice(0, high).size <= bytes_max:
         return high
     while low < high:

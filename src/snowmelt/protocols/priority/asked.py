@@ -1,13 +1,15 @@
 """What can't be had of a client's call: said at once, with the value and the way out."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from snowmelt.core.batch import Batch as Bodies
-from snowmelt.protocols.priority.calls import Put, Settle
+from snowmelt.protocols.priority.calls import Put, Receipt, Settle, Show
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.settings import (
     DELAY_LONGEST,
     HEADER_BYTES_MAX,
+    HOLD_LONGEST,
     REASON_BYTES_MAX,
     QueueSettings,
 )
@@ -21,6 +23,8 @@ def problem(call: Any, settings: QueueSettings, limits: Limits) -> Problem:
         return _put_problem(call, settings, limits)
     if isinstance(call, Settle):
         return _settle_problem(call, settings)
+    if isinstance(call, Show):
+        return _receipts_problem((call.receipt,), settings)
     return None
 
 
@@ -33,6 +37,8 @@ def _put_problem(call: Put, settings: QueueSettings, limits: Limits) -> Problem:
         return "TooLarge", text
     if not 0 <= call.delay <= DELAY_LONGEST:
         return "BadOption", f"delay is {call.delay} ns; allowed: 0 to {DELAY_LONGEST}"
+    if not 0 <= call.hold <= HOLD_LONGEST:
+        return "BadOption", f"hold is {call.hold} ns; allowed: 0 to {HOLD_LONGEST}"
     count = 0
     for part in call.parts:
         if part.priority >= settings.priorities:
@@ -55,7 +61,12 @@ def _settle_problem(call: Settle, settings: QueueSettings) -> Problem:
         return "TooLarge", f"a reason takes at most {REASON_BYTES_MAX} bytes of UTF-8"
     if not 0 <= call.delay <= DELAY_LONGEST:
         return "BadOption", f"delay is {call.delay} ns; allowed: 0 to {DELAY_LONGEST}"
-    for receipt in (*call.done, *call.back, *call.renew):
+    receipts = (*call.done, *call.back, *call.renew, *call.keep, *call.publish)
+    return _receipts_problem(receipts, settings)
+
+
+def _receipts_problem(receipts: Iterable[Receipt], settings: QueueSettings) -> Problem:
+    for receipt in receipts:
         for share in receipt.shares:
             if share.priority >= settings.priorities:
                 allowed = f"allowed: 0 to {settings.priorities - 1}"

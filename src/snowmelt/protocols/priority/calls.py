@@ -75,6 +75,11 @@ class Put(msgspec.Struct, frozen=True, tag="priority.put", array_like=True):
     delay: Duration = Duration(0)
     patience: Duration = Duration(0)
     """How long to wait for room in a full queue."""
+    hold: Duration = Duration(0)
+    """For so long they are staged, in no get, until somebody publishes them; else they are erased.
+
+    Then `delay` counts from when they are published.
+    """
 
 
 class PutDone(msgspec.Struct, frozen=True, tag="priority.put_done", array_like=True):
@@ -103,7 +108,7 @@ Receipts = Annotated[tuple[Receipt, ...], msgspec.Meta(max_length=16_384)]
 class Settle(msgspec.Struct, frozen=True, tag="priority.settle", array_like=True):
     """About elements held under leases: these are done, those go back, those are worked on still.
 
-    What is not held any more is named in the answer; all else is done.
+    What is not held any more is named in the answer; all else is done. And about what is staged.
     """
 
     queue: Name
@@ -114,6 +119,10 @@ class Settle(msgspec.Struct, frozen=True, tag="priority.settle", array_like=True
     reason: str = ""
     """Why it goes back; empty when nothing failed, and then it doesn't count as a delivery."""
     renew: Receipts = ()
+    keep: Receipts = ()
+    """Those are held until something else is said of them."""
+    publish: Receipts = ()
+    """What is staged there may be got. Their tokens say nothing."""
 
 
 class Settled(msgspec.Struct, frozen=True, tag="priority.settled", array_like=True):
@@ -123,6 +132,9 @@ class Settled(msgspec.Struct, frozen=True, tag="priority.settled", array_like=Tr
     """
 
     lost: Receipts = ()
+    away: Receipts = ()
+    """Of the lost ones: they lie with nodes that are away. Of what was to be published, all others
+    were erased, since their time was over."""
 
 
 class Get(msgspec.Struct, frozen=True, tag="priority.get", array_like=True):
@@ -162,6 +174,22 @@ class Peek(msgspec.Struct, frozen=True, tag="priority.peek", array_like=True):
     dead: bool = False
 
 
+class Show(msgspec.Struct, frozen=True, tag="priority.show", array_like=True):
+    """Shows once more what is leased under a token, to whoever knows it."""
+
+    queue: Name
+    receipt: Receipt
+
+
+class Shown(msgspec.Struct, frozen=True, tag="priority.shown", array_like=True):
+    """What one answer holds of it, most urgent first; and where all of it is that is held."""
+
+    pieces: tuple[Piece, ...]
+    held: Shares
+    away: Shares
+    """Nobody who is here can tell of these."""
+
+
 class Peeked(msgspec.Struct, frozen=True, tag="priority.peeked", array_like=True):
     """What is there."""
 
@@ -183,6 +211,7 @@ class Status(msgspec.Struct, frozen=True, tag="priority.status", array_like=True
     leased: int
     held: int
     dead: int
+    staged: int = 0
 
 
 class Purge(msgspec.Struct, frozen=True, tag="priority.purge", array_like=True):
@@ -206,8 +235,8 @@ class Counted(msgspec.Struct, frozen=True, tag="priority.counted", array_like=Tr
     count: int
 
 
-Request = Open | Queues | Put | Settle | Get | Peek | Statistics | Purge | Redrive
-Response = Opened | QueuesAre | PutDone | Settled | Leased | Peeked | Status | Counted
+Request = Open | Queues | Put | Settle | Get | Peek | Show | Statistics | Purge | Redrive
+Response = Opened | QueuesAre | PutDone | Settled | Leased | Peeked | Shown | Status | Counted
 
-CALLS: Final = (Open, Queues, Put, Settle, Get, Peek, Statistics, Purge, Redrive)
+CALLS: Final = (Open, Queues, Put, Settle, Get, Peek, Show, Statistics, Purge, Redrive)
 """All that clients ask."""

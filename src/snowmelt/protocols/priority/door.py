@@ -141,7 +141,7 @@ class Door:
                 runs = runs or [([], 0)]
                 runs[-1] = runs[-1][0], runs[-1][1] + one.count
                 patient = patient or one.deadline > self._desk.now
-            elif one.call.delay:
+            elif one.call.delay or one.call.hold:
                 held.extend(one.counts())
                 self._hand.riding.append((operation, -1))
                 continue
@@ -383,4 +383,4 @@ class Door:
             if one.ready:
                 self._answer_get(one)
         elif not settled.with_get:  # else the get is in hand at another door
-            self._desk.reply(operation, Settled(tuple(settled.lost)))
+            self._desk.reply(operation, Settled(tuple(settled.lost), tuple(settled.away)))

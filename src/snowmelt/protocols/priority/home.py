@@ -18,7 +18,7 @@ Rules
 6. Elements for which there is no room are refused, by whoever has none; then they never were, and
    their positions are void. All else waits for room, and is tried again.
 7. Leases begin anew with each view: nobody can tell how much of one is over. Where this process is
-   alone with its disk, who held them is gone, and they are over.
+   alone with its disk, who held them is gone, and they are over. One that is kept has no time.
 """
 
 from collections.abc import Iterable
@@ -49,7 +49,13 @@ from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import common, minus
 from snowmelt.protocols.priority.reports import Reports
 from snowmelt.protocols.priority.rules import Rule, Rules, held_by
-from snowmelt.protocols.priority.settings import How, QueueSettings, State
+from snowmelt.protocols.priority.settings import (
+    ERASED,
+    FOR_GOOD,
+    How,
+    QueueSettings,
+    State,
+)
 from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.priority.spreading import NO_ROOM, Outcome, Spreading
 from snowmelt.protocols.priority.standing import Standing, marked
@@ -113,11 +119,13 @@ class Home:
         self.sure, self._there = True, there
         for priority, where, standing in self._shelf.rows.standings(there):
             share = Share(priority, (where,))
-            if standing.state == State.LEASED:
+            if standing.state == State.LEASED and standing.time != FOR_GOOD:
                 time = Duration(0) if self._desk.alone else standing.time
                 self._leases.lease(standing.token, (share,), time)
             elif standing.state == State.HELD:
                 self._leases.hold((share,), standing.due)
+            elif standing.state == State.STAGED:
+                self._leases.hold((share,), standing.due + ERASED)
 
     def census(self, gone: Shares) -> Census:
         """What this home answers for."""
@@ -140,7 +148,8 @@ class Home:
         elements = message.elements
         lot = self._shelf.store(elements)
         if elements.due:
-            self._leases.hold(elements.shares, elements.due)
+            spare = ERASED if elements.staged else 0
+            self._leases.hold(elements.shares, elements.due + spare)
         void = self._shelf.rows.void_of(elements.shares)
         self._begin(Pending(door, message, lot=lot, refused=void), (), elements=True)
 
@@ -175,6 +184,10 @@ class Home:
             refused = minus(refused, ended)
             again = Mark(ended, self._desk.epoch, 0, State.GONE, message.token)
             marks = [*marks, again] if ended else marks
+        if message.how == How.PUBLISH:  # what was got since, and is gone, was published before
+            rows = self._shelf.rows
+            taken = minus(rows.gone_of(refused), rows.void_of(refused))
+            refused = union([*minus(refused, taken), *_of(marks, State.VOID)])
         back = _of(marks, State.FREE)
         gone = (*_of(marks, State.GONE), *_of(marks, State.VOID))
         for mark in marks:
@@ -193,7 +206,7 @@ class Home:
     def tick(self) -> None:
         """Leases end, what is held becomes free, and who has not answered is told again."""
         for token, shares in self._leases.over():
-            rule = self._rules.failing(token, "its lease ended")
+            rule = self._rules.lapsing(token)
             marks, _ = self._become(shares, rule)
             self._decide(marks)
         for shares in self._leases.due():
@@ -272,7 +285,7 @@ class Home:
             for mark in marks:
                 if mark.state == State.HELD:
                     self._leases.hold(mark.shares, mark.due)
-            self._begin(Pending(back=_of(marks, State.FREE)), marks)
+            self._begin(Pending(back=_of(marks, State.FREE), gone=_of(marks, State.VOID)), marks)
 
     def _become(self, shares: Shares, rule: Rule) -> tuple[list[Mark], Shares]:
         """What becomes of elements by a rule, a turn later each; and of which it can't be said."""
@@ -352,7 +365,8 @@ class Home:
             stored = Stored(era, self._queue, asked.serial, copies, pending.reason, void)
             self._desk.send(door, stored)
         else:
-            self._desk.send(door, Ended(era, self._queue, asked.serial, pending.refused))
+            away = self._shelf.rows.lacking(pending.refused)
+            self._desk.send(door, Ended(era, self._queue, asked.serial, pending.refused, away))
 
     def _hand_out(self, pending: Pending, found: tuple[Found, ...]) -> None:
         assert pending.door is not None

@@ -11,13 +11,15 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.priority.batches import Shares, Some
+from snowmelt.protocols.priority.batches import Share, Shares, Some, union
 from snowmelt.protocols.priority.calls import (
     Counted,
     Peek,
     Peeked,
     Purge,
     Redrive,
+    Show,
+    Shown,
     Statistics,
     Status,
 )
@@ -33,7 +35,7 @@ from snowmelt.protocols.priority.settings import How, QueueSettings
 PEEK_BYTES: Final = 16 << 20
 """What one look shows at most."""
 
-Call = Peek | Statistics | Purge | Redrive
+Call = Peek | Show | Statistics | Purge | Redrive
 
 
 class Stage(IntEnum):
@@ -57,6 +59,9 @@ class LookInHand(msgspec.Struct):
     leased: int = 0
     held: int = 0
     dead: list[tuple[NodeId, Shares]] = []
+    staged: int = 0
+    had: list[Share] = []
+    away: list[Share] = []
     count: int = 0
 
 
@@ -103,6 +108,9 @@ class Looking:
         if one.stage == Stage.HOMES:
             one.leased += message.leased
             one.held += message.held
+            one.staged += message.staged
+            one.had.extend(message.had)
+            one.away.extend(message.away)
             if message.dead:
                 one.dead.append((source, message.dead))
         if one.waits == 0:
@@ -130,6 +138,10 @@ class Looking:
             count = call.items_max
         elif isinstance(call, Statistics):
             count = 0
+        elif isinstance(call, Show):
+            one.shares = call.receipt.shares
+            self._read(one, one.shares, everybody=False, token=call.receipt.token)
+            return
         else:
             self._read(one, (), everybody=True)
             return
@@ -139,7 +151,7 @@ class Looking:
 
         self._sending.send(self._root, (one.operation,), make)
 
-    def _read(self, one: LookInHand, shares: Shares, *, everybody: bool) -> None:
+    def _read(self, one: LookInHand, shares: Shares, *, everybody: bool, token: int = 0) -> None:
         assert self._placing is not None
         parts = self._placing.by_home(shares)
         targets: Sequence[NodeId] = self._desk.members if everybody else sorted(parts)
@@ -152,7 +164,7 @@ class Looking:
             theirs = parts.get(target, ())
 
             def make(serial: int, theirs: Shares = theirs) -> Read:
-                return Read(self._desk.era, self._settings.queue, serial, theirs)
+                return Read(self._desk.era, self._settings.queue, serial, theirs, token=token)
 
             self._sending.send(target, (one.operation,), make)
 
@@ -163,9 +175,13 @@ class Looking:
         if isinstance(call, Statistics):
             count = sum([share.total for share in dead])
             status = Status(
-                self._settings, self._root or self._desk.me, one.free, one.leased, one.held, count
-            )
+                self._settings, self._root or self._desk.me, one.free, one.leased, one.held, count,
+                one.staged,
+            )  # fmt: skip
             self._answer(one, status)
+        elif isinstance(call, Show):
+            pieces = fitting(_ordered(one.pieces, one.shares), PEEK_BYTES)[0]
+            self._answer(one, Shown(pieces, union(one.had), union(one.away)))
         elif isinstance(call, Peek) and call.dead and one.stage == Stage.HOMES and dead:
             one.stage = Stage.ENDS
             one.shares = first_of(dead, call.items_max)
@@ -182,7 +198,7 @@ class Looking:
         how = How.REDRIVE if isinstance(one.call, Redrive) else How.PURGE
         one.waits += self._ends.say(one.dead, how, operations=(one.operation,))
 
-    def _answer(self, one: LookInHand, answer: Peeked | Status | Counted) -> None:
+    def _answer(self, one: LookInHand, answer: Peeked | Shown | Status | Counted) -> None:
         del self._hand[one.operation]
         self._desk.reply(one.operation, answer)
 

@@ -33,6 +33,8 @@ def cut(elements: Elements, wanted: Shares) -> Elements:
         bytes(chosen.blob),
         elements.headers,
         elements.due,
+        elements.staged,
+        elements.delay,
     )
 
 

@@ -98,6 +98,10 @@ class Elements(msgspec.Struct, frozen=True, array_like=True):
     headers: bytes = b""
     due: int = 0
     """When it may be got, by the wall clock, in nanoseconds since 1970; 0 for at once."""
+    staged: bool = False
+    """Whether it waits to be published until then, and is void when nobody does."""
+    delay: Duration = Duration(0)
+    """For how long it is held when it is published."""
 
 
 class Store(msgspec.Struct, frozen=True, tag="priority.store", array_like=True):
@@ -166,7 +170,7 @@ class End(msgspec.Struct, frozen=True, tag="priority.end", array_like=True):
     serial: Serial
     token: Token
     shares: Shares
-    how: Annotated[int, msgspec.Meta(ge=0, le=6)]
+    how: Annotated[int, msgspec.Meta(ge=0, le=8)]
     """One of `settings.How`."""
     reason: str = ""
     time: Duration = Duration(0)
@@ -180,6 +184,8 @@ class Ended(msgspec.Struct, frozen=True, tag="priority.ended", array_like=True):
     queue: Name
     serial: Serial
     refused: Shares = ()
+    away: Shares = ()
+    """Of what was refused: nobody here has it, or knows that it is gone."""
 
 
 # --- copies ---------------------------------------------------------------------------------------
@@ -191,15 +197,15 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
     shares: Shares
     epoch: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
     turn: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
-    state: Annotated[int, msgspec.Meta(ge=0, le=5)]
+    state: Annotated[int, msgspec.Meta(ge=0, le=6)]
     """One of `settings.State`."""
     token: Token = 0
     operation: OperationId | None = None
     """The get that leased them."""
     time: Duration = Duration(0)
-    """How long the lease is."""
+    """How long the lease is; of what is staged, for how long it is held when it is published."""
     due: int = 0
-    """Until when they are held, by the wall clock."""
+    """Until when they are held, or staged, by the wall clock."""
     failures: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)] = 0
     reason: str = ""
 
@@ -387,6 +393,8 @@ class Read(msgspec.Struct, frozen=True, tag="priority.read", array_like=True):
     serial: Serial
     shares: Shares
     bytes_max: Weight = 4 << 20
+    token: Token = 0
+    """Only what is leased under it; 0 for all."""
 
 
 class Seen(msgspec.Struct, frozen=True, tag="priority.seen", array_like=True):
@@ -399,6 +407,11 @@ class Seen(msgspec.Struct, frozen=True, tag="priority.seen", array_like=True):
     leased: int = 0
     held: int = 0
     dead: Shares = ()
+    staged: int = 0
+    had: Shares = ()
+    """Of what was asked for: what is leased under the token."""
+    away: Shares = ()
+    """Of what was asked for: nobody here has it, or knows that it is gone."""
 
 
 Message = (

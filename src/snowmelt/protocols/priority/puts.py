@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 
 from snowmelt.core.batch import Batch as Bodies
-from snowmelt.core.instant import later
+from snowmelt.core.instant import Duration, later
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.priority.batches import Cut, Share, Shares, union
@@ -62,12 +62,13 @@ class Puts:
 
     def send(self, puts: Sequence[PutInHand], placing: Placing) -> None:
         """Takes what has positions home; those that go together, together."""
-        groups: dict[tuple[bytes, int], list[PutInHand]] = {}
+        groups: dict[tuple[bytes, int, int], list[PutInHand]] = {}
         for one in puts:
-            groups.setdefault((one.call.headers, one.call.delay), []).append(one)
-        for (headers, delay), ours in groups.items():
-            due = self._desk.wall + delay if delay else 0
-            self._store(_elements(ours, headers, due), placing, ours)
+            kind = one.call.headers, one.call.delay, one.call.hold
+            groups.setdefault(kind, []).append(one)
+        for (_, delay, hold), ours in groups.items():
+            due = self._desk.wall + (hold or delay) if hold or delay else 0
+            self._store(_elements(ours, due), placing, ours)
 
     def stored(self, sent: Sent, message: Stored, puts: Iterable[PutInHand]) -> list[PutInHand]:
         """A home has them, or refuses them: the puts of which all homes have answered."""
@@ -116,8 +117,8 @@ def _give_up(one: PutInHand, shares: Shares) -> None:
     one.left = one.lacking()
 
 
-def _elements(puts: Sequence[PutInHand], headers: bytes, due: int) -> Elements:
-    """What has positions of several puts, as it goes home."""
+def _elements(puts: Sequence[PutInHand], due: int) -> Elements:
+    """What has positions of several puts that were asked for alike, as it goes home."""
     shares: list[Share] = []
     origins: list[Origin] = []
     bodies: list[Bodies] = []
@@ -128,6 +129,8 @@ def _elements(puts: Sequence[PutInHand], headers: bytes, due: int) -> Elements:
             origins.append(Origin(one.operation, placed.first, count, placed.order, one.again))
             bodies.append(one.bodies.slice(placed.first, placed.first + count))
     whole = together(bodies).trimmed()
+    call = puts[0].call
     return Elements(
-        in_order(shares), tuple(origins), bytes(whole.offsets), bytes(whole.blob), headers, due
-    )
+        in_order(shares), tuple(origins), bytes(whole.offsets), bytes(whole.blob), call.headers,
+        due, bool(call.hold), call.delay if call.hold else Duration(0),
+    )  # fmt: skip

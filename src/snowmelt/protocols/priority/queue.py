@@ -16,6 +16,7 @@ from snowmelt.protocols.priority.gathering import Gathering
 from snowmelt.protocols.priority.home import Home
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.looking import Looking
+from snowmelt.protocols.priority.lots import in_order
 from snowmelt.protocols.priority.messages import (
     Ended,
     Fetched,
@@ -32,6 +33,7 @@ from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import common, minus
 from snowmelt.protocols.priority.repair import Repair
 from snowmelt.protocols.priority.reports import Reports
+from snowmelt.protocols.priority.rules import held_by
 from snowmelt.protocols.priority.sending import Sending
 from snowmelt.protocols.priority.settings import QueueSettings, State
 from snowmelt.protocols.priority.settling import kept_for
@@ -173,18 +175,36 @@ class Queue:
         else:
             self.loaded(Part.LOOKS, self._number, ())
 
-    def _standing(self, placing: Placing) -> tuple[int, int, Shares]:
-        """How many of this home are leased, how many held; and which are dead."""
-        leased = held = 0
+    def _seen(self, here: Here, message: Read, found: tuple[Found, ...]) -> Seen:
+        era, token = self._desk.era, message.token
+        if not token:
+            pieces, _ = fitting(self.shelf.pieces(message.shares, found), message.bytes_max)
+            return Seen(era, self.name, message.serial, pieces, *self._standing(here.placing))
+        rows = self.shelf.rows
+        had = in_order(
+            [
+                Share(priority, (where,))
+                for priority, where, standing in rows.standings(message.shares)
+                if held_by(standing, token)
+            ]
+        )
+        pieces, _ = fitting(self.shelf.pieces(had, found), message.bytes_max)
+        away = minus(rows.lacking(message.shares), had)
+        return Seen(era, self.name, message.serial, pieces, had=had, away=away)
+
+    def _standing(self, placing: Placing) -> tuple[int, int, Shares, int]:
+        """How many of this home are leased, how many held; which are dead; how many staged."""
+        leased = held = staged = 0
         dead: list[Share] = []
         for priority, where, standing in self.shelf.rows.standings(self.shelf.rows.stored()):
             if placing.home(priority, where.start) != self._desk.me:
                 continue
             leased += where.size if standing.state == State.LEASED else 0
             held += where.size if standing.state == State.HELD else 0
+            staged += where.size if standing.state == State.STAGED else 0
             if standing.state == State.DEAD:
                 dead.append(Share(priority, (where,)))
-        return leased, held, union(dead)
+        return leased, held, union(dead), staged
 
     # --- the disk ---------------------------------------------------------------------------------
 
@@ -219,10 +239,7 @@ class Queue:
             self._copy(here, node, shares, found)
         elif part == Part.LOOKS and number in self._reads:
             source, message = self._reads.pop(number)
-            leased, held, dead = self._standing(here.placing)
-            pieces, _ = fitting(self.shelf.pieces(message.shares, found), message.bytes_max)
-            seen = Seen(self._desk.era, self.name, message.serial, pieces, leased, held, dead)
-            self._desk.send(source, seen)
+            self._desk.send(source, self._seen(here, message, found))
 
     # --- what comes back --------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ class SettleInHand(msgspec.Struct):
     """Whether a get's answer tells of it: alone it is not answered."""
     waits: int = 0
     lost: list[Receipt] = []
+    away: list[Receipt] = []
 
 
 class Settles:
@@ -61,6 +62,8 @@ class Settles:
         one.waits -= 1
         if message.refused:
             one.lost.append(Receipt(sent.message.token, message.refused))
+        if message.away:
+            one.away.append(Receipt(sent.message.token, message.away))
         if one.waits:
             return None
         return self.hand.pop(sent.operations[0])
@@ -78,3 +81,7 @@ class Settles:
             yield receipt, back, call.delay
         for receipt in call.renew:
             yield receipt, How.RENEW, self._settings.lease
+        for receipt in call.keep:
+            yield receipt, How.KEEP, Duration(0)
+        for receipt in call.publish:
+            yield receipt, How.PUBLISH, Duration(0)

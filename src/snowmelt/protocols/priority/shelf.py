@@ -113,7 +113,8 @@ class Shelf:
         self._new[number] = bulk
         self._recent.keep(number, bulk)
         if elements.due:
-            self.mark(Mark(elements.shares, 0, 0, State.HELD, due=elements.due))
+            state, delay = State.STAGED if elements.staged else State.HELD, elements.delay
+            self.mark(Mark(elements.shares, 0, 0, state, time=delay, due=elements.due))
         return number
 
     def void(self, number: int) -> tuple[bytes, bytes]:

@@ -86,13 +86,20 @@ _DARK: Final = Theme(0, ("power-cut", "slow-node", "loss", "full-disk"), calm=0,
 _NIGHT: Final = Theme(0, ("power-cut", "pause", "duplication", "crash"), calm=0, alone=1)
 _STALLED: Final = Theme(0, ("stalls", "slow-disk", "failing-disk"), calm=0, alone=1)
 _BACKLOG: Final = Theme(0, ("client-pause", "delay"), 4, calm=0.7, alone=1)
+_BATCHES: Final = Theme(
+    0,
+    ("crash", "quick-restarts", "rolling-restart", "partition", "lost-disk", "loss"),
+    2,
+    alone=0.7,
+)
 OF_TWENTY: Final[dict[str, dict[int, tuple[str, Theme]]]] = {
+    "priority": dict.fromkeys((4, 14), ("batches", _BATCHES)),
     "fifo": {
         **dict.fromkeys((3, 8), ("backlog", _BACKLOG)),
         **dict.fromkeys((4, 14), ("power", _DARK)),
         **dict.fromkeys((9, 19), ("power", _NIGHT)),
         **dict.fromkeys((7, 17), ("stalls", _STALLED)),
-    }
+    },
 }
 """Which of any twenty seeds in a row have these themes; the others have what they had."""
 

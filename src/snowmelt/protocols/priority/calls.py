@@ -182,7 +182,10 @@ class Show(msgspec.Struct, frozen=True, tag="priority.show", array_like=True):
 
 
 class Shown(msgspec.Struct, frozen=True, tag="priority.shown", array_like=True):
-    """What one answer holds of it, most urgent first; and where all of it is that is held."""
+    """What one answer holds of it, most urgent first; and where all of it is that is held.
+
+    What is held and not shown is too much for one answer, or on its way to a new home: ask again.
+    """
 
     pieces: tuple[Piece, ...]
     held: Shares

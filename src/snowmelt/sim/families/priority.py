@@ -23,6 +23,7 @@ from snowmelt.sim.families.membership import SETTINGS, address, member
 from snowmelt.sim.families.operators import Operators
 from snowmelt.sim.families.priority_ending import judge
 from snowmelt.sim.families.priority_excuses import Excuses
+from snowmelt.sim.families.priority_groups import Keeper, Stager
 from snowmelt.sim.families.priority_ledger import Ledger
 from snowmelt.sim.families.priority_load import load_of, settings_of
 from snowmelt.sim.families.priority_planted import machine
@@ -121,9 +122,9 @@ class PriorityLife(FamilyLife):
             looker = Looker(self._stage, f"l{number}", dice, ledger, self._load)
             looker.begin([self._sometime(scenario.faults_end) for _ in range(8)])
             steward = Steward(self._stage, f"s{number}", dice, ledger, self._load)
-            steward.producers = self._producers
             self._stewards.append(steward)
             world.at(scenario.faults_end, steward.rest)
+            steward.producers = [*self._producers, *self._batches(number, ledger)]
 
     def _add_node(self, world: World, node: NodeId) -> None:
         founder, bug = self._scenario.nodes[0], self._scenario.bug
@@ -142,6 +143,19 @@ class PriorityLife(FamilyLife):
         producer.delays = not self._wrong_dates
         self._world.at(self._sometime(seconds(5)), producer.begin)
         return producer
+
+    def _batches(self, number: int, ledger: Ledger) -> list[Stager]:
+        """Those who stage and those who keep, at one queue."""
+        stagers: list[Stager] = []
+        for one in range(self._load.batches):
+            name, keeper = f"g{number}-{one}", f"h{number}-{one}"
+            times = sorted(self._sometime(self._scenario.faults_end) for _ in range(6))
+            dice = self._dice(name)
+            stagers.append(Stager(self._stage, name, dice, ledger, self._load, times))
+            self._world.at(self._sometime(seconds(5)), stagers[-1].begin)
+            reader = Keeper(self._stage, keeper, self._dice(keeper), ledger, self._load)
+            self._world.at(self._sometime(seconds(5)), reader.begin)
+        return stagers
 
     def _leave(self, node: NodeId) -> None:
         """Its operator asks it to leave in order, and brings it back some time later."""

@@ -45,6 +45,12 @@ class Asked(msgspec.Struct):
     orders: tuple[int, ...] = ()
     copies: int = 0
     why: str = ""
+    staged: bool = False
+    """Whether it is put only when it is published."""
+    naming: Instant | None = None
+    """When it was first said that it is to be published."""
+    shares: Shares = ()
+    """Where it is staged."""
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -161,6 +167,16 @@ class Ledger:
         put.ended, put.returned, put.copies = Ended.SUCCEEDED, at, answer.copies
         put.places, put.orders = places, orders
 
+    def staged(self, put: Asked, answer: PutDone) -> None:
+        """It waits to be published."""
+        put.shares, put.copies = answer.shares, answer.copies
+        put.places = _places(answer.shares)
+
+    def published(self, put: Asked, at: Instant) -> None:
+        """It is in the queue."""
+        if put.ended is not Ended.SUCCEEDED:
+            put.ended, put.returned = Ended.SUCCEEDED, at
+
     def refused(self, put: Asked, why: str, at: Instant) -> None:
         """It is not in the queue, and never will be."""
         if put.ended is not Ended.SUCCEEDED:
@@ -209,6 +225,8 @@ class Ledger:
                 self.wrong(f"{value} came with other headers", value)
             if put.ended is Ended.FAILED and not self._undone(called, at, 1):
                 self.wrong(f"{value} was refused ({put.why}), and is in the queue", value)
+            if put.staged and put.naming is None:
+                self.wrong(f"{value} is shown, and nobody published it", value)
             slack = 2 * (at * FASTEST_PPM // 1_000_000 + self.early)
             if put.delay and at + slack < put.called + put.delay:
                 self.wrong(f"{value} is shown before it is due", value)
@@ -234,7 +252,7 @@ class Ledger:
             if returned is None or called < returned:
                 continue
             gone = [value for value in ack.values if value in values]
-            if gone and not self._excused(Instant(ack.called), at):
+            if gone and not self.excused(Instant(ack.called), at):
                 self.wrong(f"{gone[0]} was acknowledged, and is shown", process)
 
     def redriving(self, at: Instant) -> None:
@@ -276,7 +294,7 @@ class Ledger:
         twice = any(called <= view.at <= at for view in self.excuses.views)
         if got.settled or got.held <= at or twice:
             return
-        if not self._excused(got.called, at):
+        if not self.excused(got.called, at):
             self.wrong(
                 f"lease {got.token} of {got.process} is lost, it says, and was held", got.process
             )
@@ -289,7 +307,7 @@ class Ledger:
 
     # --- what is excused --------------------------------------------------------------------------
 
-    def _excused(self, called: Instant, at: Instant) -> bool:
+    def excused(self, called: Instant, at: Instant) -> bool:
         """Whether what was told may be undone, or may not be there."""
         copies = self.copies_then(called, at)
         return bool(self._undone(called, at, copies)) or self.excuses.waits(called, at, copies)

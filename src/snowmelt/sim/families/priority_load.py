@@ -30,6 +30,8 @@ class Load(msgspec.Struct, kw_only=True):
     leaves: int = 0
     """How often some node leaves in order, and comes back."""
     purges: bool = False
+    batches: int = 0
+    """How many stage and publish, and how many keep what they lease."""
 
 
 def load_of(chance: Random, theme: str) -> Load:
@@ -53,6 +55,8 @@ def load_of(chance: Random, theme: str) -> Load:
             load.work = chance.choice((milliseconds(100), milliseconds(600)))
         case "leaving":
             load.leaves = 5
+        case "batches":
+            load.batches, load.leaves = 2, chance.choice((0, 2))
         case _:
             pass
     load.consumers = max(load.consumers, load.queues)

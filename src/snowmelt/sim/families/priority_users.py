@@ -8,7 +8,7 @@ asks for more time, comes late, or is never heard of again.
 from collections.abc import Sequence
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -84,6 +84,13 @@ class User(Actor):
     def asked_once(self, number: int) -> bool:
         """Whether no node can have heard it twice."""
         return self.times_sent(number) <= 1 and not self.stage.duplicates
+
+
+class Unfinished(Protocol):
+    """Whoever may put still."""
+
+    unfinished: dict[int, None]
+    ledger: Ledger
 
 
 class Producer(User):
@@ -386,7 +393,7 @@ class Looker(User):
 class Steward(Looker):
     """When the load is over, sees to it that the queue is drained."""
 
-    producers: Sequence[Producer] = ()
+    producers: Sequence["Unfinished"] = ()
     _empty = 0
     """How often in a row nothing was there: what is on its way to a consumer is not counted."""
 

@@ -57,6 +57,9 @@ class Bug(Enum):
     REVIVED_ELEMENT = "revived-element"
     FORGOTTEN_OPERATION = "forgotten-operation"
     OLD_FLUSH = "old-flush"
+    LAPSED_KEEPING = "lapsed-keeping"
+    PUBLISHED_TWICE = "published-twice"
+    UNSTAGED = "unstaged"
 
 
 _BUGS: Final = tuple(Bug)

@@ -24,6 +24,7 @@ from snowmelt.core.node import (
     Send,
     SetTimer,
 )
+from snowmelt.core.record import BULK, Write
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.priority import MESSAGES, PriorityNode, calls
 from snowmelt.protocols.priority.batches import Share, union
@@ -59,6 +60,8 @@ class Nodes:
         self._views = 0
         self.hanging: set[str] = set()
         """Whose disks flush nothing for now."""
+        self.full: set[str] = set()
+        """Whose disks have no room for what is large: bodies."""
         self.again = False
         """Whether the next view has the number of the last one."""
         for name in self.members:
@@ -122,6 +125,10 @@ class Nodes:
                 self.sent.append((name, target, message))
                 if target in self.nodes and not self.lost(name, target, message):
                     self._events.append((target, Received(name, _DECODE(_ENCODE(message)))))
+            case Persist(ticket, changes) if name in self.full and any(
+                isinstance(one, Write) and one.key.startswith(BULK) for one in changes
+            ):
+                self._events.append((name, self.disks[name].refusal(ticket)))
             case Persist(ticket):
                 self.disks[name].ask(effect)
                 if name in self.hanging:

@@ -175,6 +175,12 @@ class Cut:
     def __init__(self, shares: Shares) -> None:
         self._left = {share.priority: list(reversed(share.intervals)) for share in shares}
 
+    @property
+    def left(self) -> Shares:
+        """What nobody has taken."""
+        rows = [(one, tuple(reversed(intervals))) for one, intervals in self._left.items()]
+        return tuple([Share(one, intervals) for one, intervals in rows])
+
     def by_priority(self, somes: Somes) -> Shares:
         """So many of each, or what there is."""
         parts = [Share(some.priority, self.taken(some.priority, some.count)) for some in somes]

@@ -1,4 +1,4 @@
-"""A door goes on with operations that may have been begun before: inquiry, rules 1 to 3."""
+"""A door goes on with operations that may have been begun before: inquiry, rules 1 to 3 and 6."""
 
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
@@ -85,10 +85,15 @@ class Beginnings:
             if operation not in self.inquiry or self._desk.me < source:
                 return self._desk.me
             self.inquiry.drop(operation)
-            del self._hand.all[operation]
-            self._desk.redirect(operation, source)
+            self._give_up(operation, source)
         self._hand.elsewhere.keep(operation, TakenOver(source), self._desk.now)
         return None
+
+    def _give_up(self, operation: OperationId, door: NodeId) -> None:
+        """Another has it, and this door remembers that: its client may come here again (rule 6)."""
+        del self._hand.all[operation]
+        self._hand.elsewhere.keep(operation, TakenOver(door), self._desk.now)
+        self._desk.redirect(operation, door)
 
     def _go_on(self, operation: OperationId, traces: list[Trace]) -> None:
         one = self._hand.all.get(operation)
@@ -97,8 +102,7 @@ class Beginnings:
         one.another = False
         other = door_of(traces, operation)
         if other is not None:
-            del self._hand.all[operation]
-            self._desk.redirect(operation, other)
+            self._give_up(operation, other)
         elif isinstance(one, PutInHand):
             self._go_on_putting(one, [found for trace in traces for found in trace.stored])
         else:

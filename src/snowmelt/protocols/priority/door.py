@@ -9,8 +9,11 @@
    way to homes is inquired of (`inquiry.py`), as is what may have been begun at another door: all
    of it, when there may have been a view without this door between two of its own.
 4. A get whose client has gone gives back what it got.
+5. What a grant has for operations that are not in hand any more, or need it no more, is given up
+   and given back: nobody else could fill such a position, and who got it would wait for ever.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from snowmelt.core.instant import later, milliseconds
@@ -22,9 +25,11 @@ from snowmelt.protocols.priority.batches import (
     Cut,
     Grant,
     Run,
+    Share,
     Shares,
     Some,
     summed,
+    union,
 )
 from snowmelt.protocols.priority.beginnings import Beginnings
 from snowmelt.protocols.priority.calls import (
@@ -181,6 +186,8 @@ class Door:
                         orders[run] += wanted
                 else:
                     self._no_room(one, given_up)
+        self._give_up([share for cut in (held, *puts) for share in cut.left])
+        self._reports.add(back=union([share for cut in gets for share in cut.left]))
         if grant.gone:
             self._shelf.mark(Mark(grant.gone, 0, 0, State.GONE))
         if placed:
@@ -293,13 +300,11 @@ class Door:
         if answered is not None:
             self._desk.reply(operation, answered)
             return True
-        elsewhere = self._hand.elsewhere.get(operation)
-        if isinstance(elsewhere, TakenOver):
-            self._desk.redirect(operation, elsewhere.door)
-            return (
-                self._desk.view is not None and self._desk.view.member(elsewhere.door) is not None
-            )
-        return False
+        elsewhere, view = self._hand.elsewhere.get(operation), self._desk.view
+        if not isinstance(elsewhere, TakenOver) or elsewhere.door == self._desk.me:
+            return False
+        self._desk.redirect(operation, elsewhere.door)
+        return view is not None and view.member(elsewhere.door) is not None
 
     def _take_up(self, one: InHand, *, begun: bool) -> None:
         self._hand.all[one.operation] = one
@@ -310,6 +315,7 @@ class Door:
             self._gets.take(one, answered.granted, answered.token, self._hand.at())
         elif begun:
             one.another = True
+            self._hand.elsewhere.keep(one.operation, TakenOver(self._desk.me), self._desk.now)
             self.beginnings.inquiry.add([one.operation])
         else:
             self._hand.line.append(one.operation)
@@ -326,8 +332,13 @@ class Door:
         else:
             self._wait(one)
 
+    def _give_up(self, shares: Sequence[Share]) -> None:
+        """Nothing will ever stand at these positions."""
+        if shares:
+            self._ends.say(sorted(self._hand.at().by_home(union(shares)).items()), How.VOID)
+
     def _no_room(self, one: PutInHand, given_up: Shares) -> None:
-        self._ends.say(sorted(self._hand.at().by_home(given_up).items()), How.VOID)
+        self._give_up(given_up)
         if one.deadline <= self._desk.now and not one.placed:  # else a part of it is there
             bound = self._settings.items_max
             del self._hand.all[one.operation]

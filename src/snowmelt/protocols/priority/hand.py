@@ -133,7 +133,7 @@ class Memory:
 
 
 class TakenOver(msgspec.Struct, frozen=True):
-    """Another door has this operation in hand."""
+    """Who has an operation in hand that was begun at another door: some other, or this one."""
 
     door: NodeId
 

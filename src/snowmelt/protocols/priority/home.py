@@ -19,6 +19,10 @@ Rules
    their positions are void. All else waits for room, and is tried again.
 7. Leases begin anew with each view: nobody can tell how much of one is over. Where this process is
    alone with its disk, who held them is gone, and they are over. One that is kept has no time.
+8. Nothing is handed out that not all who should keep it have flushed, its lease and itself. Else
+   a put that nobody has answered could be refused, or begun anew, after its element was got. What
+   is still on its way to them is leased meanwhile, and handed out when they have it; what they
+   lack since a view began is copied to them first (`thin.py`).
 """
 
 from collections.abc import Iterable
@@ -59,6 +63,7 @@ from snowmelt.protocols.priority.settings import (
 from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.priority.spreading import NO_ROOM, Outcome, Spreading
 from snowmelt.protocols.priority.standing import Standing, marked
+from snowmelt.protocols.priority.thin import Thin
 
 Asked = Store | Take | End
 
@@ -105,12 +110,14 @@ class Home:
         self._waiting: dict[tuple[NodeId, int], Take] = {}
         self.hopeless: Shares = ()
         """What those who are here can't read: whoever was granted it goes without (rule 3)."""
+        self.thin: Thin[tuple[Outcome, Pending]] = Thin()
+        """What not all who should keep it have (rule 8)."""
         self.wanted: list[Share] = []
-        """What a take waits for that somebody has: to be fetched first."""
+        """What a take waits for that somebody has: to be fetched first, and copied first."""
         self.unread: list[Share] = []
         """What was here and can't be read: to be fetched from who has copies."""
-        self.copied: list[tuple[NodeId, Shares]] = []
-        """Copies that have come where they were lacking."""
+        self.copied: list[tuple[NodeId, Shares, bool]] = []
+        """Copies for those who lacked them, and whether they had room."""
 
     # --- a new view -------------------------------------------------------------------------------
 
@@ -151,7 +158,8 @@ class Home:
             spare = ERASED if elements.staged else 0
             self._leases.hold(elements.shares, elements.due + spare)
         void = self._shelf.rows.void_of(elements.shares)
-        self._begin(Pending(door, message, lot=lot, refused=void), (), elements=True)
+        number = self._begin(Pending(door, message, lot=lot, refused=void), (), elements=True)
+        self.thin.comes(number, elements.shares)
 
     def take(self, door: NodeId, message: Take) -> None:
         """A door wants what it was granted."""
@@ -160,9 +168,10 @@ class Home:
             return
         lost = common(message.shares, self.hopeless)
         lacking = minus(self._shelf.rows.lacking(message.shares), lost)
-        if lacking:  # rule 3
+        owed = self.thin.owed and common(self._shelf.rows.present(message.shares), self.thin.owed)
+        if lacking or owed:  # rules 3 and 8
             self._waiting[key] = message
-            self.wanted.extend(common(lacking, self._there))
+            self.wanted.extend([*common(lacking, self._there), *owed])
             return
         self._busy.add(key)
         self._lease(door, message, lost)
@@ -197,7 +206,7 @@ class Home:
 
     def arrived(self) -> None:
         """Elements came, or are known to be gone: whoever waits for them may have them now."""
-        waiting, self._waiting = self._waiting, {}
+        waiting, self._waiting, self.wanted = self._waiting, {}, []
         for (door, _), message in waiting.items():
             self.take(door, message)
 
@@ -268,7 +277,7 @@ class Home:
         self._busy.add((door, serial))
         return True
 
-    def _begin(self, pending: Pending, marks: Iterable[Mark], *, elements: bool = False) -> None:
+    def _begin(self, pending: Pending, marks: Iterable[Mark], *, elements: bool = False) -> int:
         marks = tuple(marks)
         for mark in marks:
             self._shelf.mark(mark)
@@ -278,6 +287,7 @@ class Home:
         self._pending[number] = pending
         if elements or any(mark.state >= State.GONE for mark in marks):
             self.arrived()
+        return number
 
     def _decide(self, marks: list[Mark]) -> None:
         """The home's own decision."""
@@ -333,14 +343,16 @@ class Home:
         if outcome is None:
             return
         pending = self._pending.pop(outcome.number)
-        if pending.copied is not None and not outcome.refused:
-            self.copied.append(pending.copied)
+        if pending.copied is not None:
+            self.copied.append((*pending.copied, not outcome.refused))
+        late = self.thin.came(outcome.number)
         if outcome.refused and type(pending.asked) is Store:
             self._refuse(pending, pending.asked, outcome.refused)
-            return
-        self._reports.add(pending.back, pending.gone)
-        if pending.door is not None and pending.asked is not None:
-            self._answer(outcome, pending, pending.door, pending.asked)
+        else:
+            self._reports.add(pending.back, pending.gone)
+            self._answer(outcome, pending)
+        for one in late:
+            self._answer(*one)
 
     def _refuse(self, pending: Pending, asked: Store, reason: str) -> None:
         """Rule 6: they are void, and when all know it, the door hears why."""
@@ -348,15 +360,12 @@ class Home:
         voided = Pending(pending.door, asked, gone=shares, reason=reason)
         self._begin(voided, _voided(self._desk.epoch, shares))
 
-    def _answer(self, outcome: Outcome, pending: Pending, door: NodeId, asked: Asked) -> None:
-        era = self._desk.era
+    def _answer(self, outcome: Outcome, pending: Pending) -> None:
+        era, door, asked = self._desk.era, pending.door, pending.asked
+        if door is None or asked is None:
+            return
         if type(asked) is Take:
-            keys = self._shelf.keys(pending.shares)
-            if keys:
-                self._pending[outcome.number] = pending
-                self._desk.load(Part.HOME, self._queue, outcome.number, keys)
-            else:
-                self._hand_out(pending, ())
+            self._read(outcome, pending)
             return
         self._busy.discard((door, asked.serial))
         if type(asked) is Store:
@@ -367,6 +376,21 @@ class Home:
         else:
             away = self._shelf.rows.lacking(pending.refused)
             self._desk.send(door, Ended(era, self._queue, asked.serial, pending.refused, away))
+
+    def _read(self, outcome: Outcome, pending: Pending) -> None:
+        """The lease is flushed by all: its elements too, as soon as they are (rule 8)."""
+        if self.thin.waits(outcome.number, pending.shares, (outcome, pending)):
+            return
+        void = self._shelf.rows.gone_of(pending.shares)  # there was no room for them
+        if void:
+            pending.shares = _kept_order(pending.shares, void)
+            pending.refused = union([*pending.refused, *void])
+        keys = self._shelf.keys(pending.shares)
+        if keys:
+            self._pending[outcome.number] = pending
+            self._desk.load(Part.HOME, self._queue, outcome.number, keys)
+        else:
+            self._hand_out(pending, ())
 
     def _hand_out(self, pending: Pending, found: tuple[Found, ...]) -> None:
         assert pending.door is not None

@@ -9,6 +9,8 @@
 5. But what another was asked first, and this door has only asked after, it drops then: the client
    may have had its answer from the other, who may be away with all that was stored of it. A client
    that waits still is told to ask again.
+6. A door that leaves an operation to another remembers to whom. Its client may have been sent here
+   by a third meanwhile, and may have asked here first: it is sent on, and nothing is begun anew.
 """
 
 from collections.abc import Iterable

@@ -124,6 +124,7 @@ class Queue:
         there = minus(there, void)
         here.home.begin(there)
         here.repair = Repair(self._desk, self.name, self.shelf, here.placing, there, dict(told))
+        here.home.thin.owed = here.repair.owed
         self._teach(here, told, there, learnt[:2])
         self._spare_gone(told, union([*gone, *void]))
         here.gathering.count(here.home.census(union([*gone, *void])))
@@ -301,10 +302,12 @@ class Queue:
             self.here.gathering.check()
 
     def _repair(self, here: Here, repair: Repair) -> None:
-        for node, shares in here.home.copied:
+        copied, here.home.copied = here.home.copied, []
+        for node, shares, room in copied:
             here.copying -= 1
-            repair.copied(node, shares)
-        here.home.copied = []
+            repair.copied(node, shares, room=room)
+        if copied:
+            self._less_is_owed(here, repair)
         if here.home.unread:
             repair.lost(here.home.unread)
             here.home.unread = []
@@ -312,7 +315,7 @@ class Queue:
             here.home.arrived()
         repair.fetch(here.home.wanted)
         if not here.copying and not self._copies_read:
-            due = repair.next_copy()
+            due = repair.next_copy(here.home.wanted)
             if due is not None:
                 node, shares = due
                 keys = self.shelf.keys(shares)
@@ -331,3 +334,9 @@ class Queue:
         here.home.copy(node, elements)
         if not elements and here.repair is not None:  # they can not be read
             here.repair.unread(shares)
+            self._less_is_owed(here, here.repair)
+
+    def _less_is_owed(self, here: Here, repair: Repair) -> None:
+        """Whoever waited for copies may have what he asked for."""
+        here.home.thin.owed = repair.owed
+        here.home.arrived()

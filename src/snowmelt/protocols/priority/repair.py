@@ -8,6 +8,8 @@
    What came by a fetch, or what somebody told that he has, may be on no disk yet: so the home has
    all of them flush once more before it says so.
 4. What can't be read here is not copied, and nobody is told to erase it.
+5. Whoever has no room for a copy is asked again a little later, and nothing waits for that copy
+   meanwhile: it may be what others get that makes room.
 
 There is one fetch under way at a time, and one copy.
 """
@@ -15,9 +17,10 @@ There is one fetch under way at a time, and one copy.
 from collections.abc import Iterable
 from typing import Final
 
+from snowmelt.core.instant import Instant, later
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.priority.batches import Share, Shares, union
-from snowmelt.protocols.priority.desk import Desk, Patience
+from snowmelt.protocols.priority.desk import NO_ROOM, Desk, Patience
 from snowmelt.protocols.priority.messages import Fetch, Fetched, Kept, Spare
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import common, first_of, minus
@@ -47,6 +50,8 @@ class Repair:
         """What each has that it should not."""
         self._unread: Shares = ()
         """What is here, and can't be read (rule 4)."""
+        self._full: dict[NodeId, Instant] = {}
+        """Who had no room for a copy, and when to ask him again (rule 5)."""
         self.keepers = tuple(sorted({*should} - {desk.me}))
         """Who should keep copies of something, but for this node."""
         for node, shares in sorted(should.items()):
@@ -114,19 +119,45 @@ class Repair:
             if patience.over(self._desk.now):
                 self._desk.send(node, message)
             self._desk.wake(patience.at)
+        for at in self._full.values():
+            if at > self._desk.now:
+                self._desk.wake(at)
 
-    def next_copy(self) -> tuple[NodeId, Shares] | None:
-        """To whom what is to be copied next (rule 2)."""
+    def next_copy(self, wanted: list[Share]) -> tuple[NodeId, Shares] | None:
+        """To whom what is to be copied next (rule 2); what is wanted first."""
+        first = union(wanted)
+        found: tuple[NodeId, Shares] | None = None
         for node, lacked in self._owed.items():
+            if self._full.get(node, self._desk.now) > self._desk.now:
+                continue
             owed = self._owed[node] = minus(lacked, self._shelf.rows.gone_of(lacked))
             here = minus(self._shelf.rows.present(owed), self._unread)
-            if here:
-                return node, first_of(here, POSITIONS_AT_ONCE)
-        return None
+            now = common(here, first)
+            if now:
+                return node, first_of(now, POSITIONS_AT_ONCE)
+            if here and found is None:
+                found = node, first_of(here, POSITIONS_AT_ONCE)
+        return found
 
-    def copied(self, node: NodeId, shares: Shares) -> None:
-        """He has them now."""
-        self._owed[node] = minus(self._owed[node], shares)
+    def copied(self, node: NodeId, shares: Shares, *, room: bool) -> None:
+        """He has them now, or has no room (rule 5)."""
+        if room:
+            self._full.pop(node, None)
+            self._owed[node] = minus(self._owed[node], shares)
+        else:
+            self._full[node] = later(self._desk.now, NO_ROOM)
+            self._desk.wake(self._full[node])
+
+    @property
+    def owed(self) -> Shares:
+        """What those who should keep it lack, and have room for; not what can't be read."""
+        lacked = [
+            share
+            for node, shares in self._owed.items()
+            if node not in self._full
+            for share in shares
+        ]
+        return minus(union(lacked), self._unread)
 
     def unread(self, shares: Shares) -> None:
         """They can't be read here (rule 4)."""

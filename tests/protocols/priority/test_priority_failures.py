@@ -1,0 +1,165 @@
+"""What nodes of a priority queue do when others fail in the middle of something."""
+
+from typing import Any
+
+from priority_bench import Nodes, bodies, receipt
+
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.calling import Elsewhere
+from snowmelt.protocols.overlay.ring import Spread
+from snowmelt.protocols.overlay.tree import FlatTree
+from snowmelt.protocols.priority import calls
+from snowmelt.protocols.priority.anchor import first_of
+from snowmelt.protocols.priority.limits import Limits
+from snowmelt.protocols.priority.messages import Climb, Follow, Followed, Inquire, Inquired, Stored
+from snowmelt.protocols.priority.placing import Placing
+
+SMALL = Limits(block=2, arity=2)
+
+
+def holders(nodes: Nodes, position: int, replicas: int, *members: str) -> tuple[NodeId, ...]:
+    """Who keeps a position of priority 0."""
+    names = [NodeId(name) for name in members]
+    return Placing(Spread(names, "priority"), "jobs", replicas, nodes.limits.block).holders(
+        0, position
+    )
+
+
+def asked(nodes: Nodes, node: str, call: Any, number: int) -> Any:
+    """What a client is told that follows where it is sent, at most ten times."""
+    for _ in range(10):
+        nodes.ask(node, call, number)
+        nodes.pass_time(1)
+        told = nodes.told(number)
+        if not isinstance(told, Elsewhere):
+            return told
+        node = told.node
+    return None
+
+
+def test_a_door_that_left_a_put_to_another_does_not_begin_it_for_a_client_sent_back() -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.open("n1", replicas=2)
+    call = nodes.put_call("n3", (0, b"once"))
+    nodes.lost = lambda _source, _target, message: type(message) is Stored
+    number = nodes.ask("n3", call)
+    nodes.lost = lambda _source, _target, message: type(message) is Inquire
+    nodes.view("n1", "n2", "n3")  # n3 asks after it; meanwhile its client comes to n1
+    nodes.ask("n1", call, number)
+    nodes.lost = lambda source, target, message: (
+        type(message) is Inquire and source == "n1" and target == "n3"
+    )
+    nodes.pass_time(1)
+    nodes.ask("n3", call, number)
+    nodes.lost = lambda *_: False
+    nodes.pass_time(3)
+    assert isinstance(asked(nodes, "n3", call, number), calls.PutDone)
+    assert bodies(nodes.get("n2", 9)) == [b"once"]
+
+
+def test_two_doors_that_each_left_a_put_to_the_other_do_not_send_its_client_to_and_fro() -> None:
+    nodes = Nodes(4, SMALL)
+    nodes.open("n1", replicas=2)
+    call = nodes.put_call("n4", (0, b"once"))
+    nodes.stop("n4")  # which never heard of it
+    nodes.view("n1", "n2", "n3")
+    nodes.lost = lambda _source, target, message: type(message) is Inquired and target == "n1"
+    number = nodes.ask("n1", call)  # n2 hears that n1 has it
+    nodes.full |= {"n1", "n2", "n3"}
+    nodes.lost = lambda _source, _target, message: type(message) is Follow
+    nodes.view("n2", "n3")  # n1 stands still, and knows nothing of this view
+    nodes.ask("n2", call, number)
+    nodes.pass_time(1)
+    nodes.lost = lambda *_: False
+    nodes.view("n1", "n2", "n3")  # n1 hears that n2 has it
+    nodes.pass_time(5)  # n2 has no room for it
+    nodes.full.clear()
+    assert isinstance(asked(nodes, "n2", call, number), calls.PutDone)
+    assert bodies(nodes.get("n3", 9)) == [b"once"]
+
+
+def test_nothing_is_handed_out_of_a_put_that_is_refused_for_want_of_room() -> None:
+    nodes = Nodes(2, SMALL)
+    nodes.open("n1", replicas=2)
+    home, copy = holders(nodes, first_of(1), 2, "n1", "n2")
+    waiting = nodes.ask(home, nodes.get_call(home, patience=30))
+    nodes.full.add(copy)
+    nodes.lost = lambda _source, _target, message: type(message) is Followed and message.refused
+    number = nodes.ask(home, nodes.put_call(home, (0, b"too much")))
+    nodes.lost = lambda *_: False
+    nodes.pass_time(1)
+    assert nodes.told(number).error == "DiskFull"
+    assert nodes.told(waiting) is None
+    nodes.full.clear()
+    nodes.put(home, (0, b"fits"))
+    nodes.pass_time(2)
+    assert bodies(nodes.told(waiting)) == [b"fits"]
+
+
+def test_what_is_handed_out_of_a_put_that_nobody_answered_is_not_put_again() -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.open("n1", replicas=2)
+    home, copy = holders(nodes, first_of(1), 2, "n1", "n2", "n3")
+    (other,) = [name for name in nodes.members if name not in (home, copy)]
+    call = nodes.put_call(home, (0, b"once"))
+    nodes.lost = lambda _source, _target, message: type(message) is Follow
+    number = nodes.ask(home, call)  # its home has it alone
+    nodes.view(home, other)
+    nodes.hanging.clear()
+    nodes.lost = lambda _source, target, message: (
+        type(message) is Follow and bool(message.elements) and target == other
+    )
+    early = nodes.ask(other, nodes.get_call(other, patience=60))
+    nodes.pass_time(3)
+    assert nodes.told(early) is None
+    nodes.lost = lambda *_: False
+    nodes.pass_time(3)
+    got = nodes.told(early)
+    assert bodies(got) == [b"once"]
+    assert nodes.settle(other, done=(receipt(got),)) == calls.Settled()
+    nodes.stop(home)
+    nodes.view(other, copy)
+    assert isinstance(asked(nodes, other, call, number), calls.PutDone)
+    assert bodies(nodes.get(copy, 9)) == []
+
+
+def test_whoever_has_no_room_for_a_copy_holds_up_no_get_and_is_asked_again() -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.open("n1", replicas=2)
+    nodes.put("n1", *[(0, b"%d" % number) for number in range(24)])
+    nodes.stop("n3")
+    nodes.full.add("n2")
+    nodes.view("n1", "n2")
+    nodes.pass_time(5)
+    assert len(bodies(nodes.get("n1", 12))) == 12
+    nodes.full.clear()
+    nodes.pass_time(5)
+    nodes.stop("n1")
+    nodes.view("n2")
+    nodes.pass_time(60)
+    assert len(bodies(nodes.get("n2", 24))) == 24
+
+
+def test_no_position_is_left_empty_when_its_put_needs_it_no_more() -> None:
+    nodes = Nodes(4, SMALL)
+    nodes.open("n1", replicas=1)
+    wanted = [(0, b"%d" % number) for number in range(12)]
+    call = nodes.put_call("n1", *wanted)
+    nodes.lost = lambda _source, _target, message: type(message) is Stored
+    number = nodes.ask("n1", call)
+    away = holders(nodes, first_of(2), 1, *nodes.members)[0]
+    left = [NodeId(name) for name in nodes.members if name != away]
+    (door, *_) = [name for name in left if name != FlatTree(left, "jobs", 2).root.node]
+    nodes.stop(away)
+    nodes.lost = lambda *_: False
+    nodes.view(*left)
+    nodes.lost = lambda _source, _target, message: type(message) is Climb
+    nodes.ask(door, nodes.put_call(door, (1, b"other")))  # its batch is long on its way
+    nodes.ask(door, call, number)  # a part of it is there, and the rest waits for the next batch
+    nodes.pass_time(5)
+    nodes.lost = lambda *_: False
+    nodes.pass_time(5)
+    assert isinstance(asked(nodes, door, call, number), calls.PutDone)
+    got = [body for _ in wanted for body in bodies(nodes.get(door))]
+    assert sorted(got) == sorted(body for _, body in wanted)
+    assert bodies(nodes.get(door, 9)) == [b"other"]

@@ -62,6 +62,9 @@ class Nodes:
         """Whose disks flush nothing for now."""
         self.full: set[str] = set()
         """Whose disks have no room for what is large: bodies."""
+        self.written: list[int] = []
+        """How many records each flush has."""
+        self._hung: list[tuple[NodeId, int]] = []
         self.again = False
         """Whether the next view has the number of the last one."""
         for name in self.members:
@@ -90,6 +93,15 @@ class Nodes:
         self.members[old.id] = Member(old.id, old.address, old.birth, old.start + 1)
         self.timers.pop(old.id, None)
         self._start(old.id)
+
+    def flush(self) -> None:
+        """The disks that hang flush again."""
+        self.hanging.clear()
+        hung, self._hung = self._hung, []
+        for name, ticket in hung:
+            self.disks[name].flush()
+            self._events.append((name, Persisted(ticket)))
+        self._run()
 
     def pass_time(self, length: float) -> None:
         """The clock goes on, and timers ring on the way."""
@@ -131,7 +143,9 @@ class Nodes:
                 self._events.append((name, self.disks[name].refusal(ticket)))
             case Persist(ticket):
                 self.disks[name].ask(effect)
+                self.written.append(len(effect.changes))
                 if name in self.hanging:
+                    self._hung.append((name, ticket))
                     return
                 self.disks[name].flush()
                 self._events.append((name, Persisted(ticket)))

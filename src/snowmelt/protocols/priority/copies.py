@@ -5,11 +5,12 @@ from typing import Final
 from snowmelt.core.names import NodeId
 from snowmelt.core.record import Found
 from snowmelt.protocols.priority.batches import Shares, union
-from snowmelt.protocols.priority.desk import Desk, Part
+from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.messages import Fetch, Fetched, Follow, Followed, Spare
 from snowmelt.protocols.priority.positions import minus
 from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.priority.spreading import NO_ROOM
+from snowmelt.protocols.priority.writing import Part
 
 LOTS_AT_ONCE: Final = 64
 """So many lots are sent in one piece."""

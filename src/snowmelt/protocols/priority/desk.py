@@ -4,12 +4,11 @@ The parts speak by messages, also within one node; what is sent to oneself is wo
 anything is written, so that what it changes is in the same write.
 
 The disk takes one write at a time. What changes meanwhile gathers on the shelves, and goes in one
-piece when it is done: one flush serves all who came. Who must wait for it leaves a *task*, which is
-a name and a number, and is told of it when all that had changed before is flushed.
+piece when it is done: one flush serves all who came (`writing.py`). Who must wait for it leaves a
+*task*, and is told of it when all that had changed before is flushed.
 """
 
 from collections import deque
-from enum import IntEnum
 from random import Random
 from typing import Any, Final
 
@@ -17,36 +16,16 @@ import msgspec
 
 from snowmelt.core.instant import Duration, Instant, later, milliseconds
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.core.node import Effect, Load, Note, Persist, Reply, Send
-from snowmelt.core.record import Change, Found, Write
+from snowmelt.core.node import Effect, Load, Note, Reply, Send
+from snowmelt.core.record import Found
 from snowmelt.protocols.calling import Declined, Elsewhere
 from snowmelt.protocols.membership import View
 from snowmelt.protocols.overlay.ring import Spread
 from snowmelt.protocols.priority.calls import Via
+from snowmelt.protocols.priority.writing import Part, Task, Writing
 
 AGAIN_FIRST: Final = milliseconds(200)
 AGAIN_LONGEST: Final = milliseconds(2_000)
-NO_ROOM: Final = milliseconds(1_000)
-"""After so long without room on the disk it is tried again."""
-
-
-class Part(IntEnum):
-    """Who waits for the disk."""
-
-    HOME = 0
-    COPIES = 1
-    REPAIR = 2
-    LOOKS = 3
-    QUEUES = 4
-
-
-class Task(msgspec.Struct, frozen=True):
-    """Who waits, of which queue, and under which number, in which view: in another nobody does."""
-
-    part: Part
-    queue: str
-    number: int
-    era: int
 
 
 class Desk:
@@ -67,16 +46,10 @@ class Desk:
         self.inside: deque[Any] = deque()
         self.alarm: Instant | None = None
         """When the machine wants to be woken."""
-        self.full = False
-        """Whether the disk had no room when it was last asked."""
         self._wall_minus_now = 0
         self._effects: list[Effect[Any]] = []
         self._number = 0
-        self._tasks: list[Task] = []
-        self._under_way: tuple[int, list[Task], list[Change]] | None = None
-        self._again: list[Change] = []
-        """What found no room, and is tried again."""
-        self._not_before = Instant(0)
+        self.disk = Writing()
         self._loads: dict[int, Task] = {}
 
     # --- the clock and who is here ----------------------------------------------------------------
@@ -161,49 +134,11 @@ class Desk:
 
     def await_flush(self, part: Part, queue: str, number: int) -> None:
         """A task: to be told when all that has changed until now is flushed."""
-        self._tasks.append(Task(part, queue, number, self.era))
-
-    @property
-    def may_write(self) -> bool:
-        """Whether a write may begin."""
-        return self._under_way is None and self.now >= self._not_before
-
-    def begin_write(self, changes: list[Change]) -> list[Task]:
-        """Writes what has changed; the tasks that need not wait, since nothing has."""
-        changes = [*self._again, *changes]
-        tasks, self._tasks, self._again = self._tasks, [], []
-        if not changes:
-            return tasks
-        self._number += 1
-        self._under_way = self._number, tasks, changes
-        self._effects.append(Persist(self._number, tuple(changes)))
-        return []
-
-    def written(self, ticket: int) -> list[Task]:
-        """It is flushed: who waited for it."""
-        assert self._under_way is not None
-        number, tasks, _ = self._under_way
-        assert number == ticket, "writes are answered in the order asked"
-        self._under_way, self.full = None, False
-        return tasks
-
-    def refused(self) -> list[Task]:
-        """There was no room: who waited for it. What is not taken back is written again later."""
-        assert self._under_way is not None
-        _, tasks, self._again = self._under_way
-        self._under_way, self.full = None, True
-        self._not_before = later(self.now, NO_ROOM)
-        self.wake(self._not_before)
-        return tasks
+        self.disk.tasks.append(Task(part, queue, number, self.era))
 
     def take_back(self, keys: tuple[bytes, ...]) -> None:
         """These found no room, and are not to be written any more."""
-        self._again = [one for one in self._again if not (type(one) is Write and one.key in keys)]
-        self._not_before = self.now  # the rest may find room
-
-    def put_back(self, tasks: list[Task]) -> None:
-        """They wait for the next write."""
-        self._tasks[:0] = tasks
+        self.disk.take_back(keys, self.now)
 
     def load(self, part: Part, queue: str, number: int, keys: tuple[bytes, ...]) -> None:
         """Reads bulk records for a task."""

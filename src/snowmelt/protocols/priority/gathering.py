@@ -5,6 +5,8 @@
 2. The node's own operations begin at its place nearest to the root; one batch at a time.
 3. What is told to the anchor, and is not asked for by a client, goes with the next batch.
 4. When there are elements again, and somebody waits for some, the anchor says so down the tree.
+5. The anchor's own node has its grants at once. So there what comes while the disk writes waits for
+   the end of that, to be one batch: it could be flushed no sooner, and one flush then serves all.
 """
 
 from collections.abc import Sequence
@@ -80,7 +82,13 @@ class Gathering:
     @property
     def takes(self) -> bool:
         """Whether a batch of this node's own may leave now."""
-        return self.open and self._places[self._entry].idle
+        place = self._places[self._entry]
+        if self._entry not in self._open or not place.idle:
+            return False
+        if place.parent is None and self._desk.disk.busy:  # rule 5
+            self._desk.disk.hold_up(self._queue)
+            return False
+        return True
 
     # --- up ---------------------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.record import Found
 from snowmelt.protocols.priority.anchor import Census
 from snowmelt.protocols.priority.batches import Share, Shares, union
-from snowmelt.protocols.priority.desk import Desk, Part
+from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.fitting import fitting
 from snowmelt.protocols.priority.leases import Leases
 from snowmelt.protocols.priority.lots import in_order
@@ -64,6 +64,7 @@ from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.priority.spreading import NO_ROOM, Outcome, Spreading
 from snowmelt.protocols.priority.standing import Standing, marked
 from snowmelt.protocols.priority.thin import Thin
+from snowmelt.protocols.priority.writing import Part
 
 Asked = Store | Take | End
 

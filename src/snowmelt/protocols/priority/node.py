@@ -19,6 +19,7 @@ from snowmelt.core.node import (
     Event,
     Expired,
     Loaded,
+    Persist,
     Persisted,
     PersistFailed,
     Received,
@@ -30,13 +31,14 @@ from snowmelt.protocols.calling import Gone
 from snowmelt.protocols.membership import CutOff, View
 from snowmelt.protocols.priority import calls, messages
 from snowmelt.protocols.priority.asked import problem
-from snowmelt.protocols.priority.desk import Desk, Part, Task
+from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.limits import LIMITS, Limits
 from snowmelt.protocols.priority.messages import Anew, Kept, Mark, Tell
 from snowmelt.protocols.priority.queue import Here, Queue, queue_of
 from snowmelt.protocols.priority.queues import SETTINGS, Queues
 from snowmelt.protocols.priority.settings import State
 from snowmelt.protocols.priority.settling import Settling
+from snowmelt.protocols.priority.writing import Part, Task
 
 Hears = Callable[[Queue, Here, NodeId, Any], None]
 
@@ -82,9 +84,12 @@ class PriorityNode:
             case Received(source, message):
                 self._received(source, message)
             case Persisted(ticket):
-                self._flushed(desk.written(ticket))
+                self._flushed(desk.disk.written(ticket))
+                self._touched.update(dict.fromkeys(desk.disk.held_up()))
             case PersistFailed():
-                self._no_room(desk.refused())
+                tasks, again = desk.disk.refused(now)
+                desk.wake(again)
+                self._no_room(tasks)
             case Loaded(ticket, found):
                 task, found = desk.loaded(ticket, found)
                 if task.queue in self._queues.all and task.era == desk.era:
@@ -143,7 +148,7 @@ class PriorityNode:
             queue = self._queues.all.get(task.queue)
             if queue is None or not queue.no_room(task.part, task.number):
                 waiting.append(task)
-        self._desk.put_back(waiting)
+        self._desk.disk.put_back(waiting)
         self._touched.update(dict.fromkeys(self._queues.all))
 
     # --- views ------------------------------------------------------------------------------------
@@ -291,16 +296,19 @@ class PriorityNode:
                 self._dirty.update(touched)
                 for name in touched:
                     self._queues.all[name].pump()
-            if not desk.may_write:
+            if not desk.disk.may_begin(desk.now):
                 break
             changes = self._queues.changes()
             dirty, self._dirty = self._dirty, {}
             for name in dirty:
                 changes.extend(self._queues.all[name].shelf.changes(desk.wall))
-            done = desk.begin_write(changes)
-            if not done:
+            begun = desk.disk.begin(changes)
+            if isinstance(begun, Persist):
+                desk.effect(begun)
                 break
-            self._flushed(done)
+            if not begun:
+                break
+            self._flushed(begun)
         if desk.alarm is not None and (self._timer is None or desk.alarm < self._timer):
             self._timer = desk.alarm
             desk.effect(SetTimer(PriorityTimer.TICK, self._timer))

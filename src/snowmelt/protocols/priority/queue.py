@@ -9,7 +9,7 @@ from snowmelt.protocols.overlay.ring import Ring
 from snowmelt.protocols.overlay.tree import DeBruijnTree, FlatTree, Tree
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.copies import Copies
-from snowmelt.protocols.priority.desk import Desk, Part
+from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.door import Door
 from snowmelt.protocols.priority.fitting import fitting
 from snowmelt.protocols.priority.gathering import Gathering
@@ -38,6 +38,7 @@ from snowmelt.protocols.priority.sending import Sending
 from snowmelt.protocols.priority.settings import QueueSettings, State
 from snowmelt.protocols.priority.settling import kept_for
 from snowmelt.protocols.priority.shelf import Shelf
+from snowmelt.protocols.priority.writing import Part
 
 _SHELF: Final = b"q/"
 

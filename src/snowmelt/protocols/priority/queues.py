@@ -12,12 +12,13 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.record import Change, Write
 from snowmelt.protocols.overlay.tree import FlatTree
 from snowmelt.protocols.priority.calls import Open, Opened
-from snowmelt.protocols.priority.desk import Desk, Part
+from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.messages import Declare, Declared, Made, Make
 from snowmelt.protocols.priority.queue import Queue
 from snowmelt.protocols.priority.sending import Sending
 from snowmelt.protocols.priority.settings import QueueSettings, differences, queue_name
+from snowmelt.protocols.priority.writing import Part
 
 SETTINGS: Final = b"s/"
 _ENCODE: Final = msgspec.msgpack.Encoder().encode

@@ -6,11 +6,12 @@ import msgspec
 
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.priority.batches import Shares
-from snowmelt.protocols.priority.desk import Desk, Part, Patience
+from snowmelt.protocols.priority.desk import Desk, Patience
 from snowmelt.protocols.priority.lots import cut
 from snowmelt.protocols.priority.messages import Elements, Follow, Followed, Mark
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import common
+from snowmelt.protocols.priority.writing import Part
 
 NO_ROOM = "the disk is full"
 

@@ -17,7 +17,6 @@ from snowmelt.protocols.priority import PriorityNode
 from snowmelt.protocols.priority.anchor import EPOCH_BITS, Anchor
 from snowmelt.protocols.priority.batches import Share, Shares
 from snowmelt.protocols.priority.calls import Get, Put
-from snowmelt.protocols.priority.desk import Task
 from snowmelt.protocols.priority.door import Door
 from snowmelt.protocols.priority.hand import Memory
 from snowmelt.protocols.priority.home import Home
@@ -32,6 +31,7 @@ from snowmelt.protocols.priority.settings import How, State
 from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.priority.spreading import Outcome, Spreading
 from snowmelt.protocols.priority.standing import Standing
+from snowmelt.protocols.priority.writing import Task
 from snowmelt.sim.planted import PRIORITY_BUGS, Bug
 
 

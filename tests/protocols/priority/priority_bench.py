@@ -30,6 +30,7 @@ from snowmelt.protocols.priority import MESSAGES, PriorityNode, calls
 from snowmelt.protocols.priority.batches import Share, union
 from snowmelt.protocols.priority.calls import Leased, Part, PutDone, Receipt
 from snowmelt.protocols.priority.limits import LIMITS, Limits
+from snowmelt.protocols.priority.messages import Several
 from snowmelt.protocols.priority.settings import QueueSettings
 from snowmelt.sim.disk import Disk, Ending
 
@@ -179,6 +180,15 @@ class Nodes:
                 break
             self.pass_time(0.25)
         return self._told[number]
+
+    def sent_of(self, kind: str) -> list[tuple[NodeId, NodeId, Any]]:
+        """Every message of a kind that one sent to another, also those that went together."""
+        return [
+            (source, target, one)
+            for source, target, message in self.sent
+            for one in (message.messages if isinstance(message, Several) else (message,))
+            if type(one).__name__ == kind
+        ]
 
     def via(self, node: str) -> calls.Via:
         """The present life of a node."""

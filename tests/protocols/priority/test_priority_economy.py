@@ -1,9 +1,28 @@
 """What an operation costs is counted: flushes, messages, and what is looked at."""
 
-from priority_bench import Nodes, bodies
+import sys
+from collections.abc import Callable
+from typing import Any
 
-from snowmelt.core.instant import seconds
+from priority_bench import Nodes, bodies, receipt
+
+from snowmelt.core.instant import later, seconds
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import NodeId
+from snowmelt.core.node import Expired, Persist, SetTimer
 from snowmelt.protocols.priority import calls
+from snowmelt.protocols.priority.batches import Share
+from snowmelt.protocols.priority.calls import Receipt
+from snowmelt.protocols.priority.messages import (
+    SEVERAL_BYTES,
+    Elements,
+    Fetched,
+    Followed,
+    Several,
+    together,
+)
+from snowmelt.protocols.priority.rows import Rows
+from snowmelt.protocols.priority.settings import QueueSettings
 
 
 def test_what_comes_while_the_disk_writes_is_flushed_together() -> None:
@@ -33,3 +52,115 @@ def test_who_waits_in_vain_while_the_disk_writes_hears_so_when_it_has() -> None:
     assert nodes.told(put) is not None
     assert bodies(nodes.told(got)) == [b"one"]
     assert bodies(nodes.told(late)) == []
+
+
+def test_what_is_settled_with_a_get_is_flushed_with_its_lease() -> None:
+    nodes = Nodes(3)
+    nodes.open("n1", replicas=3)
+    nodes.put("n1", (0, b"one"), (0, b"two"))
+    held = nodes.get("n1")
+    before = len(nodes.written)
+    settle = calls.Settle("jobs", done=(receipt(held),))
+    number = nodes.ask("n1", calls.Get("jobs", nodes.via("n1"), 1, seconds(0), settle))
+    assert bodies(nodes.told(number)) == [b"two"]
+    assert len(nodes.written) - before == 3
+
+
+def test_what_is_to_be_settled_first_does_not_wait_for_long() -> None:
+    nodes = Nodes(3)
+    nodes.open("n1", replicas=3)
+    nodes.put("n1", (0, b"one"))
+    held = nodes.get("n1")
+    nodes.lost = lambda _from, _to, message: "Granted" in named(message)
+    settle = calls.Settle("jobs", done=(receipt(held),))
+    doors = ["n1", "n2", "n3"]
+    asked = [calls.Get("jobs", nodes.via(door), 1, seconds(9), settle) for door in doors]
+    for door, call in zip(doors, asked, strict=True):
+        nodes.ask(door, call)
+    nodes.pass_time(0.1)
+    assert nodes.settle("n1", done=(receipt(held),)) == calls.Settled()
+    assert nodes.sent_of("End")
+
+
+def test_those_who_keep_copies_are_told_once_of_what_is_flushed_together() -> None:
+    nodes = Nodes(3)
+    nodes.open("n1", replicas=3)
+    for at in range(16):
+        nodes.put("n1", (0, b"%d" % at))
+    held = nodes.get("n1", 16)
+    home = next(source for source, _, _ in nodes.sent_of("Follow"))
+    nodes.hanging.add(home)
+    nodes.sent.clear()
+    share = receipt(held).shares[0]
+    for at in share.intervals[0]:
+        one = Receipt(held.token, (Share(share.priority, (Interval(at, at + 1),)),))
+        nodes.ask(home, calls.Settle("jobs", done=(one,)))
+    nodes.flush()
+    nodes.pass_time(0.1)
+    assert nodes.get("n1").pieces == ()
+    assert [len(message.marks) for _, _, message in nodes.sent_of("Follow")] == [1, 1, 15, 15]
+
+
+def test_what_is_said_in_one_turn_goes_together_unless_it_is_large() -> None:
+    small = [Followed(1, "jobs", at) for at in range(3)]
+    assert list(together(small)) == [Several(tuple(small))]
+    large = Fetched(1, "jobs", (Elements((), (), b"", bytes(SEVERAL_BYTES)),))
+    assert list(together([*small, large])) == [Several(tuple(small)), large]
+    assert list(together([large, *small])) == [large, Several(tuple(small))]
+
+
+def test_the_clock_goes_on_for_those_alone_who_wait_for_it() -> None:
+    costs = []
+    for count in (1, 200):
+        nodes = Nodes(1)
+        for at in range(count - 1):
+            settings = QueueSettings(queue=f"idle{at}")
+            assert nodes.call("n1", calls.Open(settings.queue, settings)) is not None
+        nodes.open("n1")
+        nodes.put("n1", (0, b"one"))
+        nodes.pass_time(5)
+        nodes.get("n1")
+        node, tick = nodes.nodes[NodeId("n1")], nodes.timers[NodeId("n1")]
+        effects: list[Any] = []
+
+        def act(node: Any = node, tick: SetTimer = tick, effects: list[Any] = effects) -> None:
+            effects += node.handle(Expired(tick.timer), later(tick.at, seconds(60)))
+
+        costs.append(calls_during(act))
+        assert any(type(effect) is Persist for effect in effects), "a lease has ended"
+    assert costs[0] == costs[1]
+
+
+def test_what_was_given_up_costs_nothing_where_it_is_not_asked_for() -> None:
+    costs = []
+    for count in (1, 1_000):
+        rows = Rows()
+        for at in range(count):
+            rows.row(0).gone.put(Interval(3 * at, 3 * at + 1), False)
+            rows.row(0).gone.put(Interval(3 * at + 1, 3 * at + 2), True)
+        asked = (Share(0, (Interval(0, 2),)),)
+        assert rows.void_of(asked) == (Share(0, (Interval(0, 1),)),)
+        costs.append(calls_during(lambda rows=rows, asked=asked: rows.void_of(asked)))
+    assert costs[0] == costs[1]
+
+
+def named(message: Any) -> str:
+    """The kinds of what goes together."""
+    several = message.messages if isinstance(message, Several) else (message,)
+    return " ".join(type(one).__name__ for one in several)
+
+
+def calls_during(act: Callable[[], object]) -> int:
+    """How many functions are called."""
+    count = 0
+
+    def profile(_frame: object, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(profile)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return count

@@ -1,7 +1,8 @@
 """What the parts of one machine share: the clock, who is here, what goes out, and the disk.
 
 The parts speak by messages, also within one node; what is sent to oneself is worked off before
-anything is written, so that what it changes is in the same write.
+anything is written, so that what it changes is in the same write. What is said to another node in
+one turn goes together, and is heard in one turn there: so it is in one write as well.
 
 The disk takes one write at a time. What changes meanwhile gathers on the shelves, and goes in one
 piece when it is done: one flush serves all who came (`writing.py`). Who must wait for it leaves a
@@ -21,7 +22,9 @@ from snowmelt.core.record import Found
 from snowmelt.protocols.calling import Declined, Elsewhere
 from snowmelt.protocols.membership import View
 from snowmelt.protocols.overlay.ring import Spread
+from snowmelt.protocols.priority.alarms import Alarms
 from snowmelt.protocols.priority.calls import Via
+from snowmelt.protocols.priority.messages import together
 from snowmelt.protocols.priority.writing import Part, Task, Writing
 
 AGAIN_FIRST: Final = milliseconds(200)
@@ -44,10 +47,12 @@ class Desk:
         """Where things lie in this view: one for all queues, whose names are in the keys."""
         self.via = Via(me, 0)
         self.inside: deque[Any] = deque()
-        self.alarm: Instant | None = None
-        """When the machine wants to be woken."""
+        self.alarms = Alarms()
+        """When which queue wants to be woken; under no name, all that is not one queue's."""
         self._wall_minus_now = 0
         self._effects: list[Effect[Any]] = []
+        self._letters: dict[NodeId, list[Any]] = {}
+        """What is said to others in this turn."""
         self._number = 0
         self.disk = Writing()
         self._loads: dict[int, Task] = {}
@@ -96,7 +101,7 @@ class Desk:
         if target == self.me:
             self.inside.append(message)
         else:
-            self._effects.append(Send(target, message))
+            self._letters.setdefault(target, []).append(message)
 
     def reply(self, operation: OperationId, message: Any) -> None:
         """Answers a call."""
@@ -123,12 +128,15 @@ class Desk:
     def taken(self) -> list[Effect[Any]]:
         """What goes out, in order; the desk is empty afterwards."""
         effects, self._effects = self._effects, []
+        if self._letters:
+            letters, self._letters = self._letters, {}
+            for target, messages in letters.items():
+                effects.extend([Send(target, one) for one in together(messages)])
         return effects
 
-    def wake(self, at: Instant) -> None:
-        """Asks for a tick at this instant, or before."""
-        if self.alarm is None or at < self.alarm:
-            self.alarm = at
+    def wake(self, at: Instant, queue: str) -> None:
+        """Asks for a tick of this queue at this instant, or before."""
+        self.alarms.set(at, queue)
 
     # --- the disk ---------------------------------------------------------------------------------
 

@@ -11,12 +11,14 @@
 4. A get whose client has gone gives back what it got.
 5. What a grant has for operations that are not in hand any more, or need it no more, is given up
    and given back: nobody else could fill such a position, and who got it would wait for ever.
+6. What a get has to settle first waits for its grant, though not for long: so the homes hear both
+   at once, and one flush serves both.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
-from snowmelt.core.instant import later, milliseconds
+from snowmelt.core.instant import Instant, later, milliseconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.priority.batches import (
@@ -58,6 +60,8 @@ from snowmelt.protocols.priority.settings import How, QueueSettings, State
 from snowmelt.protocols.priority.settles import SettleInHand, Settles
 from snowmelt.protocols.priority.shelf import Shelf
 
+SETTLE_SOON: Final = milliseconds(20)
+"""So long what is to be settled first waits for the grant (rule 6)."""
 ASK_AGAIN: Final = milliseconds(1_000)
 """How often who waits for elements, or for room, asks without having been told to (rule 2)."""
 PURGE_AT_ONCE: Final = 1 << 20
@@ -81,6 +85,8 @@ class Door:
         self._gets = Gets(desk, settings, sending, self._ends)
         self._settles = Settles(settings, self._ends)
         self._hand = Hand()
+        self._unsettled: dict[OperationId, Instant] = {}
+        """Gets that have yet to settle what comes first, and until when they wait (rule 6)."""
         self._epoch = 0
         """Of the last view."""
         self.beginnings = Beginnings(
@@ -101,9 +107,12 @@ class Door:
             return
         deadline = later(self._desk.now, call.patience)
         one = GetInHand(operation, call, call.items_max, deadline)
-        if call.settle is not None and self._hand.placing is not None:
-            settle, placing = call.settle, self._hand.placing
-            one.settled = not self._settles.begin(operation, settle, placing, with_get=True)
+        if call.settle is not None:
+            one.settled = False
+            at = later(self._desk.now, SETTLE_SOON)
+            self._unsettled.pop(operation, None)
+            self._unsettled[operation] = at
+            self._desk.wake(at, self._settings.queue)
         self._take_up(one, begun=call.via != self._desk.via)
 
     def purge(self, operation: OperationId, call: Purge) -> None:
@@ -173,6 +182,7 @@ class Door:
             if one is None:
                 continue
             if isinstance(one, GetInHand):
+                self._settle_first(operation)
                 shares = gets[run].in_order(one.count)
                 self._got(one, shares, got_orders[run])
                 got_orders[run] += sum([share.total for share in shares])
@@ -280,13 +290,20 @@ class Door:
     def tick(self) -> None:
         """Patience ends, and who waits asks again."""
         now = self._desk.now
+        for operation, at in list(self._unsettled.items()):
+            if at > now:  # they stand in their order
+                self._desk.wake(at, self._settings.queue)
+                break
+            self._settle_first(operation)
         for operation, at in list(self._hand.waiting.items()):
             if at <= now:
                 self._ask(operation)
             else:
-                self._desk.wake(at)
-        self._hand.answered.forget(now)
-        self._hand.elsewhere.forget(now)
+                self._desk.wake(at, self._settings.queue)
+        for memory in (self._hand.answered, self._hand.elsewhere):
+            memory.forget(now)
+            if memory.until is not None:
+                self._desk.wake(memory.until, self._settings.queue)
 
     # --- within: taking up ------------------------------------------------------------------------
 
@@ -319,6 +336,18 @@ class Door:
             self.beginnings.inquiry.add([one.operation])
         else:
             self._hand.line.append(one.operation)
+
+    def _settle_first(self, operation: OperationId) -> None:
+        """Rule 6."""
+        if operation not in self._unsettled or self._hand.placing is None:
+            return
+        del self._unsettled[operation]
+        one = self._hand.all.get(operation)
+        if isinstance(one, GetInHand) and isinstance(one.call, Get) and one.call.settle is not None:
+            settle, placing = one.call.settle, self._hand.placing
+            one.settled = not self._settles.begin(operation, settle, placing, with_get=True)
+            if one.settled and one.ready:
+                self._answer_get(one)
 
     # --- within: grants ---------------------------------------------------------------------------
 
@@ -354,7 +383,7 @@ class Door:
         if self._desk.now < one.deadline:
             at = min(one.deadline, at)
         self._hand.waiting[one.operation] = at
-        self._desk.wake(at)
+        self._desk.wake(at, self._settings.queue)
 
     def _ask(self, operation: OperationId) -> None:
         del self._hand.waiting[operation]

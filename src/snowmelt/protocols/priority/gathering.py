@@ -165,7 +165,7 @@ class Gathering:
 
     def _wake(self, climbing: Climbing[Batch, Grant] | Climbing[Census, Grant]) -> None:
         if climbing.due is not None:
-            self._desk.wake(climbing.due)
+            self._desk.wake(climbing.due, self._queue)
 
     def _out_census(self, index: int, sent: Sequence[Up[Census] | Arrival[Census]]) -> None:
         for one in sent:

@@ -123,6 +123,11 @@ class Memory:
         known = self._known.get(operation)
         return None if known is None else known[1]
 
+    @property
+    def until(self) -> Instant | None:
+        """When the oldest is forgotten."""
+        return next(iter(self._known.values()))[0] if self._known else None
+
     def forget(self, now: Instant) -> None:
         """What is too old."""
         while self._known:

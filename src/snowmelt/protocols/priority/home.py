@@ -101,7 +101,7 @@ class Home:
         self._shelf = shelf
         self._reports = reports
         self._rules = Rules(desk, settings)
-        self._leases = Leases(desk)
+        self._leases = Leases(desk, settings.queue)
         self.spreading = Spreading(desk, settings.queue, placing)
         self.sure = False
         self._there: Shares = ()
@@ -253,7 +253,8 @@ class Home:
 
     def followed(self, source: NodeId, message: Followed) -> None:
         """One who keeps copies has it, or has no room."""
-        self._counted(self.spreading.followed(source, message))
+        for outcome in self.spreading.followed(source, message):
+            self._counted(outcome)
 
     def loaded(self, number: int, found: tuple[Found, ...]) -> None:
         """The bodies of what is handed out; what can't be read is lacking from now on (rule 3)."""

@@ -10,8 +10,9 @@ from snowmelt.protocols.priority.desk import Desk
 class Leases:
     """Moments, by token; and by positions for what is held."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, queue: str) -> None:
         self._desk = desk
+        self._queue = queue
         self._ends: dict[int, Instant] = {}
         self._shares: dict[int, list[Share]] = {}
         self._heap: list[tuple[Instant, int]] = []
@@ -28,14 +29,14 @@ class Leases:
         at = later(self._desk.now, time)
         self._ends[token] = at
         heappush(self._heap, (at, token))
-        self._desk.wake(at)
+        self._desk.wake(at, self._queue)
 
     def hold(self, shares: Shares, due: int) -> None:
         """These are free at this moment of the wall clock."""
         at = self._desk.instant_of(due)
         self._count += 1
         heappush(self._held, (at, self._count, shares))
-        self._desk.wake(at)
+        self._desk.wake(at, self._queue)
 
     def over(self) -> list[tuple[int, Shares]]:
         """Whose time is over: the tokens, and what was leased under them at first."""
@@ -46,7 +47,7 @@ class Leases:
                 del self._ends[token]
                 ended.append((token, tuple(self._shares.pop(token))))
         if self._heap:
-            self._desk.wake(self._heap[0][0])
+            self._desk.wake(self._heap[0][0], self._queue)
         return ended
 
     def due(self) -> list[Shares]:
@@ -55,5 +56,5 @@ class Leases:
         while self._held and self._held[0][0] <= self._desk.now:
             free.append(heappop(self._held)[2])
         if self._held:
-            self._desk.wake(self._held[0][0])
+            self._desk.wake(self._held[0][0], self._queue)
         return free

@@ -1,5 +1,6 @@
 """What nodes say to each other. All of it names the view it is of; of another, it is nobody's."""
 
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -15,6 +16,9 @@ OPERATIONS_MAX: Final = 16_384
 CHANGES_MAX: Final = 16_384
 QUEUES_MAX: Final = 4_096
 BYTES_MAX: Final = 64 << 20
+SEVERAL_MAX: Final = 256
+SEVERAL_BYTES: Final = 1 << 20
+"""So many messages go together, while they weigh no more than this; a larger one goes by itself."""
 
 Era = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 """A view: its epoch above, and below what tells it from another of the same number."""
@@ -414,15 +418,47 @@ class Seen(msgspec.Struct, frozen=True, tag="priority.seen", array_like=True):
     """Of what was asked for: nobody here has it, or knows that it is gone."""
 
 
-Message = (
+One = (
     Climb | Granted | Food | Store | Stored | Take | Taken | End | Ended | Follow | Followed | Make
     | Made | Declare | Declared | Anew | Tell | Told | Fetch | Fetched | Spare | Inquire | Inquired
     | Look | Looked | Read | Seen
 )  # fmt: skip
 
+
+class Several(msgspec.Struct, frozen=True, tag="priority.several", array_like=True):
+    """All that one node had to say to another in one turn: heard in one turn, in this order."""
+
+    messages: Annotated[tuple[One, ...], msgspec.Meta(max_length=SEVERAL_MAX)]
+
+
+Message = One | Several
+
 MESSAGES: Final = (
     Climb, Granted, Food, Store, Stored, Take, Taken, End, Ended, Follow, Followed, Make, Made,
     Declare, Declared, Anew, Tell, Told, Fetch, Fetched, Spare, Inquire, Inquired, Look, Looked,
-    Read, Seen,
+    Read, Seen, Several,
 )  # fmt: skip
 """All that nodes say to each other."""
+
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
+
+
+def together(messages: Sequence[One]) -> Iterator[Message]:
+    """What is said to one node in one turn, in as few messages as hold it.
+
+    >>> [type(one).__name__ for one in together([Followed(1, "q", at) for at in range(257)])]
+    ['Several', 'Followed']
+    """
+    if len(messages) == 1:
+        yield messages[0]
+        return
+    gathered: list[One] = []
+    room = SEVERAL_BYTES
+    for message in messages:
+        size = len(_ENCODE(message))
+        if gathered and (size > room or len(gathered) == SEVERAL_MAX):
+            yield Several(tuple(gathered)) if len(gathered) > 1 else gathered[0]
+            gathered, room = [], SEVERAL_BYTES
+        gathered.append(message)
+        room -= size
+    yield Several(tuple(gathered)) if len(gathered) > 1 else gathered[0]

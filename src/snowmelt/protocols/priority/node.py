@@ -5,7 +5,7 @@ within this node is worked off; then batches leave, and the disk, if it is free,
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from random import Random
 from typing import Any
@@ -33,7 +33,7 @@ from snowmelt.protocols.priority import calls, messages
 from snowmelt.protocols.priority.asked import problem
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.limits import LIMITS, Limits
-from snowmelt.protocols.priority.messages import Anew, Kept, Mark, Tell
+from snowmelt.protocols.priority.messages import Anew, Kept, Mark, Several, Tell
 from snowmelt.protocols.priority.queue import Here, Queue, queue_of
 from snowmelt.protocols.priority.queues import SETTINGS, Queues
 from snowmelt.protocols.priority.settings import State
@@ -88,7 +88,7 @@ class PriorityNode:
                 self._touched.update(dict.fromkeys(desk.disk.held_up()))
             case PersistFailed():
                 tasks, again = desk.disk.refused(now)
-                desk.wake(again)
+                desk.wake(again, "")
                 self._no_room(tasks)
             case Loaded(ticket, found):
                 task, found = desk.loaded(ticket, found)
@@ -97,7 +97,7 @@ class PriorityNode:
                     self._touched[task.queue] = None
             case Expired():
                 self._timer = None
-                self._tick()
+                self._tick(desk.alarms.over(now))
             case Announced(View() as view):
                 self._current(view)
             case Announced(CutOff()):
@@ -164,7 +164,7 @@ class PriorityNode:
             self._viewed(view)
         late, self._late = self._late, []
         self._flushed(late)
-        self._tick()
+        self._tick(["", *self._queues.all])
 
     def _viewed(self, view: View) -> None:
         desk = self._desk
@@ -216,6 +216,10 @@ class PriorityNode:
     # --- messages and calls -----------------------------------------------------------------------
 
     def _received(self, source: NodeId, message: Any) -> None:
+        if type(message) is Several:
+            for one in message.messages:
+                self._received(source, one)
+            return
         era = self._desk.era
         if message.era != era or self._cut_off:
             if message.era > era:
@@ -274,16 +278,18 @@ class PriorityNode:
 
     # --- the rest ---------------------------------------------------------------------------------
 
-    def _tick(self) -> None:
-        self._desk.alarm = None
-        if self._cut_off:
+    def _tick(self, names: Iterable[str]) -> None:
+        """The clock goes on for those whose moment has come."""
+        if self._cut_off:  # all are told when it is current again
             return
-        self._queues.tick()
-        if self._settling is not None:
-            self._settling.again()
-        for name, queue in self._queues.all.items():
-            queue.tick()
-            self._touched[name] = None
+        for name in names:
+            if name:
+                self._queues.all[name].tick()
+                self._touched[name] = None
+            else:
+                self._queues.tick()
+                if self._settling is not None:
+                    self._settling.again()
 
     def _settle(self) -> None:
         """Works off what this node says to itself, lets batches leave, and begins to write."""
@@ -301,7 +307,10 @@ class PriorityNode:
             changes = self._queues.changes()
             dirty, self._dirty = self._dirty, {}
             for name in dirty:
-                changes.extend(self._queues.all[name].shelf.changes(desk.wall))
+                queue = self._queues.all[name]
+                if queue.here is not None and not self._cut_off:
+                    queue.here.home.spreading.leave()
+                changes.extend(queue.shelf.changes(desk.wall))
             begun = desk.disk.begin(changes)
             if isinstance(begun, Persist):
                 desk.effect(begun)
@@ -309,8 +318,9 @@ class PriorityNode:
             if not begun:
                 break
             self._flushed(begun)
-        if desk.alarm is not None and (self._timer is None or desk.alarm < self._timer):
-            self._timer = desk.alarm
+        alarm = desk.alarms.next
+        if alarm is not None and (self._timer is None or alarm < self._timer):
+            self._timer = alarm
             desk.effect(SetTimer(PriorityTimer.TICK, self._timer))
 
 

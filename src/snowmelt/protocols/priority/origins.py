@@ -1,6 +1,6 @@
 """Which operation made which elements of a shelf: rule 1 of the shelf, rule 11 of the package."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -9,6 +9,9 @@ from snowmelt.core.names import OperationId
 from snowmelt.protocols.priority.batches import Share, Shares
 from snowmelt.protocols.priority.messages import Origin
 from snowmelt.protocols.priority.positions import minus
+
+Void = Callable[[Shares], Shares]
+"""Which of some positions are void."""
 
 
 class Lot(msgspec.Struct, frozen=True, array_like=True):
@@ -50,7 +53,7 @@ class Origins:
         origins = [origin for lot in self.lots.values() for origin in lot.origins]
         return max([one.order + one.count for one in origins], default=0)
 
-    def by(self, operation: OperationId, void: Shares) -> list[tuple[Origin, Share]]:
+    def by(self, operation: OperationId, void: Void) -> list[tuple[Origin, Share]]:
         """Which elements an operation made, and which of its own they are; also what is gone.
 
         Of a stretch that is void in part the other part still counts.
@@ -74,7 +77,7 @@ class Origins:
                     yield from _placed(lot.shares, index, origin)
                 index += origin.count
 
-    def outdated(self, origin: Origin, share: Share, void: Shares) -> Shares:
+    def outdated(self, origin: Origin, share: Share, void: Void) -> Shares:
         """What is here of an earlier attempt of these elements; positions only grow."""
         start = share.intervals[0].start
         stop = origin.first + origin.count
@@ -87,10 +90,10 @@ class Origins:
         return tuple(old)
 
 
-def _living(origin: Origin, share: Share, void: Shares) -> Iterator[tuple[Origin, Share]]:
+def _living(origin: Origin, share: Share, void: Void) -> Iterator[tuple[Origin, Share]]:
     """One stretch, without what of it is void."""
     begin = share.intervals[0].start
-    for part in [part for one in minus((share,), void) for part in one.intervals]:
+    for part in [part for one in minus((share,), void((share,))) for part in one.intervals]:
         yield origin.part(part.start - begin, part.size), Share(share.priority, (part,))
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from snowmelt.core.instant import later, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.core.record import Found
 from snowmelt.protocols.overlay.ring import Ring
@@ -41,6 +42,8 @@ from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.priority.writing import Part
 
 _SHELF: Final = b"q/"
+FORGET_AGAIN: Final = seconds(1)
+"""What is to be forgotten is, with the next write; if there is none by then, it is looked again."""
 
 
 def prefix_of(queue: str) -> bytes:
@@ -84,7 +87,7 @@ class Queue:
         self.name = settings.queue
         self.shelf = Shelf(prefix_of(settings.queue))
         self._reports = Reports()
-        self._sending = Sending(desk)
+        self._sending = Sending(desk, self.name)
         self.door = Door(desk, settings, self.shelf, self._reports, self._sending)
         self.looking = Looking(desk, settings, self._sending)
         self.here: Here | None = None
@@ -198,14 +201,17 @@ class Queue:
         """How many of this home are leased, how many held; which are dead; how many staged."""
         leased = held = staged = 0
         dead: list[Share] = []
-        for priority, where, standing in self.shelf.rows.standings(self.shelf.rows.stored()):
-            if placing.home(priority, where.start) != self._desk.me:
+        me = self._desk.me
+        for mark in self.shelf.rows.marks():  # those that are merely there need not be looked at
+            if mark.state == State.FREE:
                 continue
-            leased += where.size if standing.state == State.LEASED else 0
-            held += where.size if standing.state == State.HELD else 0
-            staged += where.size if standing.state == State.STAGED else 0
-            if standing.state == State.DEAD:
-                dead.append(Share(priority, (where,)))
+            mine = placing.by_home(self.shelf.rows.present(mark.shares)).get(me, ())
+            total = sum([share.total for share in mine])
+            leased += total if mark.state == State.LEASED else 0
+            held += total if mark.state == State.HELD else 0
+            staged += total if mark.state == State.STAGED else 0
+            if mark.state == State.DEAD:
+                dead += mine
         return leased, held, union(dead), staged
 
     # --- the disk ---------------------------------------------------------------------------------
@@ -290,6 +296,10 @@ class Queue:
         """The clock goes on."""
         self._sending.again()
         self.door.tick()
+        forgets = self.shelf.forgets
+        if forgets is not None:
+            at = max(self._desk.instant_of(forgets), later(self._desk.now, FORGET_AGAIN))
+            self._desk.wake(at, self.name)
         here = self.here
         if here is not None:
             here.home.tick()

@@ -38,7 +38,7 @@ class Queues:
     def __init__(self, desk: Desk, limits: Limits) -> None:
         self._desk = desk
         self._limits = limits
-        self._sending = Sending(desk)
+        self._sending = Sending(desk, "")
         self.all: dict[str, Queue] = {}
         self.settled = False
         """Whether this node has heard all that others keep, in this view."""

@@ -20,11 +20,12 @@ from typing import Final
 from snowmelt.core.instant import Instant, later
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.priority.batches import Share, Shares, union
-from snowmelt.protocols.priority.desk import NO_ROOM, Desk, Patience
+from snowmelt.protocols.priority.desk import Desk, Patience
 from snowmelt.protocols.priority.messages import Fetch, Fetched, Kept, Spare
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import common, first_of, minus
 from snowmelt.protocols.priority.shelf import Shelf
+from snowmelt.protocols.priority.writing import NO_ROOM
 
 POSITIONS_AT_ONCE: Final = 4_096
 
@@ -79,7 +80,7 @@ class Repair:
                 message = Fetch(self._desk.era, self._queue, shares)
                 self._asked = node, message, Patience.new(self._desk.now)
                 self._desk.send(node, message)
-                self._desk.wake(self._asked[2].at)
+                self._desk.wake(self._asked[2].at, self._queue)
                 return
 
     def fetched(self, source: NodeId, message: Fetched) -> None:
@@ -118,10 +119,10 @@ class Repair:
             node, message, patience = self._asked
             if patience.over(self._desk.now):
                 self._desk.send(node, message)
-            self._desk.wake(patience.at)
+            self._desk.wake(patience.at, self._queue)
         for at in self._full.values():
             if at > self._desk.now:
-                self._desk.wake(at)
+                self._desk.wake(at, self._queue)
 
     def next_copy(self, wanted: list[Share]) -> tuple[NodeId, Shares] | None:
         """To whom what is to be copied next (rule 2); what is wanted first."""
@@ -146,7 +147,7 @@ class Repair:
             self._owed[node] = minus(self._owed[node], shares)
         else:
             self._full[node] = later(self._desk.now, NO_ROOM)
-            self._desk.wake(self._full[node])
+            self._desk.wake(self._full[node], self._queue)
 
     @property
     def owed(self) -> Shares:

@@ -10,7 +10,7 @@ from snowmelt.core.names import OperationId
 from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.priority.batches import Share, Shares
 from snowmelt.protocols.priority.messages import Mark
-from snowmelt.protocols.priority.positions import common, without
+from snowmelt.protocols.priority.positions import without
 from snowmelt.protocols.priority.standing import NEW, Standing, marked
 
 STANDING: Final = b"s/"
@@ -115,22 +115,11 @@ class Rows:
 
     def gone_of(self, shares: Shares) -> Shares:
         """What of these is gone."""
-        return self._all(
-            (
-                share.priority,
-                [
-                    part
-                    for interval in share.intervals
-                    for part, _ in self.row(share.priority).gone.common(interval)
-                ],
-            )
-            for share in shares
-        )
+        return self._gone_of(shares, (True, False))
 
     def void_of(self, shares: Shares) -> Shares:
         """Which of these an earlier attempt has given up, with whoever still has copies of them."""
-        gone = self.gone_of(shares)
-        return common(gone, self.gone(void=True)) if gone else ()
+        return self._gone_of(shares, (False,))
 
     def leased_by(self, operation: OperationId) -> Iterator[Mark]:
         """Which leases an operation has."""
@@ -142,6 +131,20 @@ class Rows:
         if row is None:
             row = self._rows[priority] = Row(priority, self.changed)
         return row
+
+    def _gone_of(self, shares: Shares, was: tuple[bool, ...]) -> Shares:
+        return self._all(
+            (
+                share.priority,
+                [
+                    part
+                    for interval in share.intervals
+                    for part, there in self.row(share.priority).gone.common(interval)
+                    if there in was
+                ],
+            )
+            for share in shares
+        )
 
     def _sorted(self) -> list[tuple[int, Row]]:
         return sorted(self._rows.items())

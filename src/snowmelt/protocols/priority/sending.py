@@ -1,43 +1,48 @@
-"""What a door has asked of homes, until they answer."""
+"""What was sent and is not answered yet: by a door to homes, by a home to who keeps copies."""
 
 from collections.abc import Callable
-from typing import Any
+from heapq import heappop, heappush
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.priority.desk import Desk, Patience
 
+T = TypeVar("T")
 
-class Sent(msgspec.Struct):
-    """A message, and for whose operations it was sent."""
+
+class Message(msgspec.Struct, Generic[T]):
+    """What was sent, and for which operations."""
 
     target: NodeId
     message: Any
-    operations: tuple[OperationId, ...]
+    operations: tuple[T, ...]
     patience: Patience
 
 
-class Sending:
+class Unanswered(Generic[T]):
     """Messages with serials; each is sent again until it is answered."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, queue: str) -> None:
         self._desk = desk
+        self._queue = queue
         self._serial = 0
-        self._sent: dict[int, Sent] = {}
+        self._sent: dict[int, Message[T]] = {}
+        self._due: list[tuple[Instant, int]] = []
+        """When what is sent again; of what was answered it may still name some."""
 
-    def send(
-        self, target: NodeId, operations: tuple[OperationId, ...], make: Callable[[int], Any]
-    ) -> int:
+    def send(self, target: NodeId, operations: tuple[T, ...], make: Callable[[int], Any]) -> int:
         """Sends what `make` makes of the next serial."""
         self._serial += 1
         message, patience = make(self._serial), Patience.new(self._desk.now)
-        self._sent[self._serial] = Sent(target, message, operations, patience)
+        self._sent[self._serial] = Message(target, message, operations, patience)
         self._desk.send(target, message)
-        self._desk.wake(patience.at)
+        self._wait(patience.at, self._serial)
         return self._serial
 
-    def answered(self, source: NodeId, serial: int) -> Sent | None:
+    def answered(self, source: NodeId, serial: int) -> Message[T] | None:
         """What that is the answer to; None when it was answered before, or is of another."""
         sent = self._sent.get(serial)
         if sent is None or sent.target != source:
@@ -56,12 +61,29 @@ class Sending:
         return False
 
     def again(self) -> None:
-        """Whoever has not answered is asked again."""
-        for sent in self._sent.values():
-            if sent.patience.over(self._desk.now):
+        """Whoever has not answered in time is asked again."""
+        while self._due:
+            at, serial = self._due[0]
+            sent = self._sent.get(serial)
+            if sent is None:
+                heappop(self._due)
+            elif sent.patience.over(self._desk.now):
+                heappop(self._due)
                 self._desk.send(sent.target, sent.message)
-            self._desk.wake(sent.patience.at)
+                self._wait(sent.patience.at, serial)
+            else:
+                self._desk.wake(at, self._queue)
+                return
 
     def clear(self) -> None:
         """The view is over: whatever comes now is of no use."""
-        self._sent = {}
+        self._sent, self._due = {}, []
+
+    def _wait(self, at: Instant, serial: int) -> None:
+        heappush(self._due, (at, serial))
+        self._desk.wake(at, self._queue)
+
+
+Sent = Message[OperationId]
+Sending = Unanswered[OperationId]
+"""A door's, for clients."""

@@ -88,13 +88,13 @@ class Settling:
         for (node, _, _), (message, patience) in self._out.items():
             if patience.over(self._desk.now):
                 self._desk.send(node, message)
-            self._desk.wake(patience.at)
+            self._desk.wake(patience.at, "")
 
     def _say(self, node: NodeId, message: Anew | Tell) -> None:
         patience = Patience.new(self._desk.now)
         if node != self._desk.me:
             self._out[node, type(message) is Anew, message.part] = message, patience
-            self._desk.wake(patience.at)
+            self._desk.wake(patience.at, "")
         self._desk.send(node, message)
 
     # --- in ---------------------------------------------------------------------------------------

@@ -158,11 +158,11 @@ class Shelf:
 
     def made_by(self, operation: OperationId) -> list[tuple[Origin, Share]]:
         """Which elements an operation made, and which of its own they are; also what is gone."""
-        return self.origins.by(operation, self.rows.gone(void=True))
+        return self.origins.by(operation, self.rows.void_of)
 
     def outdated(self, origin: Origin, share: Share) -> Shares:
         """What is here of an earlier attempt of these elements."""
-        return self.origins.outdated(origin, share, self.rows.gone(void=True))
+        return self.origins.outdated(origin, share, self.rows.void_of)
 
     def keys(self, shares: Shares) -> tuple[bytes, ...]:
         """The bulk records that must be read for these."""
@@ -234,6 +234,11 @@ class Shelf:
         return tuple(whole)
 
     # --- to the disk ------------------------------------------------------------------------------
+
+    @property
+    def forgets(self) -> int | None:
+        """When the next lot is forgotten, by the wall clock."""
+        return self._forget[0][0] if self._forget else None
 
     def changes(self, wall: int) -> list[Change]:
         """What is to be written since this was last asked (rule 5)."""

@@ -1,4 +1,8 @@
-"""What a home has done, until all who keep copies have flushed it: rule 2 of the home."""
+"""What a home has done, until all who keep copies have flushed it: rule 2 of the home.
+
+They are told when this node itself begins to write it. So all flush at the same time, and however
+much was done while the disk was busy is one message to each, and one flush there.
+"""
 
 from collections.abc import Iterable
 
@@ -6,11 +10,12 @@ import msgspec
 
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.priority.batches import Shares
-from snowmelt.protocols.priority.desk import Desk, Patience
+from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.lots import cut
 from snowmelt.protocols.priority.messages import Elements, Follow, Followed, Mark
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import common
+from snowmelt.protocols.priority.sending import Unanswered
 from snowmelt.protocols.priority.writing import Part
 
 NO_ROOM = "the disk is full"
@@ -24,13 +29,13 @@ class Outcome(msgspec.Struct):
     refused: str
 
 
-class _Told(msgspec.Struct):
-    """A message to one who keeps copies, until it is answered."""
+class _Letter(msgspec.Struct):
+    """What one who keeps copies is to be told."""
 
-    target: NodeId
-    message: Follow
-    patience: Patience
-    number: int
+    elements: list[Elements] = []
+    marks: list[Mark] = []
+    numbers: list[int] = []
+    """Of what this is a part."""
 
 
 class _Open(msgspec.Struct):
@@ -49,9 +54,10 @@ class Spreading:
         self._queue = queue
         self._placing = placing
         self._number = 0
-        self._serial = 0
         self._open: dict[int, _Open] = {}
-        self._told: dict[int, _Told] = {}
+        self._letters: dict[tuple[NodeId, bool], _Letter] = {}
+        """To be told when this node writes; elements apart, since there may be no room for them."""
+        self._told = Unanswered[int](desk, queue)
         self._flush = 0
         """The number under which all flush what they have."""
 
@@ -83,20 +89,32 @@ class Spreading:
         """This node's own disk has it, or has no room; the outcome when it was the last."""
         return self._counted(number, refused)
 
-    def followed(self, source: NodeId, message: Followed) -> Outcome | None:
-        """One who keeps copies has it, or has no room; the outcome when it was the last."""
-        told = self._told.get(message.serial)
-        if told is None or told.target != source:
-            return None
-        del self._told[message.serial]
-        return self._counted(told.number, message.refused)
+    def leave(self) -> None:
+        """This node writes what it has done: so do they, at the same time."""
+        letters, self._letters = self._letters, {}
+        for (target, _), letter in letters.items():
+            elements, marks = tuple(letter.elements), tuple(letter.marks)
+
+            def make(
+                serial: int,
+                elements: tuple[Elements, ...] = elements,
+                marks: tuple[Mark, ...] = marks,
+            ) -> Follow:
+                return Follow(self._desk.era, serial, self._queue, elements, marks)
+
+            self._told.send(target, tuple(letter.numbers), make)
+
+    def followed(self, source: NodeId, message: Followed) -> list[Outcome]:
+        """One who keeps copies has it, or no room for it; the outcomes of what all have now."""
+        told = self._told.answered(source, message.serial)
+        if told is None:
+            return []
+        outcomes = [self._counted(number, message.refused) for number in told.operations]
+        return [outcome for outcome in outcomes if outcome is not None]
 
     def again(self) -> None:
         """Whoever has not answered is told again."""
-        for told in self._told.values():
-            if told.patience.over(self._desk.now):
-                self._desk.send(told.target, told.message)
-            self._desk.wake(told.patience.at)
+        self._told.again()
 
     def _counted(self, number: int, refused: str) -> Outcome | None:
         one = self._open.get(number)
@@ -110,13 +128,11 @@ class Spreading:
         return None if number == self._flush else Outcome(number, one.copies, one.refused)
 
     def _tell(self, target: NodeId, elements: Elements | None, marks: tuple[Mark, ...]) -> None:
-        self._serial += 1
-        some = () if elements is None else (elements,)
-        message = Follow(self._desk.era, self._serial, self._queue, some, marks)
-        patience = Patience.new(self._desk.now)
-        self._told[self._serial] = _Told(target, message, patience, self._number)
-        self._desk.send(target, message)
-        self._desk.wake(patience.at)
+        letter = self._letters.setdefault((target, elements is not None), _Letter())
+        if elements is not None:
+            letter.elements.append(elements)
+        letter.marks.extend(marks)
+        letter.numbers.append(self._number)
 
     def _parts(
         self, elements: Elements | None, marks: tuple[Mark, ...], to: NodeId | None

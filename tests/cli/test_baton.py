@@ -7,13 +7,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 import snowmelt as library
 from cli.program import snowmelt
+from snowmelt.cli import baton_guardian
 from snowmelt.cli.local import LocalCluster, free_port
+from snowmelt.runtime.clock import STEADY
 
 PYTHON = sys.executable
 
@@ -39,7 +42,7 @@ def started(*arguments: str, **more: str) -> subprocess.Popen[str]:
     )
 
 
-def comes(condition: Callable[[], bool], seconds: float = 20) -> None:
+def comes(condition: Callable[[], bool], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not come"
@@ -148,19 +151,19 @@ def test_ctrl_c_interrupts_the_command_once(cluster: LocalCluster, tmp_path: Pat
     assert (one.returncode, told.read_text()) == (0, "x")
 
 
-def test_who_is_before_a_terminal_knows_it() -> None:
-    told = "from snowmelt.cli.baton_command import keyboard_is_ours as ours; print(ours())"
-    terminal = "import pty, sys; pty.spawn([sys.executable, '-c', sys.argv[1]])"
-    for command, expected in (([told], b"False"), ([terminal, told], b"True")):
-        one = subprocess.run(
-            [PYTHON, "-c", *command],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=20,
-            check=True,
-            start_new_session=True,
-        )
-        assert one.stdout.strip().endswith(expected)
+def test_a_command_that_reads_from_the_terminal_may(cluster: LocalCluster, tmp_path: Path) -> None:
+    ready, told = tmp_path / "ready", tmp_path / "told"
+    script = f"touch {ready}; read word; echo $word > {told}; exit 3"
+    run = ["-m", "snowmelt", "baton", "run", "keys", "--url", cluster.url, "--", "sh", "-c"]
+    terminal = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
+    one = subprocess.Popen(
+        [PYTHON, "-c", terminal, PYTHON, *run, script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    comes(ready.exists)
+    one.communicate(b"hello\n", timeout=20)
+    assert (one.returncode, told.read_text()) == (3, "hello\n")
 
 
 def test_a_command_that_lost_it_is_ended(tmp_path: Path) -> None:
@@ -262,3 +265,132 @@ def test_only_a_value_that_can_not_be_read_is_given_up(cluster: LocalCluster) ->
     told = snowmelt("baton", "reset", "cli-sound", "--url", cluster.url)
     assert told.returncode == 4
     assert "is sound" in told.stderr
+
+
+# --- all of the command ends ----------------------------------------------------------------------
+
+WORK = 'trap "" HUP; while touch "$1"; do sleep 0.02; done'
+"""It goes on: a file that is gone comes again."""
+BEGUN = """
+file="$1"; shift
+for before in "$@"; do $before sh -c "$0" work "$file$before" & done
+wait
+"""
+"""A shell whose work is done by others, of its group or not."""
+ALL = ("", "nohup", "setsid")
+GROUP = ("", "nohup")
+
+
+class Working:
+    """A command that has begun others, which work; and whoever has its baton after it."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self._name = name
+        self._file = folder / "work"
+        self._files: list[Path] = []
+        self.program: subprocess.Popen[str] | None = None
+
+    def words(self, ways: tuple[str, ...]) -> list[str]:
+        self._files = [Path(f"{self._file}{before}") for before in ways]
+        return ["sh", "-c", BEGUN, WORK, str(self._file), *ways]
+
+    def begin(self, url: str, ways: tuple[str, ...] = ALL) -> subprocess.Popen[str]:
+        run = ("baton", "run", self._name, "--url", url, "--kill-after", "1", "--timeout", "60")
+        self.program = started(*run, "--", *self.words(ways))
+        self.begun()
+        return self.program
+
+    def begun(self) -> None:
+        comes(lambda: all(file.exists() for file in self._files))
+
+    def goes_on(self) -> bool:
+        for file in self._files:
+            file.unlink()
+        time.sleep(0.2)
+        return any(file.exists() for file in self._files)
+
+    @contextmanager
+    def next_holder(self, url: str) -> Iterator[None]:
+        with library.connect(url) as other, other.baton(self._name):
+            yield
+
+
+@pytest.fixture
+def working(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Working]:
+    one = Working("".join(filter(str.isalnum, request.node.name)), tmp_path)
+    yield one
+    if one.program is not None:
+        one.program.kill()
+        one.program.communicate()
+
+
+def guardian_of(program: subprocess.Popen[str]) -> int:
+    told = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(program.pid)], capture_output=True, text=True, check=True
+    )
+    (guardian,) = told.stdout.split()
+    return int(guardian)
+
+
+def test_all_of_a_command_ends_with_the_program_that_runs_it_though_that_is_killed(
+    cluster: LocalCluster, working: Working
+) -> None:
+    working.begin(cluster.url).kill()
+    with working.next_holder(cluster.url):
+        assert not working.goes_on(), "nobody works beside the next holder"
+
+
+def test_all_of_a_command_ends_when_the_program_that_runs_it_stands_still_for_too_long(
+    cluster: LocalCluster, working: Working
+) -> None:
+    one = working.begin(cluster.url)
+    os.kill(one.pid, signal.SIGSTOP)
+    with working.next_holder(cluster.url):
+        assert not working.goes_on(), "nobody works beside the next holder"
+    os.kill(one.pid, signal.SIGCONT)
+    assert one.wait(60) == 2
+
+
+def test_the_group_of_a_command_ends_though_its_guardian_is_killed(
+    cluster: LocalCluster, working: Working
+) -> None:
+    one = working.begin(cluster.url, GROUP)
+    os.kill(guardian_of(one), signal.SIGKILL)
+    assert one.wait(60) == 128 + signal.SIGKILL
+    assert not working.goes_on()
+
+
+def test_the_baton_is_held_until_all_of_the_command_has_ended(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    script = f"(sleep 0.3; echo out >> {log}) > {log}.no 2>&1 & echo in >> {log}; exit 4"
+    ended = snowmelt("baton", "run", "left", "--url", cluster.url, "--", "sh", "-c", script)
+    assert (ended.returncode, log.read_text().split()) == (4, ["in", "out"])
+
+
+def test_a_signal_is_for_all_of_the_group(cluster: LocalCluster, working: Working) -> None:
+    one = working.begin(cluster.url, GROUP)
+    one.terminate()
+    assert one.wait(60) == 128 + signal.SIGTERM
+    assert not working.goes_on()
+
+
+@pytest.mark.parametrize("word", [b"lost\n", b"until 1\n", b""])
+def test_a_guardian_ends_all_that_came_of_a_command(working: Working, word: bytes) -> None:
+    """It is told that the baton is lost, or until when it was held, or nothing any more."""
+    heard, control = os.pipe()
+    options = (heard, 1, STEADY, "none", 0.2)
+    program = [PYTHON, "-I", "-S", baton_guardian.__file__, *map(str, options)]
+    guardian = subprocess.Popen(
+        [*program, *working.words(ALL)], stdout=subprocess.DEVNULL, pass_fds=[heard]
+    )
+    os.close(heard)
+    with os.fdopen(control, "wb") as line:
+        working.begun()
+        line.write(word)
+        line.flush()
+        if word:
+            assert guardian.wait(60) == 128 + signal.SIGTERM
+    assert guardian.wait(60) == 128 + signal.SIGTERM
+    assert not working.goes_on()

@@ -4,7 +4,6 @@ The steady one goes on while a machine is suspended, as that of everybody else d
 ended while a laptop's lid was closed is over when it is opened.
 """
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,17 +13,10 @@ from typing import Final, cast
 
 from snowmelt.core.instant import SECOND, Instant
 
-
-def _steady() -> Callable[[], int]:
-    if hasattr(time, "CLOCK_BOOTTIME"):  # Linux, whose other steady clock stops in suspend
-        return partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME)
-    if sys.platform == "darwin":  # where `time.monotonic` stops, and this one does not
-        return partial(time.clock_gettime_ns, time.CLOCK_MONOTONIC)
-    return time.monotonic_ns
-
-
+STEADY: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""On Linux `time.monotonic` stops in suspend and this does not; on a Mac likewise."""
 # `Instant` is a name for the checker; calling it would cost as much as reading the clock.
-real_now: Final = cast("Callable[[], Instant]", _steady())
+real_now: Final = cast("Callable[[], Instant]", partial(time.clock_gettime_ns, STEADY))
 """The same as `steady_now`, and sooner: for what waits for sockets, and never lives in a world."""
 _read = real_now
 

@@ -1,5 +1,6 @@
 """Answers that take long: the same question gets the same answer, and none is told too late."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,14 +14,17 @@ from snowmelt.core.node import Announced, Reply
 from snowmelt.protocols import fifo, membership
 from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.fifo.calls import (
+    Assign,
     Changed,
     Describe,
     Get,
     Leased,
     ListGroups,
+    Locate,
     Open,
     Peek,
     Purge,
+    Put,
     Redrive,
     Settle,
     Settled,
@@ -211,23 +215,36 @@ def process(node: NodeId, chance: Any) -> Host:
     )
 
 
-@pytest.mark.parametrize(
-    "question", [Describe("q"), ONE, Peek("q", 1, 100), Survey("q", 0, 1), ListGroups("q")]
-)
-def test_who_slept_past_its_currency_tells_nothing(question: Any) -> None:
+QUESTIONS: dict[str, Callable[[int], Any]] = {
+    "describe": lambda _: Describe("q"),
+    "get": lambda _: ONE,
+    "peek": lambda _: Peek("q", 1, 100),
+    "survey": lambda _: Survey("q", 0, 1),
+    "groups": lambda _: ListGroups("q"),
+    "assign": lambda lease: Assign("q", "g", lease, "reader", 0, 1, 1),
+    "locate": lambda lease: Locate("q", "g", lease, 0, 1),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_who_slept_past_its_currency_tells_nothing(name: str) -> None:
     told, node = Told(), NodeId("n1")
     world = World(1, observer=told)
     slot = world.add(node, lambda chance: process(node, chance))
     world.start(node)
     world.run(later(world.now, seconds(5)))
-    world.request(node, OperationId(node, 1), Open("q", QueueSettings()))
-    world.run(later(world.now, seconds(1)))
-    world.request(node, OperationId(node, 2), question)
+    put = Put("q", "p", 1, bytes(8), b"")  # there is something to be located, and nothing to get
+    begin = [Open("q", QueueSettings()), put, Assign("q", "g", 0, "reader", 0, 1, 1)]
+    for number, call in enumerate(begin):
+        world.request(node, OperationId(node, number), call)
+        world.run(later(world.now, seconds(1)))
+    question = QUESTIONS[name](told.answers[-1].lease)
+    world.request(node, OperationId(node, 3), question)
     world.run(later(world.now, seconds(1)))
     assert not any(isinstance(one, Declined) for one in told.answers)
     told.answers.clear()
     slot.paused_until = later(world.now, seconds(17))
-    world.request(node, OperationId(node, 3), question)  # the first thing that it hears again
+    world.request(node, OperationId(node, 4), question)  # the first thing that it hears again
     world.run(slot.paused_until)
     assert told.answers == []  # its masters are no more; another may have had their place
     world.run(later(world.now, seconds(5)))

@@ -1,9 +1,12 @@
 """What strangers may send to a process of a pool: it costs them their link, and nobody else."""
 
 import random
+import resource
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Self
 
@@ -330,6 +333,30 @@ def test_a_large_object_for_which_there_is_no_room_is_refused_and_the_link_stand
         assert machine.lost() == []
         other.send(framed(Kind.MESSAGE, encode(REQUEST)))
         until(lambda: machine.line)
+
+
+@contextmanager
+def little_memory() -> Iterator[None]:
+    """This process gets 64 MiB more at most."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + (64 << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere memory has no such limit")
+@pytest.mark.parametrize("kind", [Kind.PARCEL, Kind.OFFER])
+def test_a_large_object_for_which_there_is_no_memory_ends_nothing(kind):
+    size = 200 << 20
+    with victim() as (one, machine), stranger(one) as other, little_memory():
+        other.greet().send(parcel(1, size, kind=kind) + framed(Kind.MESSAGE, encode(REQUEST)))
+        until(lambda: machine.line)
+        assert machine.lost() == []
+        assert one._links.stores.held == 0
 
 
 def test_what_is_offered_is_asked_for_when_there_is_room():

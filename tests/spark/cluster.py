@@ -13,6 +13,7 @@ import snowmelt
 from snowmelt.cli.local import LocalCluster
 from snowmelt.client.cluster import Cluster
 from snowmelt.client.fifo import Fifo
+from snowmelt.client.priority import PriorityQueue
 
 SECONDS = 60
 
@@ -24,6 +25,7 @@ class Queues:
         self.cluster = cluster
         self.url = cluster.url
         self.fifo: Callable[..., Fifo] = connection.fifo
+        self.priority: Callable[..., PriorityQueue] = connection.priority
         self.there: Callable[[], list[str]] = connection.queues
         self.folder = folder
 

@@ -3,11 +3,20 @@
 from collections.abc import Iterable, Mapping
 
 from snowmelt.client.lease_steps import ITEMS_HIGHEST, Seen, checked_count
+from snowmelt.client.priority_staging import (
+    HOLD,
+    Holding,
+    Receipt,
+    check_there,
+    count_of,
+    not_staged,
+)
 from snowmelt.client.priority_steps import Prioritized, PriorityStatus, PrioritySteps
 from snowmelt.client.session import TIMEOUT
-from snowmelt.client.steps import run
+from snowmelt.client.steps import Port, run
 from snowmelt.client.taking import Taking
 from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.errors import NotStaged
 from snowmelt.core.interval import Position
 
 
@@ -34,6 +43,10 @@ class PriorityQueue(Taking[PrioritySteps]):
     2 b'sweep'
     2 b'dust'
     """
+
+    def __init__(self, port: Port, steps: PrioritySteps) -> None:
+        super().__init__(port, steps)
+        self._holding = Holding(steps)
 
     def put(
         self,
@@ -66,6 +79,53 @@ class PriorityQueue(Taking[PrioritySteps]):
         (a note of the exception says how many).
         """
         return run(self._port, self._steps.put_many(items, priority, headers, delay, timeout))
+
+    # --- staged, then published -------------------------------------------------------------------
+
+    def stage(
+        self,
+        items: Iterable[Buffer] | Iterable[Prioritized] | Batch,
+        *,
+        priority: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        delay: float = 0.0,
+        hold: float = HOLD,
+        timeout: float = TIMEOUT,
+    ) -> Receipt:
+        """Stores items safely, and for nobody to get: `publish` brings them into the queue.
+
+        What is not published within `hold` seconds is erased. `delay` counts from when it is.
+        """
+        steps = self._holding.stage(items, priority, headers, delay, hold, timeout)
+        return run(self._port, steps)
+
+    def publish(self, receipt: Receipt, *, timeout: float = TIMEOUT) -> None:
+        """What was staged may be got. Said again it does nothing, whatever became of it since.
+
+        Raises `NotStaged` when some of it was erased.
+
+        >>> import snowmelt, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
+        ...     jobs = cluster.priority("jobs")
+        ...     receipt = jobs.stage([(1, b"later"), (0, b"now")])
+        ...     print(jobs.stats().ready)
+        ...     jobs.publish(receipt)
+        ...     jobs.publish(receipt)
+        ...     print([item.body for item in jobs.get_many(timeout=0)])
+        0
+        [b'now', b'later']
+        """
+        erased = self.published(receipt, timeout=timeout)
+        if erased:
+            raise NotStaged(not_staged(self.name, receipt, erased))
+
+    def published(self, receipt: Receipt, *, timeout: float = TIMEOUT) -> int:
+        """As `publish`; but of what was erased it is told how many, and that is final."""
+        told = run(self._port, self._holding.publish(receipt, timeout))
+        check_there(self.name, told, timeout)
+        return count_of(told.lost)
+
+    # --- the queue as a whole ---------------------------------------------------------------------
 
     def peek(self, count: int = 10, *, dead: bool = False, timeout: float = TIMEOUT) -> list[Seen]:
         """Shows the next items (or of those set aside as dead), taking none of them."""

@@ -3,11 +3,20 @@
 from collections.abc import Iterable, Mapping
 
 from snowmelt.client.lease_steps import ITEMS_HIGHEST, Seen, checked_count
+from snowmelt.client.priority_staging import (
+    HOLD,
+    Holding,
+    Receipt,
+    check_there,
+    count_of,
+    not_staged,
+)
 from snowmelt.client.priority_steps import Prioritized, PriorityStatus, PrioritySteps
 from snowmelt.client.session import TIMEOUT
-from snowmelt.client.steps import run_async
+from snowmelt.client.steps import KeepingPort, run_async
 from snowmelt.client.taking_async import Taking
 from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.errors import NotStaged
 from snowmelt.core.interval import Position
 
 
@@ -17,6 +26,10 @@ class PriorityQueue(Taking[PrioritySteps]):
     `timeout` is how many seconds a call may take; 0 means that nothing is waited for but the
     answer. Any number of calls may wait at once.
     """
+
+    def __init__(self, port: KeepingPort, steps: PrioritySteps) -> None:
+        super().__init__(port, steps)
+        self._holding = Holding(steps)
 
     async def put(
         self,
@@ -51,6 +64,42 @@ class PriorityQueue(Taking[PrioritySteps]):
         return await run_async(
             self._port, self._steps.put_many(items, priority, headers, delay, timeout)
         )
+
+    # --- staged, then published -------------------------------------------------------------------
+
+    async def stage(
+        self,
+        items: Iterable[Buffer] | Iterable[Prioritized] | Batch,
+        *,
+        priority: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        delay: float = 0.0,
+        hold: float = HOLD,
+        timeout: float = TIMEOUT,
+    ) -> Receipt:
+        """Stores items safely, and for nobody to get: `publish` brings them into the queue.
+
+        What is not published within `hold` seconds is erased. `delay` counts from when it is.
+        """
+        steps = self._holding.stage(items, priority, headers, delay, hold, timeout)
+        return await run_async(self._port, steps)
+
+    async def publish(self, receipt: Receipt, *, timeout: float = TIMEOUT) -> None:
+        """What was staged may be got. Said again it does nothing, whatever became of it since.
+
+        Raises `NotStaged` when some of it was erased.
+        """
+        erased = await self.published(receipt, timeout=timeout)
+        if erased:
+            raise NotStaged(not_staged(self.name, receipt, erased))
+
+    async def published(self, receipt: Receipt, *, timeout: float = TIMEOUT) -> int:
+        """As `publish`; but of what was erased it is told how many, and that is final."""
+        told = await run_async(self._port, self._holding.publish(receipt, timeout))
+        check_there(self.name, told, timeout)
+        return count_of(told.lost)
+
+    # --- the queue as a whole ---------------------------------------------------------------------
 
     async def peek(
         self, count: int = 10, *, dead: bool = False, timeout: float = TIMEOUT

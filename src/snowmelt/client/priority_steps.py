@@ -107,6 +107,7 @@ class PriorityStatus(msgspec.Struct, frozen=True):
     delayed: int
     leased: int
     dead: int
+    staged: int
 
 
 class PrioritySteps(LeaseSteps):
@@ -131,7 +132,7 @@ class PrioritySteps(LeaseSteps):
         """One item; its position among those of its priority."""
         part = _part(checked_priority(priority), parcel(body))
         label, held = packed_headers(headers), delay_of(delay)
-        done = yield from self._put((part,), label, held, timeout)
+        done = yield from self.put_parts((part,), label, held, timeout)
         return Position(done.shares[0].intervals[0].start)
 
     def put_many(
@@ -146,7 +147,7 @@ class PrioritySteps(LeaseSteps):
         label, held, count = packed_headers(headers), delay_of(delay), 0
         for parts in calls_of(items, priority):
             try:
-                done = yield from self._put(parts, label, held, timeout)
+                done = yield from self.put_parts(parts, label, held, timeout)
             except SnowmeltError as error:
                 if count:
                     error.add_note(f"the first {count} bodies are in the queue")
@@ -154,15 +155,22 @@ class PrioritySteps(LeaseSteps):
             count += sum(share.total for share in done.shares)
         return count
 
-    def _put(
-        self, parts: tuple[Part, ...], headers: bytes, delay: Duration, timeout: float
+    def put_parts(
+        self,
+        parts: tuple[Part, ...],
+        headers: bytes,
+        delay: Duration,
+        timeout: float,
+        hold: Duration = Duration(0),  # noqa: B008 - an int
     ) -> Steps[PutDone]:
+        """One put, of items that are packed already."""
+
         def make(door: Door, wait: Wait) -> Put:
             for part in parts:
                 if part.priority >= door.settings.priorities:
                     allowed = f"0 to {door.settings.priorities - 1} in {self.name}"
                     raise BadOption("priority", part.priority, allowed)
-            return Put(self.name, door.via, parts, headers, delay, wait.patience)
+            return Put(self.name, door.via, parts, headers, delay, wait.patience, hold)
 
         weight = sum(len(part.blob) for part in parts)
         done: PutDone
@@ -260,7 +268,12 @@ class PrioritySteps(LeaseSteps):
             delayed=told.held,
             leased=told.leased,
             dead=told.dead,
+            staged=told.staged,
         )
+
+    def ask_about(self, ask: Any, timeout: float) -> Steps[Any]:
+        """Asks what may be asked twice, through any node."""
+        return (yield from self._about(lambda *_: ask, timeout))
 
     # --- asking -----------------------------------------------------------------------------------
 

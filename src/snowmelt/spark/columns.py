@@ -57,6 +57,14 @@ _WRITABLE: Final[dict[str, tuple[type[DataType], ...]]] = {
     ),
     "queue": (StringType,),
 }
+_URGENT: Final[dict[str, tuple[type[DataType], ...]]] = {
+    "value": _WRITABLE["value"],
+    "priority": (ByteType, ShortType, IntegerType, LongType),
+    "headers": (MapType,),
+    "delay": _WRITABLE["delay"],
+    "queue": (StringType,),
+}
+"""What a priority queue takes: it has no keys."""
 _MAYBE_NULL: Final = ("key", "headers")
 _ARROW: Final[dict[type[DataType], pa.DataType]] = {
     BinaryType: pa.binary(),
@@ -94,7 +102,7 @@ def readable(schema: StructType) -> pa.Schema:
     return pa.schema([_arrow(field) for field in schema.fields])
 
 
-def check_writable(schema: StructType, queue: str) -> None:
+def check_writable(schema: StructType, queue: str, *, urgent: bool = False) -> None:
     """Raises for columns that a sink has no use for, or can't do without.
 
     >>> from pyspark.sql.types import StructType
@@ -103,9 +111,12 @@ def check_writable(schema: StructType, queue: str) -> None:
     snowmelt.core.errors.BadOption: schema has 'value bigint'; allowed: value as binary or string
     """
     for field in schema.fields:
-        if field.name == "priority":
-            raise _misfit("priority", "none in a fifo, which keeps the order of puts; drop it")
-        _check(field, _WRITABLE)
+        if field.name == "priority" and not urgent:
+            allowed = "none in a fifo, which keeps the order of puts; drop it, or say kind=priority"
+            raise _misfit("priority", allowed)
+        if field.name == "key" and urgent:
+            raise _misfit("key", "none in a priority queue; put it into the headers, or drop it")
+        _check(field, _URGENT if urgent else _WRITABLE)
     if "value" not in schema.names:
         raise _misfit(", ".join(schema.names), "a column `value`, the body, binary or string")
     if not queue and "queue" not in schema.names:

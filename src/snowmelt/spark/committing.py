@@ -30,8 +30,9 @@ from snowmelt.core.errors import (
 )
 from snowmelt.protocols.fifo.calls import Planned, Receipt, Share
 from snowmelt.spark.connections import cluster_at
-from snowmelt.spark.options import SinkOptions
+from snowmelt.spark.options import PRIORITY, SinkOptions
 from snowmelt.spark.staging import CONTENTS, Landed
+from snowmelt.spark.urgent_sink import publish
 
 PLANS: Final = "spark.publications"
 
@@ -61,7 +62,9 @@ def commit(
     shares = shares_of(messages)
     cluster = cluster_at(options.connection)
     with _telling(options):
-        if name is None or options.queue:
+        if options.kind == PRIORITY:
+            _put_urgent(cluster, shares, options, name)
+        elif name is None or options.queue:
             for share in shares:
                 _put(cluster, share, options, name)
         else:
@@ -115,20 +118,60 @@ def _put_all(cluster: Cluster, shares: list[Share], options: SinkOptions, name: 
     home.publish((), sequence=name.sequence, digest=digest, timeout=options.connection.timeout)
 
 
+def _put_urgent(
+    cluster: Cluster, shares: list[Share], options: SinkOptions, name: Name | None
+) -> None:
+    """Into priority queues, by `urgent_sink.py`."""
+    digest = _digest(sum(share.digest for share in shares)) if options.compared else 0
+    # As with a fifo, a number is one queue's, where the option names it.
+    home_name = f"{options.queue}.published" if options.queue else PLANS
+
+    def attempted(attempt: int) -> Name:
+        assert name is not None
+        return Name(f"{name.producer}.{attempt}" if attempt else name.producer, name.sequence)
+
+    def plan(attempt: int) -> Planned:
+        if name is None:
+            return Planned(tuple(shares))
+        return _planned(cluster, shares, options, attempted(attempt), digest, home_name)
+
+    def end(attempt: int) -> None:
+        if name is not None:
+            own, timeout = attempted(attempt), options.connection.timeout
+            home = cluster.fifo(home_name, producer=own.producer)
+            home.publish((), sequence=own.sequence, digest=digest, timeout=timeout)
+
+    publish(cluster, shares, options, plan, end)
+
+
 def _planned(
-    cluster: Cluster, shares: list[Share], options: SinkOptions, name: Name, digest: int
+    cluster: Cluster,
+    shares: list[Share],
+    options: SinkOptions,
+    name: Name,
+    digest: int,
+    home_name: str = PLANS,
 ) -> Planned:
-    home, timeout = cluster.fifo(PLANS, producer=name.producer), options.connection.timeout
+    home, timeout = cluster.fifo(home_name, producer=name.producer), options.connection.timeout
     try:
         return home.plan(shares, sequence=name.sequence, digest=digest, timeout=timeout)
     except NoSuchQueue:
         if not shares:
             return Planned(())
-    like = cluster.fifo(shares[0].queue).stats(timeout=timeout).settings
+    replicas, durable = _copies(cluster, shares[0].queue, options)
     with suppress(Empty, QueueExists):  # this makes it, as safe as the first of the others
-        made = cluster.fifo(PLANS, replicas=like.replicas, durable_copies=like.durable_copies)
-        made.get(timeout=0)
+        cluster.fifo(home_name, replicas=replicas, durable_copies=durable).get(timeout=0)
     return home.plan(shares, sequence=name.sequence, digest=digest, timeout=timeout)
+
+
+def _copies(cluster: Cluster, queue: str, options: SinkOptions) -> tuple[int, int]:
+    """On how many nodes a queue keeps what it has."""
+    timeout = options.connection.timeout
+    if options.kind == PRIORITY:
+        replicas = cluster.priority(queue).stats(timeout=timeout).settings.replicas
+        return replicas, replicas
+    like = cluster.fifo(queue).stats(timeout=timeout).settings
+    return like.replicas, like.durable_copies
 
 
 @contextmanager

@@ -20,7 +20,9 @@ from snowmelt.core.errors import BadOption
 from snowmelt.protocols.fifo.settings import HOLD_LONGEST, queue_name
 
 TIMEOUT: Final = 60.0
-_CONNECTION: Final = ("url", "token", "timeout")
+FIFO: Final = "fifo"
+PRIORITY: Final = "priority"
+_CONNECTION: Final = ("url", "token", "timeout", "kind")
 _SOURCE: Final = (
     *_CONNECTION,
     "queue",
@@ -63,6 +65,8 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a source reads, and how much at a time; 0 for what has no limit."""
 
     connection: Connection
+    kind: str
+    """`FIFO` or `PRIORITY`: what the queues are."""
     queues: tuple[str, ...]
     """The queues by name; none of them when they are found by a pattern."""
     pattern: str
@@ -78,6 +82,8 @@ class SinkOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where a sink puts, and under which name it publishes."""
 
     connection: Connection
+    kind: str
+    """`FIFO` or `PRIORITY`: what the queues are."""
     queue: str
     """The queue for all rows; empty when the column `queue` names one for each."""
     producer: str
@@ -102,6 +108,7 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
     queues, pattern = _queues(said)
     return SourceOptions(
         connection=_connection(said),
+        kind=_kind(said),
         queues=queues,
         pattern=pattern,
         group=group_name(said.get("group", "spark")),
@@ -132,6 +139,7 @@ def sink_options(given: Mapping[str, str], streaming: bool) -> SinkOptions:
         raise BadOption("txnAppId", None, "a name with txnVersion, which numbers what it writes")
     return SinkOptions(
         connection=_connection(said),
+        kind=_kind(said),
         queue=_named("queue", said["queue"]) if "queue" in said else "",
         producer=_producer(producer),
         version=None if version is None else _count(said, "txnVersion", 0),
@@ -172,6 +180,13 @@ def _connection(said: Mapping[str, str]) -> Connection:
     url, token = said["url"], said.get("token")
     read(url, token)
     return Connection(url, token, _seconds(said, "timeout", TIMEOUT, 86_400))
+
+
+def _kind(said: Mapping[str, str]) -> str:
+    kind = said.get("kind", FIFO).lower()
+    if kind not in (FIFO, PRIORITY):
+        raise BadOption("kind", said["kind"], f"{FIFO}, the default, or {PRIORITY}")
+    return kind
 
 
 def _queues(said: Mapping[str, str]) -> tuple[tuple[str, ...], str]:

@@ -25,7 +25,7 @@ from snowmelt.spark.columns import check_writable
 from snowmelt.spark.committing import Name, Staged, commit
 from snowmelt.spark.connections import LOOK_SECONDS, queues_at
 from snowmelt.spark.errors import plainly
-from snowmelt.spark.options import SinkOptions, sink_options
+from snowmelt.spark.options import PRIORITY, SinkOptions, sink_options
 from snowmelt.spark.staging import stage
 
 _QUERY: Final = "sql.streaming.queryId"
@@ -92,7 +92,7 @@ def sink(
     A stream asks for this at each batch, so it waits for a cluster that lost a node just now.
     """
     options = sink_options(given, streaming)
-    check_writable(schema, options.queue)
+    check_writable(schema, options.queue, urgent=options.kind == PRIORITY)
     if overwrite:
         raise BadOption("mode", "overwrite", "append: what is in a queue belongs to its readers")
     queues_at(options.connection, options.connection.timeout if streaming else LOOK_SECONDS)

@@ -21,8 +21,9 @@ from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.errors import BadOption
 from snowmelt.protocols.fifo.calls import Receipt
 from snowmelt.spark.connections import cluster_at
-from snowmelt.spark.options import SinkOptions
+from snowmelt.spark.options import PRIORITY, SinkOptions
 from snowmelt.spark.rows import labels_of
+from snowmelt.spark.urgent_sink import stage_rows
 
 CALL_BYTES: Final = 4 << 20
 IN_FLIGHT: Final = 3
@@ -83,6 +84,9 @@ def stage(batches: Iterable[pa.RecordBatch], options: SinkOptions) -> StagedRows
 
 
 def _stage(cluster: Cluster, load: Load, options: SinkOptions) -> Landed:
+    if options.kind == PRIORITY:
+        placed = stage_rows(cluster, load.queue, load.rows, load.delay, options)
+        return Landed(placed, content_of(load.rows))
     receipts = cluster.fifo(load.queue).stage(
         bodies(load.rows),
         headers=labels_of(load.rows),
@@ -113,6 +117,8 @@ def content_of(rows: pa.RecordBatch) -> int:
     if labels is not None:
         sums = map(_labelled, sums, map(labels.of, range(len(rows))))
     mixed = np.fromiter(sums, np.uint64, len(rows))
+    if rows.schema.get_field_index("priority") >= 0:
+        mixed += rows.column("priority").cast(pa.uint64()).to_numpy() * _MIXING[0]
     mixed += pc.binary_length(values).to_numpy().astype(np.uint64) << np.uint64(32)
     for factor in _MIXING:
         mixed *= factor

@@ -1,0 +1,138 @@
+"""Writing into a priority queue: the column `priority`, and each batch once."""
+
+import time
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from snowmelt.core.errors import AlreadyPublished, BadOption, NotStaged
+from snowmelt.spark.committing import Name, _planned, shares_of
+from snowmelt.spark.connections import cluster_at
+from snowmelt.spark.datasource import SnowmeltDataSource
+from snowmelt.spark.options import sink_options
+from snowmelt.spark.sink import StreamSink
+from spark.cluster import Queues, queues_of
+
+COLUMNS = StructType().add("value", "binary").add("priority", "integer")
+
+
+@pytest.fixture(scope="module")
+def queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queues]:
+    with queues_of(1, tmp_path_factory.mktemp("queues")) as running:
+        yield running
+
+
+def rows(*pairs: tuple[bytes, int]) -> Iterator[pa.RecordBatch]:
+    values, priorities = zip(*pairs, strict=True)
+    yield pa.record_batch(
+        {"value": pa.array(values, pa.binary()), "priority": pa.array(priorities, pa.int32())}
+    )
+
+
+def writer_of(queues: Queues, **options: str) -> StreamSink:
+    given = {"url": queues.url, "kind": "priority", "txnappid": "q", **options}
+    return SnowmeltDataSource(given).streamWriter(schema=COLUMNS, overwrite=False)
+
+
+def taken(queues: Queues, name: str) -> list[tuple[int, bytes]]:
+    """All that is there, done."""
+    found = []
+    for item in queues.priority(name).consume(timeout=0):
+        found.append((item.priority, item.body))
+        item.ack()
+    return found
+
+
+def test_a_frame_says_how_urgent_each_row_is(spark: SparkSession, queues: Queues) -> None:
+    queues.priority("jobs", priorities=3).put(b"before", priority=1)
+    frame = spark.sql(
+        "select cast(id as string) value, cast(id % 3 as int) priority, "
+        "if(id < 3, map('n', 'x'), null) headers from range(0, 3000, 1, 2)"
+    )
+    queues.write(frame, kind="priority", queue="jobs")
+    first = queues.priority("jobs").peek(1)[0]
+    assert (first.priority, first.headers) == (0, {"n": "x"})
+    found = taken(queues, "jobs")
+    assert [priority for priority, _ in found] == [0] * 1000 + [1] * 1001 + [2] * 1000
+    assert found[1000] == (1, b"before")
+    assert sorted(int(body) for _, body in found if body != b"before") == list(range(3000))
+
+
+def test_a_stream_fills_a_priority_queue_once(spark: SparkSession, queues: Queues) -> None:
+    queues.fifo("raw").put_many([b"%d" % at for at in range(100)])
+    for _ in range(2):  # the second run has nothing left to do
+        stream = queues.stream(spark, queue="raw", maxMessagesPerTrigger="30")
+        frame = stream.selectExpr("value", "cast(cast(value as string) as int) % 4 priority")
+        queues.into(frame, "urgent", kind="priority", queue="made")
+    found = taken(queues, "made")
+    assert sorted(int(body) for _, body in found) == list(range(100))
+    assert [priority for priority, _ in found] == sorted(int(body) % 4 for _, body in found)
+
+
+def test_a_batch_that_is_committed_twice_is_published_once(queues: Queues) -> None:
+    writer = writer_of(queues, queue="twice")
+    messages = [writer.write(rows((b"a", 1), (b"b", 0))), None, writer.write(rows((b"c", 1)))]
+    assert queues.priority("twice").stats().staged == 3
+    writer.commit(messages, 7)
+    assert taken(queues, "twice") == [(0, b"b"), (1, b"a"), (1, b"c")]
+    writer_of(queues, queue="twice").commit(messages, 7)
+    anew = [writer.write(rows((b"c", 1), (b"a", 1))), writer.write(rows((b"b", 0)))]
+    writer.commit(anew, 7)
+    with pytest.raises(AlreadyPublished, match="these 3 are not the same"):
+        writer.commit([writer.write(rows((b"c", 1), (b"a", 1), (b"b", 1)))], 7)
+    assert taken(queues, "twice") == []
+    writer.commit([writer.write(rows((b"d", 3)))], 8)
+    assert taken(queues, "twice") == [(3, b"d")]
+
+
+def test_a_batch_that_was_begun_is_ended_by_whoever_comes(queues: Queues) -> None:
+    writer = writer_of(queues, queue="begun")
+    begin(queues, writer.write(rows((b"a", 0), (b"b", 1))), "begun")
+    queues.priority("begun").put(b"other", priority=1)
+    anew = [writer.write(rows((b"b", 1), (b"a", 0)))]
+    writer.commit(anew, 3)
+    writer.commit(anew, 3)
+    assert taken(queues, "begun") == [(0, b"a"), (1, b"b"), (1, b"other")]
+
+
+def test_what_was_begun_and_erased_is_published_anew_and_once(queues: Queues) -> None:
+    writer = writer_of(queues, queue="late")
+    short = writer_of(queues, queue="late", stagedfor="1")
+    begin(queues, short.write(rows((b"a", 0))), "late")
+    too_late = [short.write(rows((b"a", 0)))]
+    time.sleep(1.1)
+    for _ in range(3):
+        writer.commit([writer.write(rows((b"a", 0)))], 3)
+    assert taken(queues, "late") == [(0, b"a")]
+    writer.commit([writer.write(rows((b"a", 0)))], 3)
+    assert taken(queues, "late") == []
+    with pytest.raises(NotStaged, match="longer than stagedFor, 1 s, and are erased"):
+        short.commit(too_late, 4)
+
+
+def begin(queues: Queues, staged: object, queue: str) -> None:
+    """A driver writes down what is to be published under number 3, and dies."""
+    given = {"url": queues.url, "kind": "priority", "queue": queue}
+    options = sink_options(given, streaming=True)
+    shares = shares_of([staged])  # type: ignore[list-item]  # a task's message
+    digest = shares[0].digest
+    _planned(
+        cluster_at(options.connection), shares, options, Name("q", 3), digest, f"{queue}.published"
+    )
+
+
+def test_what_a_priority_queue_does_not_take_is_said(spark: SparkSession, queues: Queues) -> None:
+    frame = spark.range(3).selectExpr("cast(id as string) value", "'k' key", "1 priority")
+    with pytest.raises(AnalysisException, match="schema has 'key'; allowed: none in a priority"):
+        queues.write(frame, kind="priority", queue="jobs")
+    with pytest.raises(AnalysisException, match="or say kind=priority"):
+        queues.write(frame.drop("key"), queue="raw")
+    with pytest.raises(AnalysisException, match="kind is 'urgent'; allowed: fifo, the default, or"):
+        queues.write(frame.drop("key"), kind="urgent", queue="jobs")
+    writer = writer_of(queues, queue="jobs")
+    with pytest.raises(BadOption, match="priority is 3; allowed: 0 to 2 in jobs"):
+        writer.write(rows((b"a", 3)))

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 
+from snowmelt.client.group_steps import group_name
 from snowmelt.client.lease_steps import ITEMS_HIGHEST, Seen, checked_count
+from snowmelt.client.priority_groups import PriorityGroup
 from snowmelt.client.priority_staging import (
     HOLD,
     Holding,
@@ -124,6 +126,15 @@ class PriorityQueue(Taking[PrioritySteps]):
         told = run(self._port, self._holding.publish(receipt, timeout))
         check_there(self.name, told, timeout)
         return count_of(told.lost)
+
+    # --- for groups -------------------------------------------------------------------------------
+
+    def group(self, name: str) -> PriorityGroup:
+        """A group, to which items are given for good: told again until it is past them.
+
+        This is for programs that must do everything exactly once, and for Spark.
+        """
+        return PriorityGroup(self._port, self._steps, group_name(name))
 
     # --- the queue as a whole ---------------------------------------------------------------------
 

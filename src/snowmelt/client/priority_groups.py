@@ -25,7 +25,7 @@ from snowmelt.client.delivered import Delivered, part_bodies
 from snowmelt.client.fifo import Fifo
 from snowmelt.client.fifo_steps import FifoSteps
 from snowmelt.client.forking import Own
-from snowmelt.client.group_steps import BEGINNING, EVERYTHING, Advance, Mark
+from snowmelt.client.group_steps import BEGINNING, EVERYTHING, Mark
 from snowmelt.client.lease_steps import BYTES_MAX
 from snowmelt.client.priority_staging import Holding, Told, check_held, check_there, receipt_of
 from snowmelt.client.priority_steps import PrioritySteps
@@ -62,6 +62,15 @@ class Note(msgspec.Struct, frozen=True, array_like=True):
 
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _DECODE: Final = msgspec.msgpack.Decoder(Note).decode
+
+
+class Given(msgspec.Struct, frozen=True):
+    """What came of asking for more."""
+
+    end: Mark
+    """The group's own goes up to here; equal to where it stood when there was nothing."""
+    taken: int = 0
+    """So many items were leased for it just now."""
 
 
 class PriorityGroup:
@@ -109,7 +118,7 @@ class PriorityGroup:
         items_max: int = EVERYTHING,
         bytes_max: int = EVERYTHING,
         timeout: float = TIMEOUT,
-    ) -> Advance:
+    ) -> Given:
         """Says that all up to `done` is done with, for ever, and takes the most urgent there are.
 
         What was given before and is not done with is told again, limits or not, and nothing is
@@ -124,16 +133,17 @@ class PriorityGroup:
             self._make_notes(timeout)
             told = self._group.advance(done, items_max=0, timeout=timeout)
         if told.end != done:
-            return told
+            return Given(told.end)
         status = self._notes.stats(timeout=timeout)
         if status.leased:
-            return told
-        vetted = self._vet(timeout) if told.ready else 0
-        if not vetted and self._take(status.tail, items_max, bytes_max, timeout):
-            vetted = self._vet(timeout)
+            return Given(done)
+        vetted, taken = self._vet(timeout) if told.ready else 0, 0
         if not vetted:
-            return told
-        return self._group.advance(done, items_max=vetted, timeout=timeout)
+            taken = self._take(status.tail, items_max, bytes_max, timeout)
+            vetted = self._vet(timeout) if taken else 0
+        if not vetted:
+            return Given(done)
+        return Given(self._group.advance(done, items_max=vetted, timeout=timeout).end, taken)
 
     def batches(self, start: Mark, end: Mark, *, timeout: float = TIMEOUT) -> list[Note]:
         """The batches between two marks: the same ones, whenever it is asked."""
@@ -183,8 +193,8 @@ class PriorityGroup:
         self._passed = done
 
     def _take(self, number: int, items_max: int, bytes_max: int, timeout: float) -> int:
-        """Leases and notes until there is enough; how many notes (rules 1 and 3)."""
-        notes = 0
+        """Leases and notes until there is enough; how many items (rules 1 and 3)."""
+        notes = taken = 0
         while items_max > 0 and bytes_max > 0 and notes < BATCHES_MAX:
             most, size = min(items_max, GET_ITEMS), min(bytes_max, BYTES_MAX)
             get = self._queue.get_many(most, size, 0.0)
@@ -193,11 +203,11 @@ class PriorityGroup:
                 break
             weight = sum(len(part.blob) for part in delivered.parts)
             receipt = receipt_of(delivered)
-            notes += 1
+            notes, taken = notes + 1, taken + len(delivered)
             note = Note(receipt.token, receipt.shares, weight)
             self._notes.put(_ENCODE(note), sequence=number + notes, timeout=timeout)
             items_max, bytes_max = items_max - len(delivered), bytes_max - weight
-        return notes
+        return taken
 
     def _vet(self, timeout: float) -> int:
         """Keeps what the notes name that nobody was given yet; how many are good (rule 2)."""

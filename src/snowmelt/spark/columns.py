@@ -34,6 +34,10 @@ COLUMNS: Final = StructType(
 )
 """What a source gives when nothing else is said. All may be null to Spark, as Kafka's are."""
 
+PRIORITY: Final = StructField("priority", IntegerType())
+URGENT_COLUMNS: Final = StructType([*COLUMNS.fields[1:3], PRIORITY, *COLUMNS.fields[3:]])
+"""What a priority queue gives: it has no keys."""
+
 _READABLE: Final[dict[str, tuple[type[DataType], ...]]] = {
     "key": (BinaryType, StringType),
     "value": (BinaryType, StringType),
@@ -41,6 +45,14 @@ _READABLE: Final[dict[str, tuple[type[DataType], ...]]] = {
     "position": (LongType,),
     "failures": (IntegerType,),
     "headers": (MapType,),
+}
+_READABLE_URGENT: Final[dict[str, tuple[type[DataType], ...]]] = {
+    "value": _READABLE["value"],
+    "queue": _READABLE["queue"],
+    "priority": (IntegerType,),
+    "position": _READABLE["position"],
+    "failures": _READABLE["failures"],
+    "headers": _READABLE["headers"],
 }
 _WRITABLE: Final[dict[str, tuple[type[DataType], ...]]] = {
     "value": (BinaryType, StringType),
@@ -74,16 +86,17 @@ _ARROW: Final[dict[type[DataType], pa.DataType]] = {
 }
 
 
-def source_schema(headers: bool) -> StructType:
+def source_schema(headers: bool, *, urgent: bool = False) -> StructType:
     """What a source gives, with the headers or without.
 
     >>> source_schema(headers=True).names
     ['key', 'value', 'queue', 'position', 'failures', 'headers']
     """
-    return StructType([*COLUMNS.fields, HEADERS]) if headers else COLUMNS
+    columns = URGENT_COLUMNS if urgent else COLUMNS
+    return StructType([*columns.fields, HEADERS]) if headers else columns
 
 
-def readable(schema: StructType) -> pa.Schema:
+def readable(schema: StructType, *, urgent: bool = False) -> pa.Schema:
     """The same columns in Arrow's words; raises for what a source has not.
 
     >>> from pyspark.sql.types import StructType
@@ -93,10 +106,11 @@ def readable(schema: StructType) -> pa.Schema:
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: schema has 'offset'; allowed: some of key, value, queue, ...
     """
+    allowed = _READABLE_URGENT if urgent else _READABLE
     if not schema.fields:
-        raise _misfit("no column", f"some of {', '.join(_READABLE)}")
+        raise _misfit("no column", f"some of {', '.join(allowed)}")
     for field in schema.fields:
-        _check(field, _READABLE)
+        _check(field, allowed)
         if not field.nullable and field.name in _MAYBE_NULL:
             raise _misfit(f"{field.name} not null", f"{field.name}, which is null for some items")
     return pa.schema([_arrow(field) for field in schema.fields])

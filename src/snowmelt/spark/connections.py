@@ -6,8 +6,9 @@ from functools import lru_cache
 from typing import Final
 
 from snowmelt.client.cluster import Cluster, connect
-from snowmelt.core.errors import AccessDenied, NoSuchQueue, Unreachable
-from snowmelt.spark.options import Connection
+from snowmelt.client.priority import PriorityQueue
+from snowmelt.core.errors import AccessDenied, BadOption, NoSuchQueue, Unreachable
+from snowmelt.spark.options import FIFO, PRIORITY, Connection
 
 LOOK_SECONDS: Final = 10.0
 """How long a person waits at most, at `load` or `start`, to hear that nobody is there."""
@@ -46,3 +47,14 @@ def check_there(place: Connection, names: tuple[str, ...]) -> None:
             known = ", ".join(there) or "none yet"
             text = f"queue {name!r} is not in the cluster at {place.url}; there: {known}"
             raise NoSuchQueue(f"{text}. The first put into a queue makes it")
+
+
+def check_kind(place: Connection, names: tuple[str, ...], kind: str) -> None:
+    """Raises when one of these queues is there and is of another kind."""
+    cluster = cluster_at(place)
+    for name in names:
+        urgent = isinstance(cluster.queue(name, timeout=place.timeout), PriorityQueue)
+        if urgent and kind == FIFO:
+            raise BadOption("kind", kind, f"{PRIORITY}: {name!r} is a priority queue")
+        if not urgent and kind == PRIORITY and name in queues_at(place):
+            raise BadOption("kind", kind, f"{FIFO}: {name!r} is a fifo")

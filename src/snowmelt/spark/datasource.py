@@ -3,13 +3,15 @@
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from snowmelt.core.errors import BadOption
 from snowmelt.spark.batch_source import SnapshotReader
 from snowmelt.spark.columns import source_schema
 from snowmelt.spark.errors import plainly
 from snowmelt.spark.naming import check_queues
-from snowmelt.spark.options import source_options
+from snowmelt.spark.options import FIFO, PRIORITY, source_options
 from snowmelt.spark.sink import BatchSink, StreamSink, sink
 from snowmelt.spark.stream_source import StreamReader
+from snowmelt.spark.urgent_source import UrgentReader
 
 
 class SnowmeltDataSource(DataSource):
@@ -22,6 +24,8 @@ class SnowmeltDataSource(DataSource):
     `spark.read` is a snapshot, which takes nothing. Options of a source, their case being free:
 
     - `url` (needed), `token`, and `timeout`: for how many seconds to wait for the cluster (60)
+    - `kind`: "fifo", or "priority" for a priority queue, of which each micro-batch takes the most
+      urgent there are
     - `queue`, or `queues` (with commas between), or `queuePattern`; also `subscribe` and
       `subscribePattern`, as Kafka's source calls them
     - `group`: under which name to read ("spark"); one stream only has a name at a time
@@ -34,11 +38,15 @@ class SnowmeltDataSource(DataSource):
     The columns are `key`, `value`, `queue`, `position` and `failures`. A `.schema("value string")`
     of some of them reads no others.
 
+    A priority queue has a column `priority`, and no `key`.
+
     Written are the columns `value`, and if there are `key`, `headers`, `delay` (in seconds, rounded
     up to tenths) and `queue`:
 
         df.writeStream.format("snowmelt").option("url", url).option("queue", "tracks").start()
 
+    - `kind`: "priority" for priority queues; then a column `priority` says how urgent a row is, and
+      there is no `key`
     - `queue`: where all rows go; without it the column `queue` says it for each
     - `txnAppId`: the name under which batches are published; a stream has its query's id. With a
       new checkpoint give a new name: its batches are numbered from 0 again
@@ -56,16 +64,23 @@ class SnowmeltDataSource(DataSource):
         """The columns; asked for by `load`, so all that can be wrong with options is told here."""
         options = source_options(self.options)
         check_queues(options)
-        return source_schema(options.headers)
+        return source_schema(options.headers, urgent=options.kind == PRIORITY)
 
     @plainly()
     def reader(self, schema: StructType) -> SnapshotReader:
         """A snapshot."""
+        if source_options(self.options).kind == PRIORITY:
+            allowed = f"{FIFO} for a snapshot; a priority queue is read by readStream, or by `peek`"
+            raise BadOption("kind", PRIORITY, allowed)
         return SnapshotReader(self.options, schema)
 
     @plainly()
-    def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802  # Spark's word
+    def streamReader(  # noqa: N802  # Spark's word
+        self, schema: StructType
+    ) -> StreamReader | UrgentReader:
         """A group's reading."""
+        if self.options.get("kind", FIFO).lower() == PRIORITY:
+            return UrgentReader(self.options, schema)
         return StreamReader(self.options, schema)
 
     @plainly()

@@ -23,7 +23,7 @@ from snowmelt.client.fifo import Fifo
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.spark.offsets import VERSION
 
-_SECONDS: Final = 2.0
+SECONDS: Final = 2.0
 """A report is not worth a longer wait."""
 
 
@@ -63,7 +63,7 @@ def report(group: str, queues: Iterable[Fifo]) -> dict[str, Any] | None:
     told: dict[str, Waiting] = {}
     try:
         for queue in queues:
-            status = queue.stats(timeout=_SECONDS)
+            status = queue.stats(timeout=SECONDS)
             told[queue.name] = Waiting(status.ready, status.tail)
     except SnowmeltError:
         return None

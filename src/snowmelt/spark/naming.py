@@ -2,7 +2,7 @@
 
 import re
 
-from snowmelt.spark.connections import check_there, queues_at
+from snowmelt.spark.connections import check_kind, check_there, queues_at
 from snowmelt.spark.options import SourceOptions
 
 
@@ -17,3 +17,4 @@ def queue_names(options: SourceOptions) -> tuple[str, ...]:
 def check_queues(options: SourceOptions) -> None:
     """Raises when the cluster can't be reached, or has not the queues that are named."""
     check_there(options.connection, options.queues)
+    check_kind(options.connection, options.queues, options.kind)

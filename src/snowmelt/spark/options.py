@@ -106,6 +106,9 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
     """
     said = _known(given, _SOURCE)
     queues, pattern = _queues(said)
+    if _kind(said) == PRIORITY and len(queues) != 1:
+        found = pattern or ",".join(queues)
+        raise BadOption("queue", found, "one queue with kind=priority; a stream for each")
     return SourceOptions(
         connection=_connection(said),
         kind=_kind(said),

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from snowmelt.core.errors import BadOption
 from snowmelt.spark.columns import check_writable
 from snowmelt.spark.committing import Name, Staged, commit
-from snowmelt.spark.connections import LOOK_SECONDS, queues_at
+from snowmelt.spark.connections import LOOK_SECONDS, check_kind, queues_at
 from snowmelt.spark.errors import plainly
 from snowmelt.spark.options import PRIORITY, SinkOptions, sink_options
 from snowmelt.spark.staging import stage
@@ -96,6 +96,8 @@ def sink(
     if overwrite:
         raise BadOption("mode", "overwrite", "append: what is in a queue belongs to its readers")
     queues_at(options.connection, options.connection.timeout if streaming else LOOK_SECONDS)
+    if options.queue:
+        check_kind(options.connection, (options.queue,), options.kind)
     return options
 
 

@@ -1,0 +1,196 @@
+"""`spark.readStream` of a priority queue: each micro-batch takes the most urgent there are, once.
+
+What a micro-batch is, the queue's group decides and remembers (`client/priority_groups.py`): its
+items are leased for good before an offset names them, so the offsets in a checkpoint are enough to
+read the very same rows again. All else is as with a fifo (`stream_source.py`): `start` is the
+acknowledgement, and who comes with an older checkpoint is refused. Marks count batches here.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from snowmelt.client.group_steps import EVERYTHING
+from snowmelt.client.priority import PriorityQueue
+from snowmelt.client.priority_groups import Note, PriorityGroup, parts_of
+from snowmelt.core.errors import LeaseLost, OutcomeUnknown, SnowmeltError
+from snowmelt.spark.columns import readable
+from snowmelt.spark.connections import cluster_at
+from snowmelt.spark.errors import plainly
+from snowmelt.spark.lag import SECONDS, Report, Waiting
+from snowmelt.spark.naming import check_queues
+from snowmelt.spark.offsets import VERSION, Offset, told
+from snowmelt.spark.options import SourceOptions, source_options
+from snowmelt.spark.partitions import BYTES, ROWS
+from snowmelt.spark.urgent_rows import UrgentRows
+
+
+class UrgentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One group's reading of a priority queue, as Spark drives it: one process on the driver."""
+
+    def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
+        self._given = dict(given)
+        self._asked = schema
+        self._left: int | None = None
+        """How many items this run may take still, when it takes what was there at its start."""
+        self._acknowledged = Offset("")
+
+    @cached_property
+    def _options(self) -> SourceOptions:
+        return source_options(self._given)
+
+    @cached_property
+    def _schema(self) -> pa.Schema:
+        return readable(self._asked, urgent=True)
+
+    # --- how far ----------------------------------------------------------------------------------
+
+    @plainly()
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's word
+        """The beginning, which is the same however often it is asked for."""
+        _ = self._schema
+        check_queues(self._options)
+        return Offset(self._options.group).told()
+
+    @plainly()
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """What the options say of one micro-batch."""
+        if self._options.rows_max:
+            return ReadMaxRows(self._options.rows_max)
+        if self._options.bytes_max:
+            return ReadMaxBytes(self._options.bytes_max)
+        return ReadAllAvailable()
+
+    @plainly()
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """As many as wait now are taken, the most urgent of what there is by then."""
+        _ = self._schema
+        check_queues(self._options)
+        self._left = self._queue.stats(timeout=self._timeout).ready
+
+    @plainly()
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Done with all up to `start`; what is the group's own after that."""
+        before = told(start, self._options.group)
+        rows, size = self._limits(limit)
+        rows = rows if self._left is None else min(rows, self._left)
+        with self._telling():
+            given = self._group.advance(
+                before.mark(self._name), items_max=rows, bytes_max=size, timeout=self._timeout
+            )
+        if self._left is not None:
+            self._left = max(0, self._left - given.taken)
+        self._acknowledged = before
+        return Offset(before.group, {**before.marks, self._name: given.end}).told()
+
+    @plainly()
+    def commit(self, end: dict[str, Any]) -> None:
+        """Done with all up to `end`; most often said already, by `latestOffset`."""
+        done = told(end, self._options.group)
+        if done != self._acknowledged:
+            with self._telling():
+                mark = done.mark(self._name)
+                self._group.advance(mark, items_max=0, timeout=self._timeout)
+            self._acknowledged = done
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """What waits, for the progress report. See `lag.py`."""
+        with plainly():
+            try:
+                ready = self._queue.stats(timeout=SECONDS).ready
+            except SnowmeltError:
+                return None
+            report = Report(VERSION, self._options.group, {self._name: Waiting(ready, 0)})
+            plain: dict[str, Any] = msgspec.to_builtins(report)
+            return plain
+
+    # --- which rows -------------------------------------------------------------------------------
+
+    @plainly()
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Parts of the batches between two offsets; the same ones every time."""
+        options = self._options
+        before, after = told(start, options.group), told(end, options.group)
+        first, last = before.mark(self._name), after.mark(self._name)
+        if first == last:
+            return []
+        with self._telling():
+            notes = self._group.batches(first, last, timeout=self._timeout)
+        total = sum(note.count for note in notes)
+        share = -(-total // options.partitions_min) if options.partitions_min else ROWS
+        return [InputPartition(part) for note in notes for part in _parts(note, min(ROWS, share))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition, on an executor."""
+        with plainly():
+            if partition.value is not None:
+                with self._telling():
+                    pieces = self._group.read(partition.value, timeout=self._timeout)
+                yield from UrgentRows(self._name, self._schema).of_pieces(pieces)
+
+    def stop(self) -> None:
+        """Nothing is held here: the group keeps what it was given, and goes on where it was."""
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    @property
+    def _timeout(self) -> float:
+        return self._options.connection.timeout
+
+    @property
+    def _name(self) -> str:
+        return self._options.queues[0]
+
+    @property
+    def _queue(self) -> PriorityQueue:
+        return cluster_at(self._options.connection).priority(self._name)
+
+    @property
+    def _group(self) -> PriorityGroup:
+        return self._queue.group(self._options.group)
+
+    def _limits(self, limit: ReadLimit) -> tuple[int, int]:
+        if isinstance(limit, ReadAllAvailable):
+            return EVERYTHING, EVERYTHING
+        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else self._options.rows_max
+        size = limit.max_bytes if isinstance(limit, ReadMaxBytes) else self._options.bytes_max
+        return rows or EVERYTHING, size or EVERYTHING
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Adds to what a queue refuses what can be done about it."""
+        group = self._options.group
+        try:
+            yield
+        except LeaseLost as error:
+            text = (
+                f"{error}; this checkpoint can't go on. Run one query only with group {group!r}; "
+                f"to begin anew, choose another group, or give back what this one holds, by "
+                f"cluster.priority({self._name!r}).group({group!r}).release(), and give the query "
+                "a new checkpointLocation"
+            )
+            raise LeaseLost(text) from None
+        except OutcomeUnknown as error:
+            text = (
+                f"queue {self._name!r} gave no answer within {self._timeout:g} s (option timeout)"
+            )
+            advice = "when its nodes run (`snowmelt status`), start the query again: it goes on"
+            raise OutcomeUnknown(f"{text}: {error}; {advice}") from None
+
+
+def _parts(note: Note, rows: int) -> Iterator[Note]:
+    row_bytes = max(1, note.bytes // max(1, note.count))
+    yield from parts_of(note, max(1, min(rows, BYTES // row_bytes)))

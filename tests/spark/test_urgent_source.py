@@ -1,0 +1,163 @@
+"""Reading a priority queue as a stream: the most urgent first, into each micro-batch, once."""
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from snowmelt.client.priority import PriorityQueue
+from snowmelt.core.errors import GroupHeld, LeaseLost
+from snowmelt.spark.columns import source_schema
+from snowmelt.spark.urgent_source import UrgentReader
+from spark.cluster import Queues, queues_of
+
+Pair = tuple[int, bytes]
+
+
+@pytest.fixture(scope="module")
+def queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queues]:
+    with queues_of(1, tmp_path_factory.mktemp("queues")) as running:
+        yield running
+
+
+def filled(queues: Queues, name: str, count: int) -> PriorityQueue:
+    jobs = queues.priority(name, priorities=3)
+    jobs.put_many([(number % 3, b"%d" % number) for number in range(count)])
+    return jobs
+
+
+def reader_of(queues: Queues, queue: str, **options: str) -> UrgentReader:
+    given = {"url": queues.url, "kind": "priority", "queue": queue, "timeout": "10", **options}
+    return UrgentReader(given, source_schema(False, urgent=True))
+
+
+def read(reader: UrgentReader, start: dict, end: dict) -> list[Pair]:
+    return [
+        pair
+        for partition in reader.partitions(start, end)
+        for batch in reader.read(partition)
+        for pair in zip(batch["priority"].to_pylist(), batch["value"].to_pylist(), strict=True)
+    ]
+
+
+# --- through the reader, as Spark calls it --------------------------------------------------------
+
+
+def test_offsets_alone_say_which_rows(queues: Queues) -> None:
+    jobs = filled(queues, "alone", 12)
+    start = reader_of(queues, "alone").initialOffset()
+    assert start == {"v": 1, "group": "spark", "queues": {}}
+    first = reader_of(queues, "alone").latestOffset(start, ReadMaxRows(5))
+    again = reader_of(queues, "alone")  # a new process, before the offset was written down
+    first = again.latestOffset(start, ReadMaxRows(9))
+    rows = read(again, start, first)
+    assert rows == [(0, b"0"), (0, b"3"), (0, b"6"), (0, b"9"), (1, b"1")]
+    jobs.put(b"fire", priority=0)
+    second = again.latestOffset(first, ReadMaxRows(3))
+    later = reader_of(queues, "alone", minPartitions="3")
+    assert read(later, first, second) == [(0, b"fire"), (1, b"4"), (1, b"7")]
+    assert read(later, first, second) == read(reader_of(queues, "alone"), first, second)
+    assert jobs.stats().leased == 3
+    third = later.latestOffset(second, ReadAllAvailable())
+    assert len(read(later, second, third)) == 5
+    assert later.latestOffset(third, ReadAllAvailable()) == third
+    assert (jobs.stats().leased, jobs.stats().ready) == (0, 0)
+
+
+def test_commit_acknowledges_and_takes_nothing(queues: Queues) -> None:
+    jobs = filled(queues, "commit", 10)
+    reader = reader_of(queues, "commit")
+    first = reader.latestOffset(reader.initialOffset(), ReadMaxRows(4))
+    reader.commit(first)
+    assert (jobs.stats().leased, jobs.stats().ready) == (0, 6)
+
+
+def test_an_older_checkpoint_and_a_second_query_are_refused(queues: Queues) -> None:
+    filled(queues, "older", 9)
+    reader = reader_of(queues, "older")
+    start = reader.initialOffset()
+    first = reader.latestOffset(start, ReadMaxRows(3))
+    read(reader, start, first)
+    with pytest.raises(GroupHeld, match="this reader does not know it"):
+        reader_of(queues, "older").latestOffset(start, ReadMaxRows(3))
+    second = reader.latestOffset(first, ReadMaxRows(3))
+    reader.latestOffset(second, ReadMaxRows(3))
+    with pytest.raises(GroupHeld, match="is done with 2 items, and this reader knows of 1 only"):
+        reader_of(queues, "older").latestOffset(first, ReadMaxRows(3))
+    with pytest.raises(GroupHeld):
+        reader_of(queues, "older").partitions(start, first)
+
+
+def test_a_released_group_ends_the_query_and_gives_its_items_back(queues: Queues) -> None:
+    jobs = filled(queues, "released", 6)
+    reader = reader_of(queues, "released")
+    start = reader.initialOffset()
+    first = reader.latestOffset(start, ReadMaxRows(4))
+    parts = reader.partitions(start, first)
+    assert jobs.group("spark").release() == 4
+    with pytest.raises(LeaseLost, match=r"group\('spark'\).release\(\), and give the query a new"):
+        reader.latestOffset(first, ReadMaxRows(4))
+    with pytest.raises(LeaseLost, match="4 items of queue 'released' are not held any more"):
+        list(reader.read(parts[0]))
+    assert jobs.stats().ready == 6
+
+
+# --- through Spark --------------------------------------------------------------------------------
+
+
+def test_each_micro_batch_takes_the_most_urgent_and_each_item_comes_once(
+    spark: SparkSession, queues: Queues
+) -> None:
+    jobs = filled(queues, "jobs", 90)
+    seen: dict[int, list[Pair]] = {}
+
+    def note(frame: DataFrame, batch: int) -> None:
+        if batch == 1 and batch not in seen:
+            jobs.put(b"fire", priority=0)
+        seen[batch] = [(row.priority, bytes(row.value)) for row in frame.collect()]
+
+    options = {"kind": "priority", "queue": "jobs", "maxMessagesPerTrigger": "20"}
+    queues.each(queues.stream(spark, **options), "jobs", note)
+    rows = [pair for batch in sorted(seen) for pair in seen[batch]]
+    assert seen[0] == [(0, b"%d" % (3 * number)) for number in range(20)]
+    assert seen[2][0] == (0, b"fire")
+    assert sorted(int(value) for _, value in rows if value != b"fire")[:3] == [0, 1, 2]
+    assert len(rows) == len(set(rows)) == 90  # what was there, though more came meanwhile
+    queues.each(queues.stream(spark, **options), "jobs", note)
+    assert jobs.stats().ready == jobs.stats().leased == 0
+
+
+def test_from_a_priority_queue_into_another_by_way_of_a_new_urgency(
+    spark: SparkSession, queues: Queues
+) -> None:
+    filled(queues, "from", 30)
+    options = {"kind": "priority", "queue": "from", "maxMessagesPerTrigger": "8"}
+    for _ in range(2):
+        frame = queues.stream(spark, **options).selectExpr("value", "2 - priority priority")
+        queues.into(frame, "from", kind="priority", queue="to")
+    got = queues.priority("to").get_many(100, timeout=5)
+    assert sorted(int(item.body) for item in got) == list(range(30))
+    assert all(item.priority == 2 - int(item.body) % 3 for item in got)
+
+
+def test_what_can_not_be_had_of_a_priority_queue_is_said(
+    spark: SparkSession, queues: Queues
+) -> None:
+    filled(queues, "said", 1)
+    queues.fifo("plain").put(b"a")
+    with pytest.raises(AnalysisException, match="kind is 'fifo'; allowed: priority: 'said' is a"):
+        queues.stream(spark, queue="said")
+    with pytest.raises(AnalysisException, match="kind is 'priority'; allowed: fifo: 'plain' is a"):
+        queues.stream(spark, queue="plain", kind="priority")
+    with pytest.raises(AnalysisException, match="allowed: one queue with kind=priority"):
+        queues.stream(spark, queues="said,other", kind="priority")
+    with pytest.raises(AnalysisException, match="allowed: fifo for a snapshot"):
+        queues.read(spark, "said", kind="priority").collect()
+    query = queues.stream(spark, queue="said", kind="priority").writeStream.format("noop")
+    started = query.option("checkpointLocation", queues.path("said")).trigger(availableNow=True)
+    assert started.start().awaitTermination(60)
+    other = query.option("checkpointLocation", queues.path("other")).trigger(availableNow=True)
+    with pytest.raises(StreamingQueryException, match="GroupHeld"):
+        other.start().awaitTermination(60)

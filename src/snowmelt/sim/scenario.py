@@ -26,7 +26,7 @@ JUDGED_HARDER: Final = {
     "fifo": tuple(kind for kind in HARDER if kind not in ("restart-in-cut", "suspend")),
     "baton": _TOKENS,
     "multicast": _TOKENS,
-    "priority": _TOKENS,
+    "priority": (*_TOKENS, "power-cut"),
     "pool": ("cut-links", "split", "long-pause", *_DISKS, "quick-restarts", "rolling-restart"),
 }
 """Which of the harder kinds of faults a family's lives meet; docs/simulation.md says why."""

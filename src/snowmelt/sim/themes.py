@@ -92,13 +92,22 @@ _BATCHES: Final = Theme(
     2,
     alone=0.7,
 )
+_LATE: Final = Theme(0, ("client-pause", "loss", "delay"), calm=0.5, alone=1)
+_AWAY: Final = Theme(0, ("long-pause", "quick-restarts", "lost-disk"), 3, 6, 0, 1)
+_SLOW: Final = Theme(0, ("lost-disk", "cut-links", "slow-disk"), 3, 5, 0, 1)
 OF_TWENTY: Final[dict[str, dict[int, tuple[str, Theme]]]] = {
-    "priority": dict.fromkeys((4, 14), ("batches", _BATCHES)),
     "fifo": {
         **dict.fromkeys((3, 8), ("backlog", _BACKLOG)),
         **dict.fromkeys((4, 14), ("power", _DARK)),
         **dict.fromkeys((9, 19), ("power", _NIGHT)),
         **dict.fromkeys((7, 17), ("stalls", _STALLED)),
+    },
+    "priority": {
+        **dict.fromkeys((4, 14), ("batches", _BATCHES)),
+        **dict.fromkeys((7, 17), ("backlog", _AWAY)),
+        10: ("power", _DARK),
+        **dict.fromkeys((12, 16), ("late", _LATE)),
+        **dict.fromkeys((13, 19), ("slow copies", _SLOW)),
     },
 }
 """Which of any twenty seeds in a row have these themes; the others have what they had."""

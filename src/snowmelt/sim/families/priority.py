@@ -115,7 +115,7 @@ class PriorityLife(FamilyLife):
             name = f"k{number + 1}"
             consumer = Consumer(self._stage, name, self._dice(name), ledger, self._load)
             consumer.delays = not self._wrong_dates
-            world.at(self._sometime(seconds(5)), consumer.begin)
+            world.at(self._sometime(self._load.idle), consumer.begin)
         self._stewards: list[Steward] = []
         for number, ledger in enumerate(self._ledgers, start=1):
             dice = self._dice(f"l{number}")

@@ -32,6 +32,10 @@ class Load(msgspec.Struct, kw_only=True):
     purges: bool = False
     batches: int = 0
     """How many stage and publish, and how many keep what they lease."""
+    late: float = 0.08
+    """How often a consumer comes with its acknowledgement when its lease may be over."""
+    idle: Duration = seconds(5)
+    """By then all consumers have begun."""
 
 
 def load_of(chance: Random, theme: str) -> Load:
@@ -57,6 +61,15 @@ def load_of(chance: Random, theme: str) -> Load:
             load.leaves = 5
         case "batches":
             load.batches, load.leaves = 2, chance.choice((0, 2))
+        case "late":
+            load.producers, load.consumers = chance.randint(2, 4), chance.randint(3, 4)
+            load.items, load.puts, load.late = 12, 30, 0.5
+        case "backlog":
+            load.producers, load.consumers = chance.randint(2, 4), chance.randint(1, 2)
+            load.puts, load.work, load.idle = 40, seconds(2), seconds(20)
+            load.leaves = chance.randint(0, 3)
+        case "slow copies" | "power":
+            load.producers, load.puts = chance.randint(3, 4), 60
         case _:
             pass
     load.consumers = max(load.consumers, load.queues)
@@ -81,7 +94,8 @@ def settings_of(chance: Random, load: Load, queue: str, nodes: int, losses: int)
     may be lost or hurt more copies are needed, if there are so many nodes.
     """
     covered = chance.random() < 0.9
-    least = min(nodes, 1 + losses) if covered else 1
+    spare = 2 if load.theme == "backlog" else 1
+    least = min(nodes, spare + losses) if covered else 1
     lease = Duration(chance.randrange(seconds(2), seconds(6)))
     items_max = chance.choice((0, 0, 0, chance.randint(20, 60)))
     match load.theme:
@@ -89,13 +103,19 @@ def settings_of(chance: Random, load: Load, queue: str, nodes: int, losses: int)
             items_max = chance.randint(1, 6)
         case "short leases":
             lease = Duration(chance.randrange(milliseconds(200), milliseconds(1_500)))
+        case "late":
+            lease, items_max = Duration(chance.randrange(milliseconds(500), seconds(2))), 0
         case _:
             pass
+    priorities, largest_first = chance.choice((1, 2, 4, 4, 7)), chance.random() < 0.25
+    replicas = max(least, min(nodes, chance.choice((1, 2, 2, 3))))
+    if load.theme == "slow copies":
+        replicas = 2  # and no more, so that each of them counts
     return QueueSettings(
         queue=queue,
-        priorities=chance.choice((1, 2, 4, 4, 7)),
-        largest_first=chance.random() < 0.25,
-        replicas=min(7, max(least, min(nodes, chance.choice((1, 2, 2, 3))))),
+        priorities=priorities,
+        largest_first=largest_first,
+        replicas=min(7, replicas),
         lease=lease,
         deliveries_max=chance.choice((1_000, 1_000, 1_000, chance.randint(2, 3))),
         items_max=items_max,

@@ -14,7 +14,7 @@ from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Effect, Event
 from snowmelt.protocols.priority import PriorityNode
-from snowmelt.protocols.priority.anchor import EPOCH_BITS, Anchor
+from snowmelt.protocols.priority.anchor import Anchor
 from snowmelt.protocols.priority.batches import Share, Shares
 from snowmelt.protocols.priority.calls import Get, Put
 from snowmelt.protocols.priority.door import Door
@@ -39,9 +39,12 @@ class NumberingAnchor(Anchor):
     """Gives positions that the anchor of an earlier epoch has given."""
 
     def forget_epoch(self) -> None:
-        """All begin at the beginning."""
+        """Each row goes on after the last that is known to be free, or gone."""
         for row in self._rows:
-            row.next &= (1 << EPOCH_BITS) - 1
+            row.next = max([one.stop for one in (*row.free, *row.gone)], default=0)
+
+    def check(self) -> None:
+        """It does not notice."""
 
 
 class LastAnchor(Anchor):
@@ -156,6 +159,10 @@ class IdleRepair(Repair):
         """Always."""
         return True
 
+    def next_copy(self) -> tuple[NodeId, Shares] | None:
+        """To nobody."""
+        return None
+
 
 class EagerHome(Home):
     """Takes what is for later as if it were for now."""
@@ -179,10 +186,12 @@ class DeafQueue(Queue):
 
     def settled(self, told: Mapping[NodeId, Kept]) -> None:
         """All that anybody stores is there."""
-        deaf = {
-            node: msgspec.structs.replace(kept, gone=(), void=()) for node, kept in told.items()
-        }
-        super().settled(deaf)
+        super().settled({node: _without_gone(kept) for node, kept in told.items()})
+
+
+def _without_gone(kept: Kept) -> Kept:
+    marks = tuple([mark for mark in kept.marks if mark.state < State.GONE])
+    return msgspec.structs.replace(kept, gone=(), void=(), marks=marks)
 
 
 class RevivingShelf(Shelf):

@@ -250,7 +250,7 @@ class Consumer(User):
             self.after(self.some(lease), self._get)
         elif way < 0.16:
             self._renew(got)
-        elif way < 0.24:  # it takes too long, perhaps
+        elif way < 0.16 + self.load.late:  # it takes too long, perhaps
             self.after(self.some(Duration(2 * lease)), partial(self._end, got, share=1.0))
         else:
             share = 1.0 if way < 0.7 else chance.choice((0.0, 0.3, 0.6))

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from priority_bench import Nodes, bodies, receipt
 
 from snowmelt.core.instant import later, seconds
@@ -13,6 +14,7 @@ from snowmelt.core.node import Expired, Persist, SetTimer
 from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.batches import Share
 from snowmelt.protocols.priority.calls import Receipt
+from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.messages import (
     SEVERAL_BYTES,
     Elements,
@@ -80,6 +82,19 @@ def test_what_is_to_be_settled_first_does_not_wait_for_long() -> None:
     nodes.pass_time(0.1)
     assert nodes.settle("n1", done=(receipt(held),)) == calls.Settled()
     assert nodes.sent_of("End")
+
+
+@pytest.mark.parametrize("bound", [0, 12], ids=["no bound", "a bound"])
+def test_what_is_gone_is_told_by_itself_at_once_only_where_somebody_may_wait(bound: int) -> None:
+    nodes = Nodes(3, Limits(block=2))
+    nodes.open("n1", items_max=bound)
+    nodes.put("n1", *[(0, b"%d" % at) for at in range(12)])
+    held = nodes.get("n1", 12)
+    nodes.sent.clear()
+    nodes.settle("n1", done=(receipt(held),))
+    assert bool(nodes.sent_of("Climb")) == bool(bound)
+    nodes.pass_time(0.1)
+    assert nodes.sent_of("Climb")
 
 
 def test_those_who_keep_copies_are_told_once_of_what_is_flushed_together() -> None:

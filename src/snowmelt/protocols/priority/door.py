@@ -60,6 +60,8 @@ from snowmelt.protocols.priority.settings import How, QueueSettings, State
 from snowmelt.protocols.priority.settles import SettleInHand, Settles
 from snowmelt.protocols.priority.shelf import Shelf
 
+REPORT_SOON: Final = milliseconds(50)
+"""So long what is gone waits for a batch that takes it along."""
 SETTLE_SOON: Final = milliseconds(20)
 """So long what is to be settled first waits for the grant (rule 6)."""
 ASK_AGAIN: Final = milliseconds(1_000)
@@ -141,7 +143,9 @@ class Door:
 
     def batch(self) -> Batch | None:
         """What leaves now: operations in line, and reports; None when there is nothing."""
-        if not self._hand.line and not self._reports.waiting:
+        if not self._hand.line and not self._reports.pressing:
+            if self._reports.waiting:
+                self._desk.wake(later(self._desk.now, REPORT_SOON), self._settings.queue)
             return None
         runs: list[tuple[list[Some], int]] = []
         held: list[Some] = []
@@ -290,6 +294,7 @@ class Door:
     def tick(self) -> None:
         """Patience ends, and who waits asks again."""
         now = self._desk.now
+        self._reports.hurry()
         for operation, at in list(self._unsettled.items()):
             if at > now:  # they stand in their order
                 self._desk.wake(at, self._settings.queue)

@@ -86,7 +86,7 @@ class Queue:
         self.settings = settings
         self.name = settings.queue
         self.shelf = Shelf(prefix_of(settings.queue))
-        self._reports = Reports()
+        self._reports = Reports(bounded=settings.items_max > 0)
         self._sending = Sending(desk, self.name)
         self.door = Door(desk, settings, self.shelf, self._reports, self._sending)
         self.looking = Looking(desk, settings, self._sending)

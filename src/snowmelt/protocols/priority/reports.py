@@ -1,4 +1,8 @@
-"""What a node has to tell the anchor of one queue, beside what clients ask for: home, rule 5."""
+"""What a node has to tell the anchor of one queue, beside what clients ask for: home, rule 5.
+
+What is free again is told at once. What is gone is nothing that anybody waits for, unless the queue
+has a bound: it goes with the next batch, and by itself only when none has come for a while.
+"""
 
 from snowmelt.protocols.priority.batches import Share, Shares, union
 
@@ -12,16 +16,31 @@ class Reports:
     >>> reports.add(back=(Share(0, (Interval(2, 3),)),))
     >>> reports.taken()
     ((Share(priority=0, intervals=(Interval(start=1, stop=3),)),), ())
+    >>> reports.add(gone=(Share(0, (Interval(1, 2),)),))
+    >>> before = reports.pressing
+    >>> reports.hurry(); before, reports.pressing
+    (False, True)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, bounded: bool = False) -> None:
+        self._bounded = bounded
         self._back: list[Share] = []
         self._gone: list[Share] = []
+        self._late = False
 
     @property
     def waiting(self) -> bool:
         """Whether there is something to tell."""
         return bool(self._back or self._gone)
+
+    @property
+    def pressing(self) -> bool:
+        """Whether it is told though there is nothing else to say."""
+        return bool(self._back or (self._gone and (self._bounded or self._late)))
+
+    def hurry(self) -> None:
+        """What is gone has waited long enough."""
+        self._late = True
 
     def add(self, back: Shares = (), gone: Shares = ()) -> None:
         """These are free again; those are gone."""
@@ -31,5 +50,5 @@ class Reports:
     def taken(self) -> tuple[Shares, Shares]:
         """What goes with the next batch."""
         back, gone = union(self._back), union(self._gone)
-        self._back, self._gone = [], []
+        self._back, self._gone, self._late = [], [], False
         return back, gone

@@ -11,6 +11,7 @@
    another put.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
@@ -394,11 +395,16 @@ def calls_of(
 
 def _mixed(pairs: list[Prioritized]) -> Iterator[tuple[Part, ...]]:
     """One call when it takes them all, else some for each priority."""
-    bodies: dict[int, list[Buffer]] = {}
-    for pair in pairs:
-        if len(pair) != 2:
-            raise TypeError(f"pairs of a priority and a body are put, not {len(pair)} things")
-        bodies.setdefault(checked_priority(pair[0]), []).append(pair[1])
+    odd = set(map(len, pairs)) - {2}
+    if odd:
+        raise TypeError(f"pairs of a priority and a body are put, not {min(odd)} things")
+    priorities = [priority for priority, _ in pairs]
+    plain = set(map(type, priorities)) == {int}
+    for priority in set(priorities) if plain else priorities:
+        checked_priority(priority)
+    bodies: dict[int, list[Buffer]] = defaultdict(list)
+    for priority, body in pairs:
+        bodies[priority].append(body)
     parts = [
         _part(priority, one) for priority in sorted(bodies) for one in parcels(bodies[priority])
     ]

@@ -48,6 +48,10 @@ class Pieces(Generic[V]):
             return []
         first = bisect_right(self._stops, interval.start)
         last = bisect_left(self._starts, interval.stop)
+        if first >= last:
+            return []
+        if self._starts[first] <= interval.start and interval.stop <= self._stops[first]:
+            return [(interval, self._values[first])] if interval.start < interval.stop else []
         return [
             (
                 Interval(

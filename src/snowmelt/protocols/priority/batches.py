@@ -52,6 +52,8 @@ class Share(msgspec.Struct, frozen=True, array_like=True):
     @property
     def total(self) -> int:
         """How many positions. O(intervals)."""
+        if len(self.intervals) == 1:  # as mostly
+            return self.intervals[0].stop - self.intervals[0].start
         return sum([one.stop - one.start for one in self.intervals])
 
 
@@ -148,8 +150,11 @@ def decomposed(grant: Grant, batches: Sequence[Batch]) -> list[Grant]:
 def union(shares: Iterable[Share]) -> Shares:
     """The same positions, each priority once, in order, as the fewest intervals."""
     shares = tuple(shares)
-    if len(shares) == 1 and len(shares[0].intervals) == 1 and shares[0].total:
-        return shares  # as mostly
+    if len(shares) < 2:  # as mostly
+        if not shares:
+            return ()
+        if len(shares[0].intervals) == 1 and shares[0].total:
+            return shares
     by_priority: dict[int, list[Interval]] = {}
     for share in shares:
         by_priority.setdefault(share.priority, []).extend(share.intervals)

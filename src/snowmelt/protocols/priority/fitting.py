@@ -31,8 +31,12 @@ def fitting(pieces: Iterable[Piece], bytes_max: int) -> tuple[tuple[Piece, ...],
     rest: list[Share] = []
     for piece in pieces:
         count = len(piece.offsets) // OFFSET_BYTES - 1
-        edges = struct.unpack(f"<{count + 1}i", piece.offsets)
         room -= len(piece.headers) + len(piece.reason) + _FRAME
+        if not rest and len(piece.blob) <= room:  # as mostly
+            fit.append(piece)
+            room -= len(piece.blob)
+            continue
+        edges = struct.unpack(f"<{count + 1}i", piece.offsets)
         most = 0 if rest else min(count, bisect_right(edges, edges[0] + room) - 1)
         most = max(most, 0 if fit or rest else 1)
         if most:

@@ -24,7 +24,7 @@ def cut(elements: Elements, wanted: Shares) -> Elements:
     total = sum([share.total for share in elements.shares])
     if sum([index.size for index, _ in stretches]) == total:
         return elements
-    bodies = Bodies(elements.offsets, elements.blob)
+    bodies = Bodies.known(elements.offsets, elements.blob)
     chosen = Bodies.joined([bodies.slice(index.start, index.stop) for index, _ in stretches])
     return Elements(
         in_order([share for _, share in stretches]),
@@ -48,6 +48,13 @@ def together(parts: Sequence[Bodies]) -> Bodies:
     if len(parts) == 1:
         return parts[0]
     return Bodies.joined(parts)
+
+
+def whole(view: memoryview) -> bytes:
+    """The bytes of a view; those that it is of, when it is of all of them."""
+    if type(view.obj) is bytes and len(view.obj) == view.nbytes:
+        return view.obj
+    return bytes(view)
 
 
 def in_order(shares: list[Share]) -> Shares:

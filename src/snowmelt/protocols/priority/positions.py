@@ -12,10 +12,12 @@ def without(interval: Interval, taken: Iterable[Interval]) -> list[Interval]:
     >>> [str(part) for part in without(Interval(0, 9), [Interval(2, 4), Interval(8, 12)])]
     ['[0, 2)', '[4, 8)']
     """
-    taken = list(taken)
+    taken = taken if isinstance(taken, list) else list(taken)
+    if not taken:
+        return [interval] if interval.start < interval.stop else []
     parts: list[Interval] = []
     start = interval.start
-    for one in merged(taken) if taken else ():
+    for one in merged(taken):
         if one.start > start:
             parts.append(Interval(start, min(one.start, interval.stop)))
         start = max(start, one.stop)

@@ -1,8 +1,8 @@
 """A door's puts: from their positions to the homes, until all have them."""
 
-from array import array
 from collections.abc import Iterable, Sequence
 
+from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.batch import Batch as Bodies
 from snowmelt.core.instant import Duration, later
 from snowmelt.core.interval import Interval
@@ -11,7 +11,7 @@ from snowmelt.protocols.priority.batches import Cut, Share, Shares, union
 from snowmelt.protocols.priority.calls import Put, PutDone
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.hand import Placed, PutInHand
-from snowmelt.protocols.priority.lots import cut, in_order, together
+from snowmelt.protocols.priority.lots import cut, in_order, together, whole
 from snowmelt.protocols.priority.messages import Elements, Origin, Store, Stored
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import minus
@@ -20,11 +20,11 @@ from snowmelt.protocols.priority.sending import Sending, Sent
 
 def in_hand(operation: OperationId, call: Put, desk: Desk, *, again: bool) -> PutInHand:
     """A put that has just come."""
-    bodies = together([Bodies(part.offsets, part.blob) for part in call.parts])
+    bodies = together([Bodies.known(part.offsets, part.blob) for part in call.parts])
     stretches: list[tuple[int, Interval]] = []
     at = 0
     for part in call.parts:
-        count = len(array("i", part.offsets)) - 1
+        count = len(part.offsets) // OFFSET_BYTES - 1
         stretches.append((part.priority, Interval(at, at + count)))
         at += count
     deadline = later(desk.now, call.patience)
@@ -123,14 +123,18 @@ def _elements(puts: Sequence[PutInHand], due: int) -> Elements:
     origins: list[Origin] = []
     bodies: list[Bodies] = []
     for one in puts:
+        start = stop = 0
         for placed in one.placed:
             count = placed.share.total
             shares.append(placed.share)
             origins.append(Origin(one.operation, placed.first, count, placed.order, one.again))
-            bodies.append(one.bodies.slice(placed.first, placed.first + count))
-    whole = together(bodies).trimmed()
-    call = puts[0].call
+            if placed.first != stop:
+                bodies += [one.bodies.slice(start, stop)] if start < stop else []
+                start = placed.first
+            stop = placed.first + count
+        bodies.append(one.bodies.slice(start, stop))
+    all_of_them, call = together(bodies).trimmed(), puts[0].call
     return Elements(
-        in_order(shares), tuple(origins), bytes(whole.offsets), bytes(whole.blob), call.headers,
-        due, bool(call.hold), call.delay if call.hold else Duration(0),
+        in_order(shares), tuple(origins), whole(all_of_them.offsets), whole(all_of_them.blob),
+        call.headers, due, bool(call.hold), call.delay if call.hold else Duration(0),
     )  # fmt: skip

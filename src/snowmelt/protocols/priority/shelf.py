@@ -25,7 +25,7 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
 from snowmelt.core.record import BULK, Change, Found, Record, Write, erase
 from snowmelt.protocols.priority.batches import Share, Shares, union
-from snowmelt.protocols.priority.lots import cut
+from snowmelt.protocols.priority.lots import cut, whole
 from snowmelt.protocols.priority.messages import Elements, Mark, Origin, Piece
 from snowmelt.protocols.priority.origins import Lot, Origins
 from snowmelt.protocols.priority.positions import without
@@ -324,8 +324,8 @@ class Shelf:
 
 def _piece(priority: int, stretch: Interval, where: Where, bulk: Bulk, standing: Standing) -> Piece:
     first = stretch.start + where.base
-    bodies = Bodies(bulk.offsets, bulk.blob).slice(first, first + stretch.size).trimmed()
+    bodies = Bodies.known(bulk.offsets, bulk.blob).slice(first, first + stretch.size).trimmed()
     return Piece(
-        priority, stretch.start, bytes(bodies.offsets), bytes(bodies.blob), bulk.headers,
+        priority, stretch.start, whole(bodies.offsets), whole(bodies.blob), bulk.headers,
         standing.failures, standing.reason,
     )  # fmt: skip

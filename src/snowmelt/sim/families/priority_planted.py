@@ -159,8 +159,9 @@ class IdleRepair(Repair):
         """Always."""
         return True
 
-    def next_copy(self) -> tuple[NodeId, Shares] | None:
+    def next_copy(self, wanted: list[Share]) -> tuple[NodeId, Shares] | None:
         """To nobody."""
+        del wanted
         return None
 
 

@@ -112,7 +112,7 @@ def test_what_is_acknowledged_too_late_says_so(pair: tuple[snowmelt.Pool, snowme
     maker.put(b"one")
     held = taker.get()
     held.ack()
-    with pytest.raises(LeaseLost):
+    with pytest.raises(LeaseLost, match="were acknowledged or given back before, or its lease"):
         held.ack()
 
 
@@ -290,6 +290,19 @@ def test_what_is_closed_says_so_and_closes_again(node: LocalNode, name: str) -> 
             again.close(timeout=0)
     with pytest.raises(Unreachable):
         held.ack()
+
+
+def test_a_cluster_that_is_closed_leaves_all_its_pools_at_once(
+    node: LocalNode, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("snowmelt.client.parts.TIMEOUT", 1.0)
+    cluster = snowmelt.connect(node.url)
+    for number in range(4):
+        cluster.pool(f"{name}{number}").put(b"nobody takes it over")
+    begun = time.monotonic()
+    with pytest.raises(DataLost):
+        cluster.close()
+    assert 1 <= time.monotonic() - begun < 3
 
 
 def test_threads_share_a_pool(node: LocalNode, name: str) -> None:

@@ -1,6 +1,7 @@
 """A process' parts in pools: each a machine with what runs it; who made them ends them."""
 
 import threading
+from contextlib import suppress
 from random import Random
 from typing import Any, Final, Unpack
 
@@ -14,12 +15,15 @@ from snowmelt.client.session import TIMEOUT, new_name
 from snowmelt.client.steps import run
 from snowmelt.client.url import Place
 from snowmelt.core.errors import BadOption, Closed, DataLost, SnowmeltError
+from snowmelt.core.instant import later, seconds
 from snowmelt.core.names import NodeId, contact
-from snowmelt.protocols.pool.calls import Known
+from snowmelt.protocols.pool.calls import Known, Stop
 from snowmelt.protocols.pool.introductions import Acquaintance
 from snowmelt.protocols.pool.peer import PoolPeer
 from snowmelt.protocols.pool.settings import Delivery, pool_name
+from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.peer import Engine, PeerConfig
+from snowmelt.runtime.peer.driving import CLOSING
 from snowmelt.runtime.peer.limits import PeerLimits
 from snowmelt.store import Store
 
@@ -48,8 +52,18 @@ class Part(msgspec.Struct, frozen=True):
         del target, weight
         return self.engine.call(body, timeout)
 
-    def close(self, timeout: float) -> None:
-        """Leaves in order; raises `DataLost` when nobody took what is left."""
+    def leave(self, timeout: float) -> None:
+        """Begins to leave in order, and does not wait."""
+        if not self.engine.closed:
+            end_loops(self)
+            stop = Stop(pool_steps.patience(0.0 if self.alone else timeout))
+            self.engine.submit(stop, lambda _: None)
+
+    def close(self, timeout: float, closing: float = CLOSING) -> None:
+        """Leaves in order; raises `DataLost` when nobody took what is left.
+
+        What is queued by then has so much time to leave.
+        """
         if self.engine.closed:
             return
         end_loops(self)
@@ -58,7 +72,7 @@ class Part(msgspec.Struct, frozen=True):
         try:
             left = run(self, pool_steps.stop(timeout))
         finally:
-            self.engine.close()
+            self.engine.close(closing)
             if self.store is not None:
                 self.store.close()
             if self.machine is not None:  # it knows itself in circles, and would stay in memory
@@ -146,12 +160,17 @@ class Parts:
             raise Closed("this cluster is closed: its pools are, too; connect anew")
 
     def close(self) -> None:
-        """Leaves all pools in order; raises what went wrong with the last."""
+        """Leaves all pools in order, all at once; raises what went wrong with the last."""
         self._closed = True
         failure: SnowmeltError | None = None
-        for part in reversed(list(self._parts.values())):  # who came last takes nothing over
+        parts, end = list(self._parts.values()), later(steady_now(), seconds(TIMEOUT))
+        last = later(end, seconds(CLOSING))
+        for part in parts:
+            with suppress(SnowmeltError):  # it is told where the part is closed
+                part.leave(TIMEOUT)
+        for part in parts:
             try:
-                part.close(TIMEOUT)
+                part.close(seconds_until(end), min(CLOSING, seconds_until(last)))
             except SnowmeltError as error:
                 failure = error
             self._parts.pop(part.me, None)

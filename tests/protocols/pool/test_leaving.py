@@ -70,6 +70,16 @@ def test_with_nobody_to_take_over_it_stops_when_its_time_is_over():
     assert leaver.told[call] == calls.Stopped(5)
 
 
+def test_whoever_asks_it_to_leave_again_hears_the_same():
+    bench, leaver, _, _ = company(heirs=0)
+    calls_ = [leaver.stop(patience=seconds(3)), leaver.stop(patience=seconds(1))]
+    bench.wait(2.9)
+    assert not any(call in leaver.told for call in calls_)
+    bench.wait(0.2)
+    calls_.append(leaver.stop())
+    assert [leaver.told[call] for call in calls_] == [calls.Stopped(5)] * 3
+
+
 def test_it_takes_no_more_puts_and_wants_nothing_more():
     _bench, leaver, _, _ = company(heirs=0, count=0)
     waiting = leaver.get()

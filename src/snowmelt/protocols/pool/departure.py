@@ -11,7 +11,6 @@ from typing import Final
 from snowmelt.core.instant import Duration, Instant, later, milliseconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Reply, Send
-from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.pool.adopting import Adopter
 from snowmelt.protocols.pool.alarms import Alarms, Effects
 from snowmelt.protocols.pool.calls import Stopped
@@ -47,19 +46,23 @@ class Departure:
         self._consumer = consumer
         self._holding = holding
         self._adopter = adopter
-        self._call: tuple[OperationId, Instant] | None = None
+        self._deadline: Instant | None = None
+        self._asked: list[OperationId] = []
         self._invitations = 0
 
     @property
     def begun(self) -> bool:
         """Whether it leaves, or has left."""
-        return self._call is not None
+        return self._deadline is not None
 
     def stop(self, operation: OperationId, patience: Duration, now: Instant) -> Effects:
-        """It is asked to leave, once."""
+        """It is asked to leave; whoever asks again hears what became of it, too."""
+        if self.over:
+            return [Reply(operation, Stopped(self._producer.left))]
+        self._asked.append(operation)
         if self.begun:
-            return [Reply(operation, Declined("Unavailable", "this process leaves already"))]
-        self._call = operation, later(now, patience)
+            return []
+        self._deadline = later(now, patience)
         self._introduction.soon(now)
         return [
             *self._consumer.leave(),
@@ -71,16 +74,16 @@ class Departure:
 
     def further(self, now: Instant) -> Effects:
         """Until nothing is left here, or the time is over: others are invited in turn."""
-        if self._call is None or self.over:
+        deadline = self._deadline
+        if deadline is None or self.over:
             return []
-        operation, deadline = self._call
         producer = self._producer
         # What is on a disk waits there; only who holds some of it is still to say so.
         left = producer.lender.loans.count if producer.spills else producer.left
         waits = left or self._holding.settling or self._adopter.busy(self._introduction.gone)
         if not waits or now >= deadline:
             self.over = producer.lender.gone = True
-            return [Reply(operation, Stopped(producer.left))]
+            return [Reply(operation, Stopped(producer.left)) for operation in self._asked]
         self._alarms.set(LEAVE, min(deadline, later(now, INVITE_EVERY)))
         heirs = self._introduction.heirs(self._me)
         if producer.spills or not producer.lender.stock.count or not heirs:

@@ -243,7 +243,8 @@ class Holding:
 
     def _too_late(self, token: int) -> Declined:
         self.late += 1
-        return Declined("LeaseLost", f"loan {token} is over; its objects may be another's by now")
+        text = f"loan {token} is over: its objects were acknowledged or given back before, or its"
+        return Declined("LeaseLost", f"{text} lease ended, and they may be another's by now")
 
 
 def _renewal(held: Held, now: Instant) -> Instant:

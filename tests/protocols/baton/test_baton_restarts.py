@@ -188,6 +188,7 @@ def test_rule_14_a_value_that_cannot_be_read_is_told_and_never_taken_for_none(be
     restarted(bench)
     for client, node in (("c2", "n3"), ("c3", "n1")):
         told = asked_for_long(bench, client, node, 7)
+        assert not isinstance(told, Granted), "it would go on with no value"
         assert told.error == "StoreDamaged"
         assert "snowmelt baton reset index" in told.text
     for name in ("other", NAME):  # a second restart changes nothing of it
@@ -245,7 +246,7 @@ def test_rule_14_a_write_that_failed_lets_nothing_older_over_what_is_confirmed(b
 
 def test_rule_12_fences_grow_though_the_roots_disk_is_set_back_or_emptied(bench):
     before = {}
-    older = dict(bench.disk[ROOT])
+    older = dict(bench.disk.get(ROOT, {}))
     for number, disk in enumerate((None, older, {})):
         if disk is not None:
             bench.disk[ROOT] = dict(disk)

@@ -94,7 +94,8 @@ class Shield:
             return
         except BaseException:
             self._raising = before
-            self._lowered()
+            self._depth = 1
+            self.drop()
             raise
         self._depth = 1
         self._raising = before
@@ -107,10 +108,8 @@ class Shield:
     def drop(self) -> None:
         """The same, for who knows that this is the main thread."""
         self._depth -= 1
-        if not self._depth:
-            self._lowered()
-
-    def _lowered(self) -> None:
+        if self._depth:
+            return
         try:
             self._lower()
         except BaseException:

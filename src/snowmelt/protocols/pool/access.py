@@ -164,22 +164,22 @@ class AccessList:
         if not self._stale:
             return
         self._stale = False
-        weights = {one: self._weight(one) for one in self._names if one not in self._down}
-        if self._access.kind is AccessKind.ADAPTIVE:
-            weights = _proportional(weights)
-        weights = {one: weight for one, weight in weights.items() if weight > 0}
+        weights = self._weighed([one for one in self._names if one not in self._down])
         self._ids = list(weights)
         self._edges = list(accumulate(weights.values()))
 
-    def _weight(self, producer: NodeId) -> float:
+    def _weighed(self, there: list[NodeId]) -> dict[NodeId, float]:
+        """Those that may be drawn, each with its weight."""
         match self._access.kind:
             case AccessKind.UNIFORM:
-                return 1.0
+                return dict.fromkeys(there, 1.0)
             case AccessKind.WEIGHTED:
-                return self._access.weights.get(self._names[producer], 0.0)
+                given, names = self._access.weights, self._names
+                told = {one: given.get(names[one], 0.0) for one in there}
+                return {one: weight for one, weight in told.items() if weight > 0}
             case AccessKind.ADAPTIVE:
-                rate = self._rates[producer]
-                return min(rate, self._demand) if self._demand else rate
+                rates, most = self._rates, self._demand or RATE_MAX
+                return _proportional({one: min(rates[one], most) for one in there})
 
 
 def _sensible(rate: float) -> float:

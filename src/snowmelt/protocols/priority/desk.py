@@ -25,6 +25,7 @@ from snowmelt.protocols.overlay.ring import Spread
 from snowmelt.protocols.priority.alarms import Alarms
 from snowmelt.protocols.priority.calls import Via
 from snowmelt.protocols.priority.messages import together
+from snowmelt.protocols.priority.placing import spread_of
 from snowmelt.protocols.priority.writing import Part, Task, Writing
 
 AGAIN_FIRST: Final = milliseconds(200)
@@ -78,7 +79,7 @@ class Desk:
         assert member is not None, "a node is told only of views that it is in"
         self.view, self.era = view, _era(view)
         self.via = Via(self.me, member.life)
-        self.spread = Spread(self.members, "priority")
+        self.spread = spread_of(self.members)
 
     def is_in(self, view: View) -> bool:
         """Whether this is the view that it is in."""

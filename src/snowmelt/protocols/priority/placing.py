@@ -13,6 +13,14 @@ from snowmelt.protocols.priority.limits import LIMITS
 CACHE_MAX: Final = 65_536
 
 
+def spread_of(members: Sequence[NodeId]) -> Spread:
+    """Where things lie in a view with these members: one for all queues, whose names are in keys.
+
+    With a `Placing` on it, everybody can tell who keeps a position of a queue in a view.
+    """
+    return Spread(members, "priority")
+
+
 class Placing:
     """Who keeps what of one queue, in one view.
 

@@ -78,7 +78,8 @@ class PriorityLife(FamilyLife):
         for number in range(1, self._load.queues + 1):
             name = f"q{number}"
             settings = settings_of(chance, self._load, name, len(scenario.nodes), len(hurt))
-            ledger = Ledger(_in_reach(settings, scenario.style), self._excuses, early=early)
+            settings = _in_reach(settings, scenario.style)
+            ledger = Ledger(settings, self._excuses, self._load.limits.block, early=early)
             ledger.leaps = leaps
             self._ledgers.append(ledger)
         self._departed: dict[NodeId, int] = {}
@@ -175,10 +176,9 @@ class PriorityLife(FamilyLife):
 
     def announced(self, at: Instant, node: NodeId, effect: Announce) -> None:
         """A node is current in a view."""
-        del node
         if isinstance(effect.fact, View):
             members = tuple([one.id for one in effect.fact.members])
-            self._excuses.viewed(at, effect.fact.epoch, members)
+            self._excuses.viewed(at, node, effect.fact.epoch, members)
 
     def replied(self, at: Instant, node: NodeId, effect: Reply[Any]) -> None:
         """A client has an outcome; or a node has left, or its id is free."""
@@ -232,14 +232,11 @@ class PriorityLife(FamilyLife):
         """Of all queues."""
         calls, excused = 0, dict[str, int]()
         for ledger in self._ledgers:
-            for called, returned in ledger.calls:
-                calls += 1
-                copies = ledger.copies_then(called, returned)
-                reason = self._excuses.undone(called, returned, copies)
-                if not reason and self._excuses.waits(called, returned, copies):
-                    reason = "all copies away"
-                if reason:
-                    excused[reason] = excused.get(reason, 0) + 1
+            calls += len(ledger.calls)
+            for reason in ledger.excused.values():
+                excused[reason] = excused.get(reason, 0) + 1
+        if self._excuses.over is not None:
+            excused = {"coordinator's disk lost": calls}
         return Tally(calls, excused)
 
     def unsettled(self, world: World) -> str:

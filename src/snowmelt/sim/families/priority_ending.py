@@ -1,19 +1,23 @@
 """The whole history of a priority queue at its end, judged by those who judge any history.
 
-What the promise does not cover is noted as of unknown outcome, by `priority_excuses.py`.
+What the promise does not cover (`priority_excuses.py`) is noted as of unknown outcome, or without
+its place or order, element by element. A call is counted as excused when an element of its own was
+not covered while it lasted, and when its verdict would be another one without an excuse.
 """
 
 from collections.abc import Iterator
 
+import msgspec
+
 from snowmelt.check.conservation import check_conservation
-from snowmelt.check.heap import check_heap
+from snowmelt.check.heap import check_heap, passings
 from snowmelt.check.history import Ended, History, Kind, Operation, Value
 from snowmelt.check.leases import check_leases
 from snowmelt.check.sequence import check_linear, check_sequence
 from snowmelt.check.verdict import Invalid, Undecided
 from snowmelt.core.instant import Instant
 from snowmelt.protocols.priority.anchor import EPOCH_BITS, first_of
-from snowmelt.sim.families.priority_excuses import FOR_EVER
+from snowmelt.sim.families.priority_excuses import AWAY, FOR_EVER, Place, Told
 from snowmelt.sim.families.priority_ledger import Asked, Got, Ledger
 
 CHECKS = (check_sequence, check_linear, check_leases, check_heap, check_conservation)
@@ -41,64 +45,126 @@ class _Ending:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._excuses = ledger.excuses
+        self._keepers = ledger.keepers
         self._first: dict[str, Got] = {}
+        self._last: dict[str, Place] = {}
+        """Where each element stood at last: positions only grow."""
+        self._got_last: dict[Value, int] = {}
+        """When each was got the last time."""
         for got in sorted(ledger.gets, key=lambda one: one.called):
-            for value in got.values:
+            for value, place in zip(got.values, got.places, strict=True):
                 self._first.setdefault(value, got)
+                self._stood(value, place)
+                self._got_last[value] = got.called
+        for put in ledger.puts:
+            for value, place in zip(put.values, put.places, strict=False):
+                self._stood(value, place)
+        self._pending: dict[int, int | None] = {}
         self._epochs = sorted({one.order >> EPOCH_BITS for one in ledger.gets if one.order})
 
     def history(self) -> History:
         """All of it."""
-        ledger = self._ledger
-        drained = ledger.drained
+        drained = self._ledger.drained
         drain = [] if drained is None else [
             Operation("steward", Kind.DRAIN, (), drained, drained)
         ]  # fmt: skip
-        puts = [self._put(one) for one in ledger.puts]
-        gets = [self._get(one) for one in ledger.gets]
-        acks = [self._ack(one) for one in ledger.acks]
-        return History.of([*puts, *gets, *acks, *ledger.backs, *self._unseen(), *drain])
+        told = [*self._told(), *drain]
+        unseen = list(self._unseen(absent=True))
+        self._count_passings(History.of([*told, *self._unseen(absent=False)]))
+        return History.of([*told, *unseen])
+
+    def _told(self) -> Iterator[Operation]:
+        for put in self._ledger.puts:
+            yield from self._put(put)
+        for got in self._ledger.gets:
+            yield from self._get(got)
+        for ack in self._ledger.acks:
+            yield from self._ack(ack)
+        yield from self._ledger.backs
+
+    def _stood(self, value: str, place: Place) -> None:
+        last = self._last.get(value, place)
+        self._last[value] = max(place, last, key=lambda one: one.position)
+
+    def _excuse(self, one: Asked | Got | Operation, reason: str) -> str:
+        if reason:
+            self._ledger.excused[one.process, Instant(one.called)] = reason
+        return reason
+
+    def _count_passings(self, history: History) -> None:
+        """Gets that passed what may not have been there, and nothing else."""
+        for passing in passings(history):
+            if passing.smaller is not None:
+                self._excuse(passing.get, AWAY)
 
     # --- one by one -------------------------------------------------------------------------------
 
-    def _put(self, put: Asked) -> Operation:
-        ended = put.ended
-        if ended is Ended.SUCCEEDED and self._may_be_lost(put):
-            ended = Ended.UNKNOWN
-        known = ended is Ended.SUCCEEDED
-        positions = tuple([place.position for place in put.places])
-        again = put.returned is not None and self._excuses.waits(
-            put.returned, FOR_EVER, put.copies
-        )  # where nobody has it, whoever asks again may begin it anew
-        return Operation(
-            put.process, Kind.PUT, put.values, put.called,
-            None if ended is Ended.UNKNOWN else put.returned, ended,
-            priorities=tuple([self._sign * one for one in put.priorities]),
-            positions=() if again or not known else positions,
-            orders=put.orders if known else (),
-        )  # fmt: skip
+    def _put(self, put: Asked) -> Iterator[Operation]:
+        if put.ended is not Ended.SUCCEEDED or put.returned is None:
+            returned = None if put.ended is Ended.UNKNOWN else put.returned
+            yield Operation(
+                put.process, Kind.PUT, put.values, put.called, returned, put.ended,
+                priorities=tuple([self._sign * one for one in put.priorities]),
+            )  # fmt: skip
+            return
+        for index, value in enumerate(put.values):
+            told = Told(put.places[index], put.called, put.returned)
+            lost = self._excuse(put, self._keepers.lost(told)) or self._purged(put, value)
+            if self._views(put.called, put.returned) & self._keepers.absent(told):
+                self._excuse(put, AWAY)
+            moved = not lost and self._moved(put, value, told)
+            orders = () if lost or moved else put.orders[index : index + 1]
+            yield Operation(
+                put.process, Kind.PUT, (value,), put.called, None if lost else put.returned,
+                Ended.UNKNOWN if lost else Ended.SUCCEEDED,
+                priorities=(self._sign * put.priorities[index],),
+                positions=() if lost or moved else (told.place.position,), orders=orders,
+            )  # fmt: skip
 
-    def _get(self, got: Got) -> Operation:
-        undone = self._undone(got.called, got.returned)
-        again = self._away(got.called, FOR_EVER)  # as in `_put`
-        positions = tuple([place.position for place in got.places])
-        excused = undone or self._away(got.called, max(got.held, got.returned))
-        orders = tuple(range(got.order, got.order + max(1, len(got.values))))
-        return Operation(
-            got.process, Kind.GET, got.values, got.called, got.returned,
-            priorities=tuple([self._sign * place.priority for place in got.places]),
-            positions=() if undone or again else positions,
-            orders=() if undone or not got.order or (excused and not got.values) else orders,
-            token=got.token if got.values and not undone else None,
-            held=None if not got.values else 0 if excused else got.held,
-        )  # fmt: skip
+    def _get(self, got: Got) -> Iterator[Operation]:
+        undone = self._excuses.undone(got.called, got.returned)
+        if not got.values:
+            orders = () if self._excuse(got, undone) or not got.order else (got.order,)
+            yield Operation(got.process, Kind.GET, (), got.called, got.returned, orders=orders)
+            return
+        for index, value in enumerate(got.values):
+            told = Told(got.places[index], got.called, got.returned)
+            forgotten = self._keepers.forgotten(told, max(got.held, got.returned))
+            lost = self._excuse(got, forgotten) not in ("", AWAY)
+            moved = self._moved(got, value, told)
+            order = () if lost or moved or not got.order else (got.order + index,)
+            yield Operation(
+                got.process, Kind.GET, (value,), got.called, got.returned,
+                priorities=(self._sign * told.place.priority,),
+                positions=() if lost or moved else (told.place.position,), orders=order,
+                token=None if lost else got.token, held=0 if forgotten else got.held,
+            )  # fmt: skip
 
-    def _ack(self, ack: Operation) -> Operation:
+    def _ack(self, ack: Operation) -> Iterator[Operation]:
+        for value in ack.values if ack.returned is not None else ():
+            one = msgspec.structs.replace(ack, values=(value,))
+            if self._keepers.forgotten(self._ledger.acked_of(ack, value)):
+                one = msgspec.structs.replace(one, returned=None, ended=Ended.UNKNOWN)
+                if self._got_last[value] > (ack.returned or FOR_EVER):
+                    self._excuse(ack, AWAY)
+            yield one
         if ack.returned is None:
-            return ack
-        if not self._undone(ack.called, ack.returned) and not self._away(ack.called, FOR_EVER):
-            return ack
-        return Operation(ack.process, ack.kind, ack.values, ack.called, None, Ended.UNKNOWN)
+            yield ack
+
+    def _moved(self, one: Asked | Got, value: str, told: Told) -> str:
+        """Why an element that stands elsewhere at last was forgotten where this call has it."""
+        moved = self._last[value] != told.place
+        return self._excuse(one, self._keepers.forgotten(told)) if moved else ""
+
+    def _views(self, called: Instant, returned: Instant) -> set[int]:
+        """The numbers of the views that there were meanwhile."""
+        views = self._excuses.views
+        ends = [*[view.at for view in views[1:]], FOR_EVER]
+        return {
+            view.epoch
+            for view, end in zip(views, ends, strict=True)
+            if view.at <= returned and called <= end
+        }
 
     @property
     def _sign(self) -> int:
@@ -106,15 +172,17 @@ class _Ending:
 
     # --- who may have had what without a word -----------------------------------------------------
 
-    def _unseen(self) -> Iterator[Operation]:
-        """Gets of which nobody heard, by what they may have had."""
+    def _unseen(self, *, absent: bool) -> Iterator[Operation]:
+        """Gets of which nobody heard, by what they may have had; and what was not there."""
         for put in self._ledger.puts:
-            if put.ended is not Ended.SUCCEEDED or not put.orders:
+            if put.ended is not Ended.SUCCEEDED or put.returned is None:
                 continue
-            for value, order in zip(put.values, put.orders, strict=True):
-                yield from self._passed(put, value, order)
+            for value, place, order in zip(put.values, put.places, put.orders, strict=False):
+                told = Told(place, put.called, put.returned)
+                away = self._keepers.absent(told) if absent else set()
+                yield from self._passed(value, order, away)
 
-    def _passed(self, put: Asked, value: str, order: int) -> Iterator[Operation]:
+    def _passed(self, value: str, order: int, away: set[int]) -> Iterator[Operation]:
         first = self._first.get(value)
         failures = 0 if first is None else first.failures[first.values.index(value)]
         redriven = self._ledger.redriven
@@ -126,14 +194,14 @@ class _Ending:
             if not order >> EPOCH_BITS <= epoch < last:
                 continue
             since = self._pending_since(epoch)
-            if self._not_there(put, epoch):
+            if epoch in away:
                 since = first_of(epoch)
             if since is not None:
                 yield self._had(value, max(since, order))
             after = min([one for one in self._epochs if one > epoch])
-            if not self._not_there(put, after):
+            if after not in away:
                 yield Operation("view", Kind.BACK, (value,), 0, 0, orders=(first_of(after),))
-        if self._not_there(put, last):
+        if last in away:
             yield self._had(value, max(first_of(last), order))
 
     def _had(self, value: str, order: int) -> Operation:
@@ -141,6 +209,11 @@ class _Ending:
 
     def _pending_since(self, epoch: int) -> int | None:
         """From which order on gets may have been granted what they had not when the epoch ended."""
+        if epoch not in self._pending:
+            self._pending[epoch] = self._pending_then(epoch)
+        return self._pending[epoch]
+
+    def _pending_then(self, epoch: int) -> int | None:
         ledger = self._ledger
         over = min([one.returned for one in ledger.gets if one.order >> EPOCH_BITS > epoch])
         calls = [
@@ -167,28 +240,11 @@ class _Ending:
         later_views = [view.at for view in self._excuses.views if view.epoch > epoch]
         return min(later_views, default=FOR_EVER)
 
-    def _not_there(self, put: Asked, epoch: int) -> bool:
-        """Whether it may not be there in a view of this number."""
-        views = self._excuses.epochs().get(epoch, [])
-        return any(self._excuses.away(view, put.copies) for view in views)
-
-    # --- what is excused --------------------------------------------------------------------------
-
-    def _may_be_lost(self, put: Asked) -> bool:
-        assert put.returned is not None
-        if self._excuses.undone(put.called, put.returned, put.copies):
-            return True
-        known = {value for one in self._ledger.acks for value in one.values}
-        purged = any(at is None or put.called <= at for _, at, _ in self._ledger.purged)
-        return purged and not all(value in known for value in put.values)
-
-    def _undone(self, called: int, returned: int) -> bool:
-        copies = self._ledger.copies_then(Instant(called), Instant(returned))
-        return bool(self._excuses.undone(Instant(called), Instant(returned), copies))
-
-    def _away(self, called: int, returned: int) -> bool:
-        copies = self._ledger.copies_then(Instant(called), Instant(called))
-        return self._excuses.waits(Instant(called), Instant(returned), copies)
+    def _purged(self, put: Asked, value: str) -> bool:
+        """Whether somebody may have removed it."""
+        if not any(at is None or put.called <= at for _, at, _ in self._ledger.purged):
+            return False
+        return not any(value in one.values for one in self._ledger.acks)
 
     # --- the whole --------------------------------------------------------------------------------
 
@@ -201,11 +257,9 @@ class _Ending:
         left = [
             value
             for put in ledger.puts
-            if put.ended is Ended.SUCCEEDED
-            and put.returned is not None
-            and not self._excuses.undone(put.called, put.returned, put.copies)
-            for value in put.values
-            if value not in done
+            if put.ended is Ended.SUCCEEDED and put.returned is not None
+            for value, place in zip(put.values, put.places, strict=True)
+            if value not in done and not self._keepers.lost(Told(place, put.called, put.returned))
         ]
         if any(count is None for _, _, count in ledger.purged):
             return
@@ -227,9 +281,9 @@ class _Ending:
         changes: list[tuple[int, int, str]] = []
         for put in ledger.puts:
             if put.ended is Ended.SUCCEEDED and put.returned is not None:
-                if self._excuses.waits(put.called, put.returned, put.copies):
-                    return
-                for value in put.values:
+                for value, place in zip(put.values, put.places, strict=True):
+                    if self._keepers.absent(Told(place, put.called, put.returned)):
+                        return  # nobody counts what waits for a node
                     if ends.get(value, FOR_EVER) > put.returned:
                         changes.append((put.returned, 1, value))
                         changes.append((ends.get(value, FOR_EVER), -1, value))

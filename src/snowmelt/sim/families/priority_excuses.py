@@ -1,28 +1,51 @@
 """What a priority queue's promise does not cover, from when to when, and because of what.
 
-Each excuse is an interval, and rests on a sentence of the family's docstring, "What a failure
-costs" (`protocols/priority/__init__.py`):
+Each excuse rests on a sentence of the family's docstring, "What a failure costs"
+(`protocols/priority/__init__.py`), and is given to one element at a time: everybody can tell who
+keeps a position in a view (`placing.py`), so the world knows who had copies of it.
 
-1. "Nothing that was acknowledged while one of its `replicas` copies is left." So many nodes as have
-   a copy have lost their disks, or can't read a record: what was told until then may be undone. A
-   disk put back from an older copy has lost what came since; nobody can tell that, so it counts
-   from that copy on.
-2. "With one replica, elements wait for the node that has them", and with more for one of them: an
-   element is not there to be got in a view that lacks as many nodes as have a copy of it. What
-   another has of it from before then may be taken for it.
-3. The coordinator's disk is lost: the cluster can't go on (`membership`), and nothing is judged.
+1. "Nothing that was acknowledged while one of its `replicas` copies is left." All who had flushed
+   what was told of an element have lost their disks since, or can't read a record: it may be
+   undone. A disk put back from an older copy has lost what came since; nobody can tell that, so
+   it counts from that copy on.
+2. "While as many nodes as have copies of an element are all away": there is a view since with none
+   of those who had flushed what was told of it. Then it may be forgotten, and a put of it that is
+   asked for again may be done anew, elsewhere (`Keepers.forgotten`).
+3. "Elements wait for the node that has them": an element is not there to be got in a view with
+   none of those who have it. Who has it changes: in a view in which somebody has it, all who should
+   keep it then may be given copies, and the others of that view may erase theirs; or nobody has
+   come to that yet. It is excused where any such course leads to nobody (`Keepers.absent`).
+4. "An operation that nobody has answered may have happened or not": until its put is answered, any
+   one of those who should keep an element may be the only one that has it.
+5. The coordinator's disk is lost: the cluster can't go on (`membership`), and nothing is judged.
    An older copy of it makes views of numbers that there were: what was told since may be undone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
 from snowmelt.core.instant import START, Instant
 from snowmelt.core.names import NodeId
+from snowmelt.protocols.priority.anchor import EPOCH_BITS
+from snowmelt.protocols.priority.placing import Placing, spread_of
+from snowmelt.protocols.priority.settings import QueueSettings
 
 FOR_EVER: Final = Instant(2**62)
+AWAY: Final = "all copies away"
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where an element stands."""
+
+    priority: int
+    position: int
+
+    @property
+    def epoch(self) -> int:
+        """Of the view in which it was given."""
+        return self.position >> EPOCH_BITS
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -42,6 +65,14 @@ class Hurt(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Told(msgspec.Struct, frozen=True):
+    """Something that was told of an element, in answer to a call."""
+
+    place: Place
+    called: Instant
+    returned: Instant
+
+
 class Excuses:
     """For all queues of a life."""
 
@@ -51,67 +82,168 @@ class Excuses:
         self.hurts: list[Hurt] = []
         self.over: Instant | None = None
         self.names: list[Hurt] = []
-        """Views since then may have had the same numbers as others (3)."""
+        """Views since then may have had the same numbers as others (5)."""
+        self._stays: dict[NodeId, list[tuple[Instant, Seen]]] = {}
+        """When each node came into which view."""
 
     # --- what happens -----------------------------------------------------------------------------
 
-    def viewed(self, at: Instant, epoch: int, members: tuple[NodeId, ...]) -> None:
+    def viewed(self, at: Instant, node: NodeId, epoch: int, members: tuple[NodeId, ...]) -> None:
         """Somebody is current in a view."""
-        if not any(one.epoch == epoch and one.members == members for one in self.views):
-            self.views.append(Seen(epoch, at, members))
+        known = [one for one in self.views if one.epoch == epoch and one.members == members]
+        view = known[0] if known else Seen(epoch, at, members)
+        if not known:
+            self.views.append(view)
+        self._stays.setdefault(node, []).append((at, view))
 
     def hurt(self, node: NodeId, at: Instant, reason: str, since: Instant = START) -> None:
         """A node lost what came to its disk after this moment."""
         self.hurts.append(Hurt(node, since, at, reason))
 
     def renumbered(self, at: Instant, taken: Instant, node: NodeId) -> None:
-        """The coordinator has an older copy of its disk (3)."""
+        """The coordinator has an older copy of its disk (5)."""
         self.names.append(Hurt(node, taken, at, "older disk of the coordinator"))
 
-    # --- what is excused --------------------------------------------------------------------------
+    # --- what is known ----------------------------------------------------------------------------
 
-    def copies(self, called: Instant, returned: Instant, replicas: int) -> int:
-        """On how many nodes what was told then is flushed, at least."""
-        sizes = [
-            len(view.members)
-            for view, after in zip(self.views, [*self.views[1:], None], strict=True)
-            if view.at <= returned and (after is None or called <= after.at)
-        ]
-        return min([replicas, *sizes])
-
-    def undone(self, called: Instant, returned: Instant, copies: int) -> str:
-        """Why what was told then, by so many, may be undone; nothing if it may not."""
+    def undone(self, called: Instant, returned: Instant) -> str:
+        """Why whatever was told then may be undone; nothing if it may not (5)."""
         if self.over is not None:
             return "coordinator's disk lost"
-        for one in self.names:
-            if one.since <= returned and called <= one.at:
-                return one.reason
-        lost: dict[NodeId, Hurt] = {}
-        for one in self.hurts:
-            if one.since <= returned and called <= one.at:
-                lost[one.node] = one
-        if len(lost) >= copies:
-            return list(lost.values())[-1].reason
-        return ""
+        hit = [one for one in self.names if one.since <= returned and called <= one.at]
+        return hit[0].reason if hit else ""
 
-    def away(self, view: Seen, copies: int) -> bool:
-        """Whether what so many have may not be there in this view (2)."""
-        gone = {node for node in self.nodes if node not in view.members}
-        gone |= {one.node for one in self.hurts}
-        return len(gone) >= copies
+    def later(self, view: Seen, begin: Seen) -> bool:
+        """Whether a view came after another: by number, unless numbers may have come again."""
+        again = any(begin.at <= one.at <= view.at for one in self.names)
+        return view is not begin and (view.epoch > begin.epoch or again)
 
-    def waits(self, called: Instant, returned: Instant, copies: int) -> bool:
-        """Whether at some time of it a view was without as many nodes as had a copy (2)."""
-        return any(
-            view.at <= returned
-            and (after is None or called <= after.at)
-            and self.away(view, copies)
-            for view, after in zip(self.views, [*self.views[1:], None], strict=True)
+    def had_left(self, node: NodeId, view: Seen, at: Instant) -> bool:
+        """Whether a node did nothing in a view any more: it was in a later one, or not of it."""
+        later = [one for one in self.views if self.later(one, view) and one.at <= at]
+        stays = [(since, one) for since, one in self._stays.get(node, []) if since <= at]
+        return any(node not in one.members for one in later) or any(
+            self.later(one, view) for _, one in stays
         )
 
-    def epochs(self) -> dict[int, list[Seen]]:
-        """The views of each number."""
-        found: dict[int, list[Seen]] = {}
-        for view in self.views:
-            found.setdefault(view.epoch, []).append(view)
-        return found
+    def whole(self, at: Instant) -> bool:
+        """Whether the last view there was then has all nodes: nothing waits for one away."""
+        views = [view for view in self.views if view.at <= at]
+        return bool(views) and set(views[-1].members) == set(self.nodes)
+
+
+class Keepers:
+    """Who had copies of what of one queue, and what of it may be lost, forgotten, or not there."""
+
+    def __init__(self, excuses: Excuses, settings: QueueSettings, block: int) -> None:
+        self._excuses = excuses
+        self._settings = settings
+        self._block = block
+        self._placings: dict[tuple[NodeId, ...], Placing] = {}
+        self._known: dict[Told, tuple[list[Seen], bool]] = {}
+
+    def forgotten(self, told: Told, until: Instant = FOR_EVER) -> str:
+        """Why what was told may be undone (1), or forgotten (2); nothing if it may not."""
+        excuses = self._excuses
+        reason = excuses.undone(told.called, told.returned)
+        for view in [] if reason else self._views(told):
+            knew = self._holders(view, told.place)
+            hurts = [one for one in excuses.hurts if _hits(one, told) and one.at <= until]
+            left = knew - {one.node for one in hurts}
+            if not left:
+                return [one.reason for one in hurts if one.node in knew][-1]
+            later = [one for one in excuses.views if excuses.later(one, view) and one.at <= until]
+            if any(not left & set(one.members) for one in later):
+                reason = AWAY
+        return reason
+
+    def lost(self, put: Told) -> str:
+        """Why an element may be nowhere any more (1)."""
+        reason = self._excuses.undone(put.called, put.returned)
+        if reason or not self._courses(put)[1]:
+            return reason
+        return [one.reason for one in self._excuses.hurts if _hits(one, put)][-1]
+
+    def absent(self, put: Told) -> set[int]:
+        """The numbers of the views in which it may not be there (3 and 4)."""
+        return {view.epoch for view in self._courses(put)[0]}
+
+    # --- within -----------------------------------------------------------------------------------
+
+    def _courses(self, put: Told) -> tuple[list[Seen], bool]:
+        """In which views it may be with nobody; and whether it may be lost."""
+        known = self._known.get(put)
+        if known is not None:
+            return known
+        absent: list[Seen] = []
+        lost = False
+        for view in [one for one in self._excuses.views if one.epoch == put.place.epoch]:
+            alone = [frozenset({node}) for node in self._holders(view, put.place)]
+            absent += self._walk(put, view, alone, put.returned)[0]  # not answered yet (4)
+        for view in self._views(put):
+            away, gone = self._walk(put, view, [self._holders(view, put.place)], FOR_EVER)
+            absent, lost = [*absent, *away], lost or gone
+        self._known[put] = absent, lost
+        return absent, lost
+
+    def _walk(
+        self, put: Told, begin: Seen, having: Iterable[frozenset[NodeId]], until: Instant
+    ) -> tuple[list[Seen], bool]:
+        """From one view on, with who may have it: views in which nobody does; whether it is lost.
+
+        Of two courses of which the one has it wherever the other has, only the other counts.
+        """
+        absent: list[Seen] = []
+        courses = set(having)
+        for event in self._events(put, begin, until):
+            if isinstance(event, Hurt):
+                courses = {course - {event.node} for course in courses}
+                continue
+            members = frozenset(event.members)
+            should = self._holders(event, put.place)
+            if any(not course & members for course in courses):
+                absent.append(event)
+            courses |= {(course - members) | should for course in courses if course & members}
+            courses = {one for one in courses if not any(other < one for other in courses)}
+        return absent, frozenset() in courses
+
+    def _events(self, put: Told, begin: Seen, until: Instant) -> Iterator[Seen | Hurt]:
+        excuses = self._excuses
+        happened: list[tuple[Instant, int, Seen | Hurt]] = [
+            (one.at, at, one)
+            for at, one in enumerate(excuses.hurts)
+            if _hits(one, put) and one.at <= until
+        ]
+        happened += [
+            (one.at, one.epoch, one)
+            for one in excuses.views
+            if excuses.later(one, begin) and one.at <= until
+        ]
+        return (event for _, _, event in sorted(happened, key=lambda one: one[:2]))
+
+    def _views(self, told: Told) -> list[Seen]:
+        """In which views it may have been told: those who keep it were in it still."""
+        return [
+            view
+            for view in self._excuses.views
+            if view.at <= told.returned
+            and view.epoch >= told.place.epoch
+            and not any(
+                self._excuses.had_left(node, view, told.called)
+                for node in self._holders(view, told.place)
+            )
+        ]
+
+    def _holders(self, view: Seen, place: Place) -> frozenset[NodeId]:
+        placing = self._placings.get(view.members)
+        if placing is None:
+            settings = self._settings
+            placing = self._placings[view.members] = Placing(
+                spread_of(view.members), settings.queue, settings.replicas, self._block
+            )
+        return frozenset(placing.holders(place.priority, place.position))
+
+
+def _hits(hurt: Hurt, told: Told) -> bool:
+    """Whether it undoes what was told then, at that node."""
+    return hurt.since <= told.returned and told.called <= hurt.at

@@ -138,9 +138,10 @@ class Stager(User):
         ledger = self.ledger
         gone = sum(share.total for receipt in lost for share in receipt.shares)
         for put in puts:
-            if put.ended is Ended.SUCCEEDED and not ledger.excused(put.called, at):
+            if put.ended is Ended.SUCCEEDED and not ledger.let_go(put, called, at):
                 ledger.wrong(f"{put.values[0]} was published, and is erased, it says", self.name)
-        if hold == HOURS and not ledger.excused(called, at) and not ledger.early:
+        kept = not any(ledger.let_go(put, called, at) for put in puts)
+        if hold == HOURS and kept and not ledger.early:
             ledger.wrong(f"what {self.name} staged for hours is erased", self.name)
         if gone == sum(len(put.values) for put in puts):
             for put in puts:
@@ -224,12 +225,12 @@ class Keeper(User):
     def _compare(self, got: Got, shown: calls.Shown, called: Instant, at: Instant) -> None:
         """It reads what it had, or hears that it has it still: a home may have to fetch it."""
         ledger = self.ledger
-        seen = {value for piece in shown.pieces for value, _ in ledger.shown(piece, called, at)}
+        seen = {value for piece in shown.pieces for value, _ in ledger.shown(piece, at)}
         there = _numbers((*shown.held, *shown.away))
         for value, place in zip(got.values, got.places, strict=True):
             if value in seen or (place.priority, place.position) in there:
                 continue
-            if not ledger.excused(got.called, at):
+            if not ledger.let_go(got, called, at):
                 ledger.wrong(f"{value} was kept by {self.name}, and is not shown", self.name)
 
     def _done(self, got: Got, called: Instant) -> None:
@@ -254,7 +255,7 @@ class Keeper(User):
 
     def _refused(self, got: Got, called: Instant, at: Instant) -> None:
         twice = any(called <= view.at <= at for view in self.ledger.excuses.views)
-        if not twice and not self.ledger.excused(got.called, at):
+        if not twice and not self.ledger.let_go(got, called, at):
             self.ledger.wrong(f"what {self.name} keeps is not its any more", self.name)
 
     def _next(self, away: tuple[Receipt, ...], again: Callable[[], None]) -> None:

@@ -17,18 +17,11 @@ from snowmelt.protocols.priority.batches import Share, Shares
 from snowmelt.protocols.priority.calls import Leased, Part, Put, PutDone, Receipt
 from snowmelt.protocols.priority.messages import Piece
 from snowmelt.protocols.priority.settings import QueueSettings
-from snowmelt.sim.families.priority_excuses import Excuses
+from snowmelt.sim.families.priority_excuses import Excuses, Keepers, Place, Told
 from snowmelt.sim.world import Broken
 
 FASTEST_PPM: Final = 40_000
 """How fast a clock may run, by `sim.faults`: a lease may be over so much sooner."""
-
-
-class Place(msgspec.Struct, frozen=True):
-    """Where an element stands."""
-
-    priority: int
-    position: int
 
 
 class Asked(msgspec.Struct):
@@ -43,7 +36,6 @@ class Asked(msgspec.Struct):
     ended: Ended = Ended.UNKNOWN
     places: tuple[Place, ...] = ()
     orders: tuple[int, ...] = ()
-    copies: int = 0
     why: str = ""
     staged: bool = False
     """Whether it is put only when it is published."""
@@ -111,9 +103,12 @@ class Lost(msgspec.Struct, frozen=True):
 class Ledger:
     """One queue, as its clients know it."""
 
-    def __init__(self, settings: QueueSettings, excuses: Excuses, *, early: int = 0) -> None:
+    def __init__(
+        self, settings: QueueSettings, excuses: Excuses, block: int, *, early: int = 0
+    ) -> None:
         self.settings = settings
         self.excuses = excuses
+        self.keepers = Keepers(excuses, settings, block)
         self.early = early
         """So much ahead of the world's date a node may be."""
         self.drained: Instant | None = None
@@ -127,6 +122,8 @@ class Ledger:
         self.purged: list[tuple[Instant, Instant | None, int | None]] = []
         self.leaps: tuple[Instant, ...] = ()
         self.calls: list[tuple[Instant, Instant]] = []
+        self.excused: dict[tuple[str, Instant], str] = {}
+        """Which calls, by who made them and when, rest on an excuse, and on which."""
 
     @property
     def queue(self) -> str:
@@ -150,7 +147,7 @@ class Ledger:
         places = _places(answer.shares)
         orders = _orders(put, answer)
         if put.ended is Ended.SUCCEEDED:
-            if self._undone(put.called, at, put.copies):
+            if self._done_anew(put, places, at):
                 return
             if put.places != places or (put.orders != orders and orders):
                 sentence = f"{put.values[0]} was told to stand at {put.places}, and at {places}"
@@ -164,12 +161,12 @@ class Ledger:
         told = tuple([place.priority for place in places])
         if told != put.priorities:
             self.wrong(f"{put.values[0]} is told to be of priority {told[0]}", put.process)
-        put.ended, put.returned, put.copies = Ended.SUCCEEDED, at, answer.copies
+        put.ended, put.returned = Ended.SUCCEEDED, at
         put.places, put.orders = places, orders
 
     def staged(self, put: Asked, answer: PutDone) -> None:
         """It waits to be published."""
-        put.shares, put.copies = answer.shares, answer.copies
+        put.shares = answer.shares
         put.places = _places(answer.shares)
 
     def published(self, put: Asked, at: Instant) -> None:
@@ -194,7 +191,7 @@ class Ledger:
             return None
         values, places, failures = [], [], []
         for piece in answer.pieces:
-            for value, place in self.shown(piece, called, at):
+            for value, place in self.shown(piece, at):
                 values.append(value)
                 places.append(place)
                 failures.append(piece.failures)
@@ -209,7 +206,7 @@ class Ledger:
             got.held = called
         return got
 
-    def shown(self, piece: Piece, called: Instant, at: Instant) -> list[tuple[str, Place]]:
+    def shown(self, piece: Piece, at: Instant) -> list[tuple[str, Place]]:
         """Bodies came, of a lease or to be looked at."""
         found: list[tuple[str, Place]] = []
         for index, body in enumerate(Batch(piece.offsets, piece.blob)):
@@ -223,7 +220,7 @@ class Ledger:
                 self.wrong(f"{value} came with priority {piece.priority}, not {priority}", value)
             if piece.headers != put.headers:
                 self.wrong(f"{value} came with other headers", value)
-            if put.ended is Ended.FAILED and not self._undone(called, at, 1):
+            if put.ended is Ended.FAILED and not self._refusal_lost(put, at):
                 self.wrong(f"{value} was refused ({put.why}), and is in the queue", value)
             if put.staged and put.naming is None:
                 self.wrong(f"{value} is shown, and nobody published it", value)
@@ -242,7 +239,7 @@ class Ledger:
         self, process: str, called: Instant, pieces: tuple[Piece, ...], at: Instant, *, dead: bool
     ) -> None:
         """Somebody was shown what is next, or what is dead."""
-        shown = [one for piece in pieces for one in self.shown(piece, called, at)]
+        shown = [one for piece in pieces for one in self.shown(piece, at)]
         urgency = [self._urgency(place) for _, place in shown]
         if not dead and urgency != sorted(urgency):
             self.wrong(f"{shown[0][0]} and others are shown in no order of urgency", process)
@@ -251,9 +248,11 @@ class Ledger:
             returned = ack.returned
             if returned is None or called < returned:
                 continue
-            gone = [value for value in ack.values if value in values]
-            if gone and not self.excused(Instant(ack.called), at):
-                self.wrong(f"{gone[0]} was acknowledged, and is shown", process)
+            for value in ack.values:
+                told = self.acked_of(ack, value)
+                if value not in values or self.excuse(process, called, told, at):
+                    continue
+                self.wrong(f"{value} was acknowledged, and is shown", process)
 
     def redriving(self, at: Instant) -> None:
         """The dead come back as if they had never failed."""
@@ -294,7 +293,7 @@ class Ledger:
         twice = any(called <= view.at <= at for view in self.excuses.views)
         if got.settled or got.held <= at or twice:
             return
-        if not self.excused(got.called, at):
+        if not self.let_go(got, called, at):
             self.wrong(
                 f"lease {got.token} of {got.process} is lost, it says, and was held", got.process
             )
@@ -307,17 +306,40 @@ class Ledger:
 
     # --- what is excused --------------------------------------------------------------------------
 
-    def excused(self, called: Instant, at: Instant) -> bool:
-        """Whether what was told may be undone, or may not be there."""
-        copies = self.copies_then(called, at)
-        return bool(self._undone(called, at, copies)) or self.excuses.waits(called, at, copies)
+    def excuse(self, process: str, called: Instant, told: Told, until: Instant) -> str:
+        """Why what was told may be undone or forgotten by then; a call of this process needs it."""
+        reason = self.keepers.forgotten(told, until)
+        if reason:
+            self.excused[process, called] = reason
+        return reason
 
-    def copies_then(self, called: Instant, at: Instant) -> int:
-        """How many have what was told then, at least."""
-        return self.excuses.copies(called, at, self.settings.replicas)
+    def let_go(self, one: Got | Asked, called: Instant, at: Instant) -> bool:
+        """Whether what was told by then of some of its elements may be undone or forgotten."""
+        words = [Told(place, one.called, called) for place in one.places]
+        return any(self.excuse(one.process, called, word, at) for word in words)
 
-    def _undone(self, called: Instant, at: Instant, copies: int) -> str:
-        return self.excuses.undone(called, at, copies)
+    def acked_of(self, ack: Operation, value: str | int) -> Told:
+        """What the answer to an acknowledgement told of one of its elements."""
+        got = next(one for one in self.gets if one.token == ack.token and value in one.values)
+        place = got.places[got.values.index(str(value))]
+        assert ack.returned is not None
+        return Told(place, Instant(ack.called), Instant(ack.returned))
+
+    def _done_anew(self, put: Asked, places: tuple[Place, ...], at: Instant) -> bool:
+        """Whether a put that was answered may stand elsewhere now."""
+        assert put.returned is not None
+        moved = [old for old, new in zip(put.places, places, strict=True) if old != new]
+        words = [Told(old, put.called, put.returned) for old in moved]
+        return bool(moved) and all(self.excuse(put.process, put.called, one, at) for one in words)
+
+    def _refusal_lost(self, put: Asked, at: Instant) -> bool:
+        """Whether some disk lost what came since a put was refused: nobody knows where it lay."""
+        assert put.returned is not None
+        reason = self.excuses.undone(put.called, at)
+        hurts = [one for one in self.excuses.hurts if one.since <= at and put.called <= one.at]
+        if reason or hurts:
+            self.excused[put.process, put.called] = reason or hurts[-1].reason
+        return bool(reason or hurts)
 
     def _urgency(self, place: Place) -> tuple[int, int]:
         sign = -1 if self.settings.largest_first else 1

@@ -417,7 +417,8 @@ class Steward(Looker):
     def _saw(self, status: calls.Status, called: Instant) -> None:
         left = sum(some.count for some in status.ready) + status.leased + status.held
         putting = any(one.unfinished for one in self.producers if one.ledger is self.ledger)
-        self._empty = 0 if status.dead or left or putting else self._empty + 1
+        away = not self.ledger.excuses.whole(called)  # with what waits for it
+        self._empty = 0 if status.dead or left or putting or away else self._empty + 1
         if status.dead:
             self.redrive()
         elif self._empty == EMPTY:

@@ -96,6 +96,31 @@ def test_nothing_is_handed_out_of_a_put_that_is_refused_for_want_of_room() -> No
     assert bodies(nodes.told(waiting)) == [b"fits"]
 
 
+def test_what_was_got_of_a_put_stays_got_while_the_rest_finds_no_room() -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.open("n1", replicas=2)
+    blocks = [holders(nodes, first_of(1) + 2 * at, 2, *nodes.members) for at in range(400)]
+    before = next(
+        at
+        for at, (here, after, again) in enumerate(zip(blocks, blocks[1:], blocks[2:], strict=False))
+        if "n3" not in here and "n3" in after and again == (here[0], "n3") and here[0] != after[0]
+    )  # so the rest, when it is tried again, comes to the same home
+    if before:
+        nodes.put("n1", *[(0, b"earlier")] * 2 * before)
+        nodes.settle("n1", done=(receipt(nodes.get("n1", 2 * before)),))
+    nodes.full.add("n3")
+    number = nodes.ask("n1", nodes.put_call("n1", *[(0, b"%d" % at) for at in range(4)]))
+    nodes.pass_time(1)
+    some = nodes.get("n2", 4)
+    assert bodies(some) == [b"0", b"1"]
+    assert nodes.settle("n2", done=(receipt(some),)) == calls.Settled()
+    nodes.pass_time(30)
+    nodes.full.clear()
+    nodes.pass_time(5)
+    assert isinstance(nodes.told(number), calls.PutDone)
+    assert bodies(nodes.get("n2", 9)) == [b"2", b"3"]
+
+
 def test_what_is_handed_out_of_a_put_that_nobody_answered_is_not_put_again() -> None:
     nodes = Nodes(3, SMALL)
     nodes.open("n1", replicas=2)

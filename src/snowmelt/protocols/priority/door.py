@@ -225,8 +225,8 @@ class Door:
             if operation in self._hand.all
         ]
         ours = [one for one in puts if isinstance(one, PutInHand)]
-        for one in self._puts.stored(sent, message, ours):
-            if not one.left:
+        for one in self._puts.stored(message, ours):
+            if not one.left and not one.refused:
                 answer = self._puts.done(one)
                 del self._hand.all[one.operation]
                 self._hand.answered.keep(one.operation, answer, self._desk.now)

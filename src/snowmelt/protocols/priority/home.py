@@ -15,8 +15,9 @@ Rules
    is known, and only a greater one may lease it: an old message leases nothing.
 5. What is free again, and what is gone, is reported to the anchor when all copies know it, with the
    next batch that goes up from here.
-6. Elements for which there is no room are refused, by whoever has none; then they never were, and
-   their positions are void. All else waits for room, and is tried again.
+6. Elements for which there is no room are refused, by whoever has none. What of them was not there
+   before never was, and its positions are void; what was, may have been got, and stays. All else
+   waits for room, and is tried again.
 7. Leases begin anew with each view: nobody can tell how much of one is over. Where this process is
    alone with its disk, who held them is gone, and they are over. One that is kept has no time.
 8. Nothing is handed out that not all who should keep it have flushed, its lease and itself. Else
@@ -83,6 +84,8 @@ class Pending(msgspec.Struct):
     gone: Shares = ()
     lot: int | None = None
     """Elements that may yet find no room."""
+    new: Shares = ()
+    """What of them nobody had before, as far as is known here (rule 6)."""
     copied: tuple[NodeId, Shares] | None = None
     """A copy that somebody lacked."""
     reason: str = ""
@@ -154,12 +157,14 @@ class Home:
         if not self._takes(door, message.serial):
             return
         elements = message.elements
+        new = minus(self._shelf.rows.lacking(elements.shares), self._there)
         lot = self._shelf.store(elements)
         if elements.due:
             spare = ERASED if elements.staged else 0
             self._leases.hold(elements.shares, elements.due + spare)
         void = self._shelf.rows.void_of(elements.shares)
-        number = self._begin(Pending(door, message, lot=lot, refused=void), (), elements=True)
+        pending = Pending(door, message, lot=lot, new=new, refused=void)
+        number = self._begin(pending, (), elements=True)
         self.thin.comes(number, elements.shares)
 
     def take(self, door: NodeId, message: Take) -> None:
@@ -357,10 +362,10 @@ class Home:
             self._answer(*one)
 
     def _refuse(self, pending: Pending, asked: Store, reason: str) -> None:
-        """Rule 6: they are void, and when all know it, the door hears why."""
-        shares = asked.elements.shares
-        voided = Pending(pending.door, asked, gone=shares, reason=reason)
-        self._begin(voided, _voided(self._desk.epoch, shares))
+        """Rule 6: what is new is void, and when all know it, the door hears why."""
+        void = union([*pending.refused, *pending.new])
+        voided = Pending(pending.door, asked, refused=void, gone=pending.new, reason=reason)
+        self._begin(voided, _voided(self._desk.epoch, pending.new))
 
     def _answer(self, outcome: Outcome, pending: Pending) -> None:
         era, door, asked = self._desk.era, pending.door, pending.asked
@@ -372,9 +377,10 @@ class Home:
         self._busy.discard((door, asked.serial))
         if type(asked) is Store:
             copies = 0 if pending.reason else outcome.copies
-            void = () if pending.reason else pending.refused
-            stored = Stored(era, self._queue, asked.serial, copies, pending.reason, void)
-            self._desk.send(door, stored)
+            self._desk.send(
+                door,
+                Stored(era, self._queue, asked.serial, copies, pending.reason, pending.refused),
+            )
         else:
             away = self._shelf.rows.lacking(pending.refused)
             self._desk.send(door, Ended(era, self._queue, asked.serial, pending.refused, away))

@@ -118,7 +118,10 @@ class Store(msgspec.Struct, frozen=True, tag="priority.store", array_like=True):
 
 
 class Stored(msgspec.Struct, frozen=True, tag="priority.stored", array_like=True):
-    """It is flushed by home and copies, but for what is void; with a reason, none is there."""
+    """It is flushed by home and copies, but for what is void.
+
+    With a reason not all of them had room, and what is not void may be with some of them alone.
+    """
 
     era: Era
     queue: Name
@@ -126,7 +129,7 @@ class Stored(msgspec.Struct, frozen=True, tag="priority.stored", array_like=True
     copies: Annotated[int, msgspec.Meta(ge=0, le=64)]
     refused: str = ""
     void: Shares = ()
-    """Positions that can't be had any more: an earlier attempt at them was given up."""
+    """Positions that can't be had any more: an attempt at them was given up, or found no room."""
 
 
 class Take(msgspec.Struct, frozen=True, tag="priority.take", array_like=True):

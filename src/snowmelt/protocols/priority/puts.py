@@ -15,7 +15,7 @@ from snowmelt.protocols.priority.lots import cut, in_order, together, whole
 from snowmelt.protocols.priority.messages import Elements, Origin, Store, Stored
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import minus
-from snowmelt.protocols.priority.sending import Sending, Sent
+from snowmelt.protocols.priority.sending import Sending
 
 
 def in_hand(operation: OperationId, call: Put, desk: Desk, *, again: bool) -> PutInHand:
@@ -70,18 +70,17 @@ class Puts:
             due = self._desk.wall + (hold or delay) if hold or delay else 0
             self._store(_elements(ours, due), placing, ours)
 
-    def stored(self, sent: Sent, message: Stored, puts: Iterable[PutInHand]) -> list[PutInHand]:
+    def stored(self, message: Stored, puts: Iterable[PutInHand]) -> list[PutInHand]:
         """A home has them, or refuses them: the puts of which all homes have answered."""
         answered: list[PutInHand] = []
         for one in puts:
             one.waits -= 1
             if message.refused:
                 one.refused = message.refused
-                _give_up(one, sent.message.elements.shares)
             else:
                 one.copies = min(one.copies or message.copies, message.copies)
-                if message.void:
-                    _give_up(one, message.void)
+            if message.void:
+                _give_up(one, message.void)
             if one.waits == 0:
                 answered.append(one)
         return answered

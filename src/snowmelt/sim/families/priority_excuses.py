@@ -129,7 +129,8 @@ class Excuses:
     def whole(self, at: Instant) -> bool:
         """Whether the last view there was then has all nodes: nothing waits for one away."""
         views = [view for view in self.views if view.at <= at]
-        return bool(views) and set(views[-1].members) == set(self.nodes)
+        last = [one for one in views if not any(self.later(other, one) for other in views)]
+        return bool(last) and set(last[-1].members) == set(self.nodes)
 
 
 class Keepers:

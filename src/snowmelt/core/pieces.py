@@ -62,6 +62,15 @@ class Pieces(Generic[V]):
             for at in range(first, last)
         ]
 
+    def covers(self, interval: Interval) -> bool:
+        """Whether one piece has all of an interval. O(log n)."""
+        at = bisect_right(self._stops, interval.start)
+        return (
+            at < len(self._starts)
+            and self._starts[at] <= interval.start
+            and interval.stop <= self._stops[at]
+        )
+
     def at(self, start: int) -> tuple[Interval, V] | None:
         """The piece that begins there. O(log n)."""
         at = bisect_left(self._starts, start)

@@ -146,6 +146,28 @@ def test_the_clock_goes_on_for_those_alone_who_wait_for_it() -> None:
     assert costs[0] == costs[1]
 
 
+def test_a_lease_that_was_ended_costs_nothing_when_its_time_is_over() -> None:
+    costs = []
+    for count in (1, 50):
+        nodes = Nodes(1)
+        nodes.open("n1")
+        nodes.put("n1", *[(0, b"%d" % at) for at in range(count + 1)])
+        for _ in range(count):
+            nodes.settle("n1", done=(receipt(nodes.get("n1")),))
+        nodes.get("n1")
+        nodes.pass_time(5)
+        node, tick = nodes.nodes[NodeId("n1")], nodes.timers[NodeId("n1")]
+        now = later(tick.at, seconds(60))
+        effects: list[Any] = []
+
+        def act(node: Any = node, tick: Any = tick, now: Any = now, told: Any = effects) -> None:
+            told += node.handle(Expired(tick.timer), now)
+
+        costs.append(calls_during(act))
+        assert any(type(effect) is Persist for effect in effects), "a lease has ended"
+    assert costs[0] == costs[1]
+
+
 def test_what_was_given_up_costs_nothing_where_it_is_not_asked_for() -> None:
     costs = []
     for count in (1, 1_000):

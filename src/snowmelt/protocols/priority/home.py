@@ -208,6 +208,8 @@ class Home:
         for mark in marks:
             if mark.state == State.HELD:
                 self._leases.hold(mark.shares, mark.due)
+        if message.how in (How.DONE, How.BACK, How.FAILED):
+            self._leases.end(message.token, message.shares)
         self._begin(Pending(door, message, refused=refused, back=back, gone=gone), marks)
 
     def arrived(self) -> None:
@@ -327,16 +329,18 @@ class Home:
         rule = self._rules.leasing(message)
         marks, refused = self._become(minus(message.shares, lost), rule)
         refused = union([*refused, *lost])
-        for mark in marks:
-            self._shelf.mark(mark)
         had = _kept_order(message.shares, refused)
         if had:
             self._leases.lease(token, had, message.lease)
-        told = [
-            marked((Share(priority, (where,)),), standing)
-            for priority, where, standing in self._shelf.rows.standings(had)
-        ]  # what was so before as well: it may not have come to all
-        self._begin(Pending(door, message, shares=had, refused=refused), told)
+        fresh = sum([share.total for mark in marks for share in mark.shares])
+        if fresh < sum([share.total for share in had]):
+            for mark in marks:
+                self._shelf.mark(mark)
+            marks = [
+                marked((Share(priority, (where,)),), standing)
+                for priority, where, standing in self._shelf.rows.standings(had)
+            ]  # what was so before as well: it may not have come to all
+        self._begin(Pending(door, message, shares=had, refused=refused), marks)
 
     def _renew(self, door: NodeId, message: End) -> None:
         token = message.token

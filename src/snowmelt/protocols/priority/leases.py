@@ -5,6 +5,7 @@ from heapq import heappop, heappush
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.protocols.priority.batches import Share, Shares
 from snowmelt.protocols.priority.desk import Desk
+from snowmelt.protocols.priority.positions import minus
 
 
 class Leases:
@@ -26,10 +27,23 @@ class Leases:
 
     def renew(self, token: int, time: Duration) -> None:
         """All that is left under it is held for so long from now on."""
+        if token not in self._shares:  # nothing is
+            return
         at = later(self._desk.now, time)
         self._ends[token] = at
         heappush(self._heap, (at, token))
         self._desk.wake(at, self._queue)
+
+    def end(self, token: int, shares: Shares) -> None:
+        """These are not leased under it any more: when nothing else is, its time is nobody's."""
+        leased = self._shares.get(token)
+        if leased is None:
+            return
+        left = () if tuple(leased) == shares else minus(tuple(leased), shares)
+        if left:
+            self._shares[token] = list(left)
+        else:
+            del self._shares[token], self._ends[token]
 
     def hold(self, shares: Shares, due: int) -> None:
         """These are free at this moment of the wall clock."""

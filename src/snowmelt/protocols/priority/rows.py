@@ -34,9 +34,18 @@ class Row:
         self.gone: Pieces[bool] = Pieces(changed, GONE + name)
         """Whether there was an element, or the position is void."""
 
+    def living(self, interval: Interval) -> list[Interval]:
+        """What of an interval is not gone."""
+        gone = self.gone.common(interval)
+        return without(interval, [one for one, _ in gone]) if gone else [interval]
+
     def standings(self, living: Interval) -> list[tuple[Interval, Standing]]:
         """What became of each part of an interval, in order; `NEW` where nothing was said."""
         told = self.standing.common(living)
+        if not told:
+            return [(living, NEW)]
+        if len(told) == 1 and told[0][0] == living:
+            return told
         gaps = [(gap, NEW) for gap in without(living, [where for where, _ in told])]
         return sorted([*told, *gaps], key=lambda piece: piece[0]) if gaps else told
 
@@ -77,6 +86,8 @@ class Rows:
             row = self.row(share.priority)
             gaps: list[Interval] = []
             for interval in share.intervals:
+                if row.here.covers(interval):  # as mostly
+                    continue
                 covered = [
                     one for one, _ in (*row.here.common(interval), *row.gone.common(interval))
                 ]
@@ -109,7 +120,7 @@ class Rows:
         for share in shares:
             row = self.row(share.priority)
             for interval in share.intervals:
-                for living in without(interval, [one for one, _ in row.gone.common(interval)]):
+                for living in row.living(interval):
                     for where, standing in row.standings(living):
                         yield share.priority, where, standing
 

@@ -140,7 +140,7 @@ class Shelf:
             row = self.rows.row(share.priority)
             for interval in share.intervals:
                 if mark.state >= State.GONE:
-                    for new in without(interval, [one for one, _ in row.gone.common(interval)]):
+                    for new in row.living(interval):
                         row.gone.put(new, mark.state == State.GONE)
                     self._leave(row, interval)
                 else:
@@ -301,10 +301,10 @@ class Shelf:
         return new
 
     def _stand(self, row: Row, interval: Interval, standing: Standing) -> None:
-        for living in without(interval, [one for one, _ in row.gone.common(interval)]):
+        for living in row.living(interval):
             told = row.standing.common(living)
             later = [where for where, known in told if known.version >= standing.version]
-            for part in without(living, later):
+            for part in without(living, later) if later else (living,):
                 row.standing.put(part, standing)
 
     def _leave(self, row: Row, interval: Interval) -> None:

@@ -6,6 +6,7 @@ from snowmelt.core.batch import Batch as Bodies
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.messages import Elements, Origin
+from snowmelt.protocols.priority.positions import overlaps
 
 
 def cut(elements: Elements, wanted: Shares) -> Elements:
@@ -60,17 +61,21 @@ def whole(view: memoryview) -> bytes:
 def in_order(shares: list[Share]) -> Shares:
     """The same positions in the same order, neighbours of one priority together."""
     joined: list[Share] = []
+    row: list[Interval] = []
+    """Of one priority, that is not at its end yet."""
+    priority = -1
     for share in shares:
-        if joined and joined[-1].priority == share.priority:
-            last = list(joined[-1].intervals)
-            for one in share.intervals:
-                if last and last[-1].stop == one.start:
-                    last[-1] = Interval(last[-1].start, one.stop)
-                else:
-                    last.append(one)
-            joined[-1] = Share(share.priority, tuple(last))
-        else:
-            joined.append(share)
+        if share.priority != priority:
+            if row:
+                joined.append(Share(priority, tuple(row)))
+            priority, row = share.priority, []
+        for one in share.intervals:
+            if row and row[-1].stop == one.start:
+                row[-1] = Interval(row[-1].start, one.stop)
+            else:
+                row.append(one)
+    if row:
+        joined.append(Share(priority, tuple(row)))
     return tuple(joined)
 
 
@@ -80,22 +85,24 @@ def _stretches(shares: Shares, wanted: Shares) -> Iterator[tuple[Interval, Share
     at = 0
     for share in shares:
         for interval in share.intervals:
-            for one in by_priority.get(share.priority, ()):
-                part = interval.common(one)
-                if part.start < part.stop:
-                    first = at + part.start - interval.start
-                    yield Interval(first, first + part.size), Share(share.priority, (part,))
+            for part in overlaps(interval, by_priority.get(share.priority, ())):
+                first = at + part.start - interval.start
+                yield Interval(first, first + part.size), Share(share.priority, (part,))
             at += interval.size
 
 
 def _origins(origins: tuple[Origin, ...], chosen: list[Interval]) -> Iterator[Origin]:
+    """Who made the chosen ones, which are in order. O(n)."""
+    left = iter(chosen)
+    index = next(left, None)
     at = 0
-    edges: list[tuple[Interval, Origin]] = []
     for origin in origins:
-        edges.append((Interval(at, at + origin.count), origin))
-        at += origin.count
-    for index in chosen:
-        for where, origin in edges:
+        where = Interval(at, at + origin.count)
+        while index is not None and index.start < where.stop:
             part = where.common(index)
             if part.start < part.stop:
                 yield origin.part(part.start - where.start, part.size)
+            if index.stop > where.stop:
+                break
+            index = next(left, None)
+        at = where.stop

@@ -1,9 +1,14 @@
 """Sets of positions as shares: what is in one and not in others."""
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
+from typing import Final
 
 from snowmelt.core.interval import Interval, merged
 from snowmelt.protocols.priority.batches import Share, Shares, union
+
+_STOP: Final = attrgetter("stop")
 
 
 def without(interval: Interval, taken: Iterable[Interval]) -> list[Interval]:
@@ -13,23 +18,40 @@ def without(interval: Interval, taken: Iterable[Interval]) -> list[Interval]:
     ['[0, 2)', '[4, 8)']
     """
     taken = taken if isinstance(taken, list) else list(taken)
-    if not taken:
-        return [interval] if interval.start < interval.stop else []
+    return _gaps(interval, merged(taken) if taken else ())
+
+
+def overlaps(interval: Interval, others: Sequence[Interval]) -> Iterator[Interval]:
+    """The parts of an interval that are in one of the others, which are in order and disjoint.
+
+    O(log n + answer).
+
+    >>> [str(one) for one in overlaps(Interval(3, 9), [Interval(0, 3), Interval(4, 5)])]
+    ['[4, 5)']
+    """
+    start, stop = interval.start, interval.stop
+    for at in range(bisect_right(others, start, key=_STOP), len(others)):
+        other = others[at]
+        if other.start >= stop:
+            return
+        yield Interval(max(start, other.start), min(stop, other.stop))
+
+
+def _gaps(interval: Interval, taken: Sequence[Interval]) -> list[Interval]:
+    """What of an interval is in none of the others, which are in order and disjoint."""
     parts: list[Interval] = []
     start = interval.start
-    for one in merged(taken):
+    for one in overlaps(interval, taken):
         if one.start > start:
-            parts.append(Interval(start, min(one.start, interval.stop)))
-        start = max(start, one.stop)
-        if start >= interval.stop:
-            break
+            parts.append(Interval(start, one.start))
+        start = one.stop
     if start < interval.stop:
         parts.append(Interval(start, interval.stop))
     return parts
 
 
 def minus(shares: Shares, taken: Shares) -> Shares:
-    """The positions of some shares that are in none of the others."""
+    """The positions of some shares that are in none of the others. O(n log n)."""
     if not taken or not shares:
         return shares
     out = {share.priority: share.intervals for share in union(taken)}
@@ -39,7 +61,7 @@ def minus(shares: Shares, taken: Shares) -> Shares:
             tuple(
                 part
                 for interval in share.intervals
-                for part in without(interval, out.get(share.priority, ()))
+                for part in _gaps(interval, out.get(share.priority, ()))
             ),
         )
         for share in shares

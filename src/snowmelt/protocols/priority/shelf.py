@@ -191,6 +191,7 @@ class Shelf:
     def pieces(self, shares: Shares, found: Iterable[Found]) -> tuple[Piece, ...]:
         """The elements, with what is on the bulk records that were read; in the order given."""
         bulks = {one.key: _BULKS(one.value) for one in found if isinstance(one, Record)}
+        bodies: dict[int, Bodies] = {}  # of a lot, however many pieces it is in
         pieces: list[Piece] = []
         for share in shares:
             row = self.rows.row(share.priority)
@@ -199,8 +200,15 @@ class Shelf:
                     bulk = self._recent.get(where.lot) or bulks.get(self._bulk(where.lot))
                     if bulk is None:  # damaged, or erased since
                         continue
+                    own = bodies.get(where.lot)
+                    if own is None:
+                        own = bodies[where.lot] = Bodies.known(bulk.offsets, bulk.blob)
                     for stretch, standing in row.standings(part):
-                        pieces.append(_piece(share.priority, stretch, where, bulk, standing))
+                        first = stretch.start + where.base
+                        some = own.slice(first, first + stretch.size).trimmed()
+                        pieces.append(
+                            _piece(share.priority, stretch.start, some, bulk.headers, standing)
+                        )
         return tuple(pieces)
 
     def first_lots(self, shares: Shares, most: int) -> Shares:
@@ -322,10 +330,8 @@ class Shelf:
         row.here.clear(interval)
 
 
-def _piece(priority: int, stretch: Interval, where: Where, bulk: Bulk, standing: Standing) -> Piece:
-    first = stretch.start + where.base
-    bodies = Bodies.known(bulk.offsets, bulk.blob).slice(first, first + stretch.size).trimmed()
+def _piece(priority: int, start: int, bodies: Bodies, headers: bytes, standing: Standing) -> Piece:
     return Piece(
-        priority, stretch.start, whole(bodies.offsets), whole(bodies.blob), bulk.headers,
+        priority, start, whole(bodies.offsets), whole(bodies.blob), headers,
         standing.failures, standing.reason,
     )  # fmt: skip

@@ -1,14 +1,21 @@
 """Calls that ask for much, or for what can't be: a clear answer, soon, and nobody else suffers."""
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from priority_bench import Nodes, bodies, part, receipt
 
+from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.overlay.tree import FlatTree
 from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.batches import Share
 from snowmelt.protocols.priority.calls import Leased, Receipt
+from snowmelt.protocols.priority.limits import Limits
+from snowmelt.protocols.priority.settings import QueueSettings
 
 SOON = 8.0
 """Seconds, also on a busy machine; whoever looks at all for each takes minutes."""
@@ -44,3 +51,119 @@ def test_what_is_settled_in_many_pieces_takes_time_by_the_piece(count: int) -> N
     assert len(bodies(nodes.get("n1", 16_000))) == 8_000
     nodes.view(*nodes.members)
     assert time.perf_counter() - began < SOON
+
+
+FAR = (1 << 63) - 1
+"""The greatest position that there can be."""
+MOST = Duration((1 << 64) - 1)
+
+
+def named(*edges: tuple[int, int], priority: int = 0, token: int = 1) -> Receipt:
+    """A receipt that somebody made up."""
+    return Receipt(token, (Share(priority, tuple([Interval(*one) for one in edges])),))
+
+
+def got(nodes: Nodes, **settle: Any) -> calls.Get:
+    """A get that settles something first."""
+    told = calls.Settle(**{"queue": "jobs", **settle})
+    return calls.Get("jobs", nodes.via("n1"), 1, Duration(0), told)
+
+
+def put(nodes: Nodes, **options: Any) -> calls.Put:
+    """A put of one."""
+    return nodes.put_call("n1", (0, b"x"), **options)
+
+
+SCATTERED = tuple((at * 999, at * 999 + 1) for at in range(65_537))
+ABSURD: dict[str, tuple[Callable[[Nodes], Any], str]] = {
+    "positions up to the greatest": (lambda _: settle(done=(named((0, FAR)),)), "TooLarge"),
+    "positions beyond": (lambda _: settle(back=(named((0, FAR + 1)),)), "BadOption"),
+    "positions below zero": (lambda _: settle(renew=(named((-5, 4)),)), "BadOption"),
+    "what is kept far away": (lambda _: settle(keep=(named((7, FAR)),)), "TooLarge"),
+    "what is shown far away": (lambda _: calls.Show("jobs", named((7, FAR))), "TooLarge"),
+    "too many intervals": (lambda _: settle(done=(named(*SCATTERED),)), "TooLarge"),
+    "too many receipts": (lambda _: settle(done=(named((1, 2)),) * 4_097), "TooLarge"),
+    "a priority there is not": (lambda _: settle(done=(named((1, 2), priority=4),)), "BadOption"),
+    "with a get, far": (lambda nodes: got(nodes, done=(named((0, FAR)),)), "TooLarge"),
+    "with a get, for ever": (lambda nodes: got(nodes, back=(), delay=MOST), "BadOption"),
+    "with a get, before now": (lambda nodes: got(nodes, delay=Duration(-1)), "BadOption"),
+    "with a get, of another queue": (lambda nodes: got(nodes, queue="other"), "BadOption"),
+    "with a get, why, at length": (lambda nodes: got(nodes, reason="x" * 1_001), "TooLarge"),
+    "headers that are none": (lambda nodes: put(nodes, headers=b"\xc1"), "BadOption"),
+    "headers of numbers": (lambda nodes: put(nodes, headers=b"\x81\x01\x02"), "BadOption"),
+    "headers that are labels": (
+        lambda nodes: put(nodes, headers=b"\x93\x80\xc0\xc0"),
+        "BadOption",
+    ),
+    "a delay for ever": (lambda nodes: put(nodes, delay=MOST), "BadOption"),
+    "settings of another queue": (
+        lambda _: calls.Open("other", QueueSettings(queue="another")),
+        "BadOption",
+    ),
+    "priorities below zero": (
+        lambda _: calls.Open("other", QueueSettings(queue="other", priorities=-1)),
+        "BadOption",
+    ),
+}
+
+
+def settle(**words: Any) -> calls.Settle:
+    """What is said of leases."""
+    return calls.Settle("jobs", **words)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_absurd_call_is_refused_and_changes_nothing(count: int) -> None:
+    nodes = opened(count)
+    nodes.put("n1", (1, b"a"), (0, b"b"))
+    held = nodes.get("n1")
+    before = nodes.call("n1", calls.Statistics("jobs"))
+    for name, (make, error) in ABSURD.items():
+        began = time.perf_counter()
+        answer = nodes.call("n1", make(nodes))
+        assert time.perf_counter() - began < SOON, name
+        assert isinstance(answer, Declined), (name, answer)
+        assert (answer.error, bool(answer.text)) == (error, True), (name, answer)
+        assert nodes.call("n1", calls.Statistics("jobs")) == before, name
+    nodes.view(*nodes.members)
+    nodes.pass_time(1)
+    known = nodes.call("n1", calls.Queues())
+    assert [one.queue for one in known.settings] == ["jobs"]
+    assert nodes.settle("n1", done=(receipt(held),)) == calls.Settled()
+    assert bodies(nodes.get("n1", 5)) == [b"a"]
+
+
+def test_a_queue_for_which_there_is_no_room_is_refused_wherever_it_is_asked_for() -> None:
+    nodes = Nodes(3, Limits(queues=4, opens=2))
+    nodes.lost = lambda *_: True
+    numbers = [
+        nodes.ask(name, calls.Open(f"{name}-{at}")) for name in nodes.members for at in range(6)
+    ]
+    nodes.lost = lambda *_: False
+    nodes.pass_time(30)
+    told = [nodes.told(number) for number in numbers]
+    made = [one for one in told if isinstance(one, calls.Opened)]
+    refused = [one.text for one in told if isinstance(one, Declined)]
+    assert len(made) + len(refused) == len(told), "each has its answer"
+    assert "there are 4 priority queues, or asked for; there is room for no more" in refused
+    nodes.view(*nodes.members)
+    nodes.pass_time(1)
+    for one in made:
+        queue = one.settings.queue
+        put = calls.Put(queue, nodes.via("n1"), (part(0, [b"x"]),))
+        assert isinstance(nodes.call("n1", put), calls.PutDone)
+
+
+def test_who_asks_again_for_a_queue_that_is_being_made_waits_once() -> None:
+    nodes = Nodes(2, Limits(opens=2))
+    nodes.lost = lambda *_: True
+    members = tuple(nodes.members)
+    names = [f"queue-{at}" for at in range(50)]
+    name = next(one for one in names if FlatTree(members, one, 1).root.node != "n1")
+    numbers = [nodes.ask("n1", calls.Open(name)) for _ in range(3)]
+    nodes.ask("n1", calls.Open(name), numbers[0])
+    assert nodes.told(numbers[2]).text == f"2 wait already until queue {name} is made; ask again"
+    nodes.lost = lambda *_: False
+    nodes.pass_time(5)
+    assert isinstance(nodes.told(numbers[0]), calls.Opened)
+    assert isinstance(nodes.told(numbers[1]), calls.Opened)

@@ -1,10 +1,12 @@
 """What can't be had of a client's call: said at once, with the value and the way out."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
 
 from snowmelt.core.batch import Batch as Bodies
-from snowmelt.protocols.priority.calls import Put, Receipt, Settle, Show
+from snowmelt.protocols.priority.calls import Get, Put, Receipt, Settle, Show
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.settings import (
     DELAY_LONGEST,
@@ -13,6 +15,15 @@ from snowmelt.protocols.priority.settings import (
     REASON_BYTES_MAX,
     QueueSettings,
 )
+
+RECEIPTS_MAX: Final = 4_096
+"""In one call, of all kinds."""
+PIECES_MAX: Final = 65_536
+"""So many intervals one call names."""
+NAMED_MAX: Final = 1 << 24
+"""So many positions one call names: each block of them is looked at."""
+_POSITION_MAX: Final = (1 << 63) - 1
+_HEADERS: Final = msgspec.msgpack.Decoder(dict[str, str]).decode
 
 Problem = tuple[str, str] | None
 
@@ -23,6 +34,11 @@ def problem(call: Any, settings: QueueSettings, limits: Limits) -> Problem:
         return _put_problem(call, settings, limits)
     if isinstance(call, Settle):
         return _settle_problem(call, settings)
+    if isinstance(call, Get) and call.settle is not None:
+        if call.settle.queue != call.queue:
+            text = f"what is settled with a get is of its own queue, not of {call.settle.queue}"
+            return "BadOption", text
+        return _settle_problem(call.settle, settings)
     if isinstance(call, Show):
         return _receipts_problem((call.receipt,), settings)
     return None
@@ -35,6 +51,10 @@ def _put_problem(call: Put, settings: QueueSettings, limits: Limits) -> Problem:
     if len(call.headers) > HEADER_BYTES_MAX:
         text = f"headers take at most {HEADER_BYTES_MAX} bytes, not {len(call.headers)}"
         return "TooLarge", text
+    try:
+        _HEADERS(call.headers or b"\x80")  # whoever gets the items reads them
+    except ValueError as error:
+        return "BadOption", f"headers are to be a map from text to text: {error}"
     if not 0 <= call.delay <= DELAY_LONGEST:
         return "BadOption", f"delay is {call.delay} ns; allowed: 0 to {DELAY_LONGEST}"
     if not 0 <= call.hold <= HOLD_LONGEST:
@@ -65,10 +85,21 @@ def _settle_problem(call: Settle, settings: QueueSettings) -> Problem:
     return _receipts_problem(receipts, settings)
 
 
-def _receipts_problem(receipts: Iterable[Receipt], settings: QueueSettings) -> Problem:
-    for receipt in receipts:
-        for share in receipt.shares:
-            if share.priority >= settings.priorities:
-                allowed = f"allowed: 0 to {settings.priorities - 1}"
-                return "BadOption", f"priority is {share.priority}; {allowed}"
+def _receipts_problem(receipts: Sequence[Receipt], settings: QueueSettings) -> Problem:
+    if len(receipts) > RECEIPTS_MAX:
+        return "TooLarge", f"a call names at most {RECEIPTS_MAX} receipts, not {len(receipts)}"
+    shares = [share for receipt in receipts for share in receipt.shares]
+    pieces = sum([len(share.intervals) for share in shares])
+    if pieces > PIECES_MAX:
+        return "TooLarge", f"a call names at most {PIECES_MAX} intervals, not {pieces}"
+    for share in shares:
+        if share.priority >= settings.priorities:
+            allowed = f"allowed: 0 to {settings.priorities - 1}"
+            return "BadOption", f"priority is {share.priority}; {allowed}"
+        for one in share.intervals:
+            if one.start < 0 or one.stop > _POSITION_MAX:
+                return "BadOption", f"positions are {one}; allowed: 0 to {_POSITION_MAX}"
+    named = sum([share.total for share in shares])
+    if named > NAMED_MAX:
+        return "TooLarge", f"a call names at most {NAMED_MAX} positions, not {named}"
     return None

@@ -19,6 +19,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     flat: bool = True
     """Whether batches climb the flat tree, or the one that lies in the ring."""
     queues: int = 4_096
+    opens: int = 1_000
+    """So many wait for one queue until it is made."""
     put_items: int = 32_768
     """In one put."""
     put_bytes: int = 64 << 20

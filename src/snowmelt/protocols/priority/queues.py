@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.core.errors import BadOption
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.record import Change, Write
 from snowmelt.protocols.overlay.tree import FlatTree
@@ -73,13 +74,30 @@ class Queues:
             self._opened(operation, call, known.settings)
         elif call.settings is None and not call.make:
             self._desk.decline(operation, "NoSuchQueue", f"there is no queue {call.queue}")
-        elif len(self.all) >= self._limits.queues:
-            text = f"there are {len(self.all)} priority queues already; there is room for no more"
+        else:
+            settings = (call.settings or QueueSettings(queue=call.queue)).checked()
+            if settings.queue != call.queue:
+                raise BadOption("settings.queue", settings.queue, f"{call.queue}, which is opened")
+            self._wait(operation, call, settings)
+
+    def _wait(self, operation: OperationId, call: Open, settings: QueueSettings) -> None:
+        """It is to be made: whoever opens it waits, if there is room."""
+        opens = self._opens.get(call.queue, [])
+        if any(one == operation for one, _ in opens):
+            return  # asked again
+        if len(self.all) + len(self._opens) >= self._limits.queues and not opens:
+            self._no_room(operation)
+        elif len(opens) >= self._limits.opens:
+            text = f"{len(opens)} wait already until queue {call.queue} is made; ask again"
             self._desk.decline(operation, "Unavailable", text)
         else:
-            self._opens.setdefault(call.queue, []).append((operation, call))
-            settings = (call.settings or QueueSettings(queue=call.queue)).checked()
+            self._opens[call.queue] = [*opens, (operation, call)]
             self._ask(settings)
+
+    def _no_room(self, operation: OperationId) -> None:
+        most = self._limits.queues
+        text = f"there are {most} priority queues, or asked for; there is room for no more"
+        self._desk.decline(operation, "Unavailable", text)
 
     def _ask(self, settings: QueueSettings) -> None:
         root = FlatTree(self._desk.members, settings.queue, 1).root.node
@@ -170,7 +188,13 @@ class Queues:
                 self._ask(asked)
 
     def tick(self) -> None:
-        """The clock goes on."""
+        """The clock goes on; there may be room for no more meanwhile, wherever they were made."""
+        if len(self.all) >= self._limits.queues:
+            for name, opens in self._opens.items():
+                self._sending.answered_by(None, Make, name)
+                for operation, _ in opens:
+                    self._no_room(operation)
+            self._opens = {}
         self._sending.again()
 
     def _create(self, settings: QueueSettings) -> Queue:

@@ -7,6 +7,7 @@
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Final, TypeVar
 
 import msgspec
@@ -23,6 +24,7 @@ KEPT_AT_ONCE: Final = 64
 MARKS_AT_ONCE: Final = 512
 INTERVALS_AT_ONCE: Final = 4_096
 REDONE_AT_ONCE: Final = 1_024
+QUEUES_AT_ONCE: Final = 1_024
 LARGE: Final = 8_192
 """What is gone in intervals of this size is told to all, whole."""
 
@@ -63,11 +65,14 @@ class Settling:
 
     def begin(self, queues: Sequence[QueueSettings], redone: Sequence[Redone]) -> None:
         """Says to all which queues there are, and what was begun anew."""
-        pages = list(_pages(redone, REDONE_AT_ONCE)) or [()]
+        pages = list(
+            zip_longest(
+                _pages(redone, REDONE_AT_ONCE), _pages(queues, QUEUES_AT_ONCE), fillvalue=()
+            )
+        ) or [((), ())]
         era = self._desk.era
         for node in self._desk.members:
-            for part, page in enumerate(pages):
-                known = tuple(queues) if part == 0 else ()
+            for part, (page, known) in enumerate(pages):
                 self._say(node, Anew(era, part, part == len(pages) - 1, known, page))
 
     def tell(self, kept: dict[NodeId, list[Kept]]) -> None:

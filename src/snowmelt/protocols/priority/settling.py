@@ -65,11 +65,9 @@ class Settling:
 
     def begin(self, queues: Sequence[QueueSettings], redone: Sequence[Redone]) -> None:
         """Says to all which queues there are, and what was begun anew."""
-        pages = list(
-            zip_longest(
-                _pages(redone, REDONE_AT_ONCE), _pages(queues, QUEUES_AT_ONCE), fillvalue=()
-            )
-        ) or [((), ())]
+        names, begun = _pages(queues, QUEUES_AT_ONCE), _pages(redone, REDONE_AT_ONCE)
+        pages = [(page or (), known or ()) for page, known in zip_longest(begun, names)]
+        pages = pages or [((), ())]
         era = self._desk.era
         for node in self._desk.members:
             for part, (page, known) in enumerate(pages):

@@ -6,7 +6,7 @@ from pool_bench import PoolBench, bodies_of
 from snowmelt.core.instant import seconds
 from snowmelt.core.node import Announced, Received
 from snowmelt.protocols.pool import calls
-from snowmelt.protocols.pool.messages import Cancel, Found, GiveBack, Hold, Request
+from snowmelt.protocols.pool.messages import Cancel, Found, GiveBack, Request
 from snowmelt.protocols.pool.settings import Access, AccessKind, Delivery
 
 UNIFORM = Access(AccessKind.UNIFORM)
@@ -167,38 +167,6 @@ def test_what_is_on_its_way_in_pieces_is_waited_for():
     consumer.hear(Announced(coming))
     bench.wait(5)
     assert consumer.statistics.tried_again == 0
-    bench.hand(letter)
-    assert bodies_of(consumer.told[call]) == [b"large"]
-
-
-@pytest.mark.parametrize("waited", [0.0, 2.0])
-def test_what_is_on_its_way_in_pieces_for_longer_than_its_lease_is_held_meanwhile(waited):
-    bench, (maker,), consumer = many(1, lease=seconds(3), wait=seconds(0))
-    call = consumer.get()
-    bench.deliver()
-    bench.wait(waited)  # the lease begins when it is given, whenever it was asked for
-    maker.put(b"large")
-    (letter,) = bench.take(Found)
-    found = letter.message
-    bench.wait(1.9)  # its head is late
-    consumer.hear(Announced(calls.Coming(maker.name, found.number, found.attempt, found.token)))
-    bench.wait(8, lambda: bench.deliver(Hold))
-    bench.hand(letter)
-    assert bodies_of(consumer.told[call]) == [b"large"]
-    done = consumer.ack(consumer.told[call])
-    bench.deliver()
-    assert consumer.told[done] == calls.Acked()
-
-
-def test_what_comes_soon_after_its_head_needs_no_word_that_it_is_held():
-    bench, (maker,), consumer = many(1)
-    maker.put(b"large")
-    call = consumer.get()
-    bench.deliver(Request)
-    (letter,) = bench.take(Found)
-    found = letter.message
-    consumer.hear(Announced(calls.Coming(maker.name, found.number, found.attempt, found.token)))
-    assert not bench.post
     bench.hand(letter)
     assert bodies_of(consumer.told[call]) == [b"large"]
 

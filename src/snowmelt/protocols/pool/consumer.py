@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.batch import Batch
-from snowmelt.core.instant import START, Duration, Instant, later, milliseconds, seconds, since
+from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds, since
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Note, Reply, Send
 from snowmelt.protocols.calling import Declined
@@ -43,10 +43,8 @@ class Want(msgspec.Struct):
     attempt: int = 0
     route: tuple[NodeId, ...] = ()
     """Where this attempt may be; empty while there is nobody to ask."""
-    tried: Instant = START
-    """When this attempt began: nothing was given for it before."""
-    coming: Coming | None = None
-    """What is being sent for it right now."""
+    coming: NodeId | None = None
+    """Who is sending its objects right now."""
 
 
 class Counts(msgspec.Struct):
@@ -138,8 +136,6 @@ class Consumer:
         del self._wants[want.number]
         self.using = not self._wants
         self._alarms.cancel(("want", want.number))
-        if want.coming is not None:
-            self._alarms.cancel(("coming", want.number))
         self._remember(found, now)
         waited = since(want.begun, now)
         self._count(source, found, waited)
@@ -158,21 +154,16 @@ class Consumer:
         want = self._wants.get(fact.number)
         if want is None or want.attempt != fact.attempt:
             return []
-        want.coming = fact
-        share = Duration(max(fact.lease or self._settings.lease, LEASE_SHORTEST) // 3)
-        due = later(want.tried, share)  # its lease began no sooner
-        if now < due:
-            self._alarms.set(("coming", want.number), due)
-            return []
-        self._alarms.set(("coming", want.number), later(now, share))
+        want.coming = fact.source
+        lease = max(fact.lease or self._settings.lease, LEASE_SHORTEST)
+        self._alarms.set(("coming", fact), later(now, Duration(lease // 3)))
         return [Send(fact.source, Hold((fact.token,)))]
 
-    def still_coming(self, number: int, now: Instant) -> Effects:
+    def still_coming(self, fact: Coming, now: Instant) -> Effects:
         """It is to be held still, unless it is here or the way from there has ended."""
-        want = self._wants.get(number)
-        if want is None or want.coming is None:
-            return []
-        return self.coming(want.coming, now)
+        want = self._wants.get(fact.number)
+        awaited = want is not None and want.coming == fact.source
+        return self.coming(fact, now) if awaited else []
 
     def refused(self, fact: Refused, now: Instant) -> Effects:
         """There was no room here for what came: it goes back, and is asked for again soon."""
@@ -188,8 +179,7 @@ class Consumer:
         """The way to a producer has ended; what may have been there is asked for elsewhere."""
         effects: Effects = []
         for want in list(self._wants.values()):
-            coming = want.coming
-            if producer in want.route and (coming is None or coming.source == producer):
+            if producer in want.route and want.coming in (None, producer):
                 way = self._access.way(self._settings.max_hops)
                 effects += self._again(want, way, now)
         return effects
@@ -232,7 +222,6 @@ class Consumer:
         due = min(want.deadline, later(now, wait)) if wait else want.deadline
         self._alarms.set(("want", want.number), due)
         want.route = way
-        want.tried = now
         want.coming = None
         want.attempt += 1  # where there is nobody to ask, too: the old one is over
         if not way:

@@ -1,5 +1,6 @@
 """Rule 13 for whoever holds many batons at one node: one call renews them all, each as alone."""
 
+import sys
 from typing import Any
 
 from baton_bench import Bench
@@ -88,3 +89,19 @@ def test_the_connection_that_keeps_counts_and_not_the_one_that_asked_or_saved() 
     bench.give(NodeId("n1"), Announced(Gone(NodeId("keeper"))))
     bench.pass_time(seconds(2))
     assert [at for at, _ in keep(bench, grants, client="keeper").lost] == [0, 1]
+
+
+def test_an_end_of_a_connection_is_no_work_for_whatever_others_hold() -> None:
+    """Each of many holds came by a connection of its own, and these end one by one."""
+    bench = Bench(1)
+    asked = [bench.want(f"c{at}", "n1", 100 + at, f"name{at}") for at in range(200)]
+    bench.run()
+    assert all(hasattr(bench.answer(one), "fence") for one in asked)
+    calls: list[None] = []
+    host = bench.hosts[NodeId("n1")]
+    sys.setprofile(lambda _, event, __: calls.append(None) if event == "call" else None)
+    try:
+        host.handle(Announced(Gone(NodeId("c0"))), bench.now)
+    finally:
+        sys.setprofile(None)
+    assert len(calls) < 5 * len(asked)

@@ -282,6 +282,15 @@ def knows(baton: Baton, ticket: int) -> bool:
     return held or baton.wants.get(ticket) is not None or baton.endings.get(ticket) is not None
 
 
+def concerns(baton: Baton, client: str) -> bool:
+    """Whether a client waits here, or holds."""
+    token = baton.relay.token
+    holder = None if token is None else token.holder
+    if holder is not None and holder.client == client:
+        return True
+    return len(baton.wants) > 0 and any(want.client == client for want in baton.wants.all())
+
+
 def refused(baton: Baton, root: NodeId, text: str, now: Instant) -> Effects:
     """What the baton carried can't be read; another machine of this node does without."""
     effects: Effects = []

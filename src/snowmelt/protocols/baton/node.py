@@ -27,7 +27,7 @@ from snowmelt.core.node import (
 )
 from snowmelt.protocols.arrow import Branch, Ground
 from snowmelt.protocols.arrow.rings import neighbours
-from snowmelt.protocols.baton.baton import Baton, knows, refused
+from snowmelt.protocols.baton.baton import Baton, concerns, knows, refused
 from snowmelt.protocols.baton.calls import (
     NAMES_AT_ONCE,
     Acquire,
@@ -299,7 +299,7 @@ class BatonNode:
             case Branch() as branch:
                 return self._grown(branch, now)
             case Gone(client):
-                return self._each(lambda baton: baton.gone(client, now))
+                return self._left(client, now)
             case Seek(name, ticket):
                 self._ways.wake(name, now)
                 return self._names.use(name, now).seek(ticket, now) + self._remind(name)
@@ -335,6 +335,14 @@ class BatonNode:
         self._here.view = None
         self._names.folds.lose()
         return self._each(lambda baton: baton.lose(Ended.CUT_OFF))
+
+    def _left(self, client: str, now: Instant) -> Effects:
+        """Rule 13: who holds thousands has had a connection for each, and they end one by one."""
+        concerned = [baton for baton in self._names if concerns(baton, client)]
+        effects: Effects = []
+        for baton in concerned:
+            effects += baton.gone(client, now)
+        return effects + self._remind(*(baton.name for baton in concerned))
 
     def _each(self, step: Any) -> Effects:
         effects: Effects = []

@@ -151,6 +151,11 @@ def test_an_era_that_is_gone_is_told_to_who_has_heard_nothing_yet(seed):
     assert lived(seed).sentence == ""
 
 
+@pytest.mark.parametrize("seed", [2719, 2813])
+def test_who_waits_hears_all_that_its_node_has_heard_though_another_member_is_silent(seed):
+    assert lived(seed).sentence == ""
+
+
 def test_without_faults_nothing_is_missed_or_comes_twice():
     sentences = [report.sentence for report in (lived(seed, ()) for seed in range(10))]
     assert not any(sentences)

@@ -416,6 +416,31 @@ def test_what_nobody_has_is_skipped_and_told() -> None:
         assert table.hear(node, start).missed
 
 
+def test_what_comes_next_is_fetched_from_the_first_who_has_it() -> None:
+    table = Table()
+    table.publish(N1, b"0")
+    table.lost = lambda source, target, _: N3 in (source, target) and N1 in (source, target)
+    table.publish(N1, b"1")
+    table.publish(N2, b"2")
+    table.beat(2)
+    assert table.heard(N3) == [b"0", b"1", b"2"]
+
+
+def test_who_waits_gets_all_that_one_step_brings_though_it_is_more_than_is_kept() -> None:
+    table = Table(settings=msgspec.structs.replace(SETTINGS, kept_messages=3))
+    start = table.publish(N1, b"0").first
+    waiting = table.call(N3, Listen("a", Position(start.era, 1), POLL))
+    table.lost = to(N3)
+    table.publish(N1, b"1")
+    table.lost = nothing
+    for at in range(2, 5):
+        table.publish(N2, b"%d" % at)
+    table.give(N3, Received(N1, Said("a", (Publication(Position(start.era, 1), 2, (b"1",)),))))
+    told = table.answers[waiting]
+    assert [one.bodies for one in told.publications] == [(b"1",), (b"2",), (b"3",), (b"4",)]
+    assert not told.missed
+
+
 def test_a_silent_member_holds_up_a_search_for_a_few_beats_only() -> None:
     table = Table()
     table.publish(N1, b"0")

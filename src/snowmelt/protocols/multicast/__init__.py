@@ -43,14 +43,15 @@ Hearing (`hearing.py`, `line.py`, `search.py`):
 7. *Search.* When it is held up, or is told of a further end than its own, it asks all members what
    the first is that they have from its own end on (`Ask`, `Have`). It does so at its first word of
    a topic, and where a new era begins, at once; at a gap after a beat, for most gaps are short.
-8. *Skipping.* When all have answered, or a few beats are over, it goes on from the smallest of
-   these (`Fetch`, if it is with another). What lies between nobody has who lives, or nobody who
-   speaks. Who numbered it and lives hears that it came too late, and rule 5 brings it again.
+8. *Skipping.* When all have answered, or a few beats are over, or one has the very next, it goes on
+   from the smallest of these (`Fetch`, if it is with another). What lies between nobody has who
+   lives, or nobody who speaks. Who numbered it and lives hears that it came too late, and rule 5
+   brings it again.
 9. *Ends.* A node tells a member drawn by chance how far it has come (`Upto`), on each beat for a
    minute after anything happened to the topic, and after each new view. So a last message that
    was lost is missed, too, though no other comes behind it.
 10. *Keeping.* A node keeps the newest messages of each topic that it knows, for those who are
-    behind.
+    behind. It forgets the oldest once those who wait were told of what one step brought.
 
 Listening (`listening.py`):
 

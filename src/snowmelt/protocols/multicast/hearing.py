@@ -132,10 +132,11 @@ class Hearing:
         search = self._search
         if search is None or search.fetching is not None:
             return []
-        late = since(search.begun, now) >= self._settings.patience
-        if search.silent(self._circle.others) and not late:
-            return []
         early, found = self.line.early, search.first
+        late = since(search.begun, now) >= self._settings.patience
+        smallest = found is not None and found[1] == search.start  # nobody can have a smaller one
+        if search.silent(self._circle.others) and not (late or smallest):
+            return []
         if found is None and early is None:
             self.line.begin(max(self._goal or ZERO, search.end))
             self._search, self._goal = None, self.line.next

@@ -123,7 +123,6 @@ class Line:
             self.next = one.stop
         if self.next != before and self._early and min(self._early) < self.next:
             self._drop_overlapped()
-        self.trim(self._bytes_max)
 
     def _drop_overlapped(self) -> None:
         """No two publications share a position (rule 3); if some did, one of them goes on."""
@@ -157,8 +156,9 @@ class Line:
         if len(self._holes) > HOLES_MAX:
             self._horizon = self._holes.pop(0).stop
 
-    def trim(self, bytes_max: int) -> None:
+    def trim(self, bytes_max: int | None = None) -> None:
         """Forgets the oldest until what is left is within the bounds."""
+        bytes_max = self._bytes_max if bytes_max is None else bytes_max
         messages_most = self._messages_max + self._messages_max // SLACK
         if self._messages <= messages_most and self.bytes <= bytes_max + bytes_max // SLACK:
             return

@@ -94,6 +94,7 @@ class Topic:
         """What came of a step at the line, and what it has to tell to those who listen."""
         hearing = self.hearing
         told = self._listening.answer(hearing.line, abreast=hearing.abreast)
+        hearing.line.trim()  # not before (rule 10)
         return effects + told + self._seek()
 
     def gone(self, client: NodeId) -> None:

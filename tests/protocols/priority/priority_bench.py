@@ -190,6 +190,11 @@ class Nodes:
             if type(one).__name__ == kind
         ]
 
+    def anchor(self, node: str) -> NodeId:
+        """The node that gives the positions of `jobs`."""
+        status: calls.Status = self.call(node, calls.Statistics("jobs"))
+        return status.anchor
+
     def via(self, node: str) -> calls.Via:
         """The present life of a node."""
         return calls.Via(NodeId(node), self.members[NodeId(node)].life)

@@ -84,6 +84,17 @@ def test_what_is_to_be_settled_first_does_not_wait_for_long() -> None:
     assert nodes.sent_of("End")
 
 
+def test_where_everybody_keeps_everything_each_flushes_a_batch_once() -> None:
+    nodes = Nodes(3)
+    nodes.open("n1", replicas=3)
+    before = len(nodes.written)
+    nodes.put("n1", *[(at // 150, b"%d" % at) for at in range(600)])
+    assert len(nodes.written) - before == 3
+    assert len(bodies(nodes.get("n1", 600))) == 600
+    assert len(nodes.written) - before == 6
+    assert {target for _, target, _ in nodes.sent_of("Take")} <= {nodes.anchor("n1")}
+
+
 @pytest.mark.parametrize("bound", [0, 12], ids=["no bound", "a bound"])
 def test_what_is_gone_is_told_by_itself_at_once_only_where_somebody_may_wait(bound: int) -> None:
     nodes = Nodes(3, Limits(block=2))

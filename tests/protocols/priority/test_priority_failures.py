@@ -122,10 +122,11 @@ def test_what_was_got_of_a_put_stays_got_while_the_rest_finds_no_room() -> None:
 
 
 def test_what_is_handed_out_of_a_put_that_nobody_answered_is_not_put_again() -> None:
-    nodes = Nodes(3, SMALL)
+    nodes = Nodes(5, SMALL)
     nodes.open("n1", replicas=2)
-    home, copy = holders(nodes, first_of(1), 2, "n1", "n2", "n3")
-    (other,) = [name for name in nodes.members if name not in (home, copy)]
+    home, copy = holders(nodes, first_of(1), 2, *nodes.members)
+    others = [name for name in nodes.members if name not in (home, copy)]
+    other = next(one for one in others if holders(nodes, 0, 2, home, one)[0] == home)
     call = nodes.put_call(home, (0, b"once"))
     nodes.lost = lambda _source, _target, message: type(message) is Follow
     number = nodes.ask(home, call)  # its home has it alone
@@ -152,17 +153,18 @@ def test_whoever_has_no_room_for_a_copy_holds_up_no_get_and_is_asked_again() -> 
     nodes = Nodes(3, SMALL)
     nodes.open("n1", replicas=2)
     nodes.put("n1", *[(0, b"%d" % number) for number in range(24)])
+    home, full = holders(nodes, 0, 2, "n1", "n2")
     nodes.stop("n3")
-    nodes.full.add("n2")
+    nodes.full.add(full)
     nodes.view("n1", "n2")
     nodes.pass_time(5)
-    assert len(bodies(nodes.get("n1", 12))) == 12
+    assert len(bodies(nodes.get(home, 12))) == 12
     nodes.full.clear()
     nodes.pass_time(5)
-    nodes.stop("n1")
-    nodes.view("n2")
+    nodes.stop(home)
+    nodes.view(full)
     nodes.pass_time(60)
-    assert len(bodies(nodes.get("n2", 24))) == 24
+    assert len(bodies(nodes.get(full, 24))) == 24
 
 
 def test_no_position_is_left_empty_when_its_put_needs_it_no_more() -> None:

@@ -20,7 +20,8 @@ The life of an element:
    members along the circle from the hash of its number, where each member has many points, since a
    view names all of them (`overlay`, rule 3). The first of those members is its *home*, the others
    keep copies. Everybody can tell, and nobody asks. With blocks of one this is the paper's table;
-   with larger ones a thousand elements are some messages and some records.
+   with larger ones a thousand elements are some messages and some records. Where everybody keeps
+   everything, the anchor's node is the home of all.
 4. *Put* (`home.py`). The door sends the elements home. The home writes them down and has the copies
    do so; when all have flushed, the door is told, and tells its client.
 5. *Get*. The door asks the home for what was granted. What has not arrived yet is waited for, at

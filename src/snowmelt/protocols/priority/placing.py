@@ -1,4 +1,8 @@
-"""Where positions lie: rule 3 of the package. Everybody who knows the view can tell."""
+"""Where positions lie: rule 3 of the package. Everybody who knows the view can tell.
+
+Where everybody keeps everything nothing is gained by several homes: all lies with the node of the
+anchor. So a batch goes to one home, and each flushes it once.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -7,6 +11,7 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.overlay.labels import key
 from snowmelt.protocols.overlay.ring import Spread
+from snowmelt.protocols.overlay.tree import FlatTree
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.limits import LIMITS
 
@@ -37,11 +42,16 @@ class Placing:
         self._replicas = replicas
         self._block = block
         self._known: dict[tuple[int, int], tuple[NodeId, ...]] = {}
+        self._everybody: tuple[NodeId, ...] = ()
+        """Who keeps all there is, the home first; none where each keeps a part."""
+        if len(spread.nodes) <= replicas:
+            home = FlatTree(spread.nodes, queue, 1).root.node
+            self._everybody = (home, *[node for node in spread.nodes if node != home])
 
     def holders(self, priority: int, position: int) -> tuple[NodeId, ...]:
         """Who keeps a position; the first of them is its home."""
-        if len(self._spread.nodes) == 1:
-            return self._spread.nodes
+        if self._everybody:
+            return self._everybody
         at = priority, position // self._block
         known = self._known.get(at)
         if known is None:
@@ -57,7 +67,7 @@ class Placing:
 
     def blocks(self, interval: Interval) -> Iterator[Interval]:
         """The parts of an interval that lie together, in order."""
-        if len(self._spread.nodes) == 1:
+        if self._everybody:
             yield interval
             return
         start = interval.start
@@ -68,9 +78,9 @@ class Placing:
 
     def by_home(self, shares: Iterable[Share]) -> dict[NodeId, Shares]:
         """Which positions go to which home; at each in the order given."""
-        if len(self._spread.nodes) == 1:
+        if self._everybody:
             mine = tuple([Share(one.priority, _joined(one.intervals)) for one in shares])
-            return {self._spread.nodes[0]: mine} if mine else {}
+            return {self._everybody[0]: mine} if mine else {}
         parts: dict[NodeId, list[Share]] = {}
         for share in shares:
             homes: dict[NodeId, list[Interval]] = {}
@@ -83,10 +93,9 @@ class Placing:
 
     def by_holder(self, shares: Iterable[Share]) -> dict[NodeId, Shares]:
         """Which positions who keeps, homes and copies."""
-        if len(self._spread.nodes) <= self._replicas:
-            whole = union(shares)  # everybody keeps all
-            first = self.holders(whole[0].priority, whole[0].intervals[0].start) if whole else ()
-            return dict.fromkeys(first, whole)
+        if self._everybody:
+            whole = union(shares)
+            return dict.fromkeys(self._everybody, whole) if whole else {}
         parts: dict[NodeId, list[Share]] = {}
         for share in shares:
             for interval in share.intervals:

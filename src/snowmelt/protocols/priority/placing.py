@@ -61,6 +61,11 @@ class Placing:
             self._known[at] = known
         return known
 
+    @property
+    def lonely(self) -> bool:
+        """Whether there is one node, and nobody to have copies."""
+        return len(self._everybody) == 1
+
     def home(self, priority: int, position: int) -> NodeId:
         """Who answers for a position."""
         return self.holders(priority, position)[0]

@@ -313,6 +313,8 @@ class Queue:
             self.here.gathering.check()
 
     def _repair(self, here: Here, repair: Repair) -> None:
+        if repair.rests and not here.home.copied and not here.home.unread:  # as mostly
+            return
         copied, here.home.copied = here.home.copied, []
         for node, shares, room in copied:
             here.copying -= 1

@@ -69,6 +69,11 @@ class Repair:
         """Whether all is where it should be."""
         return not self._lacking and not any(self._owed.values())
 
+    @property
+    def rests(self) -> bool:
+        """Whether nothing is lacking anywhere, nor too much."""
+        return not (self._lacking or self._surplus or any(self._owed.values()))
+
     def fetch(self, wanted: list[Share]) -> None:
         """Asks for what is lacking, what is wanted first (rule 1)."""
         if self._asked is not None or not self._lacking:

@@ -138,6 +138,8 @@ class Spreading:
         self, elements: Elements | None, marks: tuple[Mark, ...], to: NodeId | None
     ) -> dict[NodeId, tuple[Elements | None, tuple[Mark, ...]]]:
         """Who is to be told what."""
+        if self._placing.lonely:
+            return {}
         shares = [share for mark in marks for share in mark.shares]
         shares += elements.shares if elements is not None else ()
         parts: dict[NodeId, tuple[Elements | None, tuple[Mark, ...]]] = {}

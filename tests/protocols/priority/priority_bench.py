@@ -33,6 +33,7 @@ from snowmelt.protocols.priority.limits import LIMITS, Limits
 from snowmelt.protocols.priority.messages import Several
 from snowmelt.protocols.priority.settings import QueueSettings
 from snowmelt.sim.disk import Disk, Ending
+from snowmelt.wire.framing import FRAME_BYTES_MAX
 
 WALL = 10**18
 CLIENT = NodeId("c-1")
@@ -137,7 +138,9 @@ class Nodes:
             case Send(target, message):
                 self.sent.append((name, target, message))
                 if target in self.nodes and not self.lost(name, target, message):
-                    self._events.append((target, Received(name, _DECODE(_ENCODE(message)))))
+                    packed = _ENCODE(message)
+                    assert len(packed) <= FRAME_BYTES_MAX, f"{len(packed)} bytes in one message"
+                    self._events.append((target, Received(name, _DECODE(packed))))
             case Persist(ticket, changes) if name in self.full and any(
                 isinstance(one, Write) and one.key.startswith(BULK) for one in changes
             ):
@@ -167,6 +170,16 @@ class Nodes:
         self._events.append((NodeId(node), Requested(OperationId(CLIENT, number), call)))
         self._run()
         return number
+
+    def at_once(self, node: str, asked: Iterable[Any]) -> list[int]:
+        """Calls that come together; their numbers."""
+        numbers = []
+        for call in asked:
+            self._calls += 1
+            numbers.append(self._calls)
+            self._events.append((NodeId(node), Requested(OperationId(CLIENT, self._calls), call)))
+        self._run()
+        return numbers
 
     def told(self, number: int) -> Any:
         """What it was answered; None while it was not."""

@@ -11,7 +11,7 @@ from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.overlay.tree import FlatTree
-from snowmelt.protocols.priority import calls
+from snowmelt.protocols.priority import calls, shelf
 from snowmelt.protocols.priority.batches import Share
 from snowmelt.protocols.priority.calls import Leased, Receipt
 from snowmelt.protocols.priority.limits import Limits
@@ -167,3 +167,73 @@ def test_who_asks_again_for_a_queue_that_is_being_made_waits_once() -> None:
     nodes.pass_time(5)
     assert isinstance(nodes.told(numbers[0]), calls.Opened)
     assert isinstance(nodes.told(numbers[1]), calls.Opened)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_put_of_priorities_in_turn_is_put_and_read_again_after_a_restart(count: int) -> None:
+    nodes = opened(count)
+    parts = tuple([part(at % 4, [b"%d" % at] * 32) for at in range(1_024)])
+    done = nodes.call("n1", calls.Put("jobs", nodes.via("n1"), parts))
+    assert isinstance(done, calls.PutDone)
+    for name in list(nodes.members):
+        nodes.stop(name)
+        nodes.restart(name)
+    nodes.view(*nodes.members)
+    nodes.pass_time(1)
+    found = bodies(nodes.get("n1", 32_768))
+    assert found == [
+        b"%d" % at for one in range(4) for at in range(one, 1_024, 4) for _ in range(32)
+    ]
+
+
+@pytest.mark.parametrize("door", ["n1", "n2"])
+def test_many_puts_of_priorities_in_turn_come_together_at_whatever_door(door: str) -> None:
+    nodes = opened(2)
+    asked = [nodes.put_call(door, (at % 4, b"%d" % at)) for at in range(1_500)]
+    numbers = nodes.at_once(door, asked)
+    nodes.pass_time(2)
+    assert all(isinstance(nodes.told(number), calls.PutDone) for number in numbers)
+    found = bodies(nodes.get("n1", 1_500))
+    assert sorted(found, key=int) == [b"%d" % at for at in range(1_500)]
+
+
+@pytest.mark.parametrize("door", ["n1", "n2"])
+def test_large_puts_that_come_together_go_home_in_messages_that_can_be_sent(door: str) -> None:
+    nodes = Nodes(2)
+    nodes.open("n1", replicas=2)
+    body = bytes(30 << 20)
+    numbers = nodes.at_once(door, [nodes.put_call(door, (0, body)) for _ in range(4)])
+    nodes.pass_time(2)
+    assert all(isinstance(nodes.told(number), calls.PutDone) for number in numbers)
+
+
+def test_a_get_of_very_many_pieces_is_answered() -> None:
+    nodes = Nodes(2, Limits(block=1 << 20))  # all with one home
+    nodes.open("n1")
+    for _ in range(2):
+        nodes.call("n1", calls.Put("jobs", nodes.via("n1"), (part(0, [b"x"] * 16_400),)))
+    leased = nodes.get("n1", 32_800)
+    for first, word in enumerate(("done", "back")):
+        assert nodes.settle("n2", **{word: (every_other(leased, first),)}) == calls.Settled()
+    for door in nodes.members:  # one of them is another than the home
+        leased = nodes.get(door, 32_800)
+        assert len(leased.pieces) == len(bodies(leased)) == 16_400
+        assert nodes.settle(door, back=(receipt(leased),)) == calls.Settled()
+
+
+def test_what_is_read_at_once_is_bounded_and_the_rest_stays_in_the_queue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shelf, "READ_BYTES", 1_000)
+    nodes = opened(1)
+    for at in range(20):
+        nodes.put("n1", (0, b"%d" % at + bytes(400)))
+    nodes.stop("n1")
+    nodes.restart("n1")  # so that all has to be read
+    nodes.view("n1")
+    assert len(bodies(nodes.call("n1", calls.Peek("jobs", 100)))) == 2
+    found: list[bytes] = []
+    while some := bodies(nodes.get("n1", 100)):
+        assert len(some) == 2
+        found += [body.rstrip(b"\0") for body in some]
+    assert found == [b"%d" % at for at in range(20)]

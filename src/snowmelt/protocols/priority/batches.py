@@ -28,7 +28,9 @@ from snowmelt.core.interval import Interval, merged
 
 RUNS_MAX: Final = 64
 PRIORITIES_MAX: Final = 256
-INTERVALS_MAX: Final = 65_536
+INTERVALS_MAX: Final = 1 << 20
+"""Of one priority in one message; what a client names is bounded in `asked.py`."""
+ROW_MAX: Final = 65_536
 
 Priority = Annotated[int, msgspec.Meta(ge=0, lt=PRIORITIES_MAX)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
@@ -59,6 +61,9 @@ class Share(msgspec.Struct, frozen=True, array_like=True):
 
 Somes = Annotated[tuple[Some, ...], msgspec.Meta(max_length=PRIORITIES_MAX)]
 Shares = Annotated[tuple[Share, ...], msgspec.Meta(max_length=PRIORITIES_MAX)]
+"""A set: each priority once."""
+SharesInOrder = Annotated[tuple[Share, ...], msgspec.Meta(max_length=ROW_MAX)]
+"""In the order of their elements: a priority may come again."""
 
 
 class Run(msgspec.Struct, frozen=True, array_like=True):

@@ -6,7 +6,7 @@ import msgspec
 
 from snowmelt.core.instant import Duration
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.priority.batches import Priority, Shares, Some
+from snowmelt.protocols.priority.batches import Priority, Shares, SharesInOrder, Some
 from snowmelt.protocols.priority.messages import Piece, Token, Weight
 from snowmelt.protocols.priority.settings import Name, QueueSettings
 
@@ -85,7 +85,7 @@ class Put(msgspec.Struct, frozen=True, tag="priority.put", array_like=True):
 class PutDone(msgspec.Struct, frozen=True, tag="priority.put_done", array_like=True):
     """They are in the queue, in the order of the parts, flushed by so many nodes."""
 
-    shares: Shares
+    shares: SharesInOrder
     copies: int
     orders: tuple[int, ...]
     """When, in the order of all operations: the order of the first of each stretch of elements

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from snowmelt.core.batch import OFFSET_BYTES
-from snowmelt.core.interval import Interval
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.calls import Get, Leased
 from snowmelt.protocols.priority.desk import Desk
@@ -94,7 +92,7 @@ def shares_of(leased: Leased) -> Shares:
 
 
 def _shares(pieces: Sequence[Piece]) -> list[Share]:
-    return [Share(one.priority, (_whole(one.start, one.offsets),)) for one in pieces]
+    return [one.share for one in pieces]
 
 
 def _rank(settings: QueueSettings, priority: int, position: int) -> tuple[int, int]:
@@ -104,7 +102,3 @@ def _rank(settings: QueueSettings, priority: int, position: int) -> tuple[int, i
 def _ordered(pieces: Sequence[Piece], settings: QueueSettings) -> tuple[Piece, ...]:
     """Most urgent first, also where leases of an earlier view are told in another order."""
     return tuple(sorted(pieces, key=lambda piece: _rank(settings, piece.priority, piece.start)))
-
-
-def _whole(start: int, offsets: bytes) -> Interval:
-    return Interval(start, start + len(offsets) // OFFSET_BYTES - 1)

@@ -162,7 +162,7 @@ class Home:
         if elements.due:
             spare = ERASED if elements.staged else 0
             self._leases.hold(elements.shares, elements.due + spare)
-        void = self._shelf.rows.void_of(elements.shares)
+        void = union(self._shelf.rows.void_of(elements.shares))
         pending = Pending(door, message, lot=lot, new=new, refused=void)
         number = self._begin(pending, (), elements=True)
         self.thin.comes(number, elements.shares)
@@ -336,11 +336,17 @@ class Home:
         if fresh < sum([share.total for share in had]):
             for mark in marks:
                 self._shelf.mark(mark)
-            marks = [
-                marked((Share(priority, (where,)),), standing)
-                for priority, where, standing in self._shelf.rows.standings(had)
-            ]  # what was so before as well: it may not have come to all
+            marks = self._standing_now(
+                had
+            )  # what was so before as well: it may not have come to all
         self._begin(Pending(door, message, shares=had, refused=refused), marks)
+
+    def _standing_now(self, shares: Shares) -> list[Mark]:
+        """What became of these, those alike together."""
+        alike: dict[Standing, list[Share]] = {}
+        for priority, where, standing in self._shelf.rows.standings(shares):
+            alike.setdefault(standing, []).append(Share(priority, (where,)))
+        return [marked(union(those), standing) for standing, those in alike.items()]
 
     def _renew(self, door: NodeId, message: End) -> None:
         token = message.token
@@ -411,6 +417,9 @@ class Home:
         assert type(pending.asked) is Take
         asked, era = pending.asked, self._desk.era
         pieces, left = fitting(self._shelf.pieces(pending.shares, found), asked.bytes_max)
+        had = [*[piece.share for piece in pieces], *left]
+        if sum([one.total for one in had]) < sum([one.total for one in pending.shares]):
+            left = union([*left, *minus(pending.shares, union(had))])  # too much to be read at once
         answer = Taken(era, self._queue, asked.serial, pieces, pending.refused, left)
         self._desk.send(pending.door, answer)
 

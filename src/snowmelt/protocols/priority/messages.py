@@ -5,15 +5,29 @@ from typing import Annotated, Final
 
 import msgspec
 
+from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.instant import Duration
+from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.priority.anchor import Census
-from snowmelt.protocols.priority.batches import Batch, Grant, Order, Priority, Share, Shares, Some
+from snowmelt.protocols.priority.batches import (
+    Batch,
+    Grant,
+    Order,
+    Priority,
+    Share,
+    Shares,
+    SharesInOrder,
+    Some,
+)
 from snowmelt.protocols.priority.settings import Name, QueueSettings
 
-OPERATIONS_MAX: Final = 16_384
-"""In one message."""
-CHANGES_MAX: Final = 16_384
+OPERATIONS_MAX: Final = 65_536
+"""In one message; whoever sends stays below (`puts.py`)."""
+CHANGES_MAX: Final = 1 << 17
+"""A get has no more elements, and each has one standing."""
+PIECES_MAX: Final = 100_000
+"""A get has no more elements, and none of them has more than one piece."""
 QUEUES_MAX: Final = 4_096
 BYTES_MAX: Final = 64 << 20
 SEVERAL_MAX: Final = 256
@@ -95,7 +109,7 @@ class Origin(msgspec.Struct, frozen=True, array_like=True):
 class Elements(msgspec.Struct, frozen=True, array_like=True):
     """Bodies, as in `core.batch`, with their positions, in the same order, and who made them."""
 
-    shares: Shares
+    shares: SharesInOrder
     origins: Annotated[tuple[Origin, ...], msgspec.Meta(max_length=OPERATIONS_MAX)]
     offsets: bytes
     blob: bytes
@@ -156,6 +170,15 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     failures: int = 0
     reason: str = ""
 
+    @property
+    def share(self) -> Share:
+        """Where these stand."""
+        count = len(self.offsets) // OFFSET_BYTES - 1
+        return Share(self.priority, (Interval(self.start, self.start + count),))
+
+
+Pieces = Annotated[tuple[Piece, ...], msgspec.Meta(max_length=PIECES_MAX)]
+
 
 class Taken(msgspec.Struct, frozen=True, tag="priority.taken", array_like=True):
     """The leased elements; `void` are positions of which there is none to be had."""
@@ -163,7 +186,7 @@ class Taken(msgspec.Struct, frozen=True, tag="priority.taken", array_like=True):
     era: Era
     queue: Name
     serial: Serial
-    pieces: Annotated[tuple[Piece, ...], msgspec.Meta(max_length=CHANGES_MAX)]
+    pieces: Pieces
     void: Shares = ()
     left: Shares = ()
     """Leased as well, and not told: they weigh too much for one answer."""
@@ -410,7 +433,7 @@ class Seen(msgspec.Struct, frozen=True, tag="priority.seen", array_like=True):
     era: Era
     queue: Name
     serial: Serial
-    pieces: Annotated[tuple[Piece, ...], msgspec.Meta(max_length=CHANGES_MAX)]
+    pieces: Pieces
     leased: int = 0
     held: int = 0
     dead: Shares = ()

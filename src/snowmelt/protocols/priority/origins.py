@@ -6,7 +6,7 @@ import msgspec
 
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
-from snowmelt.protocols.priority.batches import Share, Shares
+from snowmelt.protocols.priority.batches import Share, Shares, SharesInOrder
 from snowmelt.protocols.priority.messages import Origin
 from snowmelt.protocols.priority.positions import minus
 
@@ -17,10 +17,12 @@ Void = Callable[[Shares], Shares]
 class Lot(msgspec.Struct, frozen=True, array_like=True):
     """The small record of elements that came together."""
 
-    shares: Shares
+    shares: SharesInOrder
     origins: tuple[Origin, ...]
     until: int = 0
     """All of it is gone, and it is remembered until then, by the wall clock; 0 while there."""
+    size: int = 0
+    """How much there is to be read of it."""
 
 
 class Origins:

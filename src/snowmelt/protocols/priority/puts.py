@@ -1,6 +1,7 @@
 """A door's puts: from their positions to the homes, until all have them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.batch import Batch as Bodies
@@ -12,10 +13,19 @@ from snowmelt.protocols.priority.calls import Put, PutDone
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.hand import Placed, PutInHand
 from snowmelt.protocols.priority.lots import cut, in_order, together, whole
-from snowmelt.protocols.priority.messages import Elements, Origin, Store, Stored
+from snowmelt.protocols.priority.messages import (
+    OPERATIONS_MAX,
+    Elements,
+    Origin,
+    Store,
+    Stored,
+)
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import minus
 from snowmelt.protocols.priority.sending import Sending
+
+STORE_BYTES: Final = 32 << 20
+"""So much goes home in one message, if it is more than one put."""
 
 
 def in_hand(operation: OperationId, call: Put, desk: Desk, *, again: bool) -> PutInHand:
@@ -68,7 +78,8 @@ class Puts:
             groups.setdefault(kind, []).append(one)
         for (_, delay, hold), ours in groups.items():
             due = self._desk.wall + (hold or delay) if hold or delay else 0
-            self._store(_elements(ours, due), placing, ours)
+            for some in _portions(ours):
+                self._store(_elements(some, due), placing, some)
 
     def stored(self, message: Stored, puts: Iterable[PutInHand]) -> list[PutInHand]:
         """A home has them, or refuses them: the puts of which all homes have answered."""
@@ -103,6 +114,20 @@ class Puts:
                 return Store(self._desk.era, self._queue, serial, some)
 
             self._sending.send(home, theirs, make)
+
+
+def _portions(puts: Sequence[PutInHand]) -> Iterator[list[PutInHand]]:
+    """As many as go in one message: by their bytes and their pieces, or one."""
+    some: list[PutInHand] = []
+    weight = pieces = 0
+    for one in puts:
+        weight, pieces = weight + one.bodies.size, pieces + len(one.placed)
+        if some and (weight > STORE_BYTES or pieces > OPERATIONS_MAX // 2):
+            yield some
+            some, weight, pieces = [], one.bodies.size, len(one.placed)
+        some.append(one)
+    if some:
+        yield some
 
 
 def _give_up(one: PutInHand, shares: Shares) -> None:

@@ -25,7 +25,7 @@ class Recent:
     def keep(self, lot: int, bulk: Bulk) -> None:
         """The oldest make room."""
         self._bulks[lot] = bulk
-        self._bytes += len(bulk.blob)
+        self._bytes += _weight(bulk)
         while self._bytes > self._bytes_max:
             self.drop(next(iter(self._bulks)))
 
@@ -33,11 +33,16 @@ class Recent:
         """No use any more."""
         bulk = self._bulks.pop(lot, None)
         if bulk is not None:
-            self._bytes -= len(bulk.blob)
+            self._bytes -= _weight(bulk)
 
     def get(self, lot: int) -> Bulk | None:
         """Its bodies, if they are at hand."""
         return self._bulks.get(lot)
+
+
+def _weight(bulk: Bulk) -> int:
+    """Also of bodies that are empty."""
+    return len(bulk.blob) + len(bulk.offsets) + len(bulk.headers)
 
 
 class Endings:

@@ -140,10 +140,14 @@ class Repair:
             here = minus(self._shelf.rows.present(owed), self._unread)
             now = common(here, first)
             if now:
-                return node, first_of(now, POSITIONS_AT_ONCE)
+                return node, self._some(now)
             if here and found is None:
-                found = node, first_of(here, POSITIONS_AT_ONCE)
+                found = node, self._some(here)
         return found
+
+    def _some(self, here: Shares) -> Shares:
+        first = first_of(here, POSITIONS_AT_ONCE)
+        return union(self._shelf.first_lots(first, POSITIONS_AT_ONCE))
 
     def copied(self, node: NodeId, shares: Shares, *, room: bool) -> None:
         """He has them now, or has no room (rule 5)."""

@@ -71,7 +71,8 @@ class Settling:
         era = self._desk.era
         for node in self._desk.members:
             for part, (page, known) in enumerate(pages):
-                self._say(node, Anew(era, part, part == len(pages) - 1, known, page))
+                last = part == len(pages) - 1
+                self._say(node, Anew(era, part, last, known or (), page or ()))
 
     def tell(self, kept: dict[NodeId, list[Kept]]) -> None:
         """Says to each what there is for it."""

@@ -35,6 +35,10 @@ from snowmelt.protocols.priority.settings import REDONE, REMEMBERED, State
 from snowmelt.protocols.priority.standing import Standing, standing_of
 
 _LOT: Final = b"l/"
+READ_BYTES: Final = 64 << 20
+"""So much is read at once, for whatever is asked."""
+SENT_BYTES: Final = 32 << 20
+"""So much is sent in one message."""
 
 
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
@@ -104,7 +108,7 @@ class Shelf:
 
     def store(self, elements: Elements) -> int | None:
         """Keeps those of them that are not known yet (rule 4); the lot's number, if there are."""
-        number, lot = self._next, Lot(elements.shares, elements.origins)
+        number, lot = self._next, Lot(elements.shares, elements.origins, size=len(elements.blob))
         if not self._put_on(number, lot):
             return None
         self._next += 1
@@ -165,14 +169,25 @@ class Shelf:
         return self.origins.outdated(origin, share, self.rows.void_of)
 
     def keys(self, shares: Shares) -> tuple[bytes, ...]:
-        """The bulk records that must be read for these."""
+        """The bulk records that must be read for these, in order; the first `READ_BYTES` of them.
+
+        Or one, however large it is.
+        """
         lots = {
             where.lot: None
             for share in shares
             for interval in share.intervals
             for _, where in self.rows.row(share.priority).here.common(interval)
         }
-        return tuple(self._bulk(number) for number in lots if self._recent.get(number) is None)
+        room = READ_BYTES
+        keys: list[bytes] = []
+        for number in lots:
+            if self._recent.get(number) is None:
+                room -= self.origins.lots[number].size
+                if keys and room < 0:
+                    break
+                keys.append(self._bulk(number))
+        return tuple(keys)
 
     def unread(self, shares: Shares, found: Iterable[Found]) -> Shares:
         """Which of these can't be read any more: their bulk records are damaged."""
@@ -212,15 +227,18 @@ class Shelf:
         return tuple(pieces)
 
     def first_lots(self, shares: Shares, most: int) -> Shares:
-        """What of these is here, of so many lots at most."""
+        """What of these is here, of so many lots at most, and of `SENT_BYTES`, or of one."""
         lots: set[int] = set()
+        room = SENT_BYTES
         first: list[Share] = []
         for share in shares:
             for interval in share.intervals:
                 for part, where in self.rows.row(share.priority).here.common(interval):
-                    lots.add(where.lot)
-                    if len(lots) > most:
-                        return tuple(first)
+                    if where.lot not in lots:
+                        lots.add(where.lot)
+                        room -= self.origins.lots[where.lot].size
+                        if len(lots) > most or (room < 0 and first):
+                            return tuple(first)
                     first.append(Share(share.priority, (part,)))
         return tuple(first)
 

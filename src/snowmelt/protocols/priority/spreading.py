@@ -5,6 +5,7 @@ much was done while the disk was busy is one message to each, and one flush ther
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -19,6 +20,10 @@ from snowmelt.protocols.priority.sending import Unanswered
 from snowmelt.protocols.priority.writing import Part
 
 NO_ROOM = "the disk is full"
+LETTER_BYTES: Final = 32 << 20
+LETTER_MARKS: Final = 16_384
+"""What goes to one node in one message: so much of elements, and so many marks, or what one put
+has."""
 
 
 class Outcome(msgspec.Struct):
@@ -36,6 +41,21 @@ class _Letter(msgspec.Struct):
     marks: list[Mark] = []
     numbers: list[int] = []
     """Of what this is a part."""
+    room: int = LETTER_BYTES
+
+    def takes(self, elements: Elements | None, marks: int) -> bool:
+        """Whether there is room for these, or nothing in it yet."""
+        size = 0 if elements is None else len(elements.blob)
+        fits = size <= self.room and len(self.marks) + marks <= LETTER_MARKS
+        return fits or not (self.elements or self.marks)
+
+    def add(self, elements: Elements | None, marks: tuple[Mark, ...], number: int) -> None:
+        """These are a part of this number."""
+        if elements is not None:
+            self.elements.append(elements)
+            self.room -= len(elements.blob)
+        self.marks.extend(marks)
+        self.numbers.append(number)
 
 
 class _Open(msgspec.Struct):
@@ -55,7 +75,7 @@ class Spreading:
         self._placing = placing
         self._number = 0
         self._open: dict[int, _Open] = {}
-        self._letters: dict[tuple[NodeId, bool], _Letter] = {}
+        self._letters: dict[tuple[NodeId, bool], list[_Letter]] = {}
         """To be told when this node writes; elements apart, since there may be no room for them."""
         self._told = Unanswered[int](desk, queue)
         self._flush = 0
@@ -67,9 +87,9 @@ class Spreading:
         """Has it written down here and by all whom it is for, or by one; its number."""
         self._number += 1
         parts = self._parts(elements, tuple(marks), to)
-        self._open[self._number] = _Open(1 + len(parts), 1 + len(parts))
+        one = self._open[self._number] = _Open(1, 1 + len(parts))
         for target, (some, those) in parts.items():
-            self._tell(target, some, those)
+            one.waits += self._tell(target, some, those)
         self._desk.await_flush(Part.HOME, self._queue, self._number)
         return self._number
 
@@ -92,7 +112,9 @@ class Spreading:
     def leave(self) -> None:
         """This node writes what it has done: so do they, at the same time."""
         letters, self._letters = self._letters, {}
-        for (target, _), letter in letters.items():
+        for target, letter in [
+            (to, one) for (to, _), several in letters.items() for one in several
+        ]:
             elements, marks = tuple(letter.elements), tuple(letter.marks)
 
             def make(
@@ -127,12 +149,17 @@ class Spreading:
         del self._open[number]
         return None if number == self._flush else Outcome(number, one.copies, one.refused)
 
-    def _tell(self, target: NodeId, elements: Elements | None, marks: tuple[Mark, ...]) -> None:
-        letter = self._letters.setdefault((target, elements is not None), _Letter())
-        if elements is not None:
-            letter.elements.append(elements)
-        letter.marks.extend(marks)
-        letter.numbers.append(self._number)
+    def _tell(self, target: NodeId, elements: Elements | None, marks: tuple[Mark, ...]) -> int:
+        """In how many letters it goes."""
+        letters = self._letters.setdefault((target, elements is not None), [_Letter()])
+        count = 0
+        while count == 0 or marks:
+            page, marks = marks[:LETTER_MARKS], marks[LETTER_MARKS:]
+            if not letters[-1].takes(elements, len(page)):
+                letters.append(_Letter())
+            letters[-1].add(elements, page, self._number)
+            elements, count = None, count + 1
+        return count
 
     def _parts(
         self, elements: Elements | None, marks: tuple[Mark, ...], to: NodeId | None

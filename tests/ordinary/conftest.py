@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from client.conftest import node, pytest_pyfunc_call  # noqa: F401  a real node; coroutines
-from ordinary.kinds import KINDS, Kind
+from ordinary.kinds import FOLDERS, KINDS, Kind
 
 TESTS = Path(__file__).parents[1]
 
@@ -25,6 +25,15 @@ def kind(request: pytest.FixtureRequest) -> type[Kind]:
     """A kind of queue."""
     chosen: type[Kind] = request.param
     return chosen
+
+
+@pytest.fixture(params=[*KINDS, *FOLDERS], ids=lambda one: one.__name__.lower())
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[type[Kind], str]:
+    """A kind of queue, and where it is: on a node, or in a folder."""
+    chosen: type[Kind] = request.param
+    if chosen in FOLDERS:
+        return chosen, str(tmp_path / "queues")
+    return chosen, request.getfixturevalue("node").url
 
 
 @pytest.fixture

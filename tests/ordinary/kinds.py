@@ -128,13 +128,18 @@ class Priority(Fifo):
         return self.queue.put(body, priority=len(body) % 2, **options)
 
 
+class PriorityFolder(Priority):
+    """The same in a folder, with no node."""
+
+
 KINDS = [Pool, Fifo, Priority]
+FOLDERS = [Folder, PriorityFolder]
 
 
 @contextmanager
 def opened(kind: type[Kind], url: str, name: str) -> Iterator[Any]:
     """A queue of this kind, closed in the end."""
-    open_cluster: Any = snowmelt.open if kind is Folder else snowmelt.connect
+    open_cluster: Any = snowmelt.open if kind in FOLDERS else snowmelt.connect
     with open_cluster(url) as cluster:
         queue = kind(cluster, name)  # type: ignore[call-arg]
         try:
@@ -167,7 +172,7 @@ def rest(queue: Any) -> list[bytes]:
 
 def of(word: str) -> type[Kind]:
     """The kind of this name, for a program that is told it."""
-    return next(one for one in (*KINDS, Folder) if one.__name__ == word)  # type: ignore[return-value]
+    return next(one for one in (*KINDS, *FOLDERS) if one.__name__ == word)  # type: ignore[return-value]
 
 
-__all__ = ["KINDS", "Account", "Kind", "Self", "of", "opened", "rest", "settled"]
+__all__ = ["FOLDERS", "KINDS", "Account", "Kind", "Self", "of", "opened", "rest", "settled"]

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -102,13 +103,18 @@ async def test_at_most_once_what_nobody_was_given_is_not_lost(
         assert sorted(came, key=int) == [b"%d" % number for number in range(count)]
 
 
-async def test_a_fifos_task_that_is_cancelled_loses_nothing(
-    node: LocalNode, name: str, times: int
+@pytest.mark.parametrize("kind", ["fifo", "priority"])
+@pytest.mark.parametrize("place", ["node", "folder"])
+async def test_a_leasing_task_that_is_cancelled_loses_nothing(
+    node: LocalNode, tmp_path: Path, name: str, kind: str, place: str, times: int
 ) -> None:
     chance = random.Random(7)
     account = Account()
-    async with snowmelt.aio.connect(node.url) as cluster:
-        queue = cluster.fifo(name, lease=LEASE, max_deliveries=1000)
+    opened: Any = snowmelt.aio.open(tmp_path)
+    if place == "node":
+        opened = snowmelt.aio.connect(node.url)
+    async with opened as cluster:
+        queue = getattr(cluster, kind)(name, lease=LEASE, max_deliveries=1000)
 
         async def take() -> None:
             one = await queue.get()

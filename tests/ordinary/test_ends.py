@@ -21,6 +21,9 @@ def all_of_it():
         held.save(b"one")
     cluster.counter(name).next()
     cluster.multicast(name).publish(b"one")
+    jobs = cluster.priority(name, lease=2.0)
+    jobs.put(b"one", priority=1)
+    jobs.get().ack()
 """
 ENDS = {
     "of one that closes nothing": """
@@ -43,7 +46,11 @@ def take():
     for one in pool.consume():
         pass
 
-for work in (all_of_it, all_of_it, listen, take, cluster.counter(name).next):
+def loop():
+    for item in cluster.priority(name, lease=2.0).consume():
+        item.ack()
+
+for work in (all_of_it, all_of_it, listen, take, loop, cluster.counter(name).next):
     ever(work)
 time.sleep(0.5)
 print("end")

@@ -10,9 +10,10 @@ from snowmelt.core.errors import LeaseLost
 
 
 def test_an_exception_in_a_loop_gives_back_what_was_in_hand(
-    node: LocalNode, name: str, kind: type[Kind]
+    where: tuple[type[Kind], str], name: str
 ) -> None:
-    with opened(kind, node.url, name) as queue:
+    kind, url = where
+    with opened(kind, url, name) as queue:
         for number in range(4):
             queue.put(b"%d" % number)
         in_hand = None

@@ -6,20 +6,25 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 import snowmelt
 from ordinary.interrupting import Interrupted
-from snowmelt.client import embedded, fifo_steps, steps
+from snowmelt.client import embedded, fifo_steps, priority_steps, steps
 from snowmelt.core.errors import Empty
 from snowmelt.runtime import shielding
 from snowmelt.runtime.peer import seat, turn
 
-STEPS = embedded, fifo_steps, steps, shielding, seat, turn, threading
+STEPS = embedded, fifo_steps, priority_steps, steps, shielding, seat, turn, threading
 
 
-def test_a_call_that_is_interrupted_at_any_line_keeps_no_other_from_its_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["fifo", "priority"])
+def test_a_call_that_is_interrupted_at_any_line_keeps_no_other_from_its_own(
+    tmp_path: Path, kind: str
+) -> None:
     line, done, came = 0, False, set[bytes]()
     with snowmelt.open(tmp_path) as cluster:
-        queue = cluster.fifo("orders", lease=1)
+        queue = getattr(cluster, kind)("orders", lease=1)
         while not done:
             line += 1
             queue.put(b"%d" % line, delay=0.001)
@@ -43,12 +48,11 @@ def test_a_call_that_is_interrupted_at_any_line_keeps_no_other_from_its_own(tmp_
     assert line > 100, "there is more than this to interrupt"
 
 
-def test_a_handler_may_put_at_any_line_of_a_get(
-    tmp_path: Path,
-) -> None:
+@pytest.mark.parametrize("kind", ["fifo", "priority"])
+def test_a_handler_may_put_at_any_line_of_a_get(tmp_path: Path, kind: str) -> None:
     line, done, came = 0, False, []
     with snowmelt.open(tmp_path) as cluster:
-        queue = cluster.fifo("orders")
+        queue = getattr(cluster, kind)("orders")
         before = signal.signal(signal.SIGINT, lambda *_: queue.put(b"from the handler"))
         try:
             while not done:

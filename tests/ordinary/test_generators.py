@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 
 from ordinary.kinds import Kind, opened, rest, settled
-from snowmelt.cli.local import LocalNode
 
 COLLECTED = """
 import gc, sys, threading
@@ -50,17 +49,19 @@ print("done")
 
 
 def test_a_loop_that_is_collected_stops_nothing_and_loses_nothing(
-    node: LocalNode, name: str, kind: type[Kind], times: int, program: Callable[..., str]
+    where: tuple[type[Kind], str], name: str, times: int, program: Callable[..., str]
 ) -> None:
-    said = program(COLLECTED, node.url, name, kind.__name__, 30 * times, seconds=60 + 20 * times)
+    kind, url = where
+    said = program(COLLECTED, url, name, kind.__name__, 30 * times, seconds=60 + 20 * times)
     assert said == "done\n"
 
 
 @pytest.mark.parametrize("ahead", [0, 3])
 def test_a_loop_that_is_left_gives_all_back_at_once(
-    node: LocalNode, name: str, kind: type[Kind], ahead: int
+    where: tuple[type[Kind], str], name: str, ahead: int
 ) -> None:
-    with opened(kind, node.url, name) as queue:
+    kind, url = where
+    with opened(kind, url, name) as queue:
         for number in range(8):
             queue.put(b"%d" % number)
         for number, _ in enumerate(queue.consume(timeout=5, prefetch=ahead or 1)):

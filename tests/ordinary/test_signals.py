@@ -1,10 +1,8 @@
 """Signals: Ctrl-C at any instant, handlers that call what they interrupt, and those that end it."""
 
 from collections.abc import Callable
-from pathlib import Path
 
-import pytest
-
+from ordinary.kinds import Kind
 from snowmelt.cli.local import LocalNode
 
 INTERRUPTED = """
@@ -50,17 +48,11 @@ print(came, len(account.kept))
 """
 
 
-@pytest.fixture(params=["Pool", "Fifo", "Folder"])
-def where(request: pytest.FixtureRequest, node: LocalNode, tmp_path: Path) -> tuple[str, str]:
-    """A kind of queue, and where it is."""
-    return (str(tmp_path / "queues") if request.param == "Folder" else node.url), request.param
-
-
 def test_ctrl_c_at_random_instants_loses_nothing(
-    where: tuple[str, str], name: str, times: int, program: Callable[..., str]
+    where: tuple[type[Kind], str], name: str, times: int, program: Callable[..., str]
 ) -> None:
-    url, word = where
-    told = program(INTERRUPTED, url, name, word, 100 * times, seconds=100 * times)
+    kind, url = where
+    told = program(INTERRUPTED, url, name, kind.__name__, 100 * times, seconds=100 * times)
     assert int(told.split()[0]) >= 100 * times
 
 
@@ -108,11 +100,11 @@ print(calls, number)
 
 
 def test_a_handler_may_call_what_it_interrupts(
-    where: tuple[str, str], name: str, times: int, program: Callable[..., str]
+    where: tuple[type[Kind], str], name: str, times: int, program: Callable[..., str]
 ) -> None:
-    url, word = where
+    kind, url = where
     seconds = 1.5 * times
-    told = program(CALLING, url, name, word, seconds, seconds=60 + 10 * seconds)
+    told = program(CALLING, url, name, kind.__name__, seconds, seconds=60 + 10 * seconds)
     assert int(told.split()[0]) > 5
 
 

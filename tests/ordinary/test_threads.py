@@ -11,10 +11,11 @@ from snowmelt.core.errors import Empty
 
 
 def test_threads_share_a_loop_and_each_item_is_one_threads(
-    node: LocalNode, name: str, kind: type[Kind], times: int
+    where: tuple[type[Kind], str], name: str, times: int
 ) -> None:
+    kind, url = where
     count = 200 * times
-    with opened(kind, node.url, name) as queue:
+    with opened(kind, url, name) as queue:
         loop = queue.consume(timeout=1)
         came: list[bytes] = []
 
@@ -53,10 +54,11 @@ def test_what_one_thread_has_in_hand_is_not_done_when_another_asks_for_the_next(
 
 
 def test_a_thread_that_dies_with_something_in_hand_keeps_it_from_nobody(
-    node: LocalNode, name: str, kind: type[Kind], times: int
+    where: tuple[type[Kind], str], name: str, times: int
 ) -> None:
+    kind, url = where
     account = Account()
-    with opened(kind, node.url, name) as queue:
+    with opened(kind, url, name) as queue:
         for number in range(20 * times):
             body = account.putting(number)
             queue.put(body)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from priority_bench import Nodes, bodies, part, receipt
 
-from snowmelt.core.instant import Duration
+from snowmelt.core.instant import Duration, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.overlay.tree import FlatTree
@@ -15,6 +15,7 @@ from snowmelt.protocols.priority import calls, shelf
 from snowmelt.protocols.priority.batches import Share
 from snowmelt.protocols.priority.calls import Leased, Receipt
 from snowmelt.protocols.priority.limits import Limits
+from snowmelt.protocols.priority.messages import Food, Several
 from snowmelt.protocols.priority.settings import QueueSettings
 
 SOON = 8.0
@@ -237,3 +238,49 @@ def test_what_is_read_at_once_is_bounded_and_the_rest_stays_in_the_queue(
         assert len(some) == 2
         found += [body.rstrip(b"\0") for body in some]
     assert found == [b"%d" % at for at in range(20)]
+
+
+def test_thousands_who_wait_for_ever_cost_little_and_each_is_served() -> None:
+    nodes = Nodes(2)
+    nodes.open("n1")
+    forever = seconds(2**33)
+    numbers = []
+    for _ in range(3_000):  # each at an instant of its own
+        nodes.pass_time(0.0003)
+        numbers.append(nodes.ask("n2", calls.Get("jobs", nodes.via("n2"), 1, forever)))
+    began = time.perf_counter()
+    nodes.pass_time(3)
+    assert time.perf_counter() - began < SOON
+    nodes.lost = lambda _source, _target, message: word_of_food(message)
+    nodes.call("n1", calls.Put("jobs", nodes.via("n1"), (part(0, [b"x"] * 3_000),)))
+    nodes.pass_time(4)  # word of them is lost: the clock tells, and one tells the others
+    assert all(bodies(nodes.told(number)) == [b"x"] for number in numbers)
+
+
+def word_of_food(message: Any) -> bool:
+    """Whether it says that there are elements again."""
+    return isinstance(message, Food) or (
+        isinstance(message, Several) and any(isinstance(one, Food) for one in message.messages)
+    )
+
+
+def test_patience_that_ends_is_told_when_it_ends_however_many_wait() -> None:
+    nodes = opened(1)
+    numbers = [nodes.ask("n1", nodes.get_call("n1", patience=0.5 + at / 100)) for at in range(200)]
+    nodes.pass_time(1.5)
+    told = [nodes.told(number) for number in numbers]
+    assert [one is not None for one in told] == [at <= 100 for at in range(200)]
+
+
+def test_more_calls_than_may_wait_are_told_so_and_those_that_wait_go_on() -> None:
+    nodes = Nodes(1, Limits(in_hand=3))
+    nodes.open("n1")
+    numbers = [nodes.ask("n1", nodes.get_call("n1", patience=100)) for _ in range(4)]
+    refusal = nodes.told(numbers[3])
+    assert (refusal.error, "3 calls of queue jobs wait here; ask again") == (
+        "Unavailable",
+        refusal.text,
+    )
+    assert nodes.call("n1", nodes.put_call("n1", (0, b"a"))).error == "Unavailable"
+    nodes.ask("n1", nodes.get_call("n1", patience=100), numbers[0])
+    assert nodes.told(numbers[0]) is None, "who waits may ask again"

@@ -3,8 +3,8 @@
 1. Operations stand in line until a batch takes them along (`gathering.py`). What a batch takes
    along *rides*, in its order, and gets its part of the grant in that order.
 2. A put without room for all of it gives up what it was granted, and waits in line again until its
-   patience ends; a get for which there is nothing waits for word of elements, and asks now and
-   then all the same, since that word may be lost.
+   patience ends; a get for which there is nothing waits for word of elements. That word may be
+   lost, so some of those who wait ask now and then all the same (`waiting.py`).
 3. When a view ends, what rides stands in line again: nothing has been done for it. What was on its
    way to homes is inquired of (`inquiry.py`), as is what may have been begun at another door: all
    of it, when there may have been a view without this door between two of its own.
@@ -46,6 +46,7 @@ from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.ends import Ends
 from snowmelt.protocols.priority.gets import Gets, shares_of
 from snowmelt.protocols.priority.hand import Again, GetInHand, Hand, PutInHand, TakenOver
+from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.messages import (
     Ended,
     Mark,
@@ -64,8 +65,6 @@ REPORT_SOON: Final = milliseconds(50)
 """So long what is gone waits for a batch that takes it along."""
 SETTLE_SOON: Final = milliseconds(20)
 """So long what is to be settled first waits for the grant (rule 6)."""
-ASK_AGAIN: Final = milliseconds(1_000)
-"""How often who waits for elements, or for room, asks without having been told to (rule 2)."""
 PURGE_AT_ONCE: Final = 1 << 20
 
 InHand = PutInHand | GetInHand
@@ -75,9 +74,16 @@ class Door:
     """Of one queue, at one node."""
 
     def __init__(
-        self, desk: Desk, settings: QueueSettings, shelf: Shelf, reports: Reports, sending: Sending
+        self,
+        desk: Desk,
+        settings: QueueSettings,
+        shelf: Shelf,
+        reports: Reports,
+        sending: Sending,
+        limits: Limits,
     ) -> None:
         self._desk = desk
+        self._in_hand = limits.in_hand
         self._settings = settings
         self._shelf = shelf
         self._reports = reports
@@ -136,7 +142,7 @@ class Door:
             if operation.client == client and isinstance(one, GetInHand):
                 one.nobody = True
                 if operation in self._hand.waiting:
-                    del self._hand.waiting[operation]
+                    self._hand.waiting.remove(operation)
                     del self._hand.all[operation]
 
     # --- batches ----------------------------------------------------------------------------------
@@ -209,7 +215,8 @@ class Door:
 
     def fed(self) -> None:
         """There may be elements: whoever waits for some asks."""
-        for operation in list(self._hand.waiting):
+        self._hand.waiting.more = False
+        for operation in self._hand.waiting:
             self._ask(operation)
 
     # --- homes ------------------------------------------------------------------------------------
@@ -300,11 +307,10 @@ class Door:
                 self._desk.wake(at, self._settings.queue)
                 break
             self._settle_first(operation)
-        for operation, at in list(self._hand.waiting.items()):
-            if at <= now:
-                self._ask(operation)
-            else:
-                self._desk.wake(at, self._settings.queue)
+        for operation in self._hand.waiting.due(now):
+            self._ask(operation)
+        if self._hand.waiting.next is not None:
+            self._desk.wake(self._hand.waiting.next, self._settings.queue)
         for memory in (self._hand.answered, self._hand.elsewhere):
             memory.forget(now)
             if memory.until is not None:
@@ -313,7 +319,10 @@ class Door:
     # --- within: taking up ------------------------------------------------------------------------
 
     def _known(self, operation: OperationId) -> bool:
-        """Whether it is in hand, was answered, or is another's; the client hears what there is."""
+        """Whether it is in hand, was answered, or is another's, or there is room for no more.
+
+        The client hears what there is.
+        """
         if operation in self._hand.all:
             return True
         answered = self._hand.answered.get(operation)
@@ -324,7 +333,11 @@ class Door:
             return True
         elsewhere, view = self._hand.elsewhere.get(operation), self._desk.view
         if not isinstance(elsewhere, TakenOver) or elsewhere.door == self._desk.me:
-            return False
+            busy = len(self._hand.all) >= self._in_hand
+            if busy:
+                text = f"{self._in_hand} calls of queue {self._settings.queue} wait here; ask again"
+                self._desk.decline(operation, "Unavailable", text)
+            return busy
         self._desk.redirect(operation, elsewhere.door)
         return view is not None and view.member(elsewhere.door) is not None
 
@@ -359,6 +372,8 @@ class Door:
     def _got(self, one: GetInHand, shares: Shares, order: int) -> None:
         if shares:
             self._gets.take(one, shares, order, self._hand.at())
+            if self._hand.waiting.more:
+                self.fed()
             return
         one.order, one.token = order, 0
         if isinstance(one.call, Purge) or one.deadline <= self._desk.now or one.nobody:
@@ -384,14 +399,13 @@ class Door:
             self._wait(one)
 
     def _wait(self, one: InHand) -> None:
-        at = later(self._desk.now, ASK_AGAIN)
-        if self._desk.now < one.deadline:
-            at = min(one.deadline, at)
-        self._hand.waiting[one.operation] = at
-        self._desk.wake(at, self._settings.queue)
+        waiting, each = self._hand.waiting, isinstance(one, PutInHand)
+        waiting.add(one.operation, one.deadline, self._desk.now, each=each)
+        if waiting.next is not None:
+            self._desk.wake(waiting.next, self._settings.queue)
 
     def _ask(self, operation: OperationId) -> None:
-        del self._hand.waiting[operation]
+        self._hand.waiting.remove(operation)
         if operation in self._hand.all:
             self._hand.line.append(operation)
 

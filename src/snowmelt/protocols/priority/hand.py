@@ -15,6 +15,7 @@ from snowmelt.protocols.priority.messages import Piece
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import without
 from snowmelt.protocols.priority.settings import REMEMBERED
+from snowmelt.protocols.priority.waiting import Waiting
 
 REMEMBERED_MAX: Final = 100_000
 
@@ -160,8 +161,8 @@ class Hand:
         """For the next batch."""
         self.riding: list[tuple[OperationId, int]] = []
         """Which operations are in the batch on its way, and in which of its runs."""
-        self.waiting: dict[OperationId, Instant] = {}
-        """For elements, or for room: when to ask again."""
+        self.waiting = Waiting()
+        """For elements, or for room."""
         self.answered = Memory()
         self.elsewhere = Memory()
         self.placing: Placing | None = None

@@ -32,6 +32,8 @@ from snowmelt.protocols.priority.positions import first_of
 from snowmelt.protocols.priority.sending import Sending, Sent
 from snowmelt.protocols.priority.settings import How, QueueSettings
 
+LOOKS_MAX: Final = 1_000
+"""So many wait for their answers."""
 PEEK_BYTES: Final = 16 << 20
 """What one look shows at most."""
 
@@ -79,7 +81,10 @@ class Looking:
 
     def begin(self, operation: OperationId, call: Call) -> None:
         """A client looks."""
-        if operation not in self._hand and self._root is not None:
+        if len(self._hand) >= LOOKS_MAX and operation not in self._hand:
+            text = f"{LOOKS_MAX} look at queue {self._settings.queue} here just now; ask again"
+            self._desk.decline(operation, "Unavailable", text)
+        elif operation not in self._hand and self._root is not None:
             self._hand[operation] = LookInHand(operation, call)
             self._start(self._hand[operation])
 

@@ -88,7 +88,7 @@ class Queue:
         self.shelf = Shelf(prefix_of(settings.queue))
         self._reports = Reports(bounded=settings.items_max > 0)
         self._sending = Sending(desk, self.name)
-        self.door = Door(desk, settings, self.shelf, self._reports, self._sending)
+        self.door = Door(desk, settings, self.shelf, self._reports, self._sending, limits)
         self.looking = Looking(desk, settings, self._sending)
         self.here: Here | None = None
         self._number = 0

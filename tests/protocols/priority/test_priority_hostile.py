@@ -9,6 +9,7 @@ from priority_bench import Nodes, bodies, part, receipt
 
 from snowmelt.core.instant import Duration, seconds
 from snowmelt.core.interval import Interval
+from snowmelt.core.names import NodeId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.overlay.tree import FlatTree
 from snowmelt.protocols.priority import calls, shelf
@@ -284,3 +285,14 @@ def test_more_calls_than_may_wait_are_told_so_and_those_that_wait_go_on() -> Non
     assert nodes.call("n1", nodes.put_call("n1", (0, b"a"))).error == "Unavailable"
     nodes.ask("n1", nodes.get_call("n1", patience=100), numbers[0])
     assert nodes.told(numbers[0]) is None, "who waits may ask again"
+
+
+def test_calls_that_claim_to_have_begun_elsewhere_are_asked_after_together() -> None:
+    nodes = opened(1, 32_000)
+    leased = nodes.get("n1", 32_000)
+    nodes.settle("n1", done=(every_other(leased, 0),))
+    lies = [calls.Get("jobs", calls.Via(NodeId("n9"), at), 1, Duration(0)) for at in range(600)]
+    began = time.perf_counter()
+    numbers = nodes.at_once("n1", lies)
+    assert time.perf_counter() - began < SOON
+    assert all(isinstance(nodes.told(number), Leased) for number in numbers)

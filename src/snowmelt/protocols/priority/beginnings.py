@@ -58,10 +58,11 @@ class Beginnings:
     def inquired(self, source: NodeId, message: Inquire) -> None:
         """Another door asks, or this one, what there is of operations."""
         traces: list[Trace] = []
+        leases = self._shelf.rows.leased_by(message.operations)
         for operation in message.operations:
             mine = None if source == self._desk.me else self._claim(source, operation)
             stored = tuple(self._shelf.made_by(operation))
-            leased = tuple(self._shelf.rows.leased_by(operation))
+            leased = tuple(leases[operation])
             if mine is not None or stored or leased:
                 traces.append(Trace(operation, mine, stored, leased))
         answer = Inquired(self._desk.era, self._queue, message.serial, tuple(traces))

@@ -132,9 +132,15 @@ class Rows:
         """Which of these an earlier attempt has given up, with whoever still has copies of them."""
         return self._gone_of(shares, (False,))
 
-    def leased_by(self, operation: OperationId) -> Iterator[Mark]:
-        """Which leases an operation has."""
-        return (mark for mark in self.marks() if mark.operation == operation)
+    def leased_by(self, operations: Iterable[OperationId]) -> dict[OperationId, list[Mark]]:
+        """Which leases operations have; all is looked at once, however many are asked after."""
+        found: dict[OperationId, list[Mark]] = {operation: [] for operation in operations}
+        for priority, row in self._sorted():
+            for interval, standing in row.standing:
+                if standing.operation in found:
+                    mark = marked((Share(priority, (interval,)),), standing)
+                    found[standing.operation].append(mark)
+        return found
 
     def row(self, priority: int) -> Row:
         """One priority."""

@@ -20,7 +20,16 @@ import msgspec
 
 from snowmelt.client.bodies import CALL_BYTES, CALL_ITEMS, Parcel, packed_headers, parcel, parcels
 from snowmelt.client.delivered import PLACE_BITS, PLACE_MASK, Delivered, Refused
-from snowmelt.client.lease_steps import Going, LeaseSteps, Seen, Word, ask_anybody, delay_of, shown
+from snowmelt.client.lease_steps import (
+    PIECES_MAX,
+    Going,
+    LeaseSteps,
+    Seen,
+    Word,
+    ask_anybody,
+    delay_of,
+    shown,
+)
 from snowmelt.client.steps import Query, Rest, Steps
 from snowmelt.client.waits import LATE, Wait
 from snowmelt.core.batch import Batch, Buffer
@@ -219,10 +228,16 @@ class PrioritySteps(LeaseSteps):
     def tell(self, delivered: Delivered, word: Word) -> Steps[tuple[Instant, Refused | None]]:
         """Tells one word, through any node."""
         renewed = delivered.open_in(None) if word.extend else ()
-        settle = self._settle(word, renewed)
-        settled: Settled
-        settled, asked = yield from self._ask(lambda *_: settle, Wait(0), to_make=False)
-        return asked, _late(settled.lost)
+        lost: list[Receipt] = []
+        first: Instant | None = None
+        for at in range(0, max(1, len(renewed)), PIECES_MAX):
+            settle = self._settle(word, renewed[at : at + PIECES_MAX])
+            settled: Settled
+            settled, asked = yield from self._ask(_just(settle), Wait(0), to_make=False)
+            lost.extend(settled.lost)
+            first, word = asked if first is None else first, Word(word.token)
+        assert first is not None
+        return first, _late(tuple(lost))
 
     def _settle(self, word: Word, renewed: Iterable[Interval]) -> Settle:
         return Settle(
@@ -336,6 +351,11 @@ class PrioritySteps(LeaseSteps):
             )
         self.missing = False
         return Door(opened.via, contact(opened.address), settings, later(steady_now(), DOOR))
+
+
+def _just(body: Any) -> Make:
+    """The same, wherever it is asked."""
+    return lambda *_: body
 
 
 def fifo_settings(name: str) -> QueueSettings:

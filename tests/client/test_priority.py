@@ -12,6 +12,7 @@ import pytest
 import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalCluster, LocalNode
+from snowmelt.core.batch import Batch
 from snowmelt.core.errors import (
     BadOption,
     CallerError,
@@ -196,6 +197,12 @@ def test_what_can_not_be_is_refused_with_the_way_out(cluster: snowmelt.Cluster, 
     for wrong in (-1, 256, True, "0", 1.0):
         with pytest.raises(BadOption, match="priority is"):
             jobs.put(b"x", priority=wrong)  # type: ignore[arg-type]
+    for wrong in (-1, 256, False, 0.0):
+        for items in ([b"x"], Batch.of([b"x"])):
+            with pytest.raises(BadOption, match="priority is"):
+                jobs.put_many(items, priority=wrong)  # type: ignore[arg-type]
+        with pytest.raises(BadOption, match="priority is"):
+            jobs.put_many([(wrong, b"x")])  # type: ignore[list-item]
     with pytest.raises(BadOption, match="priorities is 257; allowed: 1 to 256"):
         cluster.priority("other", priorities=257)
     with pytest.raises(QueueExists, match=r"priorities=3, asked 2"):

@@ -395,7 +395,7 @@ def calls_of(
     """
     if isinstance(items, Batch | str | bytes | bytearray | memoryview):
         for one in parcels(items):
-            yield (_part(checked_priority(priority or 0), one),)
+            yield (_part(checked_priority(0 if priority is None else priority), one),)
         return
     rest = iter(items)
     while some := list(islice(rest, CALL_ITEMS)):
@@ -408,7 +408,7 @@ def calls_of(
         if pairs:
             yield from _mixed(pairs)
         else:
-            own = checked_priority(priority or 0)
+            own = checked_priority(0 if priority is None else priority)
             for one in parcels(some):  # type: ignore[arg-type]  # no pair is among them
                 yield (_part(own, one),)
 

@@ -137,8 +137,8 @@ class Nodes:
         match effect:
             case Send(target, message):
                 self.sent.append((name, target, message))
-                if target in self.nodes and not self.lost(name, target, message):
-                    packed = _ENCODE(message)
+                for one in self._arriving(name, target, message):
+                    packed = _ENCODE(one)
                     assert len(packed) <= FRAME_BYTES_MAX, f"{len(packed)} bytes in one message"
                     self._events.append((target, Received(name, _DECODE(packed))))
             case Persist(ticket, changes) if name in self.full and any(
@@ -159,6 +159,14 @@ class Nodes:
                 self._told[operation.number] = message
             case SetTimer():
                 self.timers[name] = effect
+
+    def _arriving(self, source: NodeId, target: NodeId, message: Any) -> list[Any]:
+        """What of it is not lost: messages that go together may be lost one by one."""
+        if target not in self.nodes:
+            return []
+        several = message.messages if isinstance(message, Several) else (message,)
+        left = [one for one in several if not self.lost(source, target, one)]
+        return [message] if len(left) == len(several) else left
 
     # --- clients ----------------------------------------------------------------------------------
 

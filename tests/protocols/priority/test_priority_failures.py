@@ -4,6 +4,7 @@ from typing import Any
 
 from priority_bench import Nodes, bodies, receipt
 
+from snowmelt.core.instant import seconds
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.calling import Elsewhere
 from snowmelt.protocols.overlay.ring import Spread
@@ -11,7 +12,15 @@ from snowmelt.protocols.overlay.tree import FlatTree
 from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.anchor import first_of
 from snowmelt.protocols.priority.limits import Limits
-from snowmelt.protocols.priority.messages import Climb, Follow, Followed, Inquire, Inquired, Stored
+from snowmelt.protocols.priority.messages import (
+    Climb,
+    Ended,
+    Follow,
+    Followed,
+    Inquire,
+    Inquired,
+    Stored,
+)
 from snowmelt.protocols.priority.placing import Placing
 
 SMALL = Limits(block=2, arity=2)
@@ -147,6 +156,30 @@ def test_what_is_handed_out_of_a_put_that_nobody_answered_is_not_put_again() -> 
     nodes.view(other, copy)
     assert isinstance(asked(nodes, other, call, number), calls.PutDone)
     assert bodies(nodes.get(copy, 9)) == []
+
+
+def test_no_home_answers_for_another_when_a_get_that_settles_comes_again() -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.open("n1")
+    nodes.put("n1", *[(0, b"%d" % number) for number in range(24)])
+    held = nodes.get("n1", 24)
+    settle = calls.Settle("jobs", done=(receipt(held),))
+    get = calls.Get("jobs", nodes.via("n2"), 1, seconds(0), settle)
+    nodes.lost = lambda _source, target, message: (
+        type(message) in (Inquired, Ended) and target == "n1"
+    )
+    number = nodes.ask("n1", get)  # which asks after it, since it came to n2 first
+    nodes.pass_time(1)
+    nodes.view("n1", "n2", "n3")
+    nodes.ask("n1", get, number)
+    nodes.pass_time(1)
+    nodes.lost = lambda source, _target, message: type(message) is Ended and source == "n3"
+    nodes.pass_time(5)
+    assert not isinstance(nodes.told(number), calls.Leased)
+    nodes.lost = lambda *_: False
+    nodes.pass_time(5)
+    assert nodes.told(number).lost == ()
+    assert nodes.call("n2", calls.Statistics("jobs")).leased == 0
 
 
 def test_whoever_has_no_room_for_a_copy_holds_up_no_get_and_is_asked_again() -> None:

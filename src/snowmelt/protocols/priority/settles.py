@@ -1,6 +1,7 @@
 """A door's settling of leases: what a client says of each goes to its homes, and comes back as one.
 
-It needs no anchor, and can be said again: a token is settled once.
+It needs no anchor, and can be said again: a token is settled once. While a home has not answered it
+is not said anew for a client that asks again: two answers of one home would count for two homes.
 """
 
 from collections.abc import Iterator
@@ -40,6 +41,8 @@ class Settles:
         self, operation: OperationId, call: Settle, placing: Placing, *, with_get: bool = False
     ) -> bool:
         """Tells the homes; whether there is anything to wait for."""
+        if operation in self.hand:
+            return True
         one = self.hand[operation] = SettleInHand(call, with_get)
         for receipt, how, time in self._words(call):
             one.waits += self._ends.say(

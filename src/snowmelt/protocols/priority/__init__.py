@@ -25,7 +25,8 @@ The life of an element:
 4. *Put* (`home.py`). The door sends the elements home. The home writes them down and has the copies
    do so; when all have flushed, the door is told, and tells its client.
 5. *Get*. The door asks the home for what was granted. What has not arrived yet is waited for, at
-   its home. The home leases it under a token, on its own disk and the copies', then hands it out.
+   its home. The home leases it under a token, on its own disk and the copies', then hands it out:
+   never before all who should keep the element itself have flushed it.
 6. *End*. Under the token, an element is acknowledged, given back, or said to be dead. The home, and
    it alone, decides between that and the lease's own end. What is acknowledged is *gone*, on all
    disks, before it is said to be. What comes back is free again under its old position, so ahead
@@ -72,7 +73,8 @@ said of one needs no name and no number to be known by):
 What a failure costs. Any node, the anchor's too: what membership takes to miss it, and a settling.
 Nothing that was acknowledged while one of its `replicas` copies is left. With one replica, elements
 wait for the node that has them. An operation that nobody has answered may have happened or not,
-and is found out under its own name by whoever asks again.
+and is found out under its own name by whoever asks again; until its put is answered, an element may
+be there in one view and not in the next.
 
 An older copy of the coordinator's disk makes views of numbers that there were: what was told since
 that copy may be undone. While as many nodes as have copies of an element are all away, what was

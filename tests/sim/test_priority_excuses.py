@@ -1,0 +1,74 @@
+"""What the judge of a priority queue excuses, element by element, and what it does not."""
+
+import pytest
+
+from snowmelt.core.instant import Instant, seconds
+from snowmelt.protocols.priority.anchor import first_of
+from snowmelt.protocols.priority.placing import Placing, spread_of
+from snowmelt.protocols.priority.settings import QueueSettings
+from snowmelt.sim.families.priority_excuses import AWAY, Excuses, Keepers, Place, Told
+
+NODES = ("n1", "n2", "n3", "n4", "n5")
+PLACE = Place(0, first_of(1))
+HOLDERS = Placing(spread_of(NODES), "jobs", 2, 4).holders(0, first_of(1))
+OTHERS = tuple(node for node in NODES if node not in HOLDERS)
+
+
+def at(second):
+    return Instant(seconds(second))
+
+
+def lives(*views):
+    """One view after another, each from its second on, and the queue's keepers."""
+    excuses = Excuses(NODES)
+    for epoch, (second, *members) in enumerate(views, start=1):
+        for node in members:
+            excuses.viewed(at(second), node, epoch, tuple(members))
+    return excuses, Keepers(excuses, QueueSettings(queue="jobs", replicas=2), 4)
+
+
+def told(begin=1, end=2):
+    return Told(PLACE, at(begin), at(end))
+
+
+def test_what_was_told_is_forgotten_only_when_all_who_had_it_are_away_at_once():
+    home, copy = HOLDERS
+    _, one = lives((0, *NODES), (3, home, *OTHERS), (6, copy, *OTHERS))
+    assert one.forgotten(told()) == ""
+    _, both = lives((0, *NODES), (3, *OTHERS))
+    assert both.forgotten(told()) == AWAY
+    assert both.forgotten(told(), until=at(2.5)) == ""
+
+
+def test_others_may_be_away_as_many_as_there_are():
+    _, keepers = lives((0, *NODES), (3, *HOLDERS))
+    assert keepers.forgotten(told()) == ""
+    assert keepers.absent(told()) == set()
+
+
+def test_an_element_waits_for_those_it_was_handed_to_once_the_others_may_have_erased_it():
+    _, keepers = lives((0, *OTHERS), (3, *NODES), (6, *OTHERS))
+    assert keepers.absent(told()) == {3}
+    assert keepers.forgotten(told()) == ""  # what became of it, and who made it, they know still
+
+
+def test_before_its_put_is_answered_any_one_may_be_the_only_one_that_has_an_element():
+    home, _ = HOLDERS
+    views = (0, *NODES), (3, home, *OTHERS), (6, *NODES)
+    _, keepers = lives(*views)
+    assert keepers.absent(told(1, 7)) == {2}
+    assert keepers.absent(told(1, 2)) == set()
+
+
+@pytest.mark.parametrize(("hurt", "reason"), [(HOLDERS, "disk lost"), (HOLDERS[:1], "")])
+def test_an_element_is_lost_when_all_who_had_it_lost_their_disks(hurt, reason):
+    excuses, keepers = lives((0, *NODES))
+    for node in hurt:
+        excuses.hurt(node, at(4), "disk lost")
+    assert keepers.lost(told()) == keepers.forgotten(told()) == reason
+    assert keepers.forgotten(told(5, 6)) == ""  # told since
+
+
+def test_nothing_is_drained_while_a_node_is_away():
+    excuses, _ = lives((0, *NODES), (3, *OTHERS), (6, *NODES))
+    assert [excuses.whole(at(second)) for second in (1, 4, 7)] == [True, False, True]

@@ -87,6 +87,29 @@ def test_two_doors_that_each_left_a_put_to_the_other_do_not_send_its_client_to_a
     assert bodies(nodes.get("n3", 9)) == [b"once"]
 
 
+def test_a_put_that_may_have_been_begun_is_not_refused_for_good() -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.open("n1", replicas=1, items_max=1)
+    home = holders(nodes, first_of(1), 1, *nodes.members)[0]
+    door, other = [name for name in nodes.members if name != home]
+    call = nodes.put_call(door, (0, b"first"))
+    nodes.lost = lambda _source, _target, message: type(message) is Stored
+    number = nodes.ask(door, call)
+    nodes.lost = lambda *_: False
+    nodes.stop(door)
+    nodes.stop(home)
+    nodes.view(other)
+    nodes.put(other, (0, b"second"))
+    assert nodes.call(other, nodes.put_call(other, (0, b"third"))).error == "Full"
+    nodes.ask(other, call, number)
+    nodes.pass_time(1)
+    assert nodes.told(number).error == "Unavailable"
+    nodes.restart(home)
+    nodes.view(other, home)
+    nodes.pass_time(1)
+    assert bodies(nodes.get(other, 9)) == [b"first", b"second"]
+
+
 def test_nothing_is_handed_out_of_a_put_that_is_refused_for_want_of_room() -> None:
     nodes = Nodes(2, SMALL)
     nodes.open("n1", replicas=2)

@@ -13,6 +13,8 @@
    and given back: nobody else could fill such a position, and who got it would wait for ever.
 6. What a get has to settle first waits for its grant, though not for long: so the homes hear both
    at once, and one flush serves both.
+7. A put that may have been begun before is never refused for good: those who have what was stored
+   of it may all be away, and come back.
 """
 
 from collections.abc import Sequence
@@ -388,15 +390,19 @@ class Door:
 
     def _no_room(self, one: PutInHand, given_up: Shares) -> None:
         self._give_up(given_up)
-        if one.deadline <= self._desk.now and not one.placed:  # else a part of it is there
-            bound = self._settings.items_max
-            del self._hand.all[one.operation]
-            text = f"queue {self._settings.queue} holds its {bound} items; wait, or get some"
-            refusal = Declined("Full", text)  # for good: no other door may begin it any more
-            self._hand.answered.keep(one.operation, refusal, self._desk.now)
-            self._desk.reply(one.operation, refusal)
-        else:
+        if one.deadline > self._desk.now or one.placed:  # a part of it is there
             self._wait(one)
+            return
+        del self._hand.all[one.operation]
+        queue, bound = self._settings.queue, self._settings.items_max
+        if one.again:  # rule 7
+            text = f"queue {queue} is full, and an earlier attempt may be in it; ask again"
+            self._desk.decline(one.operation, "Unavailable", text)
+            return
+        text = f"queue {queue} holds its {bound} items; wait, or get some"
+        refusal = Declined("Full", text)  # for good: no other door may begin it any more
+        self._hand.answered.keep(one.operation, refusal, self._desk.now)
+        self._desk.reply(one.operation, refusal)
 
     def _wait(self, one: InHand) -> None:
         waiting, each = self._hand.waiting, isinstance(one, PutInHand)

@@ -45,7 +45,10 @@ THEMED = (
     (759, "everything"),  # part of a put was got, its only holder left, and it was done anew
     (837, "everything"),  # an element waited for its node when the queue was said to be drained
     (426, "everything"),  # a view was announced after the one that came after it
+    (738, "everything"),  # the get that was called first was not the first in the order
 )
+CALM = ("loss", "duplication", "reordering", "delay")
+CALM_SEEDS = (16,)  # a put was refused as full, and its first attempt came back with a node
 
 
 def lived(seed, theme=None):
@@ -61,6 +64,12 @@ def test_what_once_went_wrong_goes_well(seed):
 @pytest.mark.parametrize(("seed", "theme"), THEMED)
 def test_what_once_went_wrong_goes_well_under_its_theme(seed, theme):
     report = lived(seed, theme)
+    assert (report.ending, report.sentence) == (Ending.SETTLED, "")
+
+
+@pytest.mark.parametrize("seed", CALM_SEEDS)
+def test_what_once_went_wrong_without_a_crash_goes_well(seed):
+    report = live(drawn("priority", seed, CALM, theme=None), family("priority"))
     assert (report.ending, report.sentence) == (Ending.SETTLED, "")
 
 

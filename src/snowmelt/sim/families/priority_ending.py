@@ -47,15 +47,16 @@ class _Ending:
         self._excuses = ledger.excuses
         self._keepers = ledger.keepers
         self._first: dict[str, Got] = {}
+        """The first get of each, in the order of all operations."""
         self._last: dict[str, Place] = {}
         """Where each element stood at last: positions only grow."""
         self._got_last: dict[Value, int] = {}
         """When each was got the last time."""
-        for got in sorted(ledger.gets, key=lambda one: one.called):
+        for got in sorted(ledger.gets, key=lambda one: (one.order, one.called)):
             for value, place in zip(got.values, got.places, strict=True):
                 self._first.setdefault(value, got)
                 self._stood(value, place)
-                self._got_last[value] = got.called
+                self._got_last[value] = max(got.called, self._got_last.get(value, 0))
         for put in ledger.puts:
             for value, place in zip(put.values, put.places, strict=False):
                 self._stood(value, place)

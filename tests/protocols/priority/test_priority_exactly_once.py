@@ -117,6 +117,23 @@ def test_what_is_staged_counts_in_a_bounded_queue_until_it_is_erased() -> None:
     nodes.put("n1", (0, b"c"))
 
 
+@pytest.mark.parametrize("slow", ["n1", "n2"])
+@pytest.mark.parametrize("word", ["publish", "keep"])
+def test_what_is_said_again_is_answered_when_all_copies_know_it(slow: str, word: str) -> None:
+    nodes = Nodes(2)
+    nodes.open("n1", replicas=2)
+    one = staged(nodes, (0, b"a"), (0, b"b"))
+    if word == "keep":
+        nodes.settle("n1", publish=(one,))
+        one = receipt(nodes.get("n1", 2))
+    nodes.hanging = {slow}
+    words: dict[str, Any] = {word: (one,)}
+    first = nodes.ask("n1", calls.Settle("jobs", **words))
+    again = nodes.ask("n1", calls.Settle("jobs", **words))
+    nodes.pass_time(1)
+    assert (nodes.told(first), nodes.told(again)) == (None, None)
+
+
 # --- kept leases ----------------------------------------------------------------------------------
 
 

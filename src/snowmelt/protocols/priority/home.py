@@ -24,6 +24,8 @@ Rules
    a put that nobody has answered could be refused, or begun anew, after its element was got. What
    is still on its way to them is leased meanwhile, and handed out when they have it; what they
    lack since a view began is copied to them first (`thin.py`).
+9. What may be said again for ever, to publish and to keep, is told to all copies again, also where
+   this home knows it already: what was told first may not have come to all.
 """
 
 from collections.abc import Iterable
@@ -210,6 +212,10 @@ class Home:
                 self._leases.hold(mark.shares, mark.due)
         if message.how in (How.DONE, How.BACK, How.FAILED):
             self._leases.end(message.token, message.shares)
+        if message.how in (How.PUBLISH, How.KEEP):  # rule 9
+            changed = [share for mark in marks for share in mark.shares]
+            same = minus(message.shares, union([*changed, *refused]))
+            marks = [*marks, *self._shelf.rows.marks_of(same)]
         self._begin(Pending(door, message, refused=refused, back=back, gone=gone), marks)
 
     def arrived(self) -> None:

@@ -220,10 +220,14 @@ class Ledger:
                 self.wrong(f"{value} came with priority {piece.priority}, not {priority}", value)
             if piece.headers != put.headers:
                 self.wrong(f"{value} came with other headers", value)
-            if put.ended is Ended.FAILED and not self._refusal_lost(put, at):
+            unkept = put.ended is Ended.FAILED or (put.staged and put.naming is None)
+            undone = unkept and self._refusal_lost(put, at)
+            if put.ended is Ended.FAILED and not undone:
                 self.wrong(f"{value} was refused ({put.why}), and is in the queue", value)
-            if put.staged and put.naming is None:
+            if put.staged and put.naming is None and not undone:
                 self.wrong(f"{value} is shown, and nobody published it", value)
+            if put.staged and put.ended is Ended.FAILED:  # what kept it from all is lost
+                put.ended, put.returned = Ended.UNKNOWN, None
             slack = 2 * (at * FASTEST_PPM // 1_000_000 + self.early)
             if put.delay and at + slack < put.called + put.delay:
                 self.wrong(f"{value} is shown before it is due", value)
@@ -333,8 +337,7 @@ class Ledger:
         return bool(moved) and all(self.excuse(put.process, put.called, one, at) for one in words)
 
     def _refusal_lost(self, put: Asked, at: Instant) -> bool:
-        """Whether some disk lost what came since a put was refused: nobody knows where it lay."""
-        assert put.returned is not None
+        """Whether some disk lost what came since a put was refused, or staged: nobody knows where it lay."""
         reason = self.excuses.undone(put.called, at)
         hurts = [one for one in self.excuses.hurts if one.since <= at and put.called <= one.at]
         if reason or hurts:

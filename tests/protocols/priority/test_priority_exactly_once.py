@@ -6,11 +6,14 @@ import pytest
 from priority_bench import Nodes, bodies, receipt
 
 from snowmelt.core.instant import seconds
+from snowmelt.core.names import NodeId
+from snowmelt.core.record import BULK
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.calls import Receipt
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.settings import ERASED
+from snowmelt.sim.disk import Copy
 
 SMALL = Limits(block=2, arity=2)
 HOUR = seconds(3600)
@@ -205,3 +208,26 @@ def test_what_is_kept_and_lies_with_who_is_away_is_told_so() -> None:
     nodes.restart("n3")
     nodes.view("n1", "n2", "n3")
     assert shown(nodes, "n1", one) == [b"%d" % number for number in range(40)]
+
+
+@pytest.mark.parametrize("hurt", ["n1", "n2"])
+def test_what_is_kept_and_its_home_can_not_read_is_shown_from_another_copy(hurt: str) -> None:
+    nodes = Nodes(2)
+    nodes.open("n1", replicas=2)
+    nodes.put("n1", (0, b"a"), (1, b"b"))
+    one = receipt(nodes.get("n1", 2))
+    nodes.settle("n1", keep=(one,))
+    disk = nodes.disks[NodeId(hurt)]
+    kept = disk.copy()
+    values = {
+        key: (value, check ^ key.startswith(BULK)) for key, (value, check) in kept.values.items()
+    }
+    disk.put_back(Copy(kept.keys, values))
+    nodes.restart("n1")
+    nodes.restart("n2")
+    nodes.view("n1", "n2")
+    for _ in range(2):
+        shown(nodes, "n1", one)
+        nodes.pass_time(1)
+    assert shown(nodes, "n2", one) == [b"a", b"b"]
+    assert nodes.settle("n1", done=(one,)) == calls.Settled()

@@ -194,6 +194,10 @@ class Queue:
             ]
         )
         pieces, _ = fitting(self.shelf.pieces(had, found), message.bytes_max)
+        unread = self.shelf.unread(had, found)
+        if unread and here.home.sure:  # whoever asks again has them from another copy
+            self.shelf.spare(unread)
+            here.home.unread.extend(unread)
         away = minus(rows.lacking(message.shares), had)
         return Seen(era, self.name, message.serial, pieces, had=had, away=away)
 

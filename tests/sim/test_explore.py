@@ -281,6 +281,10 @@ def test_a_disk_without_a_world_does_what_a_disk_does():
         ("pool", "pair", "lose"),
         ("membership", "join", "none"),
         ("membership", "leave", "none"),
+        ("priority", "one", "none"),
+        ("priority", "alone", "crash"),
+        ("priority", "pair", "none"),
+        ("priority", "pair", "overtake"),
     ],
 )
 def test_what_is_small_is_walked_to_its_end_and_nothing_breaks(protocol, world, injuries):
@@ -339,6 +343,13 @@ def test_an_object_is_not_handed_over_to_one_who_has_left():
         ("membership", "join", "crash,lose"),
         ("membership", "join", "lose,crash"),
         ("membership", "leave", "crash"),
+        ("priority", "pair", "lose"),
+        ("priority", "pair", "repeat"),
+        ("priority", "pair", "stall"),
+        ("priority", "pair", "crash"),
+        ("priority", "twice", "none"),
+        ("priority", "join", "none"),
+        ("priority", "missed", "crash"),
     ],
 )
 def test_nothing_breaks_in_larger_worlds(protocol, world, injuries):
@@ -352,6 +363,17 @@ def test_the_walk_finds_the_token_that_is_revived():
     found = explored(SmallWorld(HANDOVER(Bug.REVIVED_TOKEN), HANDOVER.injuries))
     assert "had left one of" in found.bad[0].sentence
     assert len(found.bad[0].words) <= len(REVIVED)
+
+
+def test_the_walk_finds_a_door_that_does_not_ask_whether_another_has_begun():
+    found = explored(SmallWorld(small_world("priority", "twice")(Bug.HASTY_DOOR), ()))
+    assert "'p1/1' stands at" in found.bad[0].sentence
+    assert found.depth <= 15
+
+
+def test_a_message_overtakes_the_one_before_it():
+    world = SmallWorld(Clerks({A: B, B: A}), ("overtake",))
+    assert played(world, ["a goes", "overtake a > b"]).refused == "overtake a > b"
 
 
 def test_options_that_can_not_be_are_refused():

@@ -10,14 +10,12 @@ A second scenario has a group's reader with its checkpoint, and one who stages a
 
 from random import Random
 
-import msgspec
 import pytest
+from anvil import Anvil, struck
 
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import NodeId, contact
-from snowmelt.core.node import Persist
 from snowmelt.protocols.fifo.settings import QueueSettings
-from snowmelt.sim.disk import Ending
 from snowmelt.sim.families.fifo import process
 from snowmelt.sim.families.fifo_actors import Listened, Stage
 from snowmelt.sim.families.fifo_clients import Consumer, Producer
@@ -27,42 +25,10 @@ from snowmelt.sim.families.fifo_ledger import Ledger
 from snowmelt.sim.families.fifo_load import Load
 from snowmelt.sim.families.fifo_steward import Steward
 from snowmelt.sim.families.membership import address
-from snowmelt.sim.world import Observer, World
+from snowmelt.sim.world import Observer
 
 LOAD = seconds(6)
 SETTLED_WITHIN = seconds(60)
-
-
-class Blow(msgspec.Struct, frozen=True):
-    """Which node crashes, at which of its writes, and whether that one was done; and for how long
-    it is away.
-    """
-
-    node: NodeId
-    write: int
-    done: bool
-    away: int = seconds(1)
-
-
-class Anvil(World):
-    """A world in which one blow falls. It counts the writes of every node."""
-
-    def __init__(self, observer, blow=None):
-        super().__init__("crashes", observer=observer)
-        self.writes = {}
-        self.blow = blow
-
-    def _persist(self, name, slot, persist: Persist):
-        self.writes[name] = self.writes.get(name, 0) + 1
-        blow = self.blow
-        if blow is None or (name, self.writes[name]) != (blow.node, blow.write):
-            super()._persist(name, slot, persist)
-            return
-        slot.disk.ask(persist)
-        if blow.done:
-            slot.disk.flush()
-        self.at(self.now, self.stop, name, Ending.POWER)  # after this step's other effects
-        self.at(later(self.now, blow.away), self.start, name)
 
 
 class Smithy(Observer):
@@ -147,25 +113,14 @@ class CrowdSmithy(Smithy):
         return crowd
 
 
-def blows(node, writes, **away):
-    return [
-        Blow(node, write, done=done, **away)
-        for write in range(1, writes + 1)
-        for done in (False, True)
-    ]
-
-
 def strike(count, batches, node, least, settings=None, smithy=Smithy, every=1, **away):
     """Every blow there is upon one node, or every so many-th."""
     settings = settings or {}
-    calm = smithy(count, batches, **settings).live()
-    writes = calm.world.writes[node]
-    assert writes >= least, f"only {writes} writes: the scenario shows little"
-    for blow in blows(node, writes, **away)[::every]:
-        try:
-            smithy(count, batches, blow, **settings).live()
-        except Exception as error:
-            raise AssertionError(f"{blow}: {error}") from error
+
+    def lived(blow):
+        return smithy(count, batches, blow, **settings).live().world
+
+    struck(lived, node, least, every, **away)
 
 
 def master(count, smithy=Smithy):

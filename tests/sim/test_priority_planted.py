@@ -4,34 +4,39 @@ import pytest
 
 from snowmelt.sim.families import family
 from snowmelt.sim.life import Ending, live
-from snowmelt.sim.planted import PRIORITY_BUGS, Bug
+from snowmelt.sim.planted import Bug
 from snowmelt.sim.scenario import drawn, kinds_of
 
-# Mostly the first that does; of some a later one, which is quick.
+# Whoever changes what nodes say to each other changes lives too, so there are several of each; the
+# others of these bugs are in `test_priority_batches.py`.
 FOUND_BY = {
-    Bug.REUSED_POSITION: 1,
-    Bug.LAST_FIRST: 4,
-    Bug.IGNORED_TOKEN: 44,
-    Bug.SILENT_RETURN: 0,
-    Bug.HASTY_DOOR: 1,
-    Bug.LONE_COPY: 19,
-    Bug.IDLE_REPAIR: 47,
-    Bug.EAGER_ELEMENT: 2,
-    Bug.SHORT_LEASE: 0,
-    Bug.DEAF_SETTLING: 5,
-    Bug.REVIVED_ELEMENT: 4,
-    Bug.FORGOTTEN_OPERATION: 4,
-    Bug.OLD_FLUSH: 9,
+    Bug.REUSED_POSITION: (2, 3, 1),
+    Bug.LAST_FIRST: (0, 2, 4),
+    Bug.IGNORED_TOKEN: (12, 16, 32, 36),
+    Bug.SILENT_RETURN: (0, 1),
+    Bug.HASTY_DOOR: (1, 2),
+    Bug.LONE_COPY: (87, 74, 19, 153, 239),
+    Bug.IDLE_REPAIR: (47, 18, 73),
+    Bug.EAGER_ELEMENT: (2, 0),
+    Bug.SHORT_LEASE: (0, 2),
+    Bug.DEAF_SETTLING: (7, 36, 2, 5),
+    Bug.REVIVED_ELEMENT: (7, 2, 4),
+    Bug.FORGOTTEN_OPERATION: (1, 2),
+    Bug.OLD_FLUSH: (2, 4, 9),
 }
 
 
+def lived(seed, bug=None):
+    return live(drawn("priority", seed, kinds_of("priority"), bug), family("priority"))
+
+
 @pytest.mark.parametrize(
-    ("bug", "seed"), FOUND_BY.items(), ids=lambda one: getattr(one, "value", "")
+    ("bug", "seeds"), FOUND_BY.items(), ids=lambda one: getattr(one, "value", "")
 )
-def test_a_life_of_the_priority_queue_finds_it(bug, seed):
-    report = live(drawn("priority", seed, kinds_of("priority"), bug), family("priority"))
-    assert report.ending is not Ending.SETTLED
+def test_a_life_of_the_priority_queue_finds_it(bug, seeds):
+    assert any(lived(seed, bug).ending is not Ending.SETTLED for seed in seeds)
 
 
-def test_all_of_them_are_known_to_be_found():
-    assert set(FOUND_BY) == set(PRIORITY_BUGS)
+@pytest.mark.parametrize("seed", [1, 7, 12, 87])
+def test_without_them_these_lives_go_well(seed):
+    assert lived(seed).ending is Ending.SETTLED

@@ -20,7 +20,8 @@ What is walked (`moves.py`):
 5. *Injuries* may be done at any moments, in the order in which they are named: `crash` ends a
    process, with each beginning of what its disk was asked for done or not, and what is on its way
    there lost, or brought to its next life; `lose` and `repeat` take the oldest message of a link,
-   or bring it twice; with `stall` a link stands still for up to four seconds while time passes.
+   or bring it twice; `overtake` lets the next one by; with `stall` a link stands still for up to
+   four seconds while time passes.
 6. *Rest.* Where all calls are answered and everybody is back, time stands still: beats go on for
    ever and change nothing. Injuries that are left may still be done.
 
@@ -43,6 +44,7 @@ from snowmelt.sim.explore.baton import BatonWorld, TwoNodes
 from snowmelt.sim.explore.membership import Leaver, MembershipWorld
 from snowmelt.sim.explore.moves import INJURIES
 from snowmelt.sim.explore.pool import OneEach, PoolWorld, TwoLeave
+from snowmelt.sim.explore.priority import Alone, Joiner, Missed, Pair, PriorityWorld, Twice
 from snowmelt.sim.explore.small import SmallLife
 
 __all__ = ["INJURIES", "WORLDS", "injuries_named", "small_world"]
@@ -51,6 +53,14 @@ WORLDS: dict[str, dict[str, type[SmallLife]]] = {
     "baton": {"wants": BatonWorld, "handover": TwoNodes},
     "membership": {"join": MembershipWorld, "leave": Leaver},
     "pool": {"leaver": PoolWorld, "leavers": TwoLeave, "pair": OneEach},
+    "priority": {
+        "one": PriorityWorld,
+        "alone": Alone,
+        "pair": Pair,
+        "twice": Twice,
+        "join": Joiner,
+        "missed": Missed,
+    },
 }
 """By protocol and name; the first of each is what is meant when nobody says which."""
 

@@ -23,6 +23,7 @@ INJURIES: Final = {
     "crash": "a process is killed, and is back within a second",
     "lose": "a message is lost",
     "repeat": "a message comes twice",
+    "overtake": "a message overtakes the one before it",
     "stall": "what goes from one to another stands still for up to four seconds",
 }
 
@@ -256,6 +257,9 @@ class SmallWorld:
                 yield Move(
                     words, state._replace(links=_replaced(state.links, link, (row[0], *row)))
                 )
+            case "overtake" if len(row) > 1:
+                turned = (row[1], row[0], *row[2:])
+                yield Move(words, state._replace(links=_replaced(state.links, link, turned)))
             case "stall" if not stalled:
                 stalls = (*state.stalls, (link, state.now))
                 yield Move(words, state._replace(stalls=tuple(sorted(stalls))))

@@ -337,7 +337,7 @@ class Ledger:
         return bool(moved) and all(self.excuse(put.process, put.called, one, at) for one in words)
 
     def _refusal_lost(self, put: Asked, at: Instant) -> bool:
-        """Whether some disk lost what came since a put was refused, or staged: nobody knows where it lay."""
+        """Whether some disk lost what came since a put was refused, or staged, wherever it lay."""
         reason = self.excuses.undone(put.called, at)
         hurts = [one for one in self.excuses.hurts if one.since <= at and put.called <= one.at]
         if reason or hurts:

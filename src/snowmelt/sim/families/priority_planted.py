@@ -152,7 +152,7 @@ class LoneSpreading(Spreading):
 
 
 class IdleRepair(Repair):
-    """Gives nobody the copies that he lacks, and tells others to erase theirs all the same."""
+    """Tells those who need not have copies to erase them before those who should have them do."""
 
     @property
     def done(self) -> bool:

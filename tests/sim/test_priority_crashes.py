@@ -1,0 +1,147 @@
+"""A node with a priority queue crashes at each of its writes in turn, before it and after it.
+
+The scenario is small and the same each time, with no other fault: one queue of two priorities, a
+producer, a consumer who does all that consumers do, one who looks, and the drain at the end. First
+it is lived undisturbed, to count how often the node writes; then once for each of these writes and
+each ending: the write lost, or done and not yet answered. So there is no instant between two writes
+that is not tried. The whole history is judged each time, by those who judge the lives.
+"""
+
+from random import Random
+
+import pytest
+from anvil import Anvil, struck
+
+from snowmelt.core.instant import Instant, later, milliseconds, seconds
+from snowmelt.core.names import NodeId, contact
+from snowmelt.protocols.membership import View
+from snowmelt.protocols.priority.limits import Limits
+from snowmelt.protocols.priority.settings import QueueSettings
+from snowmelt.sim.families.fifo_actors import Stage
+from snowmelt.sim.families.membership import address
+from snowmelt.sim.families.priority import process
+from snowmelt.sim.families.priority_ending import judge
+from snowmelt.sim.families.priority_excuses import Excuses
+from snowmelt.sim.families.priority_ledger import Ledger
+from snowmelt.sim.families.priority_load import Load
+from snowmelt.sim.families.priority_users import Consumer, Looker, Producer, Steward
+from snowmelt.sim.planted import Bug, planted
+from snowmelt.sim.world import Observer
+
+LOAD = seconds(5)
+SETTLED_WITHIN = seconds(70)
+
+
+class Smithy(Observer):
+    """The scenario."""
+
+    limits = Limits(block=2)
+
+    def __init__(self, count, puts, blow=None, bug=None, **settings):
+        self.bug = bug
+        self.nodes = [NodeId(f"n{number}") for number in range(1, count + 1)]
+        self.world = world = Anvil(self, blow)
+        targets = [contact(address(node)) for node in self.nodes]
+        self.stage = stage = Stage(world, targets, duplicates=False, actors={})
+        self.excuses = Excuses(self.nodes)
+        for node in self.nodes:
+            self._add_node(node)
+        settings = {"replicas": count, "lease": seconds(2), "priorities": 2, **settings}
+        self.ledger = ledger = Ledger(QueueSettings(queue="q1", **settings), self.excuses)
+        load = Load(theme="crashes", items=3, patience=seconds(2), work=milliseconds(300))
+        times = [Instant(seconds(1) + LOAD * number // puts) for number in range(puts)]
+        producer = Producer(stage, "p1", Random("p1"), ledger, load, times)
+        consumer = Consumer(stage, "k1", Random("k1"), ledger, load)
+        looker = Looker(stage, "l1", Random("l1"), ledger, load)
+        self.steward = Steward(stage, "s1", Random("s1"), ledger, load)
+        self.steward.producers = [producer]
+        world.at(Instant(seconds(0.7)), producer.begin)
+        world.at(Instant(seconds(0.8)), consumer.begin)
+        world.at(Instant(seconds(0.9)), looker.begin, times[::4])
+        world.at(Instant(seconds(1) + LOAD), self.steward.rest)
+
+    def _add_node(self, node):
+        def build(chance):
+            return planted(self.bug, process(node, self.nodes[0], chance, self.limits, self.bug))
+
+        self.world.add(node, build, address(node))
+        begin = 0 if node == self.nodes[0] else seconds(0.1)
+        self.world.at(Instant(begin), self.world.start, node)
+
+    def announced(self, at, node, effect):
+        del node
+        if isinstance(effect.fact, View):
+            members = tuple(one.id for one in effect.fact.members)
+            self.excuses.viewed(at, effect.fact.epoch, members)
+
+    def replied(self, at, node, effect):
+        self.stage.actors[node].answered(effect.operation, effect.message, at)
+
+    def live(self):
+        """To its end; raises `Broken` when something was seen that may not be."""
+        end = later(self.world.now, SETTLED_WITHIN)
+        while self._unsettled():
+            assert self.world.now < end, self._unsettled()
+            self.world.run(later(self.world.now, seconds(0.5)))
+        judge(self.ledger)
+        return self.world
+
+    def _unsettled(self):
+        if self.ledger.drained is None:
+            return "it is not empty"
+        return next((one.waiting for one in self.stage.actors.values() if one.waiting), "")
+
+
+def strike(count, puts, node, least, every=1, settings=None, **away):
+    def lived(blow):
+        return Smithy(count, puts, blow, **(settings or {})).live()
+
+    struck(lived, NodeId(node), least, every, **away)
+
+
+def test_the_scenario_has_in_it_all_that_is_done():
+    smithy = Smithy(1, 14)
+    smithy.live()
+    ledger = smithy.ledger
+    assert len(ledger.puts) == 14
+    assert ledger.acks
+    assert ledger.backs
+    assert {priority for put in ledger.puts for priority in put.priorities} == {0, 1}
+
+
+def test_one_node_crashes_at_each_of_its_writes():
+    strike(1, 9, "n1", least=30)
+
+
+@pytest.mark.parametrize("node", ["n1", "n2"])
+def test_of_three_nodes_one_crashes_at_many_of_its_writes(node):
+    strike(3, 8, node, least=30, every=5)
+
+
+def test_who_tells_before_it_has_flushed_is_found():
+    with pytest.raises(AssertionError, match="Blow"):
+        strike(1, 9, "n1", least=30, settings={"bug": Bug.REPLY_BEFORE_PERSISTED})
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("away", [seconds(0.2), seconds(1), seconds(14)])
+@pytest.mark.parametrize("node", ["n1", "n2", "n3"])
+def test_of_three_nodes_each_crashes_at_each_of_its_writes_and_may_stay_away(node, away):
+    strike(3, 14, node, least=40, away=away)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize(
+    "settings", [{"replicas": 2}, {"items_max": 4}, {"deliveries_max": 2}, {"largest_first": True}]
+)
+def test_the_same_with_other_settings(settings):
+    for node in ("n1", "n2", "n3"):
+        strike(3, 8, node, least=20, settings=settings)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
+def test_one_node_crashes_at_each_of_many_writes():
+    strike(1, 40, "n1", least=70)

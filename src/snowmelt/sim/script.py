@@ -15,6 +15,11 @@ flush fifty microseconds, and what a node draws at random are small numbers in o
     jump n3 20s            its clock leaps
     full n1 / room n1      its disk has no room / has room again
     call n2 depart         a client calls n2: status, depart, or forget n3
+
+With `queues` before them, nodes have a priority queue besides (`script_queue.py`):
+
+    call n1 put 0 now      a client calls n1: open, put (priority, body), get, ack, back, count
+    again n2 3             the client asks n2 what it asked with its third call
 """
 
 import re
@@ -25,11 +30,13 @@ from typing import Any, Final
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import MILLISECOND, Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import Node
 from snowmelt.protocols.membership import Depart, Forget, GetStatus
 from snowmelt.sim.disk import Ending
 from snowmelt.sim.families.membership import address, member
 from snowmelt.sim.faults import Partition
 from snowmelt.sim.network import LinkStyle
+from snowmelt.sim.script_queue import Client, queue_family
 from snowmelt.sim.trace import line
 from snowmelt.sim.world import World
 
@@ -78,7 +85,9 @@ class Script:
 
     def __init__(self, commands: list[str]) -> None:
         self._world = World(seed=0, style=STYLE, dice=Plain, keep=True)
-        self._calls = 0
+        self._calls: list[Any] = []
+        self._queues = False
+        self._client = Client(self._world.trace)
         self._verbs: dict[str, Callable[..., None]] = {
             "nodes": self._nodes,
             "node": self._node,
@@ -93,6 +102,8 @@ class Script:
             "full": self._full,
             "room": self._room,
             "call": self._call,
+            "again": self._again,
+            "queues": self._with_queues,
         }
         for command in commands:
             self._do(command)
@@ -119,7 +130,11 @@ class Script:
         self._add(NodeId(name), (NodeId(contact),))
 
     def _add(self, name: NodeId, contacts: tuple[NodeId, ...]) -> None:
-        slot = self._world.add(name, lambda chance: member(name, contacts, chance), address(name))
+        def build(chance: Random) -> Node[Any]:
+            families = [queue_family(name, chance)] if self._queues else []
+            return member(name, contacts, chance, *families)
+
+        slot = self._world.add(name, build, address(name))
         slot.wanted = False  # a script starts its processes itself
 
     def _start(self, name: str) -> None:
@@ -152,11 +167,21 @@ class Script:
 
     def _call(self, name: str, what: str, *words: str) -> None:
         bodies = {"status": GetStatus, "depart": Depart, "forget": Forget}
-        if what not in bodies:
-            raise BadOption("call", what, ", ".join(bodies))
-        self._calls += 1
-        operation = OperationId(CLIENT, self._calls)
-        self._world.request(NodeId(name), operation, bodies[what](*map(NodeId, words)))
+        if what in bodies:
+            body: Any = bodies[what](*map(NodeId, words))
+        elif self._queues and what in self._client.words:
+            body = self._client.body(what, words)
+        else:
+            raise BadOption("call", what, ", ".join([*bodies, *self._client.words]))
+        self._calls.append(body)
+        self._again(name, str(len(self._calls)))
+
+    def _again(self, name: str, number: str) -> None:
+        operation = OperationId(CLIENT, int(number))
+        self._world.request(NodeId(name), operation, self._calls[int(number) - 1])
+
+    def _with_queues(self) -> None:
+        self._queues = True
 
 
 def played(text: str) -> str:

@@ -93,7 +93,7 @@ def brief(word: object) -> str:
     if isinstance(word, PersistFailed):
         return f"PersistFailed {word.ticket} {word.reason}" + (" (fatal)" if word.fatal else "")
     if isinstance(word, Write):
-        return f"{word.key.decode(errors='replace')} ({len(word.value)} bytes)"
+        return f"{repr(word.key)[2:-1]} ({len(word.value)} bytes)"
     if isinstance(word, tuple | list):
         return "(" + ", ".join(map(brief, word)) + ")"
     if not isinstance(word, msgspec.Struct):

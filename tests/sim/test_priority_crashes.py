@@ -138,7 +138,7 @@ def test_of_three_nodes_each_crashes_at_each_of_its_writes_and_may_stay_away(nod
 )
 def test_the_same_with_other_settings(settings):
     for node in ("n1", "n2", "n3"):
-        strike(3, 8, node, least=20, settings=settings)
+        strike(3, 8, node, least=15, settings=settings)
 
 
 @pytest.mark.soak

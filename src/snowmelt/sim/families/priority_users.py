@@ -177,7 +177,7 @@ class Producer(User):
                 definite = not reason.startswith(("Unavailable", "DiskFull"))
                 if definite or self.asked_once(number):
                     self.ledger.refused(put, reason, at)
-                else:
+                elif not reason.startswith("Unavailable: queue") or self.stage.phase is Phase.LOAD:
                     self.after(self.some(seconds(1)), partial(self._again, number, call, told))
                     return
             case Failed():

@@ -47,7 +47,9 @@ class Smithy(Observer):
         for node in self.nodes:
             self._add_node(node)
         settings = {"replicas": count, "lease": seconds(2), "priorities": 2, **settings}
-        self.ledger = ledger = Ledger(QueueSettings(queue="q1", **settings), self.excuses)
+        self.ledger = ledger = Ledger(
+            QueueSettings(queue="q1", **settings), self.excuses, self.limits.block
+        )
         load = Load(theme="crashes", items=3, patience=seconds(2), work=milliseconds(300))
         times = [Instant(seconds(1) + LOAD * number // puts) for number in range(puts)]
         producer = Producer(stage, "p1", Random("p1"), ledger, load, times)
@@ -69,10 +71,9 @@ class Smithy(Observer):
         self.world.at(Instant(begin), self.world.start, node)
 
     def announced(self, at, node, effect):
-        del node
         if isinstance(effect.fact, View):
             members = tuple(one.id for one in effect.fact.members)
-            self.excuses.viewed(at, effect.fact.epoch, members)
+            self.excuses.viewed(at, node, effect.fact.epoch, members)
 
     def replied(self, at, node, effect):
         self.stage.actors[node].answered(effect.operation, effect.message, at)

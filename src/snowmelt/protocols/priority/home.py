@@ -342,17 +342,8 @@ class Home:
         if fresh < sum([share.total for share in had]):
             for mark in marks:
                 self._shelf.mark(mark)
-            marks = self._standing_now(
-                had
-            )  # what was so before as well: it may not have come to all
+            marks = self._shelf.rows.told_of(had)  # also what was so before: not all may know
         self._begin(Pending(door, message, shares=had, refused=refused), marks)
-
-    def _standing_now(self, shares: Shares) -> list[Mark]:
-        """What became of these, those alike together."""
-        alike: dict[Standing, list[Share]] = {}
-        for priority, where, standing in self._shelf.rows.standings(shares):
-            alike.setdefault(standing, []).append(Share(priority, (where,)))
-        return [marked(union(those), standing) for standing, those in alike.items()]
 
     def _renew(self, door: NodeId, message: End) -> None:
         token = message.token

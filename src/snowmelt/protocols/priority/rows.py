@@ -8,7 +8,7 @@ import msgspec
 from snowmelt.core.interval import Interval, merged
 from snowmelt.core.names import OperationId
 from snowmelt.core.pieces import Pieces
-from snowmelt.protocols.priority.batches import Share, Shares
+from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.messages import Mark
 from snowmelt.protocols.priority.positions import without
 from snowmelt.protocols.priority.standing import NEW, Standing, marked
@@ -78,6 +78,13 @@ class Rows:
         for priority, where, standing in self.standings(shares):
             if standing is not NEW:
                 yield marked((Share(priority, (where,)),), standing)
+
+    def told_of(self, shares: Shares) -> list[Mark]:
+        """The standings of these, those alike together."""
+        alike: dict[Standing, list[Share]] = {}
+        for priority, where, standing in self.standings(shares):
+            alike.setdefault(standing, []).append(Share(priority, (where,)))
+        return [marked(union(those), standing) for standing, those in alike.items()]
 
     def lacking(self, shares: Shares) -> Shares:
         """What of these is neither here nor gone."""

@@ -34,8 +34,8 @@ from snowmelt.core.node import (
     Send,
 )
 from snowmelt.core.record import Change, Erase, Found
+from snowmelt.protocols.alarms import Alarms
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.fifo.alarms import Alarms
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.streams import Presence, keeper_of, stream_of
 

@@ -19,10 +19,10 @@ from snowmelt.core.instant import Duration, Instant, later, milliseconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Effect, Load, Note, Reply, Send
 from snowmelt.core.record import Found
+from snowmelt.protocols.alarms import Alarms
 from snowmelt.protocols.calling import Declined, Elsewhere
 from snowmelt.protocols.membership import View
 from snowmelt.protocols.overlay.ring import Spread
-from snowmelt.protocols.priority.alarms import Alarms
 from snowmelt.protocols.priority.calls import Via
 from snowmelt.protocols.priority.messages import together
 from snowmelt.protocols.priority.placing import spread_of
@@ -137,7 +137,7 @@ class Desk:
 
     def wake(self, at: Instant, queue: str) -> None:
         """Asks for a tick of this queue at this instant, or before."""
-        self.alarms.set(at, queue)
+        self.alarms.wake(queue, at)
 
     # --- the disk ---------------------------------------------------------------------------------
 

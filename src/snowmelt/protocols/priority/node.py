@@ -97,7 +97,7 @@ class PriorityNode:
                     self._touched[task.queue] = None
             case Expired():
                 self._timer = None
-                self._tick(desk.alarms.over(now))
+                self._tick(desk.alarms.due(now))
             case Announced(View() as view):
                 self._current(view)
             case Announced(CutOff()):

@@ -45,6 +45,7 @@ THEMED = (
     (759, "everything"),  # part of a put was got, its only holder left, and it was done anew
     (837, "everything"),  # an element waited for its node when the queue was said to be drained
     (426, "everything"),  # a view was announced after the one that came after it
+    (1191, "short leases"),  # two doors sent the client of a put to each other for ever
     (738, "everything"),  # the get that was called first was not the first in the order
 )
 CALM = ("loss", "duplication", "reordering", "delay")

@@ -87,14 +87,21 @@ class Beginnings:
                 return self._desk.me
             self.inquiry.drop(operation)
             self._give_up(operation, source)
-        self._hand.elsewhere.keep(operation, TakenOver(source), self._desk.now)
+        left = self._hand.elsewhere.get(operation)
+        ours = self._desk.me, source
+        if not isinstance(left, TakenOver) or left.era != self._desk.era or left.door in ours:
+            self._leave(operation, source)  # else whoever asked first knows more (rule 6)
         return None
 
     def _give_up(self, operation: OperationId, door: NodeId) -> None:
         """Another has it, and this door remembers that: its client may come here again (rule 6)."""
         del self._hand.all[operation]
-        self._hand.elsewhere.keep(operation, TakenOver(door), self._desk.now)
+        self._leave(operation, door)
         self._desk.redirect(operation, door)
+
+    def _leave(self, operation: OperationId, door: NodeId) -> None:
+        taken = TakenOver(door, self._desk.era)
+        self._hand.elsewhere.keep(operation, taken, self._desk.now)
 
     def _go_on(self, operation: OperationId, traces: list[Trace]) -> None:
         one = self._hand.all.get(operation)

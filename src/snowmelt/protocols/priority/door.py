@@ -333,15 +333,16 @@ class Door:
         if answered is not None:
             self._desk.reply(operation, answered)
             return True
-        elsewhere, view = self._hand.elsewhere.get(operation), self._desk.view
-        if not isinstance(elsewhere, TakenOver) or elsewhere.door == self._desk.me:
-            busy = len(self._hand.all) >= self._in_hand
-            if busy:
-                text = f"{self._in_hand} calls of queue {self._settings.queue} wait here; ask again"
-                self._desk.decline(operation, "Unavailable", text)
-            return busy
-        self._desk.redirect(operation, elsewhere.door)
-        return view is not None and view.member(elsewhere.door) is not None
+        elsewhere = self._hand.elsewhere.get(operation)
+        taken = isinstance(elsewhere, TakenOver) and elsewhere.era == self._desk.era
+        if taken and elsewhere.door != self._desk.me:  # inquiry, rule 6
+            self._desk.redirect(operation, elsewhere.door)
+            return True
+        busy = len(self._hand.all) >= self._in_hand
+        if busy:
+            text = f"{self._in_hand} calls of queue {self._settings.queue} wait here; ask again"
+            self._desk.decline(operation, "Unavailable", text)
+        return busy
 
     def _take_up(self, one: InHand, *, begun: bool) -> None:
         self._hand.all[one.operation] = one
@@ -352,7 +353,8 @@ class Door:
             self._gets.take(one, answered.granted, answered.token, self._hand.at())
         elif begun:
             one.another = True
-            self._hand.elsewhere.keep(one.operation, TakenOver(self._desk.me), self._desk.now)
+            mine = TakenOver(self._desk.me, self._desk.era)
+            self._hand.elsewhere.keep(one.operation, mine, self._desk.now)
             self.beginnings.inquiry.add([one.operation])
         else:
             self._hand.line.append(one.operation)

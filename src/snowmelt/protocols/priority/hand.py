@@ -139,9 +139,13 @@ class Memory:
 
 
 class TakenOver(msgspec.Struct, frozen=True):
-    """Who has an operation in hand that was begun at another door: some other, or this one."""
+    """Who has an operation in hand that was begun at another door: some other, or this one.
+
+    In another view than that (`era`) it is only known that it was begun.
+    """
 
     door: NodeId
+    era: int
 
 
 class Again(msgspec.Struct, frozen=True):

@@ -11,6 +11,8 @@
    that waits still is told to ask again.
 6. A door that leaves an operation to another remembers to whom. Its client may have been sent here
    by a third meanwhile, and may have asked here first: it is sent on, and nothing is begun anew.
+   A late question of a third changes nothing of that. In another view, in which that door may have
+   dropped it, only that it was begun is remembered: else two doors send a client to and fro.
 """
 
 from collections.abc import Iterable

@@ -133,6 +133,7 @@ def test_what_a_priority_queue_does_not_take_is_said(spark: SparkSession, queues
         queues.write(frame.drop("key"), queue="raw")
     with pytest.raises(AnalysisException, match="kind is 'urgent'; allowed: fifo, the default, or"):
         queues.write(frame.drop("key"), kind="urgent", queue="jobs")
-    writer = writer_of(queues, queue="jobs")
-    with pytest.raises(BadOption, match="priority is 3; allowed: 0 to 2 in jobs"):
+    queues.priority("few", priorities=3).put(b"before")
+    writer = writer_of(queues, queue="few")
+    with pytest.raises(BadOption, match="priority is 3; allowed: 0 to 2 in few"):
         writer.write(rows((b"a", 3)))

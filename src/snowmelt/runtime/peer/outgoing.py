@@ -69,6 +69,7 @@ class Outgoing:
     >>> [bytes(piece) for piece in outgoing.pieces()]
     [b'small']
     >>> outgoing.sent(3)
+    False
     >>> [bytes(piece) for piece in outgoing.pieces()]
     [b'll']
     """

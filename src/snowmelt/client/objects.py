@@ -14,12 +14,12 @@ from snowmelt.client.loans import Loan
 from snowmelt.client.pool_bodies import joined, numbers, owned
 from snowmelt.client.session import TIMEOUT
 from snowmelt.client.staying import stays
-from snowmelt.client.steps import Port
+from snowmelt.client.steps import Port, run
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.pool.calls import Got, Nack
+from snowmelt.protocols.pool.calls import Got
 
 
 class Object:
@@ -61,15 +61,13 @@ class Object:
         Raises `OutcomeUnknown` when its producer does not confirm it; it may have died since.
         """
         loan = self.closed()
-        if loan.token:
-            self._port.call(pool_steps.ack(loan.token, self.intervals, timeout), timeout)
+        run(self._port, pool_steps.ack(loan.token, self.intervals, timeout))
         loan.told()
 
     def nack(self) -> None:
         """It is not done, and is offered again."""
         loan = self.closed()
-        if loan.token:
-            self._port.call(Nack(loan.token, self.intervals), TIMEOUT)
+        run(self._port, pool_steps.nack(loan.token, self.intervals, TIMEOUT))
         loan.told()
 
     @property
@@ -136,16 +134,14 @@ class Objects:
         """All that is open still is done; as `Object.ack`."""
         if self.open:
             loan = self._loan.begin(self._loan.left)
-            if loan.token:
-                self._port.call(pool_steps.ack(loan.token, (), timeout), timeout)
+            run(self._port, pool_steps.ack(loan.token, (), timeout))
             loan.told()
 
     def nack(self) -> None:
         """All that is open still is offered again."""
         if self.open:
             loan = self._loan.begin(self._loan.left)
-            if loan.token:
-                self._port.call(Nack(loan.token, ()), TIMEOUT)
+            run(self._port, pool_steps.nack(loan.token, (), TIMEOUT))
             loan.told()
 
     def __enter__(self) -> Self:

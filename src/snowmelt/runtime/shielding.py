@@ -157,13 +157,8 @@ class Shield:
                     _set(number, self._mine)
 
     def _lower(self) -> None:
-        only, mine = self._only, self._mine
-        if only:
-            if _get(only) is mine:
-                _set(only, self._handlers[only])
-            return
         for number, handler in self._handlers.items():
-            if _get(number) is mine:
+            if _get(number) is self._mine:
                 _set(number, handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:

@@ -109,30 +109,23 @@ class Driving:
         """For its answer, in the seat or for its bell; one that has entered. It leaves then."""
         seat = self.seat
         try:
-            while not guest.answered:
+            while not guest.answered and real_now() < end:
                 if seat.sitter is not guest:
                     guest.bell.wait((end - real_now()) / SECOND)
                     until = 0
-                elif not (until := self._sit_once(guest, end, until)):
-                    return  # it has its answer
-                if real_now() >= end:
-                    return
+                    continue
+                if not until:
+                    with self.turn:
+                        until = self._plan(end)
+                events = self._poll(until)
+                with self.turn:
+                    self._take(events)
+                    if guest.answered:
+                        seat.leave(guest)
+                    else:
+                        until = self._plan(end)
         finally:
-            if guest.inside:
-                self.leave(guest)
-
-    def _sit_once(self, guest: Guest, end: Instant, until: int) -> int:
-        """In the seat until something comes; until when to go on sitting, 0 with its answer."""
-        if not until:
-            with self.turn:
-                until = self._plan(end)
-        events = self._poll(until)
-        with self.turn:
-            self._take(events)
-            if guest.answered:
-                self.seat.leave(guest)
-                return 0
-            return self._plan(end)
+            self.leave(guest)
 
     def leave(self, guest: Guest) -> None:
         """However often it is interrupted: nobody else would take its place."""

@@ -147,18 +147,18 @@ class Link(Handler):
             self._owner.watch(self)
 
     def _flush(self) -> bool:
-        outgoing, carrier = self.outgoing, self.carrier
+        outgoing = self.outgoing
         budget = TURN_BYTES
-        while pieces := outgoing.pieces():
-            sent = carrier.send(pieces)
+        while budget > 0 and (pieces := outgoing.pieces()):
+            wanted = sum(map(len, pieces))
+            sent = self.carrier.send(pieces)
+            outgoing.sent(sent)
             self.bytes_out += sent
             budget -= sent
-            if not outgoing.sent(sent):
+            if sent < wanted:
                 self.taken = real_now()
                 return True
-            if budget <= 0:
-                return bool(outgoing)
-        return False
+        return bool(outgoing)
 
     # --- in ---------------------------------------------------------------------------------------
 

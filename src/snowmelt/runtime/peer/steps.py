@@ -51,8 +51,8 @@ class Network(Protocol):
 class Owner(Protocol):
     """Whoever runs the machine."""
 
-    replied: Callable[[OperationId, Any], None]
-    """A call is answered."""
+    def replied(self, operation: OperationId, body: Any) -> None:
+        """A call is answered."""
 
     def failed(self, error: str, text: str) -> None:
         """The machine must not go on; `error` is a name from `core.errors`."""
@@ -72,7 +72,6 @@ class Steps:
         self._node = node
         self._send = network.send
         self._acquaint = network.acquaint
-        self._replied = owner.replied
         self._owner = owner
         self._store = store
         self._waiting: deque[Event[Any]] = deque()
@@ -99,19 +98,16 @@ class Steps:
         """One event, and all that follows from it; one that comes meanwhile waits for its turn."""
         if self.stopped:
             return
-        waiting = self._waiting
-        waiting.append(event)
+        self._waiting.append(event)
         if self._busy:
             return
         self._busy = True
         try:
-            while waiting and not self.stopped:
+            while self._waiting and not self.stopped:
                 self.events += 1
-                for effect in self._node.handle(waiting.popleft(), real_now()):
+                for effect in self._node.handle(self._waiting.popleft(), real_now()):
                     if type(effect) is Send:  # the most frequent by far
                         self._send(effect.target, effect.message)
-                    elif type(effect) is Reply:
-                        self._replied(effect.operation, effect.message)
                     else:
                         self._carry_out(effect)
         except BaseException as error:
@@ -127,7 +123,7 @@ class Steps:
             case Send(target, message):
                 self._send(target, message)
             case Reply(operation, body):
-                self._replied(operation, body)
+                self._owner.replied(operation, body)
             case SetTimer(timer, at):
                 self._timers[timer] = at
                 self._set_due()

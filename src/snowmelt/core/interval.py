@@ -88,6 +88,22 @@ def merged(intervals: Collection[Interval]) -> list[Interval]:
     return fewest
 
 
+def first_positions(intervals: Iterable[Interval], count: int) -> list[Interval]:
+    """The first so many positions of some intervals, or all there are. O(taken).
+
+    >>> first_positions([Interval(0, 3), Interval(5, 8)], 4)
+    [Interval(start=0, stop=3), Interval(start=5, stop=6)]
+    """
+    taken: list[Interval] = []
+    for interval in intervals:
+        if count == 0:
+            break
+        head, _ = interval.split(count)
+        taken.append(head)
+        count -= head.size
+    return taken
+
+
 class IntervalSet:
     """A set of positions, kept as its fewest intervals, in order.
 
@@ -269,13 +285,7 @@ class IntervalSet:
         """
         if count < 0:
             raise ValueError(f"can't take {count} positions")
-        taken: list[Interval] = []
-        for interval in self:
-            if count == 0:
-                break
-            head, _ = interval.split(count)
-            taken.append(head)
-            count -= head.size
+        taken = first_positions(self, count)
         if taken:
             self.remove(Interval(taken[0].start, taken[-1].stop))
         return taken

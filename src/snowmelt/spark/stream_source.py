@@ -23,13 +23,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from snowmelt.client.fifo import Fifo
@@ -39,6 +33,7 @@ from snowmelt.spark.columns import readable
 from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.errors import plainly
 from snowmelt.spark.lag import report
+from snowmelt.spark.limiting import at_most, usual
 from snowmelt.spark.naming import check_queues, queue_names
 from snowmelt.spark.offsets import Offset, told
 from snowmelt.spark.options import SourceOptions, source_options
@@ -82,11 +77,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @plainly()
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """What the options say of one micro-batch."""
-        if self._options.rows_max:
-            return ReadMaxRows(self._options.rows_max)
-        if self._options.bytes_max:
-            return ReadMaxBytes(self._options.bytes_max)
-        return ReadAllAvailable()
+        return usual(self._options)
 
     @plainly()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -189,11 +180,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _limits(self, limit: ReadLimit, queues: int) -> tuple[int, int]:
         """Rows in all, and bytes of each queue: the limit that Spark gives, and the options'."""
-        if isinstance(limit, ReadAllAvailable):
-            return EVERYTHING, EVERYTHING
-        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else self._options.rows_max
-        size = limit.max_bytes if isinstance(limit, ReadMaxBytes) else self._options.bytes_max
-        return rows or EVERYTHING, max(1, size // max(1, queues)) if size else EVERYTHING
+        rows, size = at_most(limit, self._options)
+        return rows, size if size == EVERYTHING else max(1, size // max(1, queues))
 
     def _advance(self, name: str, done: Mark, rows: int, size: int) -> Advance:
         below = _NOWHERE

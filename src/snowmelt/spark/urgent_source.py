@@ -14,16 +14,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from snowmelt.client.group_steps import EVERYTHING
 from snowmelt.client.priority import PriorityQueue
 from snowmelt.client.priority_groups import Note, PriorityGroup, parts_of
 from snowmelt.core.errors import LeaseLost, OutcomeUnknown, SnowmeltError
@@ -31,6 +24,7 @@ from snowmelt.spark.columns import readable
 from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.errors import plainly
 from snowmelt.spark.lag import SECONDS, Report, Waiting
+from snowmelt.spark.limiting import at_most, usual
 from snowmelt.spark.naming import check_queues
 from snowmelt.spark.offsets import VERSION, Offset, told
 from snowmelt.spark.options import SourceOptions, source_options
@@ -68,11 +62,7 @@ class UrgentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @plainly()
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """What the options say of one micro-batch."""
-        if self._options.rows_max:
-            return ReadMaxRows(self._options.rows_max)
-        if self._options.bytes_max:
-            return ReadMaxBytes(self._options.bytes_max)
-        return ReadAllAvailable()
+        return usual(self._options)
 
     @plainly()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -85,7 +75,7 @@ class UrgentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Done with all up to `start`; what is the group's own after that."""
         before = told(start, self._options.group)
-        rows, size = self._limits(limit)
+        rows, size = at_most(limit, self._options)
         rows = rows if self._left is None else min(rows, self._left)
         with self._telling():
             given = self._group.advance(
@@ -161,13 +151,6 @@ class UrgentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _group(self) -> PriorityGroup:
         return self._queue.group(self._options.group)
-
-    def _limits(self, limit: ReadLimit) -> tuple[int, int]:
-        if isinstance(limit, ReadAllAvailable):
-            return EVERYTHING, EVERYTHING
-        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else self._options.rows_max
-        size = limit.max_bytes if isinstance(limit, ReadMaxBytes) else self._options.bytes_max
-        return rows or EVERYTHING, size or EVERYTHING
 
     @contextmanager
     def _telling(self) -> Iterator[None]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Final
 
-from snowmelt.core.interval import Interval, merged
+from snowmelt.core.interval import Interval, first_positions, merged
 from snowmelt.protocols.priority.batches import Share, Shares, union
 
 _STOP: Final = attrgetter("stop")
@@ -77,15 +77,10 @@ def first(rows: Iterable[tuple[int, Iterable[Interval]]], most: int) -> Shares:
     """
     taken: list[Share] = []
     for priority, intervals in rows:
-        heads: list[Interval] = []
-        for interval in intervals:
-            if most == 0:
-                break
-            head, _ = interval.split(most)
-            heads.append(head)
-            most -= head.size
+        heads = first_positions(intervals, most)
         if heads:
             taken.append(Share(priority, tuple(heads)))
+            most -= taken[-1].total
     return tuple(taken)
 
 

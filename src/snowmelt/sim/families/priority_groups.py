@@ -9,7 +9,6 @@ the same again, and says that it is done until it hears that it is known.
 
 from collections.abc import Callable
 from functools import partial
-from random import Random
 from typing import Any, Final
 
 from snowmelt.check.history import Ended
@@ -18,49 +17,21 @@ from snowmelt.core.outcome import Failed, Outcome, Succeeded
 from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.batches import Shares, union
 from snowmelt.protocols.priority.calls import Receipt
-from snowmelt.sim.families.fifo_actors import PATIENCE, PAUSE, Phase, Stage
+from snowmelt.sim.families.fifo_actors import PATIENCE, PAUSE, Phase
 from snowmelt.sim.families.priority_excuses import FOR_EVER
-from snowmelt.sim.families.priority_ledger import Asked, Got, Ledger, receipts_of
-from snowmelt.sim.families.priority_load import Load
-from snowmelt.sim.families.priority_users import User
+from snowmelt.sim.families.priority_ledger import Asked, Got, receipts_of
+from snowmelt.sim.families.priority_users import Timed, User
 
 HOURS: Final = seconds(3600)
 TRIES: Final = 40
 
 
-class Stager(User):
+class Stager(Timed):
     """Stages, notes what it means, and publishes that."""
 
-    def __init__(
-        self,
-        stage: Stage,
-        name: str,
-        chance: Random,
-        ledger: Ledger,
-        load: Load,
-        times: list[Instant],
-    ) -> None:
-        super().__init__(stage, name, chance, ledger, load)
-        self._times = times
-        self._count = 0
-        self.unfinished: dict[int, None] = {}
-
-    def begin(self) -> None:
-        """Opens, and works from then on."""
-
-        def opened(outcome: Outcome[Any], _: Instant) -> None:
-            del outcome
-            for at in self._times:
-                self.stage.world.at(max(at, self.now), self._begin)
-
-        self.open(opened)
-
-    def _begin(self) -> None:
-        if self.stage.phase is not Phase.LOAD:
-            return
-        self._count += 1
-        number, chance = self._count, self.chance
-        self.unfinished[number] = None
+    def work(self, number: int) -> None:
+        """A batch of two parts."""
+        chance = self.chance
         if chance.random() < 0.2:  # an attempt that nobody names: it may never be seen
             self._stage(self._some(f"{number}/never"), HOURS, lambda *_: None)
         hold = chance.choice((seconds(4), HOURS, HOURS))

@@ -93,10 +93,8 @@ class Unfinished(Protocol):
     ledger: Ledger
 
 
-class Producer(User):
-    """Puts, at times drawn before, while there is load."""
-
-    delays = True
+class Timed(User):
+    """Begins something at times drawn before, while there is load."""
 
     def __init__(
         self,
@@ -113,7 +111,7 @@ class Producer(User):
         self.unfinished: dict[int, None] = {}
 
     def begin(self) -> None:
-        """Opens, and puts from then on."""
+        """Opens, and works from then on."""
 
         def opened(outcome: Outcome[Any], _: Instant) -> None:
             del outcome
@@ -122,15 +120,28 @@ class Producer(User):
 
         self.open(opened)
 
+    def work(self, number: int) -> None:
+        """What is begun."""
+        raise NotImplementedError
+
     def _begin(self) -> None:
-        if self.stage.phase is not Phase.LOAD:
-            return
-        self._count += 1
-        self.unfinished[self._count] = None
+        if self.stage.phase is Phase.LOAD:
+            self._count += 1
+            self.unfinished[self._count] = None
+            self.work(self._count)
+
+
+class Producer(Timed):
+    """Puts."""
+
+    delays = True
+
+    def work(self, number: int) -> None:
+        """Through the door that it has, or through another."""
         if self.chance.random() < 0.3:
-            self.open(partial(self._put, self._count))
+            self.open(partial(self._put, number))
         else:
-            self._put(self._count)
+            self._put(number)
 
     def _put(self, count: int, *_: Any) -> None:
         chance, settings = self.chance, self.ledger.settings

@@ -55,6 +55,9 @@ _Transaction: TypeAlias = "lmdb.Transaction[bytes]"
 _CLOSED: Final = "the store is closed"
 _AFTER_BULK: Final = bytes([BULK[0] + 1])
 _EXAMINED_AT_ONCE: Final = 256
+_LARGE: Final = 1_024
+"""Values above this may lie on pages of their own: the engine keeps two records on a page at least,
+and its pages have 4,096 bytes or more."""
 
 
 class Recovered(msgspec.Struct, frozen=True):
@@ -255,10 +258,11 @@ class Store:
         if any(groups):
             before = self._env.info()["last_txnid"]
             try:
+                large: set[bytes] = set()
                 with self._env.begin(write=True) as transaction:
                     for group in groups:
                         for change in group:
-                            self._change(transaction, change)
+                            self._change(transaction, change, large)
             except lmdb.Error as error:
                 if self._room.is_full(error) and self._is_as_of(before):
                     return False
@@ -267,9 +271,18 @@ class Store:
         self._groups += len(groups)
         return True
 
-    def _change(self, transaction: _Transaction, change: Change) -> None:
+    def _change(self, transaction: _Transaction, change: Change, large: set[bytes]) -> None:
+        """Makes one change; `large` are the keys that got a large value in this transaction.
+
+        Written over at once by a smaller value, the pages of a large one would stay with it, and
+        whoever audits the file would miss them; so it is erased first.
+        """
         if type(change) is Write:
             key = change.key
+            if key in large:
+                transaction.delete(key)
+            if len(change.value) > _LARGE:
+                large.add(key)
             transaction.put(key, seal(self._identity, key, change.value))
         else:
             assert type(change) is Erase

@@ -38,6 +38,8 @@ class Kind(IntEnum):
     CHUNK = 9
     OFFER = 10
     GRANT = 11
+    RELEASE = 12
+    KEEP = 13
 
 
 _KINDS: Final = {int(kind): kind for kind in Kind}

@@ -55,6 +55,8 @@ class Hello(msgspec.Struct, frozen=True, omit_defaults=True):
     dials has seen."""
     offers: bool = False
     """Of peers: whether frames of the kinds `OFFER` and `GRANT` are understood."""
+    releases: bool = False
+    """Of peers: whether frames of the kinds `RELEASE` and `KEEP` are understood."""
 
 
 class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -66,6 +68,8 @@ class Welcome(msgspec.Struct, frozen=True, omit_defaults=True):
     proof: bytes = b""
     """Of peers: that who answers is of this cluster."""
     offers: bool = False
+    """As in `Hello`."""
+    releases: bool = False
     """As in `Hello`."""
 
 
@@ -142,7 +146,8 @@ class Gate(msgspec.Struct, frozen=True):
 
     def welcome(self, hello: Hello, name: NodeId, frame_max: int) -> Welcome:
         """The answer to a peer, with its proof."""
-        bare = Welcome(name, frame_max, secrets.token_bytes(NONCE_BYTES), offers=True)
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        bare = Welcome(name, frame_max, nonce, offers=True, releases=True)
         return msgspec.structs.replace(bare, proof=self._proof(b"welcome", hello, bare))
 
     def prove(self, hello: Hello, welcome: Welcome) -> Proof:

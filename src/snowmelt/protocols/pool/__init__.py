@@ -79,6 +79,12 @@ What the paper leaves out, and a user needs:
    says of what its former life asked for that it may have been used (`GiveBack.used`): it stays on
    loan, and counts as left behind when the time for leaving is over. So does what is given back
    later than an heir remembers it.
+17. *What nobody needs is ended in agreement.* Hands change, and requests are passed on between any
+   two; so a way on which nothing passes (`Unused`) is ended once neither side needs it (`Need`).
+   Who needs it is whoever may probe the other, has a request that may be there, holds or settles
+   what it gave, has lent it something or has its request in line, takes something over from it,
+   or leaves the pool. Both agree before it ends, so it is no loss: nobody is told `Lost`, no grace
+   begins, and whoever has something to say later finds a new way.
 
 What a failure costs: a producer that dies without spill takes its objects with it. Those that it
 had given away are used by whoever has them. A consumer that dies gives back what it had not

@@ -83,6 +83,10 @@ class Adopter:
         """Whether somebody who leaves waits for a word from here."""
         return any(not gone(one.leaver) for one in self._adoptions.values())
 
+    def needs(self, leaver: NodeId) -> bool:
+        """Whether something of this one's is being taken over."""
+        return any(one.leaver == leaver for one in self._adoptions.values())
+
     def invited(self, leaver: NodeId, now: Instant) -> Effects:
         """Somebody leaves, and has objects."""
         open_ = (one.leaver for one in self._adoptions.values() if not one.own)

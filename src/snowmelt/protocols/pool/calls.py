@@ -224,6 +224,19 @@ class Unsent(msgspec.Struct, frozen=True):
     message: Any
 
 
+class Unused(msgspec.Struct, frozen=True):
+    """Announced to the machine: nothing passes on the way to this one. -> `Need` (rule 17)."""
+
+    target: NodeId
+
+
+class Need(msgspec.Struct, frozen=True):
+    """Announced by the machine: whether it needs the way to this one (rule 17)."""
+
+    target: NodeId
+    needed: bool
+
+
 class Known(msgspec.Struct, frozen=True):
     """Announced to a machine that has no node to introduce it: who is in the pool."""
 

@@ -204,6 +204,12 @@ class Consumer:
             return []
         return self._again(want, self._access.round(), now)
 
+    def needs(self, producer: NodeId) -> bool:
+        """Whether a request may be there, or something comes from there."""
+        return any(
+            producer in want.route or producer == want.coming for want in self._wants.values()
+        )
+
     @property
     def idle(self) -> bool:
         """Whether somebody wants something and there is nobody to ask."""
@@ -286,13 +292,10 @@ class Consumer:
 
     def _remember(self, found: Found, now: Instant) -> None:
         kept = max(ANSWERED_KEPT, 2 * min(found.lease, ANSWERED_LONGEST))
-        self._answered[found.number] = found.token, later(now, Duration(kept))
-        while self._answered[oldest := next(iter(self._answered))][1] <= now or self._crowded:
-            del self._answered[oldest]
-
-    @property
-    def _crowded(self) -> bool:
-        return len(self._answered) > ANSWERED_MAX
+        answered = self._answered
+        answered[found.number] = found.token, later(now, Duration(kept))
+        while answered[oldest := next(iter(answered))][1] <= now or len(answered) > ANSWERED_MAX:
+            del answered[oldest]
 
     def _count(self, source: NodeId, found: Found, waited: Duration) -> None:
         counts = self.counts

@@ -86,6 +86,14 @@ class Holding:
         """Whether it holds any."""
         return bool(self._held)
 
+    def needs(self, producer: NodeId) -> bool:
+        """Whether anything of this one's is held, or is to be settled still."""
+        return (
+            any(held.producer == producer for held in self._held.values())
+            or any(one.held.producer == producer for one in self._settling.values())
+            or any(isinstance(one, Send) and one.target == producer for one in self._unsaid)
+        )
+
     def __iter__(self) -> Iterator[Held]:
         return iter(list(self._held.values()))
 

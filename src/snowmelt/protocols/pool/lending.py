@@ -181,6 +181,10 @@ class Lender:
             effects += self._lend(request, now)
         return effects
 
+    def needs(self, consumer: NodeId, now: Instant) -> bool:
+        """Whether it has something from here, or waits here for it."""
+        return self.line.has(consumer, now) or any(loan.consumer == consumer for loan in self.loans)
+
     def leave(self) -> None:
         """Who waits here is to go elsewhere."""
         self.leaving = True

@@ -35,6 +35,13 @@ class Line:
     def __len__(self) -> int:
         return len(self._row)
 
+    def has(self, consumer: NodeId, now: Instant) -> bool:
+        """Whether anything of this one's waits here still."""
+        return any(
+            key[0] == consumer and (one.until is None or one.until > now)
+            for key, one in self._row.items()
+        )
+
     def join(self, request: Request, until: Instant | None) -> None:
         """To the end; one that comes again under a later attempt has lost its place."""
         key = request.consumer, request.number

@@ -271,8 +271,22 @@ class PoolPeer:
                 return self._consumer.refused(fact, now)
             case calls.Unsent(target, message):
                 return self._unsent(target, message, now)
+            case calls.Unused(target):
+                return [Announce(calls.Need(target, self._needs(target, now)))]
             case _:
                 return []
+
+    def _needs(self, other: NodeId, now: Instant) -> bool:
+        """Whether something is under way between the two, or may be at any time (rule 17)."""
+        introduction = self._introduction
+        return (
+            (other in introduction.known and other in introduction.producers)
+            or self._departure.begun
+            or self._producer.lender.needs(other, now)
+            or self._consumer.needs(other)
+            or self._holding.needs(other)
+            or self._adopter.needs(other)
+        )
 
     def _lost(self, target: NodeId, now: Instant) -> Effects:
         self._introduction.lost(target, now)

@@ -62,6 +62,8 @@ class Reached(msgspec.Struct, frozen=True):
     """Of the greeting, between peers."""
     offers: bool = False
     """Whether the other side understands offers."""
+    releases: bool = False
+    """Whether it understands that a link may end in agreement."""
 
 
 class Missed(msgspec.Struct, frozen=True):
@@ -172,7 +174,14 @@ class Dialler:
                 self._open[threading.get_ident()] = stream
                 hello, welcome = self._greet_peer(stream, channel, target, after, deadline)
                 reached = Reached(
-                    target, target, stream, role, FRAME_BYTES_MAX, hello.nonce, welcome.offers
+                    target,
+                    target,
+                    stream,
+                    role,
+                    FRAME_BYTES_MAX,
+                    hello.nonce,
+                    welcome.offers,
+                    welcome.releases,
                 )
             else:
                 stream = self._wrap_for_node(stream, deadline)
@@ -200,7 +209,15 @@ class Dialler:
         caller = self._caller
         gate = caller.gate.on(channel)
         nonce = secrets.token_bytes(NONCE_BYTES)
-        hello = Hello(gate.cluster, caller.name, Role.PEER, nonce=nonce, after=after, offers=True)
+        hello = Hello(
+            gate.cluster,
+            caller.name,
+            Role.PEER,
+            nonce=nonce,
+            after=after,
+            offers=True,
+            releases=True,
+        )
         stream.sendall(said(Kind.HELLO, hello))
         welcome = _welcomed(stream, deadline)
         proof = gate.prove(hello, welcome)

@@ -109,6 +109,11 @@ class Incoming:
         """How many blobs are on their way and are not whole; those that wait for room are not."""
         return len(self._streams) - self._offered
 
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing is on its way, nor waits for room, nor has come in part."""
+        return not (self._streams or self._rest)
+
     def admit(self, frame_max: int, deliver: Callable[[Any], None]) -> None:
         """The other side has shown who it is; whole messages go to `deliver`."""
         self._deliver = deliver

@@ -48,6 +48,8 @@ class PeerLimits(msgspec.Struct, frozen=True, kw_only=True):
     stalled: Duration = seconds(10)
     """A link on which a blob has begun and nothing comes for so long is closed, and one that takes
     nothing for so long of more than it may have unsent."""
+    unused: Duration = seconds(30)
+    """A link on which nothing passes for so long ends, if neither side needs it."""
     dial: Duration = seconds(5)
     dials: int = 8
     """Dials under way at a time."""

@@ -21,7 +21,7 @@ from snowmelt.runtime.peer.limits import PeerLimits
 from snowmelt.runtime.peer.outgoing import Outgoing
 from snowmelt.runtime.peer.stores import Stores
 from snowmelt.wire.codec import Codec
-from snowmelt.wire.framing import Kind
+from snowmelt.wire.framing import Kind, framed
 from snowmelt.wire.greeting import Goodbye, Hello, Welcome, as_error, goodbye, heard
 
 READ_BYTES: Final = 64 << 10
@@ -38,6 +38,28 @@ class Stage(Enum):
     GREETING = "greeting"
     OPEN = "open"
     CLOSED = "closed"
+
+
+class Use:
+    """Whether a link is used, and how far its end is agreed (rule 5 of `ways.py`)."""
+
+    __slots__ = ("asks", "frames", "heard", "said", "since", "understood")
+
+    def __init__(self, now: Instant) -> None:
+        self.understood = False
+        """Whether the other side knows of such an end."""
+        self.frames = 0
+        self.since = now
+        """So many frames have passed, and none since then."""
+        self.asks = True
+        """Whether this side is to ask; not while the other is to, for it has said `KEEP`."""
+        self.said = self.heard = False
+        """Whether this side has said `RELEASE`, and the other."""
+
+    @property
+    def over(self) -> bool:
+        """Whether both have."""
+        return self.said and self.heard
 
 
 class Buffers:
@@ -69,6 +91,9 @@ class Owner(Protocol):
 
     def refused(self, link: "Link", message: Any, reason: str) -> None:
         """What was heralded was not taken in."""
+
+    def agrees(self, link: "Link", kind: Kind) -> None:
+        """The other side needs the link no more, or needs it still."""
 
     def stir(self, link: "Link") -> None:
         """The link has something to send, at the end of the turn."""
@@ -103,6 +128,7 @@ class Link(Handler):
         self.complete = True
         """Whether all that it had begun to bring was whole when it ended."""
         self.bytes_in = self.bytes_out = 0
+        self.use = Use(self.began)
         self._owner = owner
         self.incoming = Incoming(codec, owner.limits, owner.stores, self)
         self.outgoing = Outgoing(owner.limits)
@@ -250,8 +276,15 @@ class Link(Handler):
             self.end(f"goodbye: {as_error(word.error, word.text)}")
         elif self.stage is Stage.GREETING:
             self._owner.greeted(self, kind, payload)
+        elif kind in (Kind.RELEASE, Kind.KEEP) and self.name == self.target and not payload:
+            self._owner.agrees(self, kind)
         else:
             raise FrameError(f"{kind.name} does not stand in an open link")
+
+    def say(self, kind: Kind) -> None:
+        """A frame without anything in it."""
+        self.outgoing.add_frame(framed(kind, b""))
+        self.flush()
 
     # --- endings ----------------------------------------------------------------------------------
 
@@ -265,7 +298,22 @@ class Link(Handler):
         crowded = self.outgoing.small_bytes > limits.unsent_bytes
         if crowded and now - self.taken > limits.stalled:
             return FrameError("slow reader: nothing was taken while too much is unsent")
+        if self.use.said and now - self.use.since > limits.stalled:
+            return FrameError("no word came of whether the link is needed still")
         return None
+
+    def unused(self, now: Instant) -> bool:
+        """Whether nothing has passed for so long that this side is to ask whether it ends."""
+        use, frames = self.use, self.incoming.frames + self.outgoing.frames
+        if frames != use.frames:
+            use.frames, use.since = frames, now
+        asks = use.asks and use.understood and not use.said
+        return asks and now - use.since >= self._owner.limits.unused
+
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing at all is on its way here, nor anything to be sent."""
+        return self.incoming.quiet and not self.outgoing.waits
 
     @property
     def idle(self) -> bool:

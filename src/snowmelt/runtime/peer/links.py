@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt.core.errors import HandshakeError, SnowmeltError, Unavailable
-from snowmelt.core.instant import SECOND, Instant, later
+from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import Address, NodeId
 from snowmelt.core.node import Announced, Event
 from snowmelt.protocols.pool.calls import Coming, Refused
@@ -32,6 +32,7 @@ from snowmelt.wire.greeting import Hello, Proof, Role, goodbye, heard, said
 
 FOR_EVER: Final = Instant(1 << 62)
 HANDSHAKES_A_TURN: Final = 8
+LOOK_EVERY: Final = seconds(1)
 
 
 class LinkStatistics(msgspec.Struct, frozen=True):
@@ -70,6 +71,8 @@ class Links:
         self._dialler = Dialler(caller, limits, self._outcomes.add)
         self._ways = Ways(caller.name, limits, self._dialler, self._dropped, self._tell)
         self.acquaint = self._ways.acquaint
+        self.needed = self._ways.needed
+        self.agrees = self._ways.agrees
         self._look_at = Instant(0)
         self._links: dict[Link, None] = {}
         self.stirred: dict[Link, None] = {}
@@ -104,7 +107,8 @@ class Links:
     @property
     def unsent(self) -> bool:
         """Whether anything waits to be sent on an open link."""
-        return any(link.outgoing.waits for link in list(self._links) if link.stage is Stage.OPEN)
+        links = [link for link in list(self._links) if link.stage is Stage.OPEN]
+        return self._ways.held or any(link.outgoing.waits for link in links)
 
     def stop_listening(self) -> None:
         """Takes no new links, and dials for none."""
@@ -188,6 +192,7 @@ class Links:
                 link.dialled = True
                 link.nonce = outcome.nonce
                 link.outgoing.offers = outcome.offers
+                link.use.understood = outcome.releases
                 self._open(link, outcome.name, outcome.target, outcome.frame_max)
                 link.read()  # TLS may hold bytes that no selector sees
 
@@ -196,13 +201,15 @@ class Links:
     def look(self, now: Instant) -> None:
         """Dials that are due, links that have waited too long, room for what is offered."""
         if now >= self._look_at:
-            self._look_at = later(now, SECOND)
+            self._look_at = later(now, min(LOOK_EVERY, self.limits.unused))
             if self._listener is not None:
                 self._listener.resume()
             for link in list(self._links):
                 error = link.overdue(now)
                 if error is not None:
                     link.close(error)
+                elif link.unused(now):
+                    self._ways.unused(link)
         self.stores.look(now)
         self._ways.look(now)
 
@@ -278,6 +285,7 @@ class Links:
             name = NodeId(link.hello.name)
             link.nonce = link.hello.nonce
             link.outgoing.offers = link.hello.offers
+            link.use.understood = link.hello.releases
             self._open(link, name, name, FRAME_BYTES_MAX, link.hello.after)
         else:
             raise HandshakeError(f"{kind.name} does not stand here in a greeting")
@@ -287,8 +295,6 @@ class Links:
     ) -> None:
         link.open(name, target, frame_max)
         self._ways.opened(link, after)
-        for message in self._ways.take_waiting(target):
-            self.send(target, message)
 
     def heralded(self, link: Link, message: Any) -> None:
         """A large message has begun to come."""

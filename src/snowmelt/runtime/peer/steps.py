@@ -32,7 +32,7 @@ from snowmelt.core.node import (
     SetTimer,
     Started,
 )
-from snowmelt.protocols.pool.calls import Acquaintances
+from snowmelt.protocols.pool.calls import Acquaintances, Need
 from snowmelt.runtime.clock import real_now, wall_now
 from snowmelt.runtime.peer.links import FOR_EVER
 from snowmelt.store import Store
@@ -46,6 +46,9 @@ class Network(Protocol):
 
     def acquaint(self, told: Acquaintances) -> None:
         """The machine tells whom it knows."""
+
+    def needed(self, told: Need) -> None:
+        """The machine tells whether it needs the way to one of them."""
 
 
 class Owner(Protocol):
@@ -71,7 +74,7 @@ class Steps:
         self.noted: Callable[[str], None] = lambda _: None
         self._node = node
         self._send = network.send
-        self._acquaint = network.acquaint
+        self._network = network
         self._owner = owner
         self._store = store
         self._waiting: deque[Event[Any]] = deque()
@@ -132,7 +135,9 @@ class Steps:
                 self._set_due()
             case Announce(fact):
                 if isinstance(fact, Acquaintances):
-                    self._acquaint(fact)
+                    self._network.acquaint(fact)
+                elif isinstance(fact, Need):
+                    self._network.needed(fact)
             case Persist():
                 self._waiting.append(self._persisted(effect))
             case Load() | Scan():

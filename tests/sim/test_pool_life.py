@@ -11,6 +11,7 @@ from snowmelt.protocols.pool.intake import Intake
 from snowmelt.protocols.pool.keep import Disk
 from snowmelt.protocols.pool.lending import Lender
 from snowmelt.protocols.pool.messages import Settle, Settled
+from snowmelt.protocols.pool.peer import PoolPeer
 from snowmelt.protocols.pool.shelf import Shelf
 from snowmelt.sim.families import family
 from snowmelt.sim.faults import HARDER, KINDS
@@ -42,6 +43,10 @@ LARGE_SEEDS = (33, 104, 195)
 
 # The same: an heir was killed between its disk and its word, its next life gave back what was done.
 HEIR_SEEDS = (1140,)
+
+
+# The same: a link was open for as long as both its processes lived, and nobody used it.
+RELEASED_SEEDS = (54, 115)
 
 
 # Here the judge was wrong, and the machine right: it was given, at most once, by a way that had
@@ -81,6 +86,14 @@ def test_an_heir_that_lives_again_knows_what_it_took_over(seed):
 def test_nobody_is_accused_of_what_is_on_its_way_or_went_by_a_way_that_had_ended(seed):
     report = lived(seed, KINDS, theme=None)
     assert (report.ending, report.sentence) == (Ending.SETTLED, "")
+
+
+@pytest.mark.parametrize("seed", RELEASED_SEEDS)
+def test_no_link_is_left_that_nobody_needs(seed, monkeypatch):
+    report = lived(seed, KINDS, theme=None)
+    assert (report.ending, report.sentence) == (Ending.SETTLED, "")
+    monkeypatch.setattr(PoolPeer, "_needs", lambda *_: True)  # as it was, before links ended so
+    assert "is open, and nothing has passed on it" in lived(seed, KINDS, theme=None).sentence
 
 
 def test_without_faults_nothing_comes_twice_and_nobody_is_idle():

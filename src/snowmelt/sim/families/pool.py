@@ -30,6 +30,7 @@ from snowmelt.sim.families.pool_excuses import Excuses
 from snowmelt.sim.families.pool_ledger import Ledger, Part
 from snowmelt.sim.families.pool_links import Links
 from snowmelt.sim.families.pool_load import LEASE_MAX, LEAVING, load_of, settings_of
+from snowmelt.sim.families.pool_releasing import Releasing
 from snowmelt.sim.families.pool_users import IDLE, LOOK_EVERY, PACE, Program, Stage
 from snowmelt.sim.families.pool_ways import Herald, Ways
 from snowmelt.sim.faults import TornRecord
@@ -44,6 +45,8 @@ LINGERS: Final = seconds(5)
 """The longest that a process goes on that has left."""
 CALM_SHARE: Final = 0.7
 """Of the lives without faults, so many are wholly calm."""
+UNUSED: Final = (None, None, seconds(1), seconds(3))
+"""After how long a link that nobody needs ends, where it does."""
 SLOW_PACE: Final = seconds(15)
 CALM_AFTER: Final = seconds(12)
 """When everybody has been introduced to everybody."""
@@ -107,8 +110,13 @@ class PoolLife(FamilyLife):
         self._stage = Stage(world, self._ledger, self._left, calm, pace, self._load)
         self._ledger.calm = calm
         who = world, self._peers, self._nodes, self._dice("ways")
-        end = self._scenario.faults_end
-        self._ways = Links(*who, self._load, end) if self._load.links else Ways(*who)
+        end, unused = self._scenario.faults_end, self._dice("unused").choice(UNUSED)
+        if not self._load.links:
+            self._ways = Ways(*who)
+        elif unused:
+            self._ways = Releasing(*who, self._load, end, unused)
+        else:
+            self._ways = Links(*who, self._load, end)
         self._excuses.breaks = self._ways.breaks
         for node in self._nodes:
             world.add(node, partial(self._node, node), address(node))

@@ -37,12 +37,20 @@ class Link(msgspec.Struct, eq=False):
 
     lives: dict[NodeId, int]
     ended: bool = False
+    used: Instant = Instant(0)
+    """When something was sent by it last."""
+    asker: NodeId | None = None
+    """Who asks whether it may end (`pool_releasing.py`)."""
+    agreed: bool = False
+    """Whether it has ended so."""
 
 
 class Side(msgspec.Struct, eq=False):
     """What one process has of the way to another."""
 
     link: Link | None = None
+    releasing: Link | None = None
+    """The same while it is not known whether it ends (`pool_releasing.py`)."""
     dialling: bool = False
     waiting: list[Any] = []
     not_before: Instant = Instant(0)

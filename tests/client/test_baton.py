@@ -49,6 +49,33 @@ def test_the_value_goes_from_holder_to_holder_and_the_fence_grows(
         assert (held.value, held.fence > fences[-1]) == (b"4", True)
 
 
+def test_one_thread_takes_hundreds_by_a_few_connections(nodes: LocalCluster, name: str) -> None:
+    node = nodes.nodes[0]
+    with snowmelt.connect(node.url) as own:
+        before = own.statistics().connections_total
+        held = [own.baton(f"{name}.{at}").acquire() for at in range(300)]
+        assert own.statistics().connections_total <= before + 3
+        for one in held:
+            one.release()
+
+
+def test_the_end_of_a_connection_that_many_came_by_costs_none_of_them(
+    nodes: LocalCluster, name: str
+) -> None:
+    with snowmelt.connect(nodes.nodes[0].url) as own:
+        held = [own.baton(f"{name}.{at}").acquire() for at in range(20)]
+        [used] = {one for held in held for one in held._borrowed._needed}
+        own._clients._idle.remove(used)
+        own._clients.end(used)  # as when a call by it is interrupted
+        end = time.monotonic() + 10
+        while any(one._borrowed._needed for one in held):  # each is renewed by another at once
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        time.sleep(1.1)  # longer than the grace of a node
+        for one in held:
+            one.release()
+
+
 def test_one_at_a_time_through_every_node(nodes: LocalCluster, name: str) -> None:
     inside, seen, rounds = [0], list[int](), 30
 

@@ -65,7 +65,7 @@ class Nodes:
     def take_back(self, _: Any) -> None:
         self.borrowed -= 1
 
-    def close(self) -> None:
+    def end(self, _: Any) -> None:
         self.borrowed -= 1
 
     def call(self, body: Any, timeout: float, *_: Any) -> Any:

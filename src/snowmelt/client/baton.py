@@ -42,6 +42,7 @@ class Held(Holding):
         self._keeper = keeper
         leave_word(self, hold, borrowed, keeper.leave)
         keeper.add(hold, borrowed)
+        borrowed.share()
 
     def __enter__(self) -> Self:
         return self

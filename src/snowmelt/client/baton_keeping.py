@@ -5,8 +5,9 @@ a node does not answer, each request to it takes its whole time in vain; so what
 elsewhere goes first. `Keeping` has the books, the same for both faces; the blocking one has a
 thread that goes by them, for all batons of a cluster:
 
-1. The thread has a connection of its own. Once a hold was renewed through that, the one that it
-   came by is free for others: the node goes by who renewed last.
+1. The thread has a connection of its own. What a hold came by serves others at once, but stays open
+   until the hold was renewed through the thread's: the node goes by who renewed last. Should it end
+   before, the hold is renewed at once. So thousands are taken by few connections.
 2. It gives back what somebody dropped or was interrupted with: whoever says so does nothing but put
    it into a queue. It may be the collector of garbage, in any thread, with any lock held.
 3. It ends when nothing was held for a while, and with its cluster.
@@ -74,6 +75,7 @@ class Keeping:
             one = self._come.popleft()
             self._kept[one.hold.ticket] = one
         self._kept = {ticket: one for ticket, one in self._kept.items() if not one.hold.over}
+        self._hurry(now)
         due = [one for one in self._kept.values() if one.due <= now]
         if not due:
             return min((one.due for one in self._kept.values()), default=None)
@@ -82,6 +84,13 @@ class Keeping:
         where = first.hold.where
         beside = [o for o in self._kept.values() if o.due <= soon and o.hold.where == where]
         return sorted(beside, key=lambda one: one.due)[:KEEPS_AT_ONCE]
+
+    def _hurry(self, now: Instant) -> None:
+        """Rule 1, for those whose connection has ended."""
+        for one in self._kept.values():
+            if one.borrowed is not None and one.borrowed.ended:
+                one.borrowed.give_back()
+                one.borrowed, one.due = None, now
 
     def renew(self, batch: Sequence[Kept]) -> Steps[None]:
         """Asks for another lease of these."""
@@ -126,6 +135,7 @@ class Keeper:
         self._dropped: SimpleQueue[Word | tuple[Hold, Borrowed] | None] = SimpleQueue()
         self.leave: Callable[[Word], None] = self._dropped.put
         """Takes the word of whoever is dropped: rule 2."""
+        self._clients.ended = self._dropped.put  # rule 1
         self._turn = threading.RLock()  # a handler of signals may call within a call
         self._next = Instant(0)
         self._idle_end = Instant(0)

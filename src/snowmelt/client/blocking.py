@@ -152,11 +152,13 @@ class BlockingClient:
         self._targets = Targets(place) if targets is None else targets
         self._codec = Codec.for_clients()
         self._lines: dict[NodeId, Line] = {}
-        self._closed = False
+        self.closed = False
         self._begin()
         watch(self)
 
     def _begin(self) -> None:
+        self.needed: deque[None] = deque()
+        """One for each thing that came by it, and that nodes would give up at its end."""
         self._session = Session()
         self._caller = Caller(self._targets.known, Random())
         self._due: Instant | None = None
@@ -200,7 +202,7 @@ class BlockingClient:
         deadline = monotonic() + timeout
         if not self._turn.acquire(timeout=max(0.0, timeout)):
             raise Unreachable(f"other threads used this client for all of {timeout:g} s")
-        if self._closed:
+        if self.closed:
             self._turn.release()
             raise Closed("this client is closed")
         if self._calling:
@@ -246,7 +248,7 @@ class BlockingClient:
 
     def close(self) -> None:
         """Ends the connections."""
-        self._closed = True
+        self.closed = True
         with self._turn:
             self._ended = True
             for line in self._lines.values():

@@ -19,6 +19,7 @@ from snowmelt.protocols.baton.calls import (
     Release,
     Save,
 )
+from snowmelt.protocols.baton.involved import STALE_MAX
 from snowmelt.protocols.calling import Declined, Elsewhere, Gone
 
 
@@ -91,17 +92,49 @@ def test_the_connection_that_keeps_counts_and_not_the_one_that_asked_or_saved() 
     assert [at for at, _ in keep(bench, grants, client="keeper").lost] == [0, 1]
 
 
-def test_an_end_of_a_connection_is_no_work_for_whatever_others_hold() -> None:
-    """Each of many holds came by a connection of its own, and these end one by one."""
-    bench = Bench(1)
-    asked = [bench.want(f"c{at}", "n1", 100 + at, f"name{at}") for at in range(200)]
-    bench.run()
-    assert all(hasattr(bench.answer(one), "fence") for one in asked)
+def calls_of(bench: Bench, gone: str) -> int:
+    """How many calls of functions the end of a client is to the node."""
     calls: list[None] = []
     host = bench.hosts[NodeId("n1")]
     sys.setprofile(lambda _, event, __: calls.append(None) if event == "call" else None)
     try:
-        host.handle(Announced(Gone(NodeId("c0"))), bench.now)
+        host.handle(Announced(Gone(NodeId(gone))), bench.now)
     finally:
         sys.setprofile(None)
-    assert len(calls) < 5 * len(asked)
+    return len(calls)
+
+
+def test_an_end_of_a_connection_is_no_work_for_whatever_others_hold() -> None:
+    """Each of many holds came by a connection of its own, and these end one by one."""
+    bench = Bench(1)
+    alone = [bench.want(f"c{at}", "n1", 100 + at, f"name{at}") for at in range(3)]
+    bench.run()
+    few = calls_of(bench, "c0")
+    asked = [bench.want(f"c{at}", "n1", 100 + at, f"name{at}") for at in range(3, 200)]
+    bench.run()
+    assert all(hasattr(bench.answer(one), "fence") for one in alone + asked)
+    assert calls_of(bench, "c1") <= few + 2
+
+
+def test_an_end_of_a_connection_is_no_work_for_others_who_wait_for_the_same() -> None:
+    bench = Bench(1)
+    for at in range(3):
+        bench.want(f"c{at}", "n1", 100 + at)
+    bench.run()
+    few = calls_of(bench, "c2")
+    for at in range(3, 200):
+        bench.want(f"c{at}", "n1", 100 + at)
+    bench.run()
+    assert calls_of(bench, "c199") <= few + 2
+
+
+def test_what_a_client_was_done_with_long_ago_is_not_kept_of_it() -> None:
+    bench = Bench(1)
+    involved = bench.machine("n1")._involved
+    for at in range(3 * STALE_MAX):
+        grant = bench.answer(bench.want("c1", "n1", 100 + at, f"name{at}"))
+        bench.call("c1", "n1", Release(f"name{at}", 100 + at, grant.fence, grant.where, None))
+    assert len(involved._of[NodeId("c1")]) <= STALE_MAX + 1
+    bench.want("c1", "n1", 1, "last")
+    assert [one.name for one in involved.take(NodeId("c1"))] == ["last"]
+    assert not involved._of

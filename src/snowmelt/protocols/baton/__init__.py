@@ -77,9 +77,10 @@ Clients (`baton.py`, `wants.py`):
     sent the call that was answered last. The node counts from when it answered, and a little
     longer, since its clock may be faster. A holder that is silent, or for a `grace` when all
     connections of whoever renewed it last have ended, has lost the baton. Who has many renews those
-    at one node together (`KeepMany`). A want lives as long as it is asked for again. Of one name
-    and of all, so many may wait at a node as it can look at within a moment; of thousands of names
-    it looks at some at a time. So nobody's crowd holds up the others.
+    at one node together (`KeepMany`), and the end of a client is no work but for the names that it
+    had to do with (`involved.py`): thousands may end one by one. A want lives as long as it is
+    asked for again. Of one name and of all, so many may wait at a node as it can look at within a
+    moment; of thousands of names it looks at some at a time. So nobody's crowd holds up the others.
 14. *Values.* A value that a holder changes goes on with the token, and to the root's disk behind
     it. A new token begins with the newest value that any member or the root's disk knows. What a
     holder changed and did not hand on is lost with it. `Save` is answered when the value is on the

@@ -120,11 +120,10 @@ class Baton:
             return [done]  # its answer was lost
         return [self.endings.not_held(operation, call)]
 
-    def gone(self, client: str, now: Instant) -> Effects:
+    def gone(self, client: NodeId, now: Instant) -> Effects:
         """All connections of a client have ended: who waits is out, who holds has a moment left."""
-        for want in self.wants.all():
-            if want.client == client:
-                self.give_up(want.ticket, now)
+        for want in self.wants.of(client):
+            self.give_up(want.ticket, now)
         token = self.relay.token
         holder = None if token is None else token.holder
         if holder is not None and holder.client == client and holder.expires is not None:
@@ -282,13 +281,13 @@ def knows(baton: Baton, ticket: int) -> bool:
     return held or baton.wants.get(ticket) is not None or baton.endings.get(ticket) is not None
 
 
-def concerns(baton: Baton, client: str) -> bool:
-    """Whether a client waits here, or holds."""
+def concerns(baton: Baton, client: NodeId) -> bool:
+    """Whether a client waits here, or holds. O(what it waits for)."""
     token = baton.relay.token
     holder = None if token is None else token.holder
     if holder is not None and holder.client == client:
         return True
-    return len(baton.wants) > 0 and any(want.client == client for want in baton.wants.all())
+    return bool(baton.wants.of(client))
 
 
 def refused(baton: Baton, root: NodeId, text: str, now: Instant) -> Effects:

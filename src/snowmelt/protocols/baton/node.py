@@ -27,7 +27,7 @@ from snowmelt.core.node import (
 )
 from snowmelt.protocols.arrow import Branch, Ground
 from snowmelt.protocols.arrow.rings import neighbours
-from snowmelt.protocols.baton.baton import Baton, concerns, knows, refused
+from snowmelt.protocols.baton.baton import Baton, knows, refused
 from snowmelt.protocols.baton.calls import (
     NAMES_AT_ONCE,
     Acquire,
@@ -43,6 +43,7 @@ from snowmelt.protocols.baton.calls import (
 )
 from snowmelt.protocols.baton.endings import Ended
 from snowmelt.protocols.baton.here import NEVER, Here
+from snowmelt.protocols.baton.involved import Involved
 from snowmelt.protocols.baton.keeping import keep_many
 from snowmelt.protocols.baton.messages import (
     Along,
@@ -109,6 +110,7 @@ class BatonNode:
         self._ways = Ways(self._here)
         self._names = Names(self._here, self._ways)
         self._registrar = Registrar(self._here, self._names)
+        self._involved = Involved(self._names)
         self._due: list[tuple[Instant, str]] = []
         self._reminded: dict[str, Instant] = {}
         self._alarm: Instant | None = None
@@ -234,7 +236,9 @@ class BatonNode:
             if isinstance(call, ListBatons):
                 return [Reply(operation, BatonNames(self._names.page(call.after, NAMES_AT_ONCE)))]
             if isinstance(call, KeepMany):
-                return keep_many(operation, call, self._here, self._names, now)
+                answer, kept = keep_many(operation, call, self._here, self._names, now)
+                self._involved.add(operation.client, kept)
+                return [answer]
             baton_name(call.name)
             if isinstance(call, Acquire) and call.name.startswith(TOPICS):  # rule 17
                 raise BadOption("baton", call.name, f"none that begins with {TOPICS}")
@@ -270,9 +274,12 @@ class BatonNode:
         match call:
             case Acquire():
                 self._ways.wake(call.name, now)
-                return baton.acquire(operation, call, now)
+                effects = baton.acquire(operation, call, now)
+                self._involved.add(operation.client, (call.name,))
+                return effects
             case Keep():
                 if baton.keep(operation, call, now):
+                    self._involved.add(operation.client, (call.name,))
                     return [Reply(operation, Kept(self._here.settings.lease))]
                 return [baton.endings.not_held(operation, call)]
             case Release():
@@ -336,9 +343,9 @@ class BatonNode:
         self._names.folds.lose()
         return self._each(lambda baton: baton.lose(Ended.CUT_OFF))
 
-    def _left(self, client: str, now: Instant) -> Effects:
-        """Rule 13: who holds thousands has had a connection for each, and they end one by one."""
-        concerned = [baton for baton in self._names if concerns(baton, client)]
+    def _left(self, client: NodeId, now: Instant) -> Effects:
+        """Rule 13. Thousands of clients may end one by one, so each costs only its own names."""
+        concerned = self._involved.take(client)
         effects: Effects = []
         for baton in concerned:
             effects += baton.gone(client, now)

@@ -37,6 +37,8 @@ class Wants:
 
     def __init__(self) -> None:
         self._wants: dict[int, Want] = {}
+        self._of: dict[NodeId, dict[int, None]] = {}
+        """The tickets of each client."""
         self._due: list[tuple[Instant, int]] = []
         """When which ticket's is due, as a heap; what is there twice, or over, is passed over."""
 
@@ -53,14 +55,24 @@ class Wants:
 
     def take(self, ticket: int | None) -> Want | None:
         """It is over."""
-        return None if ticket is None else self._wants.pop(ticket, None)
+        want = None if ticket is None else self._wants.pop(ticket, None)
+        if want is not None:
+            self._leave(want)
+        return want
 
     def all(self) -> list[Want]:
         """Everybody, first come first."""
         return list(self._wants.values())
 
+    def of(self, client: NodeId) -> list[Want]:
+        """Those of one client, first come first. O(its own)."""
+        return [self._wants[ticket] for ticket in self._of.get(client, ())]
+
     def called(self, want: Want, operation: OperationId, call: Acquire, now: Instant) -> Instant:
         """Its client asks, for the first time or again; returns when it is to be answered."""
+        if want.client != operation.client:
+            self._leave(want)
+            self._of.setdefault(operation.client, {})[want.ticket] = None
         want.client, want.operation = operation.client, operation
         until = later(now, min(call.wait, POLL))
         self._until(want, until)
@@ -94,6 +106,15 @@ class Wants:
                 want = self._wants[ticket]
                 want.until = None
                 yield want
+
+    def _leave(self, want: Want) -> None:
+        """Its client has one less."""
+        if want.client is None:
+            return
+        own = self._of[want.client]
+        del own[want.ticket]
+        if not own:
+            del self._of[want.client]
 
     def _until(self, want: Want, until: Instant) -> None:
         want.until = until

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.protocols.overlay import key
-from snowmelt.protocols.overlay.family import Fetch, Store
+from snowmelt.protocols.overlay.family import Fetch, Store, TableOnly
 from snowmelt.protocols.overlay.table import Slot
 
 
@@ -25,7 +25,7 @@ def slot(position: int) -> Slot:
     return Slot(key("line", position), (position,))
 
 
-class Line:
+class Line(TableOnly):
     """One node's part in the line."""
 
     def __init__(self) -> None:

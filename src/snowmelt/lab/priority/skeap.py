@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.overlay.family import Fetch, Store
+from snowmelt.protocols.overlay.family import Fetch, Store, TableOnly
 from snowmelt.protocols.overlay.labels import key
 from snowmelt.protocols.overlay.table import Slot
 from snowmelt.protocols.priority.anchor import Anchor
@@ -62,7 +62,7 @@ def slot(salt: str, at: tuple[int, int]) -> Slot:
     return Slot(key(salt, *at), at)
 
 
-class Skeap:
+class Skeap(TableOnly):
     """One node's part. The anchor's state is an `Anchor`, which stays where it is: nobody joins."""
 
     def __init__(self, me: NodeId, salt: str, priorities: int, now: Callable[[], int]) -> None:

@@ -44,7 +44,8 @@ Climbing (`climbing.py`), for each place:
 10. *Silence* is answered by sending again under the same number. A new epoch ends all that climbs:
    whoever uses this drops what is of another epoch, and begins with new places.
 11. *Synchronous mode*, as in the paper: a place sends only when every child has sent. Then all of
-   the tree goes in waves, and every place must send in each, if only an empty batch.
+   the tree goes in waves, and every place must send in each, if only an empty batch. A family that
+   is not ready holds its node's part of the wave back, and with it the wave.
 
 Routing (`routing.py`):
 
@@ -62,7 +63,12 @@ order; nodes do not crash. (Where they do, membership decides, and rules 1 to 13
 Time is cut into epochs; between two of them lies an *update* of the ring.
 
 14. *Table.* `Put` and `Get` are routed to the key's predecessor. A get that comes before its put
-    waits there, and goes with the arc when the arc is handed over.
+    waits there, and goes with the arc when the arc is handed over. A `Visit` brings the family of
+    a point's keeper what another node's part of the family has for it, and `Told` a node that it
+    knows; neither goes with an arc, so none may be under way in an update. A visit may go on from
+    the point that it came to along one edge of the classical de Bruijn graph, to half of it or to
+    half of it and 1/2: that takes one bit, so a few hops; all bits when the keeper of the point
+    lies beyond the seam from it, since no middle node near the point is then on its side.
 15. *Guests.* A newcomer's three virtual nodes are each routed to their future predecessor, which
     takes them as guests. The left one's host is its parent: from then on the newcomer is served, as
     one more child, and its errands are relayed by that host. A newcomer whose virtual nodes all

@@ -122,6 +122,8 @@ class Climbing(Generic[B, G]):
         """What came from below and has not left yet, one batch a child at most."""
         self.kept: dict[Place, Down[G]] = {}
         """The last answer to each child, until its next batch shows that it has come."""
+        self.ready = True
+        """Whether this place's own part may go up, in synchronous mode (rule 11)."""
         self.closed = False
         """Whether nothing goes up any more, since this epoch ends."""
         self.dropped = 0
@@ -135,7 +137,9 @@ class Climbing(Generic[B, G]):
         """Whether a batch may leave now: none is on its way (rule 8), nor any awaited (rule 11)."""
         if self.closed or self.ascent is not None:
             return False
-        return not self.synchronous or all(child in self.waiting for child in self.children)
+        if not self.synchronous:
+            return True
+        return self.ready and all(child in self.waiting for child in self.children)
 
     @property
     def due(self) -> Instant | None:

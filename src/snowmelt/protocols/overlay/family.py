@@ -1,10 +1,11 @@
 """What a family brings to live on the overlay, and what it owes."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
+from snowmelt.core.names import NodeId
 from snowmelt.protocols.overlay.messages import Wave
 from snowmelt.protocols.overlay.table import Slot
 
@@ -24,6 +25,25 @@ class Fetch(msgspec.Struct, frozen=True):
     slot: Slot
 
 
+class Carry(msgspec.Struct, frozen=True):
+    """A family's wish: bring this to the family where this point is kept."""
+
+    point: int
+    body: Any
+    origin: int | None = None
+    """A point of this node, when the other is one edge of the de Bruijn graph away from it."""
+
+
+class Tell(msgspec.Struct, frozen=True):
+    """A family's wish: bring this to the family of a node."""
+
+    node: NodeId
+    body: Any
+
+
+Wish = Store | Fetch | Carry | Tell
+
+
 class Family(Protocol):
     """One node's part of a family: what its operations are, and what is done with answers.
 
@@ -35,8 +55,13 @@ class Family(Protocol):
         """The operations buffered since the last one, as a batch; None when there are none."""
         ...
 
-    def granted(self, grant: Any) -> Sequence[Store | Fetch]:
-        """The answer to the last snapshot, and what the table has to do for it."""
+    @property
+    def ready(self) -> bool:
+        """Whether this node's part of a wave may go up (rule 11)."""
+        ...
+
+    def granted(self, grant: Any) -> Sequence[Wish]:
+        """The answer to the last snapshot, and what is to be done for it."""
         ...
 
     def taken_back(self) -> None:
@@ -49,6 +74,14 @@ class Family(Protocol):
 
     def got(self, ticket: int, element: Any) -> None:
         """What was to be fetched under this ticket has come."""
+        ...
+
+    def visited(self, point: int, body: Any) -> Sequence[Wish]:
+        """What another's part of the family has brought to a point that is kept here."""
+        ...
+
+    def told(self, body: Any) -> Sequence[Wish]:
+        """What another's part of the family has for this node."""
         ...
 
     @property
@@ -71,6 +104,20 @@ class Family(Protocol):
     def decompose(self, grant: Any, batches: Sequence[Any]) -> Sequence[Any]:
         """The grant's share of each of several batches."""
         ...
+
+
+class TableOnly:
+    """For a family that has no errands but puts and gets, and holds no wave back."""
+
+    ready: Final = True
+
+    def visited(self, point: int, body: Any) -> Sequence[Wish]:
+        """Nobody visits."""
+        raise AssertionError(f"a visit to {point}: {body}")
+
+    def told(self, body: Any) -> Sequence[Wish]:
+        """Nobody tells anything."""
+        raise AssertionError(f"told {body}")
 
 
 class Waves:

@@ -37,7 +37,16 @@ class Find(msgspec.Struct, frozen=True, tag="overlay.find", array_like=True):
     asker: NodeId
 
 
-Errand = Put | Get | Find
+class Visit(msgspec.Struct, frozen=True, tag="overlay.visit", array_like=True):
+    """Something for the family where a point is kept (rule 14)."""
+
+    point: int
+    body: Any
+    origin: int | None = None
+    """The point it starts from, when that is one edge of the de Bruijn graph away."""
+
+
+Errand = Put | Get | Find | Visit
 
 
 # --- what climbs ----------------------------------------------------------------------------------
@@ -243,10 +252,16 @@ class Got(msgspec.Struct, frozen=True, tag="overlay.got", array_like=True):
     element: Any
 
 
-Letter = Ask | Elsewhere | Hosted | Refused | Kept | Got
+class Told(msgspec.Struct, frozen=True, tag="overlay.told", array_like=True):
+    """To a node's family, from another's that knows the node."""
+
+    body: Any
+
+
+Letter = Ask | Elsewhere | Hosted | Refused | Kept | Got | Told
 Message = Word | Letter
 
-MESSAGES: Final = (Word, Ask, Elsewhere, Hosted, Refused, Kept, Got)
+MESSAGES: Final = (Word, Ask, Elsewhere, Hosted, Refused, Kept, Got, Told)
 
 
 # --- from a place to its own node -----------------------------------------------------------------
@@ -269,4 +284,11 @@ class TakenBack(msgspec.Struct, frozen=True):
     """This node's own part of a batch has come back unanswered."""
 
 
-Outcome = Word | Mail | Share | TakenBack
+class Visited(msgspec.Struct, frozen=True):
+    """A visit has come to a point that this node keeps."""
+
+    point: int
+    body: Any
+
+
+Outcome = Word | Mail | Share | TakenBack | Visited

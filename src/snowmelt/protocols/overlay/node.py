@@ -4,7 +4,7 @@ The product's queues know all members by a view; this is the paper's machine, fo
 overlays without views. Its links lose nothing and double nothing, in whatever order they bring it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -12,7 +12,7 @@ import msgspec
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Announce, Announced, Effect, Event, Received, Send
-from snowmelt.protocols.overlay.family import Family, Fetch, Store
+from snowmelt.protocols.overlay.family import Carry, Family, Fetch, Store, Tell, Wish
 from snowmelt.protocols.overlay.labels import Kind, Virtual, three
 from snowmelt.protocols.overlay.messages import (
     Ask,
@@ -30,10 +30,14 @@ from snowmelt.protocols.overlay.messages import (
     Refused,
     Share,
     TakenBack,
+    Told,
+    Visit,
+    Visited,
     Wave,
     Word,
 )
 from snowmelt.protocols.overlay.ring import Ring
+from snowmelt.protocols.overlay.routing import keeps, point
 from snowmelt.protocols.overlay.standing import Standing
 from snowmelt.protocols.overlay.station import GuestStation, RingStation
 from snowmelt.protocols.overlay.table import Getter
@@ -144,6 +148,8 @@ class OverlayNode:
                 self.family.kept(ticket)
             case Got(ticket, element):
                 self.family.got(ticket, element)
+            case Told(body):
+                return self._do(self.family.told(body)), []
         return [], []
 
     def _told(self, word: Word, kind: Kind) -> list[Outcome]:
@@ -200,31 +206,55 @@ class OverlayNode:
                 return [Send(to, letter)]
             case Share(grant):
                 more += self._granted(grant)
+            case Visited(at, body):
+                more += self._do(self.family.visited(at, body))
             case TakenBack() if self._asked:
                 self.family.taken_back()
         return []
 
     def _granted(self, grant: object) -> list[Outcome]:
-        if grant is None:
-            return []
-        errands = [self._errand(wish) for wish in self.family.granted(grant)]
-        station = self.stations[Kind.MIDDLE]
+        return [] if grant is None else self._do(self.family.granted(grant))
+
+    def _do(self, wishes: Sequence[Wish]) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        for wish in wishes:
+            match wish:
+                case Tell(node, body):
+                    outcomes.append(Mail(node, Told(body)))
+                case Carry(at, body, origin):
+                    outcomes += self._begin(Visit(at, body, origin), self._keeper(origin))
+                case Store(ticket, slot, element):
+                    outcomes += self._begin(Put(slot, element, Getter(self.me, ticket)))
+                case Fetch(ticket, slot):
+                    outcomes += self._begin(Get(slot, Getter(self.me, ticket)))
+        return outcomes
+
+    def _begin(self, errand: Errand, kind: Kind = Kind.MIDDLE) -> list[Outcome]:
+        station = self.stations[kind]
         if isinstance(station, RingStation):
-            return [each for errand in errands for each in station.virtual.begin(errand)]
-        self._held += errands
+            return station.virtual.begin(errand)
+        self._held.append(errand)
         return []
 
-    def _errand(self, wish: Store | Fetch) -> Errand:
-        asker = Getter(self.me, wish.ticket)
-        if isinstance(wish, Store):
-            return Put(wish.slot, wish.element, asker)
-        return Get(wish.slot, asker)
+    def _keeper(self, origin: int | None) -> Kind:
+        """Which of the three keeps a point of this node; the middle one for what starts anew."""
+        if origin is not None:
+            for kind, station in self.stations.items():
+                if isinstance(station, RingStation):
+                    v = station.virtual
+                    if keeps(v.me, v.succ, point(origin)):
+                        return kind
+        return Kind.MIDDLE
 
     def _settle(self, kind: Kind, now: Instant) -> list[Outcome]:
         station = self.stations[kind]
         own = None
-        if station.running:
-            own = self._own(station) if kind is Kind.LEFT else self._empty
+        if station.running and kind is Kind.LEFT:
+            if isinstance(station, RingStation):
+                station.virtual.climbing.ready = self.family.ready
+            own = self._own(station)
+        elif station.running:
+            own = self._empty
         return station.settle(own, now)
 
     @property

@@ -41,6 +41,18 @@ def begin(here: Virtual, target: Virtual, nodes: int) -> Route:
     return Route(target, min(BITS, max(0, (nodes - 1).bit_length())), here.label)
 
 
+def edge(here: Virtual, target: Virtual, origin: int, nodes: int) -> Route:
+    """A route from a point kept here along one edge of the classical de Bruijn graph (rule 14).
+
+    >>> here = Virtual(5, Kind.MIDDLE, NodeId("a"))
+    >>> edge(here, point(8 >> 1), 8, nodes=1000).bits, edge(here, point(3 >> 1), 3, 1000).bits
+    (1, 10)
+    """
+    if origin < here.label:
+        return begin(here, target, nodes)
+    return Route(target, 1, origin)
+
+
 def keeps(here: Virtual, succ: Virtual, target: Virtual) -> bool:
     """Whether the target lies between here and the next, round the seam when that is before us."""
     if here < succ:

@@ -31,10 +31,12 @@ from snowmelt.protocols.overlay.messages import (
     Routed,
     Share,
     TakenBack,
+    Visit,
+    Visited,
     Wave,
     Word,
 )
-from snowmelt.protocols.overlay.routing import Route, begin, point, step
+from snowmelt.protocols.overlay.routing import Route, begin, edge, point, step
 from snowmelt.protocols.overlay.standing import Standing
 from snowmelt.protocols.overlay.table import Met, Table
 from snowmelt.protocols.overlay.tree import local_children, local_parent
@@ -186,7 +188,10 @@ class VirtualNode:
         """An errand begins here, now or when work goes on."""
         if self.phase is not Phase.RUNNING:
             return self.hold(errand)
-        return self._forward(begin(self.me, target_of(errand), self.nodes), errand)
+        target = target_of(errand)
+        if isinstance(errand, Visit) and errand.origin is not None:
+            return self._forward(edge(self.me, target, errand.origin, self.nodes), errand)
+        return self._forward(begin(self.me, target, self.nodes), errand)
 
     def hold(self, errand: Errand) -> Outcomes:
         """Keeps an errand until work goes on."""
@@ -208,6 +213,8 @@ class VirtualNode:
                 return [kept, *answers(self.table.put(slot, element))]
             case Get(slot, getter):
                 return answers(self.table.get(slot, getter))
+            case Visit(at, body):
+                return [Visited(at, body)]
             case Find(newcomer, asker) if newcomer == self.me:
                 return [Mail(asker, Refused())]
             case Find(newcomer):
@@ -227,7 +234,13 @@ class VirtualNode:
 
 def target_of(errand: Errand) -> Virtual:
     """Where an errand has to go."""
-    return errand.newcomer if isinstance(errand, Find) else point(errand.slot.point)
+    match errand:
+        case Find(newcomer):
+            return newcomer
+        case Visit(at):
+            return point(at)
+        case Put(slot) | Get(slot):
+            return point(slot.point)
 
 
 def answers(met: list[Met[Any]]) -> Outcomes:

@@ -13,7 +13,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from snowmelt.cli import lab_arrow, lab_figures, lab_model, lab_overlay, lab_pool, lab_priority
+from snowmelt.cli import (
+    lab_arrow,
+    lab_figures,
+    lab_model,
+    lab_overlay,
+    lab_pool,
+    lab_priority,
+    lab_select,
+)
 from snowmelt.cli.local import LocalCluster, end_on_sigterm
 from snowmelt.cli.node import checked_heartbeat
 from snowmelt.cli.progress import shown
@@ -46,6 +54,7 @@ lab_model.add_to(lab)
 lab_arrow.add_to(lab)
 lab_overlay.add_to(lab)
 lab_priority.add_to(lab)
+lab_select.add_to(lab)
 lab_figures.add_to(lab)
 
 

@@ -9,7 +9,7 @@ from rich.progress import track
 Thing = TypeVar("Thing")
 
 
-def shown(things: Iterable[Thing], total: int) -> Iterable[Thing]:
+def shown(things: Iterable[Thing], total: int | None) -> Iterable[Thing]:
     """Progress on a terminal, and silence in a pipe.
 
     >>> list(shown("ab", 2))

@@ -86,9 +86,29 @@ class Circle:
         each pass `watch` is told which routes came to another node, and where all are.
         """
         here = self.places[Kind.MIDDLE][starts]
-        ends = (np.searchsorted(self.labels, keys, side="right") - 1) % (3 * self.nodes)
-        bits = np.full(len(keys), min(BITS, max(0, self.nodes - 1).bit_length()))
-        walk = _Walk(here, bits, self.labels[here], keys)
+        return self.walked(_Walk(here, self.bits(len(keys)), self.labels[here], keys), watch)
+
+    def edges(
+        self, here: Indices, origins: Labels, keys: Labels, watch: Watch | None = None
+    ) -> tuple[Indices, Indices, Indices]:
+        """Routes along one edge of the de Bruijn graph from points that are kept here."""
+        beyond = origins < self.labels[here]  # the seam: all bits then
+        bits = np.where(beyond, self.bits(len(keys)), 1)
+        return self.walked(
+            _Walk(here, bits, np.where(beyond, self.labels[here], origins), keys), watch
+        )
+
+    def bits(self, routes: int) -> Indices:
+        """How many each route takes."""
+        return np.full(routes, min(BITS, max(0, self.nodes - 1).bit_length()))
+
+    def keepers(self, keys: Labels) -> Indices:
+        """The predecessor of each key."""
+        return (np.searchsorted(self.labels, keys, side="right") - 1) % (3 * self.nodes)
+
+    def walked(self, walk: "_Walk", watch: Watch | None = None) -> tuple[Indices, Indices, Indices]:
+        """All routes to their ends, as `routes` tells it."""
+        keys, ends = walk.keys, self.keepers(walk.keys)
         hops, away = np.zeros((2, len(keys)), np.int64)
         while (moving := walk.here != ends).any():
             jumping = moving & (walk.bits > 0) & (self.kinds[walk.here] == Kind.MIDDLE)

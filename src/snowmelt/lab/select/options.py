@@ -1,0 +1,105 @@
+"""What an experiment with KSelect can be asked for; the rest is refused here, by name."""
+
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.errors import BadOption
+from snowmelt.lab.bounds import within
+from snowmelt.protocols.select import Plan, PrintedPlan, RepairedPlan
+
+NODES_MAX: Final = 100_000
+MACHINES_MAX: Final = 2_000
+"""So many nodes can be machines."""
+AT_EASE: Final = 32
+"""So many nodes are machines unless the other is asked for: they take seconds."""
+ELEMENTS_MAX: Final = 20_000_000
+AT_EASE_ELEMENTS: Final = 20_000
+
+
+class Distribution(Enum):
+    """Of priorities; and with `adversarial` of places too."""
+
+    UNIFORM = "uniform"
+    """Any of 63 bits."""
+    EQUAL = "equal"
+    """All the same: only ids tell elements apart."""
+    ZIPF = "zipf"
+    """A few priorities have most elements."""
+    ADVERSARIAL = "adversarial"
+    """Each node has a stretch of the order, so that no node's own order says anything."""
+
+
+class Shares(Enum):
+    """How many elements nodes have."""
+
+    RING = "ring"
+    """As the arcs of the ring are, from next to nothing to several times the mean."""
+    EVEN = "even"
+    """Each node is as likely as any other: what the paper takes for granted."""
+
+
+class Mode(Enum):
+    """Which plan."""
+
+    REPAIRED = "repaired"
+    PAPER = "paper"
+
+    def plan(self) -> Plan:
+        """What the anchor goes by."""
+        return PrintedPlan() if self is Mode.PAPER else RepairedPlan()
+
+
+class Engine(Enum):
+    """What does the work."""
+
+    MACHINES = "machines"
+    ARRAYS = "arrays"
+
+
+class SelectOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """One selection.
+
+    >>> SelectOptions(elements=5, k=7)
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: --k is 7; allowed: 1 to 5
+    >>> SelectOptions(elements=5).rank
+    3
+    """
+
+    nodes: int = 100
+    elements: int = 100_000
+    k: int | None = None
+    """Without one, the rank in the middle."""
+    distribution: Distribution = Distribution.UNIFORM
+    shares: Shares = Shares.RING
+    mode: Mode = Mode.REPAIRED
+    salt: str = "lab"
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        within("--nodes", self.nodes, 1, NODES_MAX)
+        within("--elements", self.elements, 1, ELEMENTS_MAX)
+        within("--k", self.rank, 1, self.elements)
+        if self.seed < 0:
+            raise BadOption("--seed", self.seed, "0 or more")
+
+    @property
+    def rank(self) -> int:
+        """Which one is looked for."""
+        return (self.elements + 1) // 2 if self.k is None else self.k
+
+
+def engine_for(engine: Engine | None, options: SelectOptions) -> Engine:
+    """The one that is asked for, if it can do it; else the machines where they take no minutes.
+
+    >>> engine_for(None, SelectOptions(nodes=9, elements=99)), engine_for(None, SelectOptions())
+    (<Engine.MACHINES: 'machines'>, <Engine.ARRAYS: 'arrays'>)
+    """
+    if engine is None:
+        few = options.nodes <= AT_EASE and options.elements <= AT_EASE_ELEMENTS
+        return Engine.MACHINES if few else Engine.ARRAYS
+    if engine is Engine.MACHINES and options.nodes > MACHINES_MAX:
+        raise BadOption("--engine", engine.value, f"arrays with more than {MACHINES_MAX} nodes")
+    return engine

@@ -62,6 +62,11 @@ class Placing:
         return known
 
     @property
+    def members(self) -> Sequence[NodeId]:
+        """Who is here."""
+        return self._spread.nodes
+
+    @property
     def lonely(self) -> bool:
         """Whether there is one node, and nobody to have copies."""
         return len(self._everybody) == 1

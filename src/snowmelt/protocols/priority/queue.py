@@ -1,7 +1,9 @@
 """One queue at one node: its parts, and what each view makes of them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
+
+import msgspec
 
 from snowmelt.core.instant import later, seconds
 from snowmelt.core.names import NodeId
@@ -37,7 +39,7 @@ from snowmelt.protocols.priority.reports import Reports
 from snowmelt.protocols.priority.rules import held_by
 from snowmelt.protocols.priority.sending import Sending
 from snowmelt.protocols.priority.settings import QueueSettings, State
-from snowmelt.protocols.priority.settling import kept_for
+from snowmelt.protocols.priority.settling import by_size, kept_for
 from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.priority.writing import Part
 
@@ -129,7 +131,8 @@ class Queue:
         here.home.begin(there)
         here.repair = Repair(self._desk, self.name, self.shelf, here.placing, there, dict(told))
         here.home.thin.owed = here.repair.owed
-        self._teach(here, told, there, learnt[:2])
+        self._teach(here, told, there)
+        self._teach_gone(here, told, learnt[:2])
         self._spare_gone(told, union([*gone, *void]))
         here.gathering.count(here.home.census(union([*gone, *void])))
         self.looking.viewed(here.gathering.root, here.placing)
@@ -142,21 +145,27 @@ class Queue:
             if stale and node != self._desk.me:
                 self._desk.send(node, Spare(self._desk.era, self.name, stale))
 
-    def _teach(
-        self, here: Here, told: Mapping[NodeId, Kept], there: Shares, gone: list[Mark]
-    ) -> None:
+    def _teach(self, here: Here, told: Mapping[NodeId, Kept], there: Shares) -> None:
         """Those who keep copies hear what they did not know themselves."""
         for node, theirs in sorted(here.placing.by_holder(there).items()):
             if node == self._desk.me:
                 continue
             known = set(told[node].marks) if node in told else set()
             marks = [mark for mark in self.shelf.rows.marks_of(theirs) if mark not in known]
-            had = told.get(node)
-            for mark in gone:
-                new = minus(mark.shares, () if had is None else (*had.gone, *had.void))
-                marks += [Mark(new, mark.epoch, 0, mark.state)] if new else []
             if marks:
                 here.home.teach(node, marks)
+
+    def _teach_gone(self, here: Here, told: Mapping[NodeId, Kept], gone: Iterable[Mark]) -> None:
+        """Those who would keep it hear what is gone, also where nothing is left."""
+        for mark in gone:
+            small, large = by_size(mark.shares)
+            keepers = here.placing.by_holder(small)
+            for node in here.placing.members:
+                had = told.get(node)
+                known = () if had is None else (*had.gone, *had.void)
+                new = minus(union([*keepers.get(node, ()), *large]), known)
+                if new and node != self._desk.me:
+                    here.home.teach(node, [msgspec.structs.replace(mark, shares=new)])
 
     # --- looking ----------------------------------------------------------------------------------
 

@@ -4,6 +4,8 @@
    somebody may come back with, are void. Only when all have said that, what is kept is told.
 2. A home hears the same of itself as of others. When all have told, it knows all there is to know.
 3. What is said is said again until it is heard. It comes in parts, none of them large.
+4. What is gone in large intervals is told to each home, whole: there may be very many blocks in it.
+   It is told to who is the home of nothing else as well, since he may have copies of it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -148,9 +150,10 @@ def kept_for(queue: str, shelf: Shelf, placing: Placing) -> dict[NodeId, list[Ke
     for node, shares in placing.by_home(shelf.rows.stored()).items():
         parts.setdefault(node, []).extend(Kept(queue, page, ()) for page in _paged(shares))
     for void in (False, True):
-        small, large = _by_size(shelf.rows.gone(void=void))
-        for node, shares in placing.by_home(small).items():
-            for page in _paged((*shares, *large)):
+        small, large = by_size(shelf.rows.gone(void=void))
+        theirs = placing.by_home(small)
+        for node in placing.members:  # also who has nothing of the small ones (rule 4)
+            for page in _paged((*theirs.get(node, ()), *large)):
                 gone, voided = ((), page) if void else (page, ())
                 parts.setdefault(node, []).append(Kept(queue, (), gone, voided))
     marks: dict[NodeId, list[Mark]] = {}
@@ -164,7 +167,7 @@ def kept_for(queue: str, shelf: Shelf, placing: Placing) -> dict[NodeId, list[Ke
     return parts
 
 
-def _by_size(shares: Shares) -> tuple[Shares, Shares]:
+def by_size(shares: Shares) -> tuple[Shares, Shares]:
     """Small intervals, and large ones."""
     small = [
         Share(share.priority, tuple(one for one in share.intervals if one.size < LARGE))

@@ -14,7 +14,8 @@ Rules
    first, the element is free again. Its home says which was first. Of what is free the last token
    is known, and only a greater one may lease it: an old message leases nothing.
 5. What is free again, and what is gone, is reported to the anchor when all copies know it, with the
-   next batch that goes up from here.
+   next batch that goes up from here. What nobody here has is free, and not to be got: whoever was
+   granted it would wait for it. It is in a census when whoever has it is back.
 6. Elements for which there is no room are refused, by whoever has none. What of them was not there
    before never was, and its positions are void; what was, may have been got, and stays. All else
    waits for room, and is tried again.
@@ -26,6 +27,8 @@ Rules
    lack since a view began is copied to them first (`thin.py`).
 9. What may be said again for ever, to publish and to keep, is told to all copies again, also where
    this home knows it already: what was told first may not have come to all.
+10. A copy goes with what became of it, in one message: with whom it is alone later, it is not free
+   because the word of it was lost.
 """
 
 from collections.abc import Iterable
@@ -256,7 +259,8 @@ class Home:
     def copy(self, node: NodeId, elements: tuple[Elements, ...]) -> None:
         """Gives one who should keep copies what he lacks (`repair.py`)."""
         for some in elements:
-            number = self.spreading.spread(some, (), node)
+            marks = self._shelf.rows.marks_of(some.shares)  # rule 10
+            number = self.spreading.spread(some, marks, node)
             self._pending[number] = Pending(copied=(node, some.shares))
 
     def teach(self, node: NodeId, marks: Iterable[Mark]) -> None:
@@ -363,16 +367,18 @@ class Home:
         if outcome.refused and type(pending.asked) is Store:
             self._refuse(pending, pending.asked, outcome.refused)
         else:
-            self._reports.add(pending.back, pending.gone)
+            absent = minus(self._shelf.rows.lacking(pending.back), self._there)  # rule 5
+            self._reports.add(minus(pending.back, absent), pending.gone)
             self._answer(outcome, pending)
         for one in late:
             self._answer(*one)
 
     def _refuse(self, pending: Pending, asked: Store, reason: str) -> None:
         """Rule 6: what is new is void, and when all know it, the door hears why."""
-        void = union([*pending.refused, *pending.new])
-        voided = Pending(pending.door, asked, refused=void, gone=pending.new, reason=reason)
-        self._begin(voided, _voided(self._desk.epoch, pending.new))
+        new = union(pending.new)  # a put may change its priority more often than a mark may
+        void = union([*pending.refused, *new])
+        voided = Pending(pending.door, asked, refused=void, gone=new, reason=reason)
+        self._begin(voided, _voided(self._desk.epoch, new))
 
     def _answer(self, outcome: Outcome, pending: Pending) -> None:
         era, door, asked = self._desk.era, pending.door, pending.asked

@@ -13,8 +13,11 @@
    and given back: nobody else could fill such a position, and who got it would wait for ever.
 6. What a get has to settle first waits for its grant, though not for long: so the homes hear both
    at once, and one flush serves both.
-7. A put that may have been begun before is never refused for good: those who have what was stored
-   of it may all be away, and come back.
+7. A put that may have been begun before is never refused: those who have what was stored of it may
+   all be away, and come back. When there is no room for it its client hears nothing, and the door
+   remembers that it was begun: if it is asked again, it is inquired of again.
+8. A purge is one operation, as a get is: whoever asks for it twice, since it takes long, purges
+   nothing that was put since it was answered.
 """
 
 from collections.abc import Sequence
@@ -129,7 +132,7 @@ class Door:
         """An operator wants what is ready to be gone."""
         if not self._known(operation):
             one = GetInHand(operation, call, PURGE_AT_ONCE, self._desk.now)
-            self._take_up(one, begun=False)
+            self._take_up(one, begun=call.via != self._desk.via)
 
     def settle(self, operation: OperationId, call: Settle) -> None:
         """A client says what became of what it holds."""
@@ -243,8 +246,7 @@ class Door:
             elif one.placed or not one.refused:  # the rest is tried again (rule 2)
                 one.refused = ""
                 self._wait(one)
-            else:
-                del self._hand.all[one.operation]
+            elif not self._hand.dropped(one, self._desk):
                 self._desk.decline(one.operation, "DiskFull", one.refused)
 
     def taken(self, source: NodeId, message: Taken) -> None:
@@ -395,12 +397,9 @@ class Door:
         if one.deadline > self._desk.now or one.placed:  # a part of it is there
             self._wait(one)
             return
-        del self._hand.all[one.operation]
-        queue, bound = self._settings.queue, self._settings.items_max
-        if one.again:  # rule 7
-            text = f"queue {queue} is full, and an earlier attempt may be in it; ask again"
-            self._desk.decline(one.operation, "Unavailable", text)
+        if self._hand.dropped(one, self._desk):
             return
+        queue, bound = self._settings.queue, self._settings.items_max
         text = f"queue {queue} holds its {bound} items; wait, or get some"
         refusal = Declined("Full", text)  # for good: no other door may begin it any more
         self._hand.answered.keep(one.operation, refusal, self._desk.now)
@@ -425,7 +424,9 @@ class Door:
             return
         del self._hand.all[one.operation]
         if isinstance(one.call, Purge):
-            self._desk.reply(one.operation, Counted(one.purged))
+            counted = Counted(one.purged)
+            self._hand.answered.keep(one.operation, counted, self._desk.now)
+            self._desk.reply(one.operation, counted)
             return
         answer = self._gets.leased(one)
         if one.nobody:

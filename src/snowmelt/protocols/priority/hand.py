@@ -11,6 +11,7 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.priority.batches import Share, Shares, Some, summed
 from snowmelt.protocols.priority.calls import Get, Purge, Put, Receipt
+from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.messages import Piece
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import without
@@ -176,3 +177,10 @@ class Hand:
         """Where positions lie; grants come within a view."""
         assert self.placing is not None
         return self.placing
+
+    def dropped(self, one: PutInHand, desk: Desk) -> bool:
+        """A put for which there is no room leaves: whether without a word (door, rule 7)."""
+        del self.all[one.operation]
+        if one.again:
+            self.elsewhere.keep(one.operation, TakenOver(desk.me, desk.era), desk.now)
+        return one.again

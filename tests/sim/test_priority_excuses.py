@@ -72,3 +72,10 @@ def test_an_element_is_lost_when_all_who_had_it_lost_their_disks(hurt, reason):
 def test_nothing_is_drained_while_a_node_is_away():
     excuses, _ = lives((0, *NODES), (3, *OTHERS), (6, *NODES))
     assert [excuses.whole(at(second)) for second in (1, 4, 7)] == [True, False, True]
+
+
+def test_a_view_of_a_number_that_there_was_is_another_view():
+    excuses, _ = lives((0, *NODES), (3, *OTHERS))
+    excuses.renumbered(at(4), at(2), NODES[0])
+    excuses.viewed(at(6), NODES[0], 1, NODES, mark=1)
+    assert excuses.whole(at(7))

@@ -177,8 +177,9 @@ class PriorityLife(FamilyLife):
     def announced(self, at: Instant, node: NodeId, effect: Announce) -> None:
         """A node is current in a view."""
         if isinstance(effect.fact, View):
-            members = tuple([one.id for one in effect.fact.members])
-            self._excuses.viewed(at, node, effect.fact.epoch, members)
+            view = effect.fact
+            members = tuple([one.id for one in view.members])
+            self._excuses.viewed(at, node, view.epoch, members, view.mark)
 
     def replied(self, at: Instant, node: NodeId, effect: Reply[Any]) -> None:
         """A client has an outcome; or a node has left, or its id is free."""

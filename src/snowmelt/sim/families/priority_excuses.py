@@ -54,6 +54,8 @@ class Seen(msgspec.Struct, frozen=True):
     epoch: int
     at: Instant
     members: tuple[NodeId, ...]
+    mark: int = 0
+    """Tells it from another of the same number, with the same members (5)."""
 
 
 class Hurt(msgspec.Struct, frozen=True):
@@ -88,10 +90,13 @@ class Excuses:
 
     # --- what happens -----------------------------------------------------------------------------
 
-    def viewed(self, at: Instant, node: NodeId, epoch: int, members: tuple[NodeId, ...]) -> None:
+    def viewed(
+        self, at: Instant, node: NodeId, epoch: int, members: tuple[NodeId, ...], mark: int = 0
+    ) -> None:
         """Somebody is current in a view."""
-        known = [one for one in self.views if one.epoch == epoch and one.members == members]
-        view = known[0] if known else Seen(epoch, at, members)
+        new = Seen(epoch, at, members, mark)
+        known = [one for one in self.views if msgspec.structs.replace(one, at=at) == new]
+        view = known[0] if known else new
         if not known:
             self.views.append(view)
         self._stays.setdefault(node, []).append((at, view))
@@ -128,7 +133,8 @@ class Excuses:
 
     def whole(self, at: Instant) -> bool:
         """Whether the last view there was then has all nodes: nothing waits for one away."""
-        views = [view for view in self.views if view.at <= at]
+        since = max([one.at for one in self.names if one.at <= at], default=START)
+        views = [view for view in self.views if since <= view.at <= at]
         last = [one for one in views if not any(self.later(other, one) for other in views)]
         return bool(last) and set(last[-1].members) == set(self.nodes)
 

@@ -34,6 +34,7 @@ SEEDS = (
     340,  # an inquiry counted a copy that its home knew to be void
     262,  # a body that its own home could not read came with no lease, again and again
     455,
+    333,  # a get went on with what one home had leased, and passed what another had not
     1309,  # the judge took a view of a number that came again for the one that it knew
 )
 

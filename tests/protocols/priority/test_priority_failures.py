@@ -20,6 +20,7 @@ from snowmelt.protocols.priority.messages import (
     Inquire,
     Inquired,
     Stored,
+    Take,
 )
 from snowmelt.protocols.priority.placing import Placing
 
@@ -246,3 +247,23 @@ def test_no_position_is_left_empty_when_its_put_needs_it_no_more() -> None:
     got = [body for _ in wanted for body in bodies(nodes.get(door))]
     assert sorted(got) == sorted(body for _, body in wanted)
     assert bodies(nodes.get(door, 9)) == [b"other"]
+
+
+def test_a_get_whose_view_ends_begins_anew_and_passes_nothing() -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.open("n1", replicas=2)
+    put = [b"%d" % number for number in range(12)]
+    done = nodes.put("n1", *[(0, body) for body in put])
+    first = done.shares[0].intervals[0].start
+    home = holders(nodes, first, 2, "n1", "n2", "n3")[0]
+    nodes.lost = lambda _source, target, message: type(message) is Take and target == home
+    door = next(name for name in ("n1", "n2", "n3") if name != home)
+    number = nodes.ask(door, nodes.get_call(door, 12, patience=5))
+    nodes.pass_time(1)
+    assert nodes.told(number) is None
+    nodes.lost = lambda *_: False
+    nodes.view("n1", "n2", "n3")
+    nodes.pass_time(1)
+    leased = nodes.told(number)
+    assert bodies(leased) == put
+    assert [piece.failures for piece in leased.pieces] == [0] * len(leased.pieces)

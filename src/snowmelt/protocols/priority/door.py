@@ -5,7 +5,10 @@
 2. A put without room for all of it gives up what it was granted, and waits in line again until its
    patience ends; a get for which there is nothing waits for word of elements. That word may be
    lost, so some of those who wait ask now and then all the same (`waiting.py`).
-3. When a view ends, what rides stands in line again: nothing has been done for it. What was on its
+3. When a view ends, what rides stands in line again: nothing has been done for it. So does a get
+   of which not all homes have answered: some may have leased their part, and some not, and to hand
+   out the one part would pass the other, which is free again. Its door says so as the next view
+   settles, and what was leased to it is free again as well (`settling.py`). A put that was on its
    way to homes is inquired of (`inquiry.py`), as is what may have been begun at another door: all
    of it, when there may have been a view without this door between two of its own.
 4. A get whose client has gone gives back what it got.
@@ -57,6 +60,7 @@ from snowmelt.protocols.priority.messages import (
     Mark,
     Stored,
     Taken,
+    Token,
 )
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.puts import Puts, in_hand
@@ -102,6 +106,8 @@ class Door:
         """Gets that have yet to settle what comes first, and until when they wait (rule 6)."""
         self._epoch = 0
         """Of the last view."""
+        self.interrupted: list[tuple[OperationId, Token]] = []
+        """Gets that the end of the last view interrupted, each with its token (rule 3)."""
         self.beginnings = Beginnings(
             desk, settings.queue, shelf, self._hand, sending, self._puts, self._gets
         )
@@ -282,8 +288,11 @@ class Door:
         self._hand.placing = placing
         rides = [operation for operation, _ in self._hand.riding]
         self._hand.riding = []
+        self.interrupted = []
         if self._desk.epoch == self._epoch + 1:
+            self.interrupted = self._hand.interrupted()
             self._hand.line.extendleft(reversed(rides))
+            self._hand.line.extendleft(one for one, _ in reversed(self.interrupted))
         else:  # there may have been views without this door
             self._hand.line.clear()
             self._hand.waiting.clear()
@@ -377,6 +386,7 @@ class Door:
 
     def _got(self, one: GetInHand, shares: Shares, order: int) -> None:
         if shares:
+            one.fresh = True
             self._gets.take(one, shares, order, self._hand.at())
             if self._hand.waiting.more:
                 self.fed()

@@ -92,6 +92,9 @@ class GetInHand(msgspec.Struct):
     purged: int = 0
     again: bool = False
     """Whether it was answered before: it gets nothing else than it got then."""
+    fresh: bool = False
+    """Whether what it has on its way was granted to it here, in this view: no other door and no
+    client can know of it."""
     another: bool = False
     """Whether it is another door's, for all that is known, and was only asked after."""
     ready: bool = False
@@ -172,6 +175,17 @@ class Hand:
         self.elsewhere = Memory()
         self.placing: Placing | None = None
         """Where positions lie, within a view."""
+
+    def interrupted(self) -> list[tuple[OperationId, int]]:
+        """Gets of which not all homes have answered, in their order; they begin anew (door, 3)."""
+        gets = [one for one in self.all.values() if isinstance(one, GetInHand)]
+        ours = [one for one in gets if one.fresh and one.waits and isinstance(one.call, Get)]
+        found = sorted([(one.token, one.operation) for one in ours])
+        for one in ours:
+            one.pieces, one.left, one.granted = [], [], ()
+            one.order = one.token = one.waits = 0
+            one.fresh = False
+        return [(operation, token) for token, operation in found]
 
     def at(self) -> Placing:
         """Where positions lie; grants come within a view."""

@@ -314,6 +314,10 @@ class Anew(msgspec.Struct, frozen=True, tag="priority.anew", array_like=True):
     redone: Annotated[
         tuple[tuple[Name, Origin, Share], ...], msgspec.Meta(max_length=CHANGES_MAX)
     ] = ()
+    interrupted: Annotated[
+        tuple[tuple[Name, OperationId, Token], ...], msgspec.Meta(max_length=OPERATIONS_MAX)
+    ] = ()
+    """Gets that begin anew: what is leased to them under these tokens is free again."""
 
 
 class Tell(msgspec.Struct, frozen=True, tag="priority.tell", array_like=True):

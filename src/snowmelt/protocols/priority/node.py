@@ -177,7 +177,12 @@ class PriorityNode:
             for queue in self._queues.all.values()
             for origin, share in queue.shelf.origins.redone()
         ]
-        settling.begin(self._queues.settings(), redone)
+        interrupted = [
+            (queue.name, operation, token)
+            for queue in self._queues.all.values()
+            for operation, token in queue.door.interrupted
+        ]
+        settling.begin(self._queues.settings(), redone, interrupted)
         stash, self._stash = self._stash, deque(maxlen=self._limits.stash)
         for source, message in stash:
             self._received(source, message)
@@ -197,7 +202,8 @@ class PriorityNode:
         if settling.all_told and not self._queues.settled:
             told = settling.kept()
             for queue in self._queues.all.values():
-                queue.settled(told.get(queue.name, {}))
+                interrupted = settling.interrupted(queue.name)
+                queue.settled(told.get(queue.name, {}), interrupted)
             self._queues.settle()
             self._touched.update(dict.fromkeys(self._queues.all))
 

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.instant import later, seconds
-from snowmelt.core.names import NodeId
+from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.record import Found
 from snowmelt.protocols.overlay.ring import Ring
 from snowmelt.protocols.overlay.tree import DeBruijnTree, FlatTree, Tree
@@ -36,7 +36,7 @@ from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import common, minus
 from snowmelt.protocols.priority.repair import Repair
 from snowmelt.protocols.priority.reports import Reports
-from snowmelt.protocols.priority.rules import held_by
+from snowmelt.protocols.priority.rules import held_by, let_go
 from snowmelt.protocols.priority.sending import Sending
 from snowmelt.protocols.priority.settings import QueueSettings, State
 from snowmelt.protocols.priority.settling import by_size, kept_for
@@ -115,8 +115,8 @@ class Queue:
         assert self.here is not None
         return kept_for(self.name, self.shelf, self.here.placing)
 
-    def settled(self, told: Mapping[NodeId, Kept]) -> None:
-        """All have told what they keep of this home's blocks."""
+    def settled(self, told: Mapping[NodeId, Kept], interrupted: Mapping[OperationId, int]) -> None:
+        """All have told what they keep of this home's blocks, and which gets begin anew."""
         here = self.here
         assert here is not None
         epoch = self._desk.epoch
@@ -128,6 +128,8 @@ class Queue:
             self.shelf.mark(mark)
         there = minus(union([share for kept in told.values() for share in kept.stored]), gone)
         there = minus(there, void)
+        for mark in let_go(self.shelf.rows, interrupted, there, epoch):
+            self.shelf.mark(mark)
         here.home.begin(there)
         here.repair = Repair(self._desk, self.name, self.shelf, here.placing, there, dict(told))
         here.home.thin.owed = here.repair.owed

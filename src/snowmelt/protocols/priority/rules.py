@@ -1,11 +1,15 @@
 """What becomes of an element, by what it was: rule 4 of the home. None where it can't be said."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
+from snowmelt.core.names import OperationId
+from snowmelt.protocols.priority.batches import Shares
 from snowmelt.protocols.priority.desk import Desk
-from snowmelt.protocols.priority.messages import End, Take
+from snowmelt.protocols.priority.messages import End, Mark, Take
+from snowmelt.protocols.priority.positions import common
+from snowmelt.protocols.priority.rows import Rows
 from snowmelt.protocols.priority.settings import (
     ERASED,
     FOR_GOOD,
@@ -13,7 +17,7 @@ from snowmelt.protocols.priority.settings import (
     QueueSettings,
     State,
 )
-from snowmelt.protocols.priority.standing import NEW, Standing
+from snowmelt.protocols.priority.standing import NEW, Standing, marked, standing_of
 
 Rule = Callable[[Standing], Standing | None]
 
@@ -111,6 +115,18 @@ class Rules:
 def held_by(was: Standing, token: int) -> bool:
     """Whether it is leased under this token."""
     return was.state == State.LEASED and was.token == token
+
+
+def let_go(
+    rows: Rows, gets: Mapping[OperationId, int], there: Shares, epoch: int
+) -> Iterator[Mark]:
+    """What is leased to gets that begin anew is free, as it was before (settling, rule 2)."""
+    for operation, marks in (rows.leased_by(gets) if gets else {}).items():
+        for mark in marks:
+            was, shares = standing_of(mark), common(mark.shares, there)
+            if shares and held_by(was, gets[operation]):
+                new = _fresh(was, State.FREE, failures=was.failures, reason=was.reason)
+                yield marked(shares, msgspec.structs.replace(new, epoch=epoch, turn=was.turn + 1))
 
 
 def _void(was: Standing) -> Standing:

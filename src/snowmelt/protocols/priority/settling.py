@@ -3,6 +3,8 @@
 1. First, all tell which operations were begun anew (`Anew`): elements of an earlier attempt, which
    somebody may come back with, are void. Only when all have said that, what is kept is told.
 2. A home hears the same of itself as of others. When all have told, it knows all there is to know.
+   What is leased to a get that the end of the last view has interrupted is free again: its door has
+   said so with the first word, and nobody else has heard of it (door, rule 3).
 3. What is said is said again until it is heard. It comes in parts, none of them large.
 4. What is gone in large intervals is told to each home, whole: there may be very many blocks in it.
    It is told to who is the home of nothing else as well, since he may have copies of it.
@@ -14,7 +16,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from snowmelt.core.names import NodeId
+from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.desk import Desk, Patience
 from snowmelt.protocols.priority.messages import Anew, Kept, Mark, Origin, Tell, Told
@@ -26,11 +28,13 @@ KEPT_AT_ONCE: Final = 64
 MARKS_AT_ONCE: Final = 512
 INTERVALS_AT_ONCE: Final = 4_096
 REDONE_AT_ONCE: Final = 1_024
+INTERRUPTED_AT_ONCE: Final = 4_096
 QUEUES_AT_ONCE: Final = 1_024
 LARGE: Final = 8_192
 """What is gone in intervals of this size is told to all, whole."""
 
 Redone = tuple[str, Origin, Share]
+Interrupted = tuple[str, OperationId, int]
 T = TypeVar("T")
 
 
@@ -65,16 +69,24 @@ class Settling:
 
     # --- out --------------------------------------------------------------------------------------
 
-    def begin(self, queues: Sequence[QueueSettings], redone: Sequence[Redone]) -> None:
-        """Says to all which queues there are, and what was begun anew."""
-        names, begun = _pages(queues, QUEUES_AT_ONCE), _pages(redone, REDONE_AT_ONCE)
-        pages = [(page or (), known or ()) for page, known in zip_longest(begun, names)]
-        pages = pages or [((), ())]
+    def begin(
+        self,
+        queues: Sequence[QueueSettings],
+        redone: Sequence[Redone],
+        interrupted: Sequence[Interrupted],
+    ) -> None:
+        """Says to all which queues there are, and what was begun anew, or begins anew."""
+        lists = (
+            _pages(queues, QUEUES_AT_ONCE),
+            _pages(redone, REDONE_AT_ONCE),
+            _pages(interrupted, INTERRUPTED_AT_ONCE),
+        )
+        pages = list(zip_longest(*lists)) or [((), (), ())]
         era = self._desk.era
         for node in self._desk.members:
-            for part, (page, known) in enumerate(pages):
+            for part, (known, begun, anew) in enumerate(pages):
                 last = part == len(pages) - 1
-                self._say(node, Anew(era, part, last, known or (), page or ()))
+                self._say(node, Anew(era, part, last, known or (), begun or (), anew or ()))
 
     def tell(self, kept: dict[NodeId, list[Kept]]) -> None:
         """Says to each what there is for it."""
@@ -130,6 +142,15 @@ class Settling:
             for message in heard.parts.values():
                 if type(message) is Anew:
                     yield message
+
+    def interrupted(self, queue: str) -> dict[OperationId, int]:
+        """The gets of a queue that begin anew, and the tokens that they had."""
+        return {
+            operation: token
+            for message in self.anew()
+            for name, operation, token in message.interrupted
+            if name == queue
+        }
 
     def kept(self) -> dict[str, dict[NodeId, Kept]]:
         """What each keeps of this node's blocks, by queue."""

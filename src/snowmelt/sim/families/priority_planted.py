@@ -185,9 +185,10 @@ class ShortLeases(Leases):
 class DeafQueue(Queue):
     """Does not believe what others say is gone."""
 
-    def settled(self, told: Mapping[NodeId, Kept]) -> None:
+    def settled(self, told: Mapping[NodeId, Kept], interrupted: Mapping[OperationId, int]) -> None:
         """All that anybody stores is there."""
-        super().settled({node: _without_gone(kept) for node, kept in told.items()})
+        deaf = {node: _without_gone(kept) for node, kept in told.items()}
+        super().settled(deaf, interrupted)
 
 
 def _without_gone(kept: Kept) -> Kept:

@@ -89,7 +89,14 @@ class Pieces(Generic[V]):
 
     def clear(self, interval: Interval) -> None:
         """These positions have no value any more. O(log n + n moved)."""
-        if not self._starts or interval.size == 0:
+        start, stop = interval.start, interval.stop
+        at = bisect_right(self._stops, start)
+        if at == len(self._starts) or self._starts[at] >= stop or start == stop:
+            return
+        if self._starts[at] == start and self._stops[at] == stop:  # just one piece, as mostly
+            del self._starts[at], self._stops[at], self._values[at]
+            if self._changed is not None:
+                self._changed[self._kind + start.to_bytes(8)] = None
             return
         if self._changed is None:
             self._clear(interval)
@@ -100,12 +107,29 @@ class Pieces(Generic[V]):
 
     def put(self, interval: Interval, value: V) -> None:
         """These positions have this value from now on. O(log n + n moved)."""
+        if not self._stops or self._stops[-1] <= interval.start:  # as positions mostly come
+            self._append(interval, value)
+            return
         if self._changed is None:
             self.restore(interval, value)
             return
         before = self._about(interval)
         self.restore(interval, value)
         self._mark(before, self._about(interval))
+
+    def _append(self, interval: Interval, value: V) -> None:
+        """Behind all that is there."""
+        start = interval.start
+        if start == interval.stop:
+            return
+        if self._stops and self._stops[-1] == start and self._values[-1] == value:
+            start, self._stops[-1] = self._starts[-1], interval.stop
+        else:
+            self._starts.append(start)
+            self._stops.append(interval.stop)
+            self._values.append(value)
+        if self._changed is not None:
+            self._changed[self._kind + start.to_bytes(8)] = None
 
     def _about(self, interval: Interval) -> dict[int, tuple[int, V]]:
         """The pieces in an interval or beside it, by their starts."""

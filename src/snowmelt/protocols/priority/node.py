@@ -232,7 +232,13 @@ class PriorityNode:
                 self._stash.append((source, message))
             return
         kind = type(message)
-        if kind is Anew or kind is Tell:
+        hears = self._hears.get(kind)
+        if hears is not None:  # as mostly
+            queue = self._queues.all.get(message.queue)
+            if queue is not None and queue.here is not None:
+                hears(queue, queue.here, source, message)
+                self._touched[message.queue] = None
+        elif kind is Anew or kind is Tell:
             self._heard(source, message)
         elif kind is messages.Told:
             if self._settling is not None:
@@ -246,11 +252,6 @@ class PriorityNode:
             self._touched[message.settings.queue] = None
         elif kind is messages.Declared:
             self._queues.declared(source, message)
-        else:
-            queue = self._queues.all.get(message.queue)
-            if queue is not None and queue.here is not None:
-                self._hears[kind](queue, queue.here, source, message)
-                self._touched[message.queue] = None
 
     def _requested(self, operation: OperationId, call: Any) -> None:
         desk = self._desk

@@ -170,7 +170,7 @@ def test_labels_that_are_refused_take_little_memory_and_time() -> None:
     count = 15 << 20
     packed = b"\x93\x80\xc0\xdd" + count.to_bytes(4) + b"\x80" * count
     tracemalloc.start()
-    begun = time.monotonic()
+    begun = time.process_time()
     try:
         with pytest.raises(ValueError, match="another number of items than 200"):
             checked(packed, 200)
@@ -178,7 +178,7 @@ def test_labels_that_are_refused_take_little_memory_and_time() -> None:
     finally:
         tracemalloc.stop()
     assert peak < 1 << 20, f"{peak} bytes"
-    assert time.monotonic() - begun < 2.0
+    assert time.process_time() - begun < 2.0
 
 
 def test_the_labels_of_one_item_have_a_bound() -> None:

@@ -11,7 +11,7 @@ from snowmelt.core.batch import Batch
 from snowmelt.protocols.fifo.labels import Labels, are_labels, checked, pack, sliced, unpack
 from snowmelt.protocols.fifo.segments import Segment, part_of, stored, unstored
 
-SOON = 2.0
+SOON = 4.0
 HUGE = b"\xff\xff\xff\xff"
 NOTHING = b"\xc0"
 LIES = {
@@ -48,10 +48,10 @@ def drawn(chance: Random, count: int) -> Labels:
 @pytest.mark.parametrize("packed", LIES.values(), ids=LIES)
 def test_a_lie_is_refused_at_once(packed: bytes) -> None:
     assert are_labels(packed)
-    begun = time.monotonic()
+    begun = time.process_time()
     with pytest.raises(ValueError, match=r"."):
         checked(packed, 3)
-    assert time.monotonic() - begun < SOON
+    assert time.process_time() - begun < SOON
 
 
 def test_a_lie_is_not_stored_either() -> None:
@@ -119,6 +119,6 @@ def test_large_labels_do_not_stay_in_memory_for_having_been_looked_at() -> None:
 
 def test_the_items_of_a_part_are_not_unpacked_one_by_one() -> None:
     packed = pack(Labels(headers=({"a": "b"},) * 30_000))
-    begun = time.monotonic()
+    begun = time.process_time()
     assert all(unpack(packed).of(index) == (None, {"a": "b"}) for index in range(30_000))
-    assert time.monotonic() - begun < SOON
+    assert time.process_time() - begun < SOON

@@ -369,8 +369,8 @@ def test_many_that_wait_cost_nothing_while_they_wait() -> None:
     staged = Staged({})
     for first in range(20_000):
         staged.keep(("n1/1/1", first), StagedBatch(first + 1, 10, (), 0, WALL))
-    begun = time.monotonic()
+    begun = time.process_time()
     for _ in range(2_000):
         assert staged.over(Instant(0)) == []
         assert staged.items == 20_000
-    assert time.monotonic() - begun < 1.0
+    assert time.process_time() - begun < 1.0

@@ -1,7 +1,7 @@
 """Whatever another process writes: nothing raises, nothing is lost, nothing comes twice."""
 
 import math
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -178,9 +178,9 @@ def test_strange_intervals_settle_and_give_back_what_is_there_once(intervals, sp
 
 def test_a_million_tokens_are_answered_in_good_time():
     _, producer, _ = pair()
-    begun = perf_counter()
+    begun = process_time()
     producer.hear(Received("x", Hold(tuple(range(1_000_000)))))
-    assert perf_counter() - begun < 10
+    assert process_time() - begun < 10
     assert len(producer.bench.take(Over)[0].message.tokens) == 1_000_000
 
 

@@ -70,6 +70,7 @@ class Loan:
     def _unwatched(self) -> None:
         if self._watch is not None:
             self._words.forget(self._watch)
+            self._watch = None  # or it would still be called
 
 
 def taken(asked: Asked, me: NodeId, *, once: bool) -> tuple[Loan, Got]:

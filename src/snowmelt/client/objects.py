@@ -14,12 +14,12 @@ from snowmelt.client.loans import Loan
 from snowmelt.client.pool_bodies import joined, numbers, owned
 from snowmelt.client.session import TIMEOUT
 from snowmelt.client.staying import stays
-from snowmelt.client.steps import Port, run
+from snowmelt.client.steps import Port
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.pool.calls import Got
+from snowmelt.protocols.pool.calls import Got, Nack
 
 
 class Object:
@@ -61,13 +61,15 @@ class Object:
         Raises `OutcomeUnknown` when its producer does not confirm it; it may have died since.
         """
         loan = self.closed()
-        run(self._port, pool_steps.ack(loan.token, self.intervals, timeout))
+        if loan.token:
+            self._port.call(pool_steps.ack(loan.token, self.intervals, timeout), timeout)
         loan.told()
 
     def nack(self) -> None:
         """It is not done, and is offered again."""
         loan = self.closed()
-        run(self._port, pool_steps.nack(loan.token, self.intervals, TIMEOUT))
+        if loan.token:
+            self._port.call(Nack(loan.token, self.intervals), TIMEOUT)
         loan.told()
 
     @property
@@ -134,14 +136,16 @@ class Objects:
         """All that is open still is done; as `Object.ack`."""
         if self.open:
             loan = self._loan.begin(self._loan.left)
-            run(self._port, pool_steps.ack(loan.token, (), timeout))
+            if loan.token:
+                self._port.call(pool_steps.ack(loan.token, (), timeout), timeout)
             loan.told()
 
     def nack(self) -> None:
         """All that is open still is offered again."""
         if self.open:
             loan = self._loan.begin(self._loan.left)
-            run(self._port, pool_steps.nack(loan.token, (), TIMEOUT))
+            if loan.token:
+                self._port.call(Nack(loan.token, ()), TIMEOUT)
             loan.told()
 
     def __enter__(self) -> Self:

@@ -18,7 +18,6 @@ from snowmelt.protocols.pool.calls import (
     Describe,
     Get,
     Kept,
-    Nack,
     PeerStatistics,
     Put,
     Stop,
@@ -84,16 +83,9 @@ def get(objects_max: int, bytes_max: int, timeout: float) -> Get:
     return Get(objects_max, bytes_max, patience(timeout), hold=True)
 
 
-def ack(token: int, intervals: tuple[Interval, ...], timeout: float) -> Steps[None]:
-    """Objects are done, and the producer has confirmed it."""
-    if token:
-        yield Query(Ack(token, intervals, patience(timeout)), timeout)
-
-
-def nack(token: int, intervals: tuple[Interval, ...], timeout: float) -> Steps[None]:
-    """Objects go back."""
-    if token:
-        yield Query(Nack(token, intervals), timeout)
+def ack(token: int, intervals: tuple[Interval, ...], timeout: float) -> Ack:
+    """The call by which objects are done; it is answered when the producer has confirmed it."""
+    return Ack(token, intervals, patience(timeout))
 
 
 def stats(timeout: float) -> Steps[PeerStatistics]:

@@ -157,8 +157,13 @@ class Shield:
                     _set(number, self._mine)
 
     def _lower(self) -> None:
+        only, mine = self._only, self._mine
+        if only:
+            if _get(only) is mine:
+                _set(only, self._handlers[only])
+            return
         for number, handler in self._handlers.items():
-            if _get(number) is self._mine:
+            if _get(number) is mine:
                 _set(number, handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:

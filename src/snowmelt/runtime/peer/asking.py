@@ -125,6 +125,7 @@ class Asked(Guest):
         body, self.body = self.body, None
         if self._watch is not None:
             self.words.forget(self._watch)
+            self._watch = None  # or it would still be called
         return body
 
     def give_back(self) -> None:
@@ -165,9 +166,9 @@ class Calls:
         """Nobody waits for this one any more; whether it waited still."""
         return self._open.pop(number, None) is not None
 
-    def answered(self, number: int, body: Any) -> None:
+    def answered(self, operation: OperationId, body: Any) -> None:
         """The machine has answered it."""
-        done = self._open.pop(number, None)
+        done = self._open.pop(operation.number, None)
         if done is not None:
             done(body)
 

@@ -125,7 +125,8 @@ class Driving:
                     else:
                         until = self._plan(end)
         finally:
-            self.leave(guest)
+            if guest.inside:
+                self.leave(guest)
 
     def leave(self, guest: Guest) -> None:
         """However often it is interrupted: nobody else would take its place."""

@@ -70,6 +70,7 @@ class Engine:
         caller = Caller(config.name, gate, config.credentials, protection)
         self._store = store
         self._calls = Calls(config.name)
+        self.replied: Callable[[OperationId, Any], None] = self._calls.answered
         self._alarm = Alarm()
         self.words = Words(self._alarm.ring)
         self._links = Links(caller, config.limits, self._alarm.ring)
@@ -235,10 +236,6 @@ class Engine:
             raise as_error(*self._driving.failure)
 
     # --- what the machine tells -------------------------------------------------------------------
-
-    def replied(self, operation: OperationId, body: Any) -> None:
-        """A call is answered."""
-        self._calls.answered(operation.number, body)
 
     def failed(self, error: str, text: str) -> None:
         """The machine has stopped: all calls end."""

@@ -225,7 +225,7 @@ class Incoming:
                 return
             data, self._rest = memoryview(self._rest), bytearray()
         at, size = 0, len(data)
-        while not self.over:
+        while at < size and not self.over:
             if self._stream is not None:
                 at += self._pour(data[at:])
                 if self._stream is not None:
@@ -258,7 +258,7 @@ class Incoming:
     def _take(self, kind: int, length: int, payload: memoryview) -> None:
         """One frame, or the head of a chunk."""
         self.frames += 1
-        if kind == _MESSAGE and self._open:
+        if kind == _MESSAGE and self._open:  # as most are
             self._deliver(self._decode(payload))
         elif kind == _CHUNK:
             (number,) = CHUNK_HEAD.unpack(payload)

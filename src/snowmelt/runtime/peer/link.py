@@ -173,18 +173,18 @@ class Link(Handler):
             self._owner.watch(self)
 
     def _flush(self) -> bool:
-        outgoing = self.outgoing
+        outgoing, carrier = self.outgoing, self.carrier
         budget = TURN_BYTES
-        while budget > 0 and (pieces := outgoing.pieces()):
-            wanted = sum(map(len, pieces))
-            sent = self.carrier.send(pieces)
-            outgoing.sent(sent)
+        while pieces := outgoing.pieces():
+            sent = carrier.send(pieces)
             self.bytes_out += sent
             budget -= sent
-            if sent < wanted:
+            if not outgoing.sent(sent):
                 self.taken = real_now()
                 return True
-        return bool(outgoing)
+            if budget <= 0:
+                return bool(outgoing)
+        return False
 
     # --- in ---------------------------------------------------------------------------------------
 

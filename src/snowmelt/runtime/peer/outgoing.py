@@ -69,6 +69,7 @@ class Outgoing:
     >>> [bytes(piece) for piece in outgoing.pieces()]
     [b'small']
     >>> outgoing.sent(3)
+    False
     >>> [bytes(piece) for piece in outgoing.pieces()]
     [b'll']
     """
@@ -215,18 +216,20 @@ class Outgoing:
         if stream.rest:
             self._streams.append(stream)
 
-    def sent(self, count: int) -> None:
-        """So many bytes of `pieces` have left."""
+    def sent(self, count: int) -> bool:
+        """So many bytes of `pieces` have left; whether that is all of them."""
         cut = self._cut
         while cut and count >= len(cut[0]):
             count -= len(cut.pop(0))
-        if count:
+        if cut:
             cut[0] = cut[0][count:]
-        if not cut and self._cut_stream is not None:
+            return False
+        if self._cut_stream is not None:
             stream, self._cut_stream = self._cut_stream, None
             if not stream.rest:
                 self._unasked -= stream.unasked
                 self._begin_later()
+        return True
 
     def _begin_later(self) -> None:
         """Rule 3."""

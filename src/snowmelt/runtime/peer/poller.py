@@ -37,6 +37,7 @@ class EpollPoller:
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
+        self._out = select.EPOLLOUT
         self._owners: dict[int, Any] = {}
 
     def add(self, stream: socket.socket, owner: Any) -> None:
@@ -58,10 +59,10 @@ class EpollPoller:
     def wait(self, nanoseconds: int) -> Iterable[tuple[Any, int]]:
         """The owners of those that are ready, and for what; a millisecond late at most."""
         ready = self._epoll.poll(nanoseconds / 1e9 if nanoseconds > 0 else 0)
-        owners = self._owners
+        owner, out = self._owners.get, self._out
         # One that was removed meanwhile is nobody's; an error or an end shows when it is read.
         return [
-            (owners.get(number), (mask & select.EPOLLOUT and WRITE) | (mask != select.EPOLLOUT))
+            (owner(number), READ if not mask & out else WRITE | (mask != out))
             for number, mask in ready
         ]
 

@@ -54,8 +54,8 @@ class Network(Protocol):
 class Owner(Protocol):
     """Whoever runs the machine."""
 
-    def replied(self, operation: OperationId, body: Any) -> None:
-        """A call is answered."""
+    replied: Callable[[OperationId, Any], None]
+    """A call is answered."""
 
     def failed(self, error: str, text: str) -> None:
         """The machine must not go on; `error` is a name from `core.errors`."""
@@ -75,6 +75,7 @@ class Steps:
         self._node = node
         self._send = network.send
         self._network = network
+        self._replied = owner.replied
         self._owner = owner
         self._store = store
         self._waiting: deque[Event[Any]] = deque()
@@ -101,16 +102,19 @@ class Steps:
         """One event, and all that follows from it; one that comes meanwhile waits for its turn."""
         if self.stopped:
             return
-        self._waiting.append(event)
+        waiting = self._waiting
+        waiting.append(event)
         if self._busy:
             return
         self._busy = True
         try:
-            while self._waiting and not self.stopped:
+            while waiting and not self.stopped:
                 self.events += 1
-                for effect in self._node.handle(self._waiting.popleft(), real_now()):
+                for effect in self._node.handle(waiting.popleft(), real_now()):
                     if type(effect) is Send:  # the most frequent by far
                         self._send(effect.target, effect.message)
+                    elif type(effect) is Reply:
+                        self._replied(effect.operation, effect.message)
                     else:
                         self._carry_out(effect)
         except BaseException as error:
@@ -126,7 +130,7 @@ class Steps:
             case Send(target, message):
                 self._send(target, message)
             case Reply(operation, body):
-                self._owner.replied(operation, body)
+                self._replied(operation, body)
             case SetTimer(timer, at):
                 self._timers[timer] = at
                 self._set_due()

@@ -4,10 +4,14 @@
 
 Two pressures are kept apart. What the other side has asked and not been answered (`in flight`) is
 bounded by not reading on; what it has been sent and does not read (`unsent`) is bounded by not
-reading on either, then by time, then by bytes, and then it is cut off.
+reading on either, and by waiting with calls and answers, for many may be answered at once. Who
+reads slowly is served slowly; who hardly reads at all is cut off after some time. Only what nodes
+tell each other unasked does not wait: if too much of that is unsent, it is cut off at once.
 """
 
 import asyncio
+from collections import deque
+from collections.abc import Callable
 from enum import Enum
 from time import monotonic
 from typing import Any, Final, Protocol, cast
@@ -15,6 +19,7 @@ from typing import Any, Final, Protocol, cast
 from snowmelt.core.errors import FrameError, HandshakeError, SnowmeltError, TooLarge
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.calling import Answer, Call, Declined
+from snowmelt.runtime.deadline import Deadline
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.statistics import ConnectionStatistics
 from snowmelt.wire.codec import Codec, encode_into
@@ -35,6 +40,8 @@ MESSAGE: Final = int(Kind.MESSAGE)
 TURN_FRAMES: Final = 32
 TURN_SECONDS: Final = 0.01  # or fewer, when each is a lot of work
 CALL_COST: Final = 1_024  # what a call costs besides its bytes, while it waits
+SLOWEST: Final = 4  # who reads such a part of `unsent_bytes` in `slow_reader_seconds` is only slow
+WAIT: Final = (Answer, Call)
 
 
 class Stage(Enum):
@@ -51,6 +58,8 @@ class Owner(Protocol):
     limits: Limits
     touched: "list[Connection] | None"
     """What has something to send because of what another connection reads; None when none does."""
+    resumed: Callable[[NodeId], None]
+    """Told who has room for more again."""
 
     def greeted(self, connection: "Connection", kind: Kind, payload: bytes) -> None:
         """The first frame came: lets the connection in, or raises why not."""
@@ -93,12 +102,15 @@ class Connection(asyncio.Protocol):
         self._deliver = owner.deliver
         self._reader = FrameReader(GREETING_BYTES_MAX)
         self._transport: asyncio.Transport | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._deadline = Deadline()
         self._out = bytearray()  # what is sent in this turn of the loop
+        self._later: deque[Any] = (
+            deque()
+        )  # calls and answers that wait until what is unsent is read
         self._rest: list[tuple[Kind, bytes]] = []  # came, but waits until what is unsent is read
         self._reading = False
         self._flush_due = False
-        self._blocked = False
+        self.blocked = False  # too much is unsent
         self._in_flight: dict[int, int] = {}
         self._in_flight_bytes = 0
         self._began = monotonic()
@@ -111,7 +123,8 @@ class Connection(asyncio.Protocol):
         # uvloop's transports have the methods of asyncio's, not its classes.
         self._transport = transport = cast("asyncio.Transport", transport)
         transport.set_write_buffer_limits(high=self._unsent_max)
-        self._after(self._limits.greeting_seconds, HandshakeError("no greeting came in time"))
+        late = HandshakeError("no greeting came in time")
+        self._deadline.set(self._limits.greeting_seconds, lambda: self.close(late))
         self._owner.connected(self)
 
     def data_received(self, data: bytes) -> None:
@@ -138,7 +151,7 @@ class Connection(asyncio.Protocol):
         self._owner.touched = touched
         try:
             for at, (kind, payload) in enumerate(frames):
-                if self._blocked:
+                if self.blocked:
                     self._rest = frames[at:]
                     return
                 if at == TURN_FRAMES or (at and monotonic() - began > TURN_SECONDS):
@@ -171,23 +184,33 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """The stream is gone."""
         self._transport = None
-        self._cancel_timer()
+        self._deadline.cancel()
         self._close(type(error).__name__ if error else "ended")
 
     def pause_writing(self) -> None:
-        """Too much is unsent: stop reading, and wait only so long."""
+        """Too much is unsent: stop reading, and wait only so long for one who does not read."""
         if self.stage is Stage.CLOSED:
             return
-        self._blocked = True
+        self.blocked = True
         self._set_reading()
-        self._after(self._limits.slow_reader_seconds, FrameError("slow reader: it does not read"))
+        slow = FrameError("slow reader: it does not read")
+        self._deadline.set_without(
+            self._limits.slow_reader_seconds,
+            lambda: self._bytes_out - self.unsent,
+            max(1, self._unsent_max // SLOWEST),
+            lambda: self.close(slow),
+        )
 
     def resume_writing(self) -> None:
         """It reads again."""
         if self.stage is Stage.CLOSED:
             return
-        self._blocked = False
-        self._cancel_timer()
+        self.blocked = False
+        self._deadline.cancel()
+        while self._later and not self.blocked:
+            self.send(self._later.popleft())
+        if not self.blocked:
+            self._owner.resumed(self.peer)
         self._work()
         self._set_reading()
 
@@ -200,11 +223,14 @@ class Connection(asyncio.Protocol):
         if self.inbound and role is Role.CLIENT:
             self._decode = Codec.for_callers().decode
         self._reader.admit(frame_limit)
-        self._cancel_timer()
+        self._deadline.cancel()
 
     def send(self, message: Any) -> None:
         """Sends a message, with all that is sent in the same turn of the loop."""
         if self.stage is not Stage.OPEN:
+            return
+        if self.blocked and type(message) in WAIT:
+            self._later.append(message)
             return
         if type(message) is Answer:
             was_above = self._in_flight_bytes > self._in_flight_max
@@ -238,12 +264,12 @@ class Connection(asyncio.Protocol):
         if self.stage is Stage.CLOSED:
             return
         self.error = error
-        if error is not None and not self._blocked:  # who does not read would not read this either
+        if error is not None and not self.blocked:  # who does not read would not read this either
             self._out += goodbye(error)
         self.flush()
         reason = "closed" if error is None else str(error).split(":", 1)[0]
         if self._transport is not None:
-            if self._blocked:
+            if self.blocked:
                 self._transport.abort()
             else:
                 self._transport.close()
@@ -313,7 +339,7 @@ class Connection(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             return
         above = self._in_flight_bytes > self._in_flight_max
-        if self._blocked or self._rest or above:
+        if self.blocked or self._rest or above:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
@@ -353,29 +379,20 @@ class Connection(asyncio.Protocol):
         self._bytes_out += len(out)
         transport.write(out)
         if transport.get_write_buffer_size() > self._limits.unsent_bytes_max:
-            self._blocked = True
+            self.blocked = True
             self.close(FrameError("slow reader: too much is unsent"))
 
     # --- endings ----------------------------------------------------------------------------------
-
-    def _after(self, seconds: float, error: SnowmeltError) -> None:
-        self._cancel_timer()
-        self._timer = asyncio.get_running_loop().call_later(seconds, self.close, error)
-
-    def _cancel_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
     def _close(self, reason: str) -> None:
         if self.stage is Stage.CLOSED:
             return
         self.stage = Stage.CLOSED
         self._rest = []
-        self._cancel_timer()
+        self._later.clear()
+        self._deadline.cancel()
         if self._transport is not None:  # it may never read the last of what it was sent
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._limits.slow_reader_seconds, self._transport.abort)
+            self._deadline.set(self._limits.slow_reader_seconds, self._transport.abort)
         self._owner.closed(self, reason)
 
 

@@ -8,6 +8,9 @@ have taken long enough: others are heard, whatever a machine reads piece after p
 Whoever can't write or read halts. A write that failed otherwise than for room is told as `fatal`,
 which the node answers with `Halt`; a store that refuses to read has no event to tell it by, so
 there the driver halts by itself, when what else came with that flush has been told.
+
+What a client's call would read from the disk is not read before that client has room for answers:
+thousands of reads may have waited for one flush, and would all be in memory at once.
 """
 
 import asyncio
@@ -41,6 +44,7 @@ from snowmelt.core.node import (
     SetTimer,
     Started,
 )
+from snowmelt.protocols.calling import Call
 from snowmelt.runtime.clock import seconds_until, steady_now, wall_now
 from snowmelt.runtime.turns import Turns
 from snowmelt.store import Completion, GroupCommit, Store
@@ -94,6 +98,13 @@ class Driver:
         self._stopped = False
         self._persisting = 0
         self._fences: deque[Load | Scan] = deque()
+        self.has_room: Callable[[NodeId], bool] = lambda _: True
+        """Whether a client reads what it is answered; `resumed` is to say when it does again."""
+        self._event: Event[Any] | None = None
+        self._readers: dict[int, NodeId] = {}
+        """By ticket, for whose call it is read."""
+        self._held: dict[NodeId, deque[Load | Scan]] = {}
+        """What is read for clients once they have room."""
 
     def start(self) -> None:
         """The node's first event, with what its disk holds."""
@@ -137,11 +148,14 @@ class Driver:
                 if self._stopped:
                     return
                 self.events += 1
+                self._event = event
                 for effect in self._node.handle(event, steady_now()):
                     if type(effect) is Send:  # the most frequent by far
                         self._send(effect.target, effect.message)
                     else:
                         self._carry_out(effect)
+                if type(event) is Loaded:
+                    self._readers.pop(event.ticket, None)
                 if not self._waiting:
                     return
                 if perf_counter() > end:
@@ -204,12 +218,47 @@ class Driver:
 
     def _load(self, effect: Load | Scan) -> None:
         assert self._commit is not None, "this node was given no disk"
+        reader = self._reader()
+        if reader is not None:
+            self._readers[effect.ticket] = reader
         if self._persisting:  # rule 5: it sees what was asked before it
             self._fences.append(effect)
             self._commit.submit(FENCE, ())
             self._persisting += 1
         else:
+            self._read(effect)
+
+    def _reader(self) -> NodeId | None:
+        """Whose call the event is about that is handled now, if it is a client's."""
+        match self._event:
+            case Received(source, Call()):
+                return source
+            case Loaded(ticket):
+                return self._readers.get(ticket)
+            case _:
+                return None
+
+    def _read(self, effect: Load | Scan) -> None:
+        reader = self._readers.get(effect.ticket)
+        if reader is not None and (reader in self._held or not self.has_room(reader)):
+            self._held.setdefault(reader, deque()).append(effect)
+        else:
             self._loaded(effect)
+
+    def resumed(self, reader: NodeId) -> None:
+        """A client reads again, or is gone: what its calls would read is read, one by one."""
+        if reader in self._held:
+            self._loop.call_soon(self._read_on, reader)
+
+    def _read_on(self, reader: NodeId) -> None:
+        held = self._held.get(reader)
+        if held is None or self._stopped or not self.has_room(reader):
+            return
+        self._loaded(held.popleft())
+        if held:
+            self._loop.call_soon(self._read_on, reader)
+        else:
+            self._held.pop(reader, None)
 
     def _loaded(self, effect: Load | Scan) -> None:
         assert self._store is not None
@@ -238,7 +287,7 @@ class Driver:
             if self._stopped:
                 return
             if completion.ticket == FENCE:
-                self._loaded(self._fences.popleft())
+                self._read(self._fences.popleft())
             elif completion.failure is None:
                 self.handle(Persisted(completion.ticket))
             else:

@@ -22,9 +22,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     frame_bytes: int = FRAME_BYTES_MAX
     in_flight_bytes: int = 16 << 20  # of one connection: calls heard and not yet answered
     unsent_bytes: int = 2 << 20  # of one connection: above this, nothing more is read from it
-    unsent_bytes_max: int = 128 << 20  # of one connection: above this, it is cut off
+    unsent_bytes_max: int = 128 << 20  # of one connection: above this, which takes a peer, cut off
     greeting_seconds: float = 10.0
-    slow_reader_seconds: float = 10.0  # unsent bytes above the limit for so long: cut off
+    slow_reader_seconds: float = 10.0  # above `unsent_bytes` and hardly anything read: cut off
     dial_seconds: float = 5.0
     drain_seconds: float = 10.0
 

@@ -94,6 +94,7 @@ class Server:
         transport.refused = self._refused
         host = Host(config.id, self._families(config.advertise or listening))
         self._driver = Driver(host, transport.send, self, self._store)
+        self._driver.has_room, transport.resumed = transport.has_room, self._driver.resumed
         transport.deliver = self._driver.received
         transport.gone = self._gone
         tell("listening", node=config.id, address=str(listening), data=str(config.data))

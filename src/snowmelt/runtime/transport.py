@@ -76,6 +76,7 @@ class Transport:
         self.refused: Callable[[SnowmeltError], None] = lambda _: None
         self.gone: Callable[[NodeId], None] = lambda _: None
         self.lost: Callable[[NodeId], None] = lambda _: None
+        self.resumed: Callable[[NodeId], None] = lambda _: None
         self.inform: Callable[[], bytes] = bytes
         self._role = role
         self._gate = gate
@@ -170,6 +171,12 @@ class Transport:
         route.waiting.append(message)
         if route.dial is None:
             route.dial = asyncio.get_running_loop().create_task(self._dial(target, route))
+
+    def has_room(self, target: NodeId) -> bool:
+        """Whether what is sent there now would not wait for what is unsent."""
+        route = self._routes.get(target)
+        connection = route.connection if route is not None else None
+        return connection is None or not connection.blocked
 
     def _address(self, target: NodeId) -> Address | None:
         try:
@@ -330,6 +337,7 @@ class Transport:
                 self.lost(name)
         if connection.role is Role.CLIENT:
             self._client_closed(connection.peer)
+        self.resumed(connection.peer)
 
     def _client_closed(self, client: NodeId) -> None:
         self._clients[client] -= 1

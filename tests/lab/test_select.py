@@ -58,7 +58,7 @@ def test_rounds_grow_by_less_than_the_nodes_and_messages_stay_small():
     )
     assert many.rounds < 8 * few.rounds
     assert many.congestion_max < 4 * few.congestion_max
-    assert many.message_bits_max <= few.message_bits_max + 64
+    assert many.message_bits_max <= few.message_bits_max + 128
 
 
 def test_elements_lie_where_the_distribution_says():
@@ -108,6 +108,37 @@ def test_the_command_says_how_the_printed_plan_ends():
     assert "64 samples" in said
 
 
+def test_random_cases_are_all_exact():
+    told = as_json("select", "--cases", "60", "--seed", "5")
+    assert told["cases"] == told["exact"] == 60
+    assert told["first_wrong"] is None
+    assert told["fewer_elements_than_nodes"]
+    assert "exact: 8" in ran("select", "--cases", "8")
+
+
+def test_curves_are_drawn_with_what_the_line_leaves_over(tmp_path):
+    rounds, traffic = tmp_path / "rounds.png", tmp_path / "traffic.png"
+    told = as_json(
+        "select", "--nodes", "100", "--elements", "1000", "--machines", "10",
+        "--growth", str(rounds), "--traffic", str(traffic),
+    )  # fmt: skip
+    assert [point["nodes"] for point in told["growth"]] == [10, 32, 100]
+    assert [point["machines_agree"] for point in told["growth"]] == [True, None, None]
+    assert all(point["exact"] for point in told["growth"])
+    assert len(told["fit"]["residuals"]) == 3
+    assert rounds.stat().st_size > 10_000
+    assert traffic.stat().st_size > 10_000
+
+
+def test_both_plans_are_drawn_side_by_side(tmp_path):
+    picture = tmp_path / "plans.png"
+    told = as_json("select", "--nodes", "32", "--plans", str(picture))["plans"]
+    assert picture.stat().st_size > 10_000
+    by_plan = {mode: [row for row in told if row["mode"] == mode] for mode in ("paper", "repaired")}
+    assert all(row["exact"] == row["trials"] for row in by_plan["repaired"])
+    assert not any(row["exact"] for row in by_plan["paper"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "refused"),
     [
@@ -116,6 +147,10 @@ def test_the_command_says_how_the_printed_plan_ends():
         (("--elements", "10", "--k", "0"), "--k is 0; allowed: 1 to 10"),
         (("--elements", "0"), "--elements is 0; allowed: 1 to 20000000"),
         (("--nodes", "0"), "--nodes is 0; allowed: 1 to 100000"),
+        (("--nodes", "99", "--growth", "a.png"), "--nodes is 99; allowed: 100 or more"),
+        (("--elements", "99", "--growth", "a.png"), "--elements is 99; allowed: 100 or more"),
+        (("--plans", "a.gif"), "a file ending in .png"),
+        (("--cases", "-1"), "--cases is -1; allowed: 0 to 1000000"),
         (("--distribution", "even"), "uniform, equal, zipf, adversarial"),
         (("--mode", "printed"), "--mode is 'printed'; allowed: repaired, paper"),
         (("--nodes", "3000", "--engine", "machines"), "arrays with more than 2000 nodes"),

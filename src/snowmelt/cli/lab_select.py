@@ -1,6 +1,7 @@
 """`snowmelt lab select`: the k-th smallest of elements on many nodes, in synchronous rounds."""
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -9,7 +10,9 @@ import typer
 from snowmelt.cli.lab_options import one_of
 from snowmelt.cli.progress import shown
 from snowmelt.core.names import plain_name
+from snowmelt.lab.bounds import within
 from snowmelt.lab.extra import lab_extra
+from snowmelt.lab.output import PICTURES, checked_file
 from snowmelt.lab.select.options import (
     MACHINES_MAX,
     Distribution,
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from snowmelt.lab.select.experiment import Measured
 
 WISH = "lab select"
+CASES_MAX = 1_000_000
 
 
 def add_to(lab: typer.Typer) -> None:
@@ -55,6 +59,21 @@ def select(
         str,
         typer.Option(help=f"machines, up to {MACHINES_MAX} nodes; arrays: the same, and fast."),
     ] = "",
+    growth: Annotated[
+        Path | None, typer.Option(help="Draw rounds against sizes up to --nodes into this file.")
+    ] = None,
+    traffic: Annotated[
+        Path | None, typer.Option(help="Draw congestion and sizes of messages into this file.")
+    ] = None,
+    plans: Annotated[
+        Path | None, typer.Option(help="Draw how both plans end, up to --nodes, into this file.")
+    ] = None,
+    machines: Annotated[
+        int, typer.Option(help="In --growth and --traffic: ask the machines too, up to this size.")
+    ] = 0,
+    cases: Annotated[
+        int, typer.Option(help="Instead, so many selections of every kind, against sorting.")
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """The k-th smallest by KSelect: rounds, congestion, sizes of messages, and whether it is."""
@@ -69,11 +88,23 @@ def select(
         seed=seed,
     )
     with_engine = engine_for(one_of("--engine", Engine, engine) if engine else None, options)
-    told = _told(options, with_engine)
+    within("--cases", cases, 0, CASES_MAX)
+    files = {"--growth": growth, "--traffic": traffic, "--plans": plans}
+    for option, path in files.items():
+        checked_file(option, path, PICTURES)
+    if cases:
+        told = _cases(options, cases)
+    elif any(files.values()):
+        told = _drawn(options, machines, growth, traffic, plans)
+    else:
+        told = _told(options, with_engine)
     if as_json:
         print(json.dumps(told))
         return
-    _print(told)
+    if "value" in told:
+        _print(told)
+    else:
+        _print_rows(told)
 
 
 def _told(options: SelectOptions, engine: Engine) -> dict[str, Any]:
@@ -94,6 +125,48 @@ def _measured(options: SelectOptions, engine: Engine) -> "Measured":
     for _ in shown(one.run(), None):
         pass
     return one.measured()
+
+
+def _cases(options: SelectOptions, cases: int) -> dict[str, Any]:
+    with lab_extra(WISH):
+        from snowmelt.lab.select import trials  # noqa: PLC0415  # needs the extra
+    tried = list(shown(trials.tried(options.seed, cases), cases))
+    told: dict[str, Any] = msgspec.to_builtins(trials.counted(tried))
+    return told
+
+
+def _drawn(
+    options: SelectOptions,
+    machines: int,
+    growth: Path | None,
+    traffic: Path | None,
+    plans: Path | None,
+) -> dict[str, Any]:
+    with lab_extra(WISH):
+        from snowmelt.lab.select import growth as grown  # noqa: PLC0415  # needs the extra
+        from snowmelt.lab.select import picture, trials  # noqa: PLC0415
+    told: dict[str, Any] = {}
+    if growth is not None or traffic is not None:
+        points = list(shown(grown.points(options, machines), len(grown.sizes(options))))
+        told["growth"] = [msgspec.to_builtins(point) for point in points]
+        if growth is not None:
+            told["fit"] = msgspec.to_builtins(picture.draw_growth(points, growth))
+        if traffic is not None:
+            picture.draw_traffic(points, traffic)
+    if plans is not None:
+        rows = list(shown(trials.compared(options), len(trials.rows_of(options))))
+        told["plans"] = [msgspec.to_builtins(row) for row in rows]
+        picture.draw_plans(rows, plans)
+    return told
+
+
+def _print_rows(told: dict[str, Any]) -> None:
+    for name, value in told.items():
+        if not isinstance(value, list):
+            print(f"{name.replace('_', ' ')}: {value}")
+            continue
+        for row in value:
+            print(", ".join(f"{column} {cell}" for column, cell in row.items()))
 
 
 def _print(told: dict[str, Any]) -> None:

@@ -252,7 +252,12 @@ def run(options: SelectOptions) -> Measured:
     >>> told.exact, told.rank
     (True, 30)
     """
+    return ran(options).measured()
+
+
+def ran(options: SelectOptions) -> Arrays:
+    """One that has been run."""
     arrays = Arrays(options)
     for _ in arrays.run():
         pass
-    return arrays.measured()
+    return arrays

@@ -56,8 +56,9 @@ The repaired plan is the default:
     c of the N candidates. Who has less than a quarter of the mean keeps silent, since one of a few
     says nothing of the whole; rule 14 makes up for it. Phase 1 pays with more than 64 candidates a
     node, as long as it halves them.
-18. *Sample.* 2 sqrt(n) elements, at least 32, so that their copies are a few for each node. l and r
-    are two standard deviations of the sample's own count away, and one place more.
+18. *Sample.* 3 sqrt(n) elements, at least 32, so that their copies are a few for each node. l and r
+    are 1.25 standard deviations of the sample's own count away, and one place more: a miss now and
+    then costs less than wider windows do.
 19. *Guess.* While a window is verified the next sample is drawn from it already, by the number of
     candidates that it should have. What is far too many or too few is drawn again, now by the true
     number. So an iteration takes two waves.

@@ -11,9 +11,9 @@ from snowmelt.protocols.select.steps import SURE, Bounds, Drawn, EqualRanks, Ran
 SAMPLE_MIN: Final = 32
 SAMPLE_LEAST: Final = 8
 """With fewer the margins of rule 18 could leave nothing to remove: it would never end."""
-SAMPLE_PER_ROOT: Final = 2
+SAMPLE_PER_ROOT: Final = 3
 """Of a repaired sample, times the root of the number of nodes (rule 18)."""
-DEVIATIONS: Final = 2
+DEVIATIONS: Final = 1.25
 WORTH: Final = 64
 """Phase 1 pays with more candidates a node (rule 17)."""
 SILENT: Final = 4
@@ -99,7 +99,7 @@ class RepairedPlan:
         """How many to sort at once.
 
         >>> [RepairedPlan().sample(Progress(nodes=n, elements=9, k=1, count=9)) for n in (1, 1000)]
-        [32, 64]
+        [32, 95]
         """
         return max(self.sample_min, ceil(SAMPLE_PER_ROOT * sqrt(at.nodes)))
 
@@ -120,10 +120,10 @@ class RepairedPlan:
         return self.sample(at) // 4 <= drawn <= 2 * self.sample(at) and any(self.places(at, drawn))
 
     def places(self, at: Progress, drawn: int) -> tuple[int, int]:
-        """Two standard deviations from where the k-th smallest should be (rule 18).
+        """More than a standard deviation from where the k-th smallest should be (rule 18).
 
         >>> RepairedPlan().places(Progress(nodes=9, elements=999, k=500, count=1000), 100)
-        (39, 61)
+        (42, 58)
         """
         share = at.k / at.count
         margin = DEVIATIONS * sqrt(drawn * share * (1 - share)) + 1

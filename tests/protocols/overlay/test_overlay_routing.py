@@ -9,12 +9,17 @@ from hypothesis import strategies as st
 
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.overlay import CIRCLE, Kind, Ring, Virtual
-from snowmelt.protocols.overlay.routing import begin, keeps, point, step
+from snowmelt.protocols.overlay.routing import Route, begin, edge, keeps, point, step
 
 
 def walk(ring: Ring, here: Virtual, key: int, nodes: int) -> list[Virtual]:
     """The virtual nodes on a route, the first one too; jumps within a node are on it."""
-    route, met = begin(here, point(key), nodes), [here]
+    return follow(ring, here, begin(here, point(key), nodes))
+
+
+def follow(ring: Ring, here: Virtual, route: Route) -> list[Virtual]:
+    """The same of any route."""
+    met = [here]
     while True:
         to, route = step(here, ring.pred(here), ring.succ(here), route)
         if to is None:
@@ -53,6 +58,24 @@ def test_routes_grow_as_the_logarithm(nodes, mean, most):
         lengths.append(sum(one.node != other.node for one, other in pairwise(met)))
     assert sum(lengths) / len(lengths) < mean
     assert max(lengths) < most
+
+
+def test_an_edge_of_the_de_bruijn_graph_is_a_few_hops_and_no_walk_round_the_ring():
+    nodes, chance = 1000, Random(1)
+    ring = Ring([NodeId(f"n{number}") for number in range(nodes)], "jobs")
+    first, last = ring.virtuals[0], ring.virtuals[-1]
+    origins = [chance.randrange(CIRCLE) for _ in range(500)]
+    origins += [chance.randrange(first.label) for _ in range(20)]  # the last one keeps these
+    origins += [last.label + chance.randrange(CIRCLE - last.label) for _ in range(20)]
+    lengths = []
+    for origin in origins:
+        here, bit = ring.predecessor(origin), chance.randrange(2)
+        target = (origin + bit * CIRCLE) >> 1
+        met = follow(ring, here, edge(here, point(target), origin, nodes))
+        assert met[-1] == ring.predecessor(target)
+        lengths.append(sum(one.node != other.node for one, other in pairwise(met)))
+    assert sum(lengths) / len(lengths) < 8
+    assert max(lengths) < 80
 
 
 def test_a_target_that_is_a_virtual_node_is_told_from_others_of_its_label():

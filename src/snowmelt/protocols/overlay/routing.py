@@ -44,6 +44,8 @@ def begin(here: Virtual, target: Virtual, nodes: int) -> Route:
 def edge(here: Virtual, target: Virtual, origin: int, nodes: int) -> Route:
     """A route from a point kept here along one edge of the classical de Bruijn graph (rule 14).
 
+    The keeper of a point beyond the seam takes all bits, or it would walk round the whole ring.
+
     >>> here = Virtual(5, Kind.MIDDLE, NodeId("a"))
     >>> edge(here, point(8 >> 1), 8, nodes=1000).bits, edge(here, point(3 >> 1), 3, 1000).bits
     (1, 10)

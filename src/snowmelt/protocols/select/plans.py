@@ -18,6 +18,7 @@ WORTH: Final = 64
 """Phase 1 pays with more candidates a node (rule 17)."""
 SILENT: Final = 4
 """Who has less than one in so many of the mean keeps silent."""
+SAMPLES_MAX: Final = 1_000
 SAMPLES_PRINTED_MAX: Final = 64
 """After so many the printed plan is stopped (rule 21)."""
 
@@ -148,9 +149,9 @@ class RepairedPlan:
             return _replace(at, candidates=window, k=k, count=behind, misses=at.misses + 1)
         return _replace(at, candidates=cut, k=at.k - before, count=inside)
 
-    def hopeless(self, at: Progress) -> bool:  # noqa: ARG002  # as every plan is asked
-        """Each sample narrows, unless chance is against it."""
-        return False
+    def hopeless(self, at: Progress) -> bool:
+        """Each sample narrows unless chance is against it, which it is not so often."""
+        return at.samples >= SAMPLES_MAX
 
 
 class PrintedPlan:

@@ -247,7 +247,8 @@ class Door:
             if not one.left and not one.refused:
                 answer = self._puts.done(one)
                 del self._hand.all[one.operation]
-                self._hand.answered.keep(one.operation, answer, self._desk.now)
+                pieces = len(answer.orders)
+                self._hand.answered.keep(one.operation, answer, self._desk.now, pieces)
                 self._desk.reply(one.operation, answer)
             elif one.placed or not one.refused:  # the rest is tried again (rule 2)
                 one.refused = ""
@@ -443,7 +444,9 @@ class Door:
             self._gets.give_back(answer.token, shares_of(answer), self._hand.at())
             return
         kept = Again(one.token, one.granted, one.order) if answer.token else answer
-        self._hand.answered.keep(one.operation, kept, self._desk.now)
+        shares = (*one.granted, *[share for receipt in one.lost for share in receipt.shares])
+        pieces = 1 + sum([len(share.intervals) for share in shares])
+        self._hand.answered.keep(one.operation, kept, self._desk.now, pieces)
         self._desk.reply(one.operation, answer)
 
     def _purged(self, one: GetInHand, sent: Sent, message: Ended) -> None:

@@ -19,6 +19,8 @@ from snowmelt.protocols.priority.settings import REMEMBERED
 from snowmelt.protocols.priority.waiting import Waiting
 
 REMEMBERED_MAX: Final = 100_000
+PIECES_REMEMBERED: Final = 1 << 20
+"""So many intervals are in all that is remembered."""
 
 
 class Placed(msgspec.Struct, frozen=True):
@@ -114,14 +116,16 @@ class Memory:
     """
 
     def __init__(self) -> None:
-        self._known: OrderedDict[OperationId, tuple[Instant, Any]] = OrderedDict()
+        self._known: OrderedDict[OperationId, tuple[Instant, Any, int]] = OrderedDict()
+        self._pieces = 0
 
-    def keep(self, operation: OperationId, what: Any, now: Instant) -> None:
-        """Remembers it from now on."""
-        self._known.pop(operation, None)
-        self._known[operation] = later(now, REMEMBERED), what
-        while len(self._known) > REMEMBERED_MAX:
-            self._known.popitem(last=False)
+    def keep(self, operation: OperationId, what: Any, now: Instant, pieces: int = 1) -> None:
+        """Remembers it from now on; of so many pieces, since what is in very many takes room."""
+        self._drop(operation)
+        self._known[operation] = later(now, REMEMBERED), what, pieces
+        self._pieces += pieces
+        while len(self._known) > REMEMBERED_MAX or self._pieces > PIECES_REMEMBERED:
+            self._drop(next(iter(self._known)))
 
     def get(self, operation: OperationId) -> Any:
         """What is remembered of it."""
@@ -136,10 +140,14 @@ class Memory:
     def forget(self, now: Instant) -> None:
         """What is too old."""
         while self._known:
-            operation, (until, _) = next(iter(self._known.items()))
+            operation, (until, _, _) = next(iter(self._known.items()))
             if until > now:
                 return
-            del self._known[operation]
+            self._drop(operation)
+
+    def _drop(self, operation: OperationId) -> None:
+        known = self._known.pop(operation, None)
+        self._pieces -= known[2] if known is not None else 0
 
 
 class TakenOver(msgspec.Struct, frozen=True):

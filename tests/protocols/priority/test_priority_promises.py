@@ -3,14 +3,15 @@
 from random import Random
 
 import pytest
-from priority_bench import Nodes, bodies, part, receipt
+from priority_bench import CLIENT, Nodes, bodies, part, receipt
 from test_priority_failures import SMALL, holders
 
-from snowmelt.core.instant import seconds
-from snowmelt.core.names import NodeId
+from snowmelt.core.instant import Instant, seconds
+from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Elsewhere
 from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.anchor import first_of
+from snowmelt.protocols.priority.hand import PIECES_REMEMBERED, Memory
 from snowmelt.protocols.priority.limits import LIMITS
 from snowmelt.protocols.priority.messages import Climb, Ended, Fetched, Follow, Inquired, Stored
 from snowmelt.sim.disk import Disk
@@ -179,3 +180,39 @@ def test_a_put_that_finds_no_room_is_refused_however_often_it_changes_its_priori
     number = nodes.ask("n1", nodes.put_call("n1", *[(at % 2, b"some") for at in range(runs)]))
     nodes.pass_time(1)
     assert nodes.told(number).error == "DiskFull"
+
+
+@pytest.mark.parametrize("over", [False, True], ids=["one view", "another view meanwhile"])
+def test_a_home_without_room_for_what_it_lacks_goes_on_with_what_it_has(over: bool) -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.open("n1", replicas=2)
+    nodes.put("n1", *[(0, b"%d" % number) for number in range(24)])
+    home, other = holders(nodes, 0, 2, "n1", "n2")
+    nodes.stop("n3")
+    nodes.full.add(home)
+    nodes.view("n1", "n2")
+    nodes.pass_time(1)
+    if over:
+        nodes.view("n1", "n2")
+        nodes.pass_time(1)
+    done: list[bytes] = []
+    for _ in range(24):  # those who are granted what it lacks wait for room
+        number = nodes.ask(other, nodes.get_call(other))
+        nodes.pass_time(0.25)
+        got = nodes.told(number)
+        if got is not None:
+            assert nodes.settle(other, done=(receipt(got),)) == calls.Settled()
+            done += bodies(got)
+    assert 0 < len(done) < 24
+    nodes.full.clear()
+    nodes.pass_time(60)
+    assert sorted(done + bodies(nodes.get(other, 24))) == sorted(b"%d" % one for one in range(24))
+
+
+def test_what_is_remembered_is_bounded_by_its_pieces_too() -> None:
+    memory, now = Memory(), Instant(0)
+    for number in range(9):
+        memory.keep(OperationId(CLIENT, number), number, now, PIECES_REMEMBERED // 4)
+    memory.keep(OperationId(CLIENT, 8), "again", now)
+    left = [memory.get(OperationId(CLIENT, number)) for number in range(9)]
+    assert left == [None] * 5 + [5, 6, 7, "again"]

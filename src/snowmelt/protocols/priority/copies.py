@@ -7,7 +7,6 @@ from snowmelt.core.record import Found
 from snowmelt.protocols.priority.batches import Shares, union
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.messages import Fetch, Fetched, Follow, Followed, Spare
-from snowmelt.protocols.priority.positions import minus
 from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.priority.spreading import NO_ROOM
 from snowmelt.protocols.priority.writing import Part
@@ -67,8 +66,8 @@ class Copies:
         """The bodies of what is lent."""
         home, message, wanted = self._lending.pop(number)
         elements = self._shelf.elements(wanted, found)
-        read = union([share for some in elements for share in some.shares])
-        lacking = union([*self._shelf.rows.lacking(message.shares), *minus(wanted, read)])
+        unread = self._shelf.unread(wanted, found)  # all else can be asked for again
+        lacking = union([*self._shelf.rows.lacking(message.shares), *unread])
         self._desk.send(home, Fetched(self._desk.era, self._queue, elements, lacking))
 
     def spare(self, message: Spare) -> None:

@@ -27,6 +27,7 @@ from snowmelt.core.node import (
     SetTimer,
     Started,
 )
+from snowmelt.core.record import BULK
 from snowmelt.protocols.calling import Gone
 from snowmelt.protocols.membership import CutOff, View
 from snowmelt.protocols.priority import calls, messages
@@ -149,6 +150,8 @@ class PriorityNode:
             if queue is None or not queue.no_room(task.part, task.number):
                 waiting.append(task)
         self._desk.disk.put_back(waiting)
+        for key in self._desk.disk.large:  # fetched, or of a view that is over
+            self._queues.all[queue_of(key.removeprefix(BULK))].take_back(key)
         self._touched.update(dict.fromkeys(self._queues.all))
 
     # --- views ------------------------------------------------------------------------------------

@@ -248,6 +248,14 @@ class Queue:
             return self.here.home.no_room(number)
         return part == Part.COPIES and self.here.copies.no_room(number)
 
+    def take_back(self, key: bytes) -> None:
+        """There is no room for bodies that came by no task: they are fetched again later."""
+        here, number = self.here, self.shelf.number_of(key)
+        lost = self.shelf.lot(number)
+        self._desk.take_back(self.shelf.void(number))
+        if here is not None and here.repair is not None:
+            here.repair.no_room(here.placing.by_home(lost).get(self._desk.me, ()))
+
     def loaded(self, part: Part, number: int, found: tuple[Found, ...]) -> None:
         """Bodies were read."""
         here = self.here

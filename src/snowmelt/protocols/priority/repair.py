@@ -9,7 +9,8 @@
    all of them flush once more before it says so.
 4. What can't be read here is not copied, and nobody is told to erase it.
 5. Whoever has no room for a copy is asked again a little later, and nothing waits for that copy
-   meanwhile: it may be what others get that makes room.
+   meanwhile: it may be what others get that makes room. For what the home itself fetched there may
+   be no room either: it is lacking again, and fetched a little later.
 
 There is one fetch under way at a time, and one copy.
 """
@@ -53,6 +54,8 @@ class Repair:
         """What is here, and can't be read (rule 4)."""
         self._full: dict[NodeId, Instant] = {}
         """Who had no room for a copy, and when to ask him again (rule 5)."""
+        self._room = desk.now
+        """Not before there may be room for what is fetched (rule 5)."""
         self.keepers = tuple(sorted({*should} - {desk.me}))
         """Who should keep copies of something, but for this node."""
         for node, shares in sorted(should.items()):
@@ -76,7 +79,7 @@ class Repair:
 
     def fetch(self, wanted: list[Share]) -> None:
         """Asks for what is lacking, what is wanted first (rule 1)."""
-        if self._asked is not None or not self._lacking:
+        if self._asked is not None or not self._lacking or self._room > self._desk.now:
             return
         first = common(union(wanted), self._lacking) or self._lacking
         for node, has in self._sources:
@@ -113,6 +116,12 @@ class Repair:
         holders = sorted(self._placing.by_holder(lost).items())
         self._sources += [(node, theirs) for node, theirs in holders if node != me]
 
+    def no_room(self, shares: Shares) -> None:
+        """There was none for these, which were fetched: later, perhaps (rule 5)."""
+        self._lacking = union([*self._lacking, *shares])
+        self._room = later(self._desk.now, NO_ROOM)
+        self._desk.wake(self._room, self._queue)
+
     @property
     def hopeless(self) -> Shares:
         """What the home lacks, and nobody here can read."""
@@ -125,7 +134,7 @@ class Repair:
             if patience.over(self._desk.now):
                 self._desk.send(node, message)
             self._desk.wake(patience.at, self._queue)
-        for at in self._full.values():
+        for at in (self._room, *self._full.values()):
             if at > self._desk.now:
                 self._desk.wake(at, self._queue)
 

@@ -121,6 +121,18 @@ class Shelf:
             self.mark(Mark(elements.shares, 0, 0, state, time=delay, due=elements.due))
         return number
 
+    def lot(self, number: int) -> Shares:
+        """Where what is here of a lot stands."""
+        return union(
+            [
+                Share(share.priority, (part,))
+                for share in self.origins.lots[number].shares
+                for interval in share.intervals
+                for part, where in self.rows.row(share.priority).here.common(interval)
+                if where.lot == number
+            ]
+        )
+
     def void(self, number: int) -> tuple[bytes, bytes]:
         """There was no room for a lot: it is not here. The keys that it would have had."""
         lot = self.origins.lots[number]
@@ -303,6 +315,10 @@ class Shelf:
         return Write(kept, _ENCODE((gone[0].stop, gone[1]))) if gone else erase(kept)
 
     # --- within -----------------------------------------------------------------------------------
+
+    def number_of(self, key: bytes) -> int:
+        """Which lot a bulk record is of."""
+        return int.from_bytes(key.removeprefix(BULK + self._prefix))
 
     def _small(self, number: int) -> bytes:
         return self._prefix + _LOT + number.to_bytes(8)

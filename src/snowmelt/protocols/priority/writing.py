@@ -1,7 +1,8 @@
 """One node's disk: one write at a time, and who waits for it.
 
 What changes while it writes gathers, and goes in one piece when it is done. A write that found no
-room is tried again, with all that has changed since.
+room is tried again, with all that has changed since; but without bodies, whoever they came from:
+there is room for small records where there is none for bodies, and it is those that make room.
 """
 
 from collections.abc import Iterable
@@ -12,7 +13,7 @@ import msgspec
 
 from snowmelt.core.instant import Instant, later, milliseconds
 from snowmelt.core.node import Persist
-from snowmelt.core.record import Change, Write
+from snowmelt.core.record import BULK, Change, Write
 
 NO_ROOM: Final = milliseconds(1_000)
 """After so long without room on the disk it is tried again."""
@@ -105,6 +106,13 @@ class Writing:
         """These found no room, and are not to be written any more."""
         self._again = [one for one in self._again if not (type(one) is Write and one.key in keys)]
         self._not_before = now  # the rest may find room
+
+    @property
+    def large(self) -> tuple[bytes, ...]:
+        """The keys of bodies that found no room, and that nobody has taken back."""
+        return tuple(
+            [one.key for one in self._again if type(one) is Write and one.key.startswith(BULK)]
+        )
 
     def put_back(self, tasks: list[Task]) -> None:
         """They wait for the next write."""

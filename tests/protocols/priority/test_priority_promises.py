@@ -9,7 +9,7 @@ from test_priority_failures import SMALL, holders
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Elsewhere
-from snowmelt.protocols.priority import calls
+from snowmelt.protocols.priority import anchor, calls
 from snowmelt.protocols.priority.anchor import first_of
 from snowmelt.protocols.priority.hand import PIECES_REMEMBERED, Memory
 from snowmelt.protocols.priority.limits import LIMITS
@@ -216,3 +216,22 @@ def test_what_is_remembered_is_bounded_by_its_pieces_too() -> None:
     memory.keep(OperationId(CLIENT, 8), "again", now)
     left = [memory.get(OperationId(CLIENT, number)) for number in range(9)]
     assert left == [None] * 5 + [5, 6, 7, "again"]
+
+
+def test_what_is_erased_is_never_said_to_have_been_published(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(anchor, "TELL", 8)  # so that little is much
+    monkeypatch.setattr(anchor, "TELL_SIZE", 2)
+    nodes = Nodes(3, SMALL)
+    nodes.open("n1")
+    some = [(0, b"%d" % number) for number in range(24)]
+    staged = nodes.call("n1", nodes.put_call("n1", *some, hold=seconds(1)))
+    nodes.pass_time(12)  # they are erased, and the anchor tells all that much is gone
+    for door in nodes.members:
+        nodes.put(door, (1, b"other"))
+        nodes.get(door)
+    nodes.stop("n1")
+    nodes.view("n2", "n3")
+    told = nodes.settle("n2", publish=(calls.Receipt(0, staged.shares),)).lost
+    assert sum(share.total for one in told for share in one.shares) == 24

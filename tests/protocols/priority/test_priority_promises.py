@@ -13,7 +13,15 @@ from snowmelt.protocols.priority import anchor, calls
 from snowmelt.protocols.priority.anchor import first_of
 from snowmelt.protocols.priority.hand import PIECES_REMEMBERED, Memory
 from snowmelt.protocols.priority.limits import LIMITS
-from snowmelt.protocols.priority.messages import Climb, Ended, Fetched, Follow, Inquired, Stored
+from snowmelt.protocols.priority.messages import (
+    Climb,
+    End,
+    Ended,
+    Fetched,
+    Follow,
+    Inquired,
+    Stored,
+)
 from snowmelt.sim.disk import Disk
 
 
@@ -235,3 +243,18 @@ def test_what_is_erased_is_never_said_to_have_been_published(
     nodes.view("n2", "n3")
     told = nodes.settle("n2", publish=(calls.Receipt(0, staged.shares),)).lost
     assert sum(share.total for one in told for share in one.shares) == 24
+
+
+def test_what_is_too_much_for_one_answer_is_what_is_got_next() -> None:
+    nodes = Nodes(2, SMALL)
+    nodes.open("n1", replicas=2)
+    door = next(name for name in nodes.members if name != nodes.anchor("n1"))
+    nodes.put(door, *[(0, b"%d" % number + bytes(1_000)) for number in range(8)])
+    call = calls.Get("jobs", nodes.via(door), 4, seconds(0), None, 2_500)
+    slow = nodes.now + seconds(1)
+    nodes.lost = lambda _source, _target, message: type(message) is End and nodes.now < slow
+    got: list[bytes] = []
+    for _ in range(4):
+        leased = nodes.call(door, call)
+        got += [body.rstrip(b"\0") for body in bodies(leased)]
+    assert got == [b"%d" % number for number in range(8)]

@@ -129,7 +129,7 @@ class Beginnings:
     def _go_on_getting(self, one: GetInHand, traces: list[Trace]) -> None:
         """A lease that it was given is its; else it asks anew."""
         marks = [mark for trace in traces for mark in trace.leased if mark.state == State.LEASED]
-        one.pieces, one.left, one.fresh = [], [], False
+        one.pieces, one.left, one.fresh, one.over = [], [], False, ()
         if marks and isinstance(one.call, Get):
             token = max(mark.token for mark in marks)
             shares = [share for mark in marks if mark.token == token for share in mark.shares]

@@ -21,6 +21,9 @@
    remembers that it was begun: if it is asked again, it is inquired of again.
 8. A purge is one operation, as a get is: whoever asks for it twice, since it takes long, purges
    nothing that was put since it was answered.
+9. What was granted to a get and is too much for one answer goes back, and is what the next get is
+   given: so the answer waits until the homes have taken it back, and the anchor knows. This door
+   tells it too, with the batch that the get rides in once more, for nothing.
 """
 
 from collections.abc import Sequence
@@ -174,7 +177,7 @@ class Door:
                 continue
             if isinstance(one, GetInHand):
                 runs = runs or [([], 0)]
-                runs[-1] = runs[-1][0], runs[-1][1] + one.count
+                runs[-1] = runs[-1][0], runs[-1][1] + (0 if one.over else one.count)
                 patient = patient or one.deadline > self._desk.now
             elif one.call.delay or one.call.hold:
                 held.extend(one.counts())
@@ -202,7 +205,9 @@ class Door:
             one = self._hand.all.get(operation)
             if one is None:
                 continue
-            if isinstance(one, GetInHand):
+            if isinstance(one, GetInHand) and one.over:  # rule 9
+                self._answer_get(one)
+            elif isinstance(one, GetInHand):
                 self._settle_first(operation)
                 shares = gets[run].in_order(one.count)
                 self._got(one, shares, got_orders[run])
@@ -264,8 +269,8 @@ class Door:
         one = self._hand.all.get(sent.operations[0])
         if isinstance(one, GetInHand) and self._gets.taken(one, message):
             if one.pieces or one.again:
-                self._gets.fitted(one, self._hand.at())
-                self._answer_get(one)
+                if self._gets.fitted(one, self._hand.at()):
+                    self._answer_get(one)
             else:  # what was granted was not to be had; there may be more
                 self._hand.line.append(one.operation)
 
@@ -277,6 +282,11 @@ class Door:
         one = self._hand.all.get(operation)
         if isinstance(one, GetInHand) and isinstance(one.call, Purge):
             self._purged(one, sent, message)
+            return
+        if isinstance(one, GetInHand) and self._gets.went_back(one, sent):
+            if one.waits == 0:  # rule 9
+                self._reports.add(back=one.over)
+                self._hand.line.append(operation)
             return
         settled = self._settles.ended(sent, message)
         if settled is not None:

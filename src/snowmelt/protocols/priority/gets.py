@@ -11,7 +11,7 @@ from snowmelt.protocols.priority.hand import GetInHand
 from snowmelt.protocols.priority.lots import in_order
 from snowmelt.protocols.priority.messages import Piece, Take, Taken
 from snowmelt.protocols.priority.placing import Placing
-from snowmelt.protocols.priority.sending import Sending
+from snowmelt.protocols.priority.sending import Sending, Sent
 from snowmelt.protocols.priority.settings import How, QueueSettings
 
 
@@ -58,10 +58,13 @@ class Gets:
         lost = tuple(one.lost)
         return Leased(token, pieces, self._settings.lease, order, lost)
 
-    def fitted(self, one: GetInHand, placing: Placing) -> None:
-        """What is too much for one answer goes back: all from the first that does not fit."""
+    def fitted(self, one: GetInHand, placing: Placing) -> bool:
+        """What is too much for one answer goes back, all from the first that does not fit.
+
+        Whether there is nothing of it: else the answer waits (door, rule 9).
+        """
         if not isinstance(one.call, Get):
-            return
+            return True
         pieces = _ordered(one.pieces, self._settings)
         if one.left:
             first = min(
@@ -79,10 +82,19 @@ class Gets:
         back = union([*rest, *one.left, *_shares(late)])
         if back:
             one.pieces, one.left, one.granted = list(fit), [], in_order(list(_shares(fit)))
-            self.give_back(one.token, back, placing)
+            one.over, homes = back, sorted(placing.by_home(back).items())
+            operations = (one.operation,)
+            one.waits = self._ends.say(homes, How.BACK, token=one.token, operations=operations)
+        return not back
+
+    def went_back(self, one: GetInHand, sent: Sent) -> bool:
+        """Whether a home has taken back what is over, of this get."""
+        back = bool(one.over) and sent.message.how == How.BACK and sent.message.token == one.token
+        one.waits -= back
+        return back
 
     def give_back(self, token: int, shares: Shares, placing: Placing) -> None:
-        """Nobody is there to have them, or they are too many."""
+        """Nobody is there to have them."""
         self._ends.say(sorted(placing.by_home(shares).items()), How.BACK, token=token)
 
 

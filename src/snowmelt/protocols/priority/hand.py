@@ -87,6 +87,8 @@ class GetInHand(msgspec.Struct):
     pieces: list[Piece] = []
     left: list[Share] = []
     """Leased, and too much for one answer."""
+    over: Shares = ()
+    """The same, when it goes back: it is answered when the anchor knows."""
     waits: int = 0
     settled: bool = True
     """Whether what was to be settled first is."""

@@ -14,8 +14,7 @@ the truth, and whoever becomes the anchor begins with a census of it.
 5. A position is *gone* when whoever keeps it says so. A position that nobody has and nobody calls
    gone is no harm: it may lie with one who is away, and is there again when that one is.
 6. Those who keep positions know what is gone of their own, in small pieces. When much is gone they
-   are told the large interval, so that what they must remember does not grow. What is void is none
-   of it: who hears of it thus would say that there was an element, and that it was published.
+   are told the large interval, so that what they must remember does not grow.
 """
 
 from collections.abc import Sequence
@@ -36,7 +35,7 @@ from snowmelt.protocols.priority.batches import (
     Somes,
     union,
 )
-from snowmelt.protocols.priority.positions import first, without
+from snowmelt.protocols.priority.positions import first
 
 TELL: Final = 65_536
 """So many are gone since the last word of it (rule 6)."""
@@ -60,8 +59,6 @@ class Census(msgspec.Struct, frozen=True, array_like=True):
     gone: Shares = ()
     order: Order = 0
     """The greatest that is known: of elements, and of leases."""
-    void: Shares = ()
-    """Of what is gone: there never was an element."""
 
 
 def joined(censuses: Sequence[Census]) -> Census:
@@ -71,7 +68,6 @@ def joined(censuses: Sequence[Census]) -> Census:
         union([share for one in censuses for share in one.out]),
         union([share for one in censuses for share in one.gone]),
         max([one.order for one in censuses]),
-        union([share for one in censuses for share in one.void]),
     )
 
 
@@ -86,8 +82,6 @@ class _Row:
         self.next = begin
         self.free = IntervalSet()
         self.gone = IntervalSet()
-        self.void = IntervalSet()
-        """Of it, what never was."""
         self.untold = IntervalSet()
         """Gone since those who keep them were last told (rule 6)."""
 
@@ -102,8 +96,7 @@ class _Row:
             return None
         late = self.untold
         self.untold = IntervalSet()
-        were = [one for gone in self.gone for one in without(gone, self.void.common(gone))]
-        large = [one for one in were if one.size >= TELL_SIZE and late.common(one)]
+        large = [one for one in self.gone if one.size >= TELL_SIZE and late.common(one)]
         return Share(self.priority, tuple(large))
 
 
@@ -140,7 +133,6 @@ class Anchor:
         for share in census.gone:
             for interval in share.intervals:
                 self._rows[share.priority].gone.add(interval)
-        self._void(census.void)
         for share in (*census.free, *census.out, *census.gone):
             row = self._rows[share.priority]
             row.next = max(row.next, share.intervals[-1].stop)
@@ -163,7 +155,6 @@ class Anchor:
         """Serves a batch: what comes back first, then run by run."""
         self._back(batch.back)
         self._gone(batch.gone)
-        self._void(batch.void)
         runs = tuple([self._run(run, patient=batch.patient) for run in batch.runs])
         held = tuple([Share(some.priority, (grown,)) for some, grown in self._grown(batch.held)])
         told = [word for word in [row.told() for row in self._rows] if word is not None]
@@ -236,8 +227,3 @@ class Anchor:
                 row.free.remove(interval)
                 row.gone.add(interval)
                 row.untold.add(interval)
-
-    def _void(self, shares: Shares) -> None:
-        for share in shares:
-            for interval in share.intervals:
-                self._rows[share.priority].void.add(interval)

@@ -83,8 +83,6 @@ class Batch(msgspec.Struct, frozen=True, array_like=True):
     """To be got again."""
     gone: Shares = ()
     """Acknowledged: there no more."""
-    void: Shares = ()
-    """Of what is gone: there never was an element."""
     patient: bool = False
     """Whether a get of it waits for elements when there are none."""
 
@@ -125,7 +123,6 @@ def combined(batches: Sequence[Batch]) -> Batch:
         summed([some for batch in batches for some in batch.held]),
         union([share for batch in batches for share in batch.back]),
         union([share for batch in batches for share in batch.gone]),
-        union([share for batch in batches for share in batch.void]),
         any(batch.patient for batch in batches),
     )
 

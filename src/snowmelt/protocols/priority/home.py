@@ -143,7 +143,7 @@ class Home:
             elif standing.state == State.STAGED:
                 self._leases.hold((share,), standing.due + ERASED)
 
-    def census(self, gone: Shares, void: Shares) -> Census:
+    def census(self, gone: Shares) -> Census:
         """What this home answers for."""
         free: list[Share] = []
         out: list[Share] = []
@@ -153,7 +153,7 @@ class Home:
         order = max(
             [self._shelf.origins.last_order, *(one.token for one in self._shelf.rows.marks())]
         )
-        return Census(union(free), union(out), union([*gone, *void]), order, void)
+        return Census(union(free), union(out), gone, order)
 
     # --- what doors ask for -----------------------------------------------------------------------
 
@@ -368,8 +368,7 @@ class Home:
             self._refuse(pending, pending.asked, outcome.refused)
         else:
             absent = minus(self._shelf.rows.lacking(pending.back), self._there)  # rule 5
-            void = self._shelf.rows.void_of(pending.gone)
-            self._reports.add(minus(pending.back, absent), pending.gone, void)
+            self._reports.add(minus(pending.back, absent), pending.gone)
             self._answer(outcome, pending)
         for one in late:
             self._answer(*one)

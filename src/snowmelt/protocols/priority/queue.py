@@ -136,7 +136,7 @@ class Queue:
         self._teach(here, told, there)
         self._teach_gone(here, told, learnt[:2])
         self._spare_gone(told, union([*gone, *void]))
-        here.gathering.count(here.home.census(gone, void))
+        here.gathering.count(here.home.census(union([*gone, *void])))
         self.looking.viewed(here.gathering.root, here.placing)
         self.door.beginnings.settled()
 

@@ -15,7 +15,7 @@ class Reports:
     >>> reports.add(back=(Share(0, (Interval(1, 2),)),))
     >>> reports.add(back=(Share(0, (Interval(2, 3),)),))
     >>> reports.taken()
-    ((Share(priority=0, intervals=(Interval(start=1, stop=3),)),), (), ())
+    ((Share(priority=0, intervals=(Interval(start=1, stop=3),)),), ())
     >>> reports.add(gone=(Share(0, (Interval(1, 2),)),))
     >>> before = reports.pressing
     >>> reports.hurry(); before, reports.pressing
@@ -26,7 +26,6 @@ class Reports:
         self._bounded = bounded
         self._back: list[Share] = []
         self._gone: list[Share] = []
-        self._void: list[Share] = []
         self._late = False
 
     @property
@@ -43,14 +42,13 @@ class Reports:
         """What is gone has waited long enough."""
         self._late = True
 
-    def add(self, back: Shares = (), gone: Shares = (), void: Shares = ()) -> None:
-        """These are free again; those are gone, and some of them never were."""
+    def add(self, back: Shares = (), gone: Shares = ()) -> None:
+        """These are free again; those are gone."""
         self._back.extend(back)
         self._gone.extend(gone)
-        self._void.extend(void)
 
-    def taken(self) -> tuple[Shares, Shares, Shares]:
+    def taken(self) -> tuple[Shares, Shares]:
         """What goes with the next batch."""
-        back, gone, void = union(self._back), union(self._gone), union(self._void)
-        self._back, self._gone, self._void, self._late = [], [], [], False
-        return back, gone, void
+        back, gone = union(self._back), union(self._gone)
+        self._back, self._gone, self._late = [], [], False
+        return back, gone

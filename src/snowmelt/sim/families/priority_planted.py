@@ -122,10 +122,10 @@ class UnstagedHome(Home):
 class SilentReports(Reports):
     """Forgets to tell the anchor of what is free again."""
 
-    def add(self, back: Shares = (), gone: Shares = (), void: Shares = ()) -> None:
+    def add(self, back: Shares = (), gone: Shares = ()) -> None:
         """Only of what is gone."""
         del back
-        super().add((), gone, void)
+        super().add((), gone)
 
 
 class HastyDoor(Door):

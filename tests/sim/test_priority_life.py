@@ -2,13 +2,6 @@
 
 import pytest
 
-from snowmelt.core.batch import Batch
-from snowmelt.core.interval import Interval
-from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.priority.batches import Share
-from snowmelt.protocols.priority.messages import Elements, Mark, Origin
-from snowmelt.protocols.priority.settings import State
-from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.sim.families import family
 from snowmelt.sim.faults import KINDS
 from snowmelt.sim.life import Ending, live
@@ -35,6 +28,7 @@ SEEDS = (
     262,  # a body that its own home could not read came with no lease, again and again
     455,
     333,  # a get went on with what one home had leased, and passed what another had not
+    1054,  # what was void at one who was away had been stored elsewhere, and got, meanwhile
     1309,  # the judge took a view of a number that came again for the one that it knew
 )
 
@@ -77,16 +71,3 @@ def test_what_once_went_wrong_goes_well_under_its_theme(seed, theme):
 def test_what_once_went_wrong_without_a_crash_goes_well(seed):
     report = live(drawn("priority", seed, CALM, theme=None), family("priority"))
     assert (report.ending, report.sentence) == (Ending.SETTLED, "")
-
-
-def test_of_a_stretch_that_is_void_in_part_the_rest_is_outdated_too():
-    operation, later = OperationId(NodeId("c"), 1), (Share(0, (Interval(90, 92),)),)
-    shelf = Shelf(b"q/")
-    bodies = Batch.of([b"one", b"two"])
-    first = Origin(operation, 0, 2)
-    where = (Share(0, (Interval(4, 6),)),)
-    shelf.store(Elements(where, (first,), bytes(bodies.offsets), bytes(bodies.blob)))
-    shelf.mark(Mark((Share(0, (Interval(4, 5),)),), 1, 0, State.VOID))
-    rest = (Share(0, (Interval(5, 6),)),)
-    assert [share for _, share in shelf.made_by(operation)] == list(rest)
-    assert shelf.outdated(Origin(operation, 0, 2, again=True), later[0]) == rest

@@ -23,7 +23,7 @@ from snowmelt.protocols.priority.messages import (
     Several,
     together,
 )
-from snowmelt.protocols.priority.rows import Rows
+from snowmelt.protocols.priority.rows import GOT, Rows
 from snowmelt.protocols.priority.settings import QueueSettings
 
 
@@ -184,8 +184,8 @@ def test_what_was_given_up_costs_nothing_where_it_is_not_asked_for() -> None:
     for count in (1, 1_000):
         rows = Rows()
         for at in range(count):
-            rows.row(0).gone.put(Interval(3 * at, 3 * at + 1), False)
-            rows.row(0).gone.put(Interval(3 * at + 1, 3 * at + 2), True)
+            rows.row(0).gone.put(Interval(3 * at, 3 * at + 1), 1)
+            rows.row(0).gone.put(Interval(3 * at + 1, 3 * at + 2), GOT)
         asked = (Share(0, (Interval(0, 2),)),)
         assert rows.void_of(asked) == (Share(0, (Interval(0, 1),)),)
         costs.append(calls_during(lambda rows=rows, asked=asked: rows.void_of(asked)))

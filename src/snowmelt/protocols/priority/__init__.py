@@ -41,7 +41,7 @@ What makes it safe:
    nobody fails (else there would be another), so whatever is sent is sent again until answered.
 8. *What is stored is the truth.* A new view begins with a settling (`settling.py`): each node tells
    each home what it keeps of the home's blocks, and so each home knows all there is to know about
-   them: what is gone for anybody is gone; of what else is said, the latest counts, by epoch and
+   them: what anybody knows to be got is gone; of what else is said, the latest counts, by epoch and
    turn. Then comes the census: homes answer for their blocks, up the tree, once; the anchor begins
    with what comes out, and needs no disk. Positions of an epoch are above those of all before, so
    no position is ever two elements'.
@@ -54,7 +54,10 @@ What makes it safe:
    been begun elsewhere, or in a view that is over, is inquired of all members before it goes on:
    the name of an operation lies with its elements and leases, and stays there for `REMEMBERED`
    after they are gone. What was stored of it counts; the rest is done anew. Whoever was asked will
-   not begin it any more.
+   not begin it any more. So there may be several attempts at one put, with nodes that are not here
+   at the same time; when they are, one of them counts (`attempts.py`): that which was got, else
+   that which was last had to do with. What was answered, or leased, is not undone by an attempt
+   that somebody comes back with.
 12. *Leases* end by the home's clock. A new home lets them begin anew. So no two leases of one
    element are live at once, and its tokens grow: a late acknowledgement is refused.
 

@@ -14,7 +14,8 @@ the truth, and whoever becomes the anchor begins with a census of it.
 5. A position is *gone* when whoever keeps it says so. A position that nobody has and nobody calls
    gone is no harm: it may lie with one who is away, and is there again when that one is.
 6. Those who keep positions know what is gone of their own, in small pieces. When much is gone they
-   are told the large interval, so that what they must remember does not grow.
+   are told the large interval, so that what they must remember does not grow. What is void is not
+   called gone: whoever asks after its put would take it for what was got (`attempts.py`, rule 3).
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.interval import Interval, IntervalSet, merged
 from snowmelt.protocols.priority.batches import (
     Batch,
     Grant,
@@ -57,6 +58,7 @@ class Census(msgspec.Struct, frozen=True, array_like=True):
     out: Shares = ()
     """There, but not to be got: leased, held back, or dead."""
     gone: Shares = ()
+    void: Shares = ()
     order: Order = 0
     """The greatest that is known: of elements, and of leases."""
 
@@ -67,6 +69,7 @@ def joined(censuses: Sequence[Census]) -> Census:
         union([share for one in censuses for share in one.free]),
         union([share for one in censuses for share in one.out]),
         union([share for one in censuses for share in one.gone]),
+        union([share for one in censuses for share in one.void]),
         max([one.order for one in censuses]),
     )
 
@@ -82,6 +85,7 @@ class _Row:
         self.next = begin
         self.free = IntervalSet()
         self.gone = IntervalSet()
+        self.void = IntervalSet()
         self.untold = IntervalSet()
         """Gone since those who keep them were last told (rule 6)."""
 
@@ -133,7 +137,10 @@ class Anchor:
         for share in census.gone:
             for interval in share.intervals:
                 self._rows[share.priority].gone.add(interval)
-        for share in (*census.free, *census.out, *census.gone):
+        for share in census.void:
+            for interval in share.intervals:
+                self._rows[share.priority].void.add(interval)
+        for share in (*census.free, *census.out, *census.gone, *census.void):
             row = self._rows[share.priority]
             row.next = max(row.next, share.intervals[-1].stop)
 
@@ -155,6 +162,7 @@ class Anchor:
         """Serves a batch: what comes back first, then run by run."""
         self._back(batch.back)
         self._gone(batch.gone)
+        self._void(batch.void)
         runs = tuple([self._run(run, patient=batch.patient) for run in batch.runs])
         held = tuple([Share(some.priority, (grown,)) for some, grown in self._grown(batch.held)])
         told = [word for word in [row.told() for row in self._rows] if word is not None]
@@ -215,15 +223,26 @@ class Anchor:
             row = self._rows[share.priority]
             for interval in share.intervals:
                 row.free.add(interval)
-                for gone in row.gone.common(interval):
+                for gone in (*row.gone.common(interval), *row.void.common(interval)):
                     row.free.remove(gone)
 
     def _gone(self, shares: Shares) -> None:
         for share in shares:
             row = self._rows[share.priority]
             for interval in share.intervals:
-                known = row.gone.common(interval)  # it may be told twice
-                self._live -= interval.size - sum([one.size for one in known])
-                row.free.remove(interval)
+                self._lose(row, interval)
                 row.gone.add(interval)
                 row.untold.add(interval)
+
+    def _void(self, shares: Shares) -> None:
+        for share in shares:
+            row = self._rows[share.priority]
+            for interval in share.intervals:
+                self._lose(row, interval)
+                row.void.add(interval)
+
+    def _lose(self, row: _Row, interval: Interval) -> None:
+        """It is there no more; it may be told twice."""
+        known = merged([*row.gone.common(interval), *row.void.common(interval)])
+        self._live -= interval.size - sum([one.size for one in known])
+        row.free.remove(interval)

@@ -83,6 +83,8 @@ class Batch(msgspec.Struct, frozen=True, array_like=True):
     """To be got again."""
     gone: Shares = ()
     """Acknowledged: there no more."""
+    void: Shares = ()
+    """There never was anything that counts."""
     patient: bool = False
     """Whether a get of it waits for elements when there are none."""
 
@@ -123,6 +125,7 @@ def combined(batches: Sequence[Batch]) -> Batch:
         summed([some for batch in batches for some in batch.held]),
         union([share for batch in batches for share in batch.back]),
         union([share for batch in batches for share in batch.gone]),
+        union([share for batch in batches for share in batch.void]),
         any(batch.patient for batch in batches),
     )
 

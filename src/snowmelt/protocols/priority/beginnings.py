@@ -1,15 +1,14 @@
 """A door goes on with operations that may have been begun before: inquiry, rules 1 to 3 and 6."""
 
-from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.priority.batches import Share, union
+from snowmelt.protocols.priority.attempts import chosen
+from snowmelt.protocols.priority.batches import union
 from snowmelt.protocols.priority.calls import Get
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.gets import Gets
 from snowmelt.protocols.priority.hand import GetInHand, Hand, Placed, PutInHand, TakenOver
 from snowmelt.protocols.priority.inquiry import Inquiry, door_of
-from snowmelt.protocols.priority.messages import Inquire, Inquired, Origin, Trace
-from snowmelt.protocols.priority.positions import without
+from snowmelt.protocols.priority.messages import Attempt, Inquire, Inquired, Trace
 from snowmelt.protocols.priority.puts import Puts
 from snowmelt.protocols.priority.sending import Sending
 from snowmelt.protocols.priority.settings import State
@@ -116,10 +115,11 @@ class Beginnings:
         else:
             self._go_on_getting(one, traces)
 
-    def _go_on_putting(self, one: PutInHand, found: list[tuple[Origin, Share]]) -> None:
-        """What is there of it counts; the rest is begun anew."""
+    def _go_on_putting(self, one: PutInHand, found: list[Attempt]) -> None:
+        """What is there of it counts; the rest is begun anew (`attempts.py`, rule 1)."""
         one.again, one.copies, one.refused = True, 0, ""
-        one.placed = _latest(found)
+        counts = [(choice.origin, choice.share) for choice in chosen(found)]
+        one.placed = [Placed(origin.first, share, origin.order) for origin, share in counts]
         one.left = one.lacking()
         if one.placed:
             self._puts.send([one], self._hand.at())
@@ -136,16 +136,3 @@ class Beginnings:
             self._gets.take(one, union(shares), token, self._hand.at())
         else:
             self._hand.line.append(one.operation)
-
-
-def _latest(found: list[tuple[Origin, Share]]) -> list[Placed]:
-    """Where each element of a put is, by its last attempt: positions only grow."""
-    latest: list[Placed] = []
-    covered: list[Interval] = []
-    for origin, share in sorted(found, key=lambda each: -each[1].intervals[0].start):
-        placed = Placed(origin.first, share, origin.order)
-        begin = share.intervals[0].start - origin.first
-        gaps = without(placed.numbers, covered)
-        latest += [placed.part(Interval(begin + gap.start, begin + gap.stop)) for gap in gaps]
-        covered.append(placed.numbers)
-    return sorted(latest, key=lambda each: each.first)

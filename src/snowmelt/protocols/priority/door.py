@@ -188,9 +188,9 @@ class Door:
                     runs.append(([], 0))
                 runs[-1][0].extend(one.counts())
             self._hand.riding.append((operation, len(runs) - 1))
-        back, gone = self._reports.taken()
+        back, gone, void = self._reports.taken()
         rows = tuple([Run(summed(puts), gets) for puts, gets in runs])
-        return Batch(rows, summed(held), back, gone, patient)
+        return Batch(rows, summed(held), back, gone, void, patient)
 
     def granted(self, grant: Grant) -> None:
         """Positions for what rides (rule 1)."""

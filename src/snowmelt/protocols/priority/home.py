@@ -39,6 +39,7 @@ from snowmelt.core.instant import Duration
 from snowmelt.core.names import NodeId
 from snowmelt.core.record import Found
 from snowmelt.protocols.priority.anchor import Census
+from snowmelt.protocols.priority.attempts import stamped
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.fitting import fitting
@@ -87,6 +88,7 @@ class Pending(msgspec.Struct):
     """Of what was asked for: not to be had, or not held any more."""
     back: Shares = ()
     gone: Shares = ()
+    void: Shares = ()
     lot: int | None = None
     """Elements that may yet find no room."""
     new: Shares = ()
@@ -143,7 +145,7 @@ class Home:
             elif standing.state == State.STAGED:
                 self._leases.hold((share,), standing.due + ERASED)
 
-    def census(self, gone: Shares) -> Census:
+    def census(self, gone: Shares, void: Shares) -> Census:
         """What this home answers for."""
         free: list[Share] = []
         out: list[Share] = []
@@ -153,7 +155,7 @@ class Home:
         order = max(
             [self._shelf.origins.last_order, *(one.token for one in self._shelf.rows.marks())]
         )
-        return Census(union(free), union(out), gone, order)
+        return Census(union(free), union(out), gone, void, order)
 
     # --- what doors ask for -----------------------------------------------------------------------
 
@@ -167,9 +169,12 @@ class Home:
         if elements.due:
             spare = ERASED if elements.staged else 0
             self._leases.hold(elements.shares, elements.due + spare)
-        void = union(self._shelf.rows.void_of(elements.shares))
+        rows = self._shelf.rows
+        void = union(rows.void_of(elements.shares))
+        anew = any(origin.again for origin in elements.origins)
+        stamps = stamped(rows, elements.shares, self._desk.epoch) if anew else ()
         pending = Pending(door, message, lot=lot, new=new, refused=void)
-        number = self._begin(pending, (), elements=True)
+        number = self._begin(pending, stamps, elements=True)
         self.thin.comes(number, elements.shares)
 
     def take(self, door: NodeId, message: Take) -> None:
@@ -209,7 +214,7 @@ class Home:
             taken = minus(rows.gone_of(refused), rows.void_of(refused))
             refused = union([*minus(refused, taken), *_of(marks, State.VOID)])
         back = _of(marks, State.FREE)
-        gone = (*_of(marks, State.GONE), *_of(marks, State.VOID))
+        gone, void = _of(marks, State.GONE), _of(marks, State.VOID)
         for mark in marks:
             if mark.state == State.HELD:
                 self._leases.hold(mark.shares, mark.due)
@@ -219,7 +224,8 @@ class Home:
             changed = [share for mark in marks for share in mark.shares]
             same = minus(message.shares, union([*changed, *refused]))
             marks = [*marks, *self._shelf.rows.marks_of(same)]
-        self._begin(Pending(door, message, refused=refused, back=back, gone=gone), marks)
+        pending = Pending(door, message, refused=refused, back=back, gone=gone, void=void)
+        self._begin(pending, marks)
 
     def arrived(self) -> None:
         """Elements came, or are known to be gone: whoever waits for them may have them now."""
@@ -314,7 +320,7 @@ class Home:
             for mark in marks:
                 if mark.state == State.HELD:
                     self._leases.hold(mark.shares, mark.due)
-            self._begin(Pending(back=_of(marks, State.FREE), gone=_of(marks, State.VOID)), marks)
+            self._begin(Pending(back=_of(marks, State.FREE), void=_of(marks, State.VOID)), marks)
 
     def _become(self, shares: Shares, rule: Rule) -> tuple[list[Mark], Shares]:
         """What becomes of elements by a rule, a turn later each; and of which it can't be said."""
@@ -368,7 +374,7 @@ class Home:
             self._refuse(pending, pending.asked, outcome.refused)
         else:
             absent = minus(self._shelf.rows.lacking(pending.back), self._there)  # rule 5
-            self._reports.add(minus(pending.back, absent), pending.gone)
+            self._reports.add(minus(pending.back, absent), pending.gone, pending.void)
             self._answer(outcome, pending)
         for one in late:
             self._answer(*one)
@@ -377,7 +383,7 @@ class Home:
         """Rule 6: what is new is void, and when all know it, the door hears why."""
         new = union(pending.new)  # a put may change its priority more often than a mark may
         void = union([*pending.refused, *new])
-        voided = Pending(pending.door, asked, refused=void, gone=new, reason=reason)
+        voided = Pending(pending.door, asked, refused=void, void=new, reason=reason)
         self._begin(voided, _voided(self._desk.epoch, new))
 
     def _answer(self, outcome: Outcome, pending: Pending) -> None:

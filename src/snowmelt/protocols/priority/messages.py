@@ -98,12 +98,23 @@ class Origin(msgspec.Struct, frozen=True, array_like=True):
     order: Order = 0
     """Of the first of them, in the order of all operations."""
     again: bool = False
-    """Whether it was begun anew: what an earlier attempt left somewhere does not count."""
+    """Whether it was begun anew, or gone on with: there may be other attempts (`attempts.py`)."""
 
     def part(self, skipped: int, count: int) -> "Origin":
         """So many of them, after the first so many."""
         first, order = self.first + skipped, self.order + skipped
         return Origin(self.operation, first, count, order, self.again)
+
+
+class Attempt(msgspec.Struct, frozen=True, array_like=True):
+    """What a node knows of some elements of a put: `attempts.py`, rules 2 and 3."""
+
+    origin: Origin
+    share: Share
+    stamp: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+    """The last view in which its home had to do with it; or as of which it is void."""
+    state: Annotated[int, msgspec.Meta(ge=0, le=6)]
+    """Got for good, void, or neither, which is `State.FREE` whatever it is."""
 
 
 class Elements(msgspec.Struct, frozen=True, array_like=True):
@@ -268,7 +279,6 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
     queue: Name
     stored: Shares
     gone: Shares
-    void: Shares = ()
     marks: Annotated[tuple[Mark, ...], msgspec.Meta(max_length=CHANGES_MAX)] = ()
 
 
@@ -301,23 +311,32 @@ class Declared(msgspec.Struct, frozen=True, tag="priority.declared", array_like=
 
 
 class Anew(msgspec.Struct, frozen=True, tag="priority.anew", array_like=True):
-    """Before all else in a view: which operations were begun anew, and where their elements are.
+    """Before all else in a view: which queues there are, and what was begun anew, or begins anew.
 
-    Who has elements of an earlier attempt throws them away, before it tells what it has. Everybody
-    tells everybody, also that there are none; and which queues it knows of.
+    Everybody tells everybody, also that there is nothing.
     """
 
     era: Era
     part: Serial
     last: bool
     queues: Annotated[tuple[QueueSettings, ...], msgspec.Meta(max_length=QUEUES_MAX)] = ()
-    redone: Annotated[
-        tuple[tuple[Name, Origin, Share], ...], msgspec.Meta(max_length=CHANGES_MAX)
-    ] = ()
+    redone: Annotated[tuple[tuple[Name, Attempt], ...], msgspec.Meta(max_length=CHANGES_MAX)] = ()
     interrupted: Annotated[
         tuple[tuple[Name, OperationId, Token], ...], msgspec.Meta(max_length=OPERATIONS_MAX)
     ] = ()
     """Gets that begin anew: what is leased to them under these tokens is free again."""
+
+
+class Others(msgspec.Struct, frozen=True, tag="priority.others", array_like=True):
+    """Then, if anybody has told of an attempt that was begun anew: what others there are.
+
+    Everybody tells everybody what it knows of the same puts, also that it knows nothing.
+    """
+
+    era: Era
+    part: Serial
+    last: bool
+    attempts: Annotated[tuple[tuple[Name, Attempt], ...], msgspec.Meta(max_length=CHANGES_MAX)] = ()
 
 
 class Tell(msgspec.Struct, frozen=True, tag="priority.tell", array_like=True):
@@ -333,11 +352,12 @@ class Tell(msgspec.Struct, frozen=True, tag="priority.tell", array_like=True):
 
 
 class Told(msgspec.Struct, frozen=True, tag="priority.told", array_like=True):
-    """This part was heard, of an `Anew` or a `Tell`."""
+    """This part was heard, of an `Anew`, of `Others`, or of a `Tell`."""
 
     era: Era
     part: Serial
-    anew: bool
+    word: Annotated[int, msgspec.Meta(ge=0, le=2)]
+    """Which of them: 0, 1 or 2."""
 
 
 class Fetch(msgspec.Struct, frozen=True, tag="priority.fetch", array_like=True):
@@ -383,7 +403,7 @@ class Trace(msgspec.Struct, frozen=True, array_like=True):
     operation: OperationId
     door: NodeId | None = None
     """Who has it in hand, or has answered it: ask there."""
-    stored: Annotated[tuple[tuple[Origin, Share], ...], msgspec.Meta(max_length=CHANGES_MAX)] = ()
+    stored: Annotated[tuple[Attempt, ...], msgspec.Meta(max_length=CHANGES_MAX)] = ()
     leased: Annotated[tuple[Mark, ...], msgspec.Meta(max_length=CHANGES_MAX)] = ()
 
 
@@ -450,8 +470,8 @@ class Seen(msgspec.Struct, frozen=True, tag="priority.seen", array_like=True):
 
 One = (
     Climb | Granted | Food | Store | Stored | Take | Taken | End | Ended | Follow | Followed | Make
-    | Made | Declare | Declared | Anew | Tell | Told | Fetch | Fetched | Spare | Inquire | Inquired
-    | Look | Looked | Read | Seen
+    | Made | Declare | Declared | Anew | Others | Tell | Told | Fetch | Fetched | Spare | Inquire
+    | Inquired | Look | Looked | Read | Seen
 )  # fmt: skip
 
 
@@ -465,8 +485,8 @@ Message = One | Several
 
 MESSAGES: Final = (
     Climb, Granted, Food, Store, Stored, Take, Taken, End, Ended, Follow, Followed, Make, Made,
-    Declare, Declared, Anew, Tell, Told, Fetch, Fetched, Spare, Inquire, Inquired, Look, Looked,
-    Read, Seen, Several,
+    Declare, Declared, Anew, Others, Tell, Told, Fetch, Fetched, Spare, Inquire, Inquired, Look,
+    Looked, Read, Seen, Several,
 )  # fmt: skip
 """All that nodes say to each other."""
 

@@ -5,7 +5,7 @@ within this node is worked off; then batches leave, and the disk, if it is free,
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from random import Random
 from typing import Any
@@ -32,9 +32,18 @@ from snowmelt.protocols.calling import Gone
 from snowmelt.protocols.membership import CutOff, View
 from snowmelt.protocols.priority import calls, messages
 from snowmelt.protocols.priority.asked import problem
+from snowmelt.protocols.priority.attempts import decided
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.limits import LIMITS, Limits
-from snowmelt.protocols.priority.messages import Anew, Kept, Mark, Several, Tell
+from snowmelt.protocols.priority.messages import (
+    Anew,
+    Attempt,
+    Kept,
+    Mark,
+    Others,
+    Several,
+    Tell,
+)
 from snowmelt.protocols.priority.queue import Here, Queue, queue_of
 from snowmelt.protocols.priority.queues import SETTINGS, Queues
 from snowmelt.protocols.priority.settings import State
@@ -176,9 +185,7 @@ class PriorityNode:
         self._queues.viewed()
         settling = self._settling = Settling(desk)
         redone = [
-            (queue.name, origin, share)
-            for queue in self._queues.all.values()
-            for origin, share in queue.shelf.origins.redone()
+            (queue.name, one) for queue in self._queues.all.values() for one in queue.shelf.redone()
         ]
         interrupted = [
             (queue.name, operation, token)
@@ -190,37 +197,53 @@ class PriorityNode:
         for source, message in stash:
             self._received(source, message)
 
-    def _heard(self, source: NodeId, message: Anew | Tell) -> None:
+    def _heard(self, source: NodeId, message: Anew | Others | Tell) -> None:
         settling = self._settling
         assert settling is not None, "messages of a view come within it"
         settling.heard(source, message)
-        if settling.all_anew and not settling.telling:
+        if settling.whole(Anew) and not settling.comparing and not settling.telling:
+            for word in settling.anew():
+                for settings in word.queues:
+                    self._queues.learn(settings)
+            if settling.redone():
+                settling.compare(self._others(settling.redone()))
+        all_known = settling.whole(Others) if settling.comparing else settling.whole(Anew)
+        if all_known and not settling.telling:
             self._touched.update(dict.fromkeys(self._queues.all))
-            self._forget_attempts(settling)
+            self._choose(settling)
             kept: dict[NodeId, list[Kept]] = {}
             for queue in self._queues.all.values():
                 for node, parts in queue.kept().items():
                     kept.setdefault(node, []).extend(parts)
             settling.tell(kept)
-        if settling.all_told and not self._queues.settled:
+        if settling.whole(Tell) and not self._queues.settled:
             told = settling.kept()
             for queue in self._queues.all.values():
                 interrupted = settling.interrupted(queue.name)
-                queue.settled(told.get(queue.name, {}), interrupted)
+                chosen = settling.chosen.get(queue.name, ())
+                queue.settled(told.get(queue.name, {}), interrupted, chosen)
             self._queues.settle()
             self._touched.update(dict.fromkeys(self._queues.all))
 
-    def _forget_attempts(self, settling: Settling) -> None:
-        """What was begun anew elsewhere does not count here (settling, rule 1)."""
-        for word in settling.anew():
-            for settings in word.queues:
-                self._queues.learn(settings)
-        for word in settling.anew():
-            for name, origin, share in word.redone:
-                queue = self._queues.all.get(name)
-                old = queue.shelf.outdated(origin, share) if queue is not None else ()
-                if queue is not None and old:
-                    queue.shelf.mark(Mark(old, self._desk.epoch, 0, State.VOID))
+    def _others(self, redone: Mapping[str, Iterable[OperationId]]) -> list[tuple[str, Attempt]]:
+        """What else there is here of operations that were begun anew (settling, rule 1)."""
+        return [
+            (name, one)
+            for name, operations in redone.items()
+            if name in self._queues.all
+            for operation in sorted(operations)
+            for one in self._queues.all[name].shelf.made_by(operation)
+            if not one.origin.again
+        ]
+
+    def _choose(self, settling: Settling) -> None:
+        """Of several attempts at a put one counts (settling, rule 1)."""
+        for name, attempts in settling.attempts().items():
+            queue = self._queues.all.get(name)
+            if queue is not None:
+                settling.chosen[name], beaten = decided(attempts)
+                if beaten:
+                    queue.shelf.mark(Mark(beaten, self._desk.epoch, 0, State.VOID))
 
     # --- messages and calls -----------------------------------------------------------------------
 
@@ -241,7 +264,7 @@ class PriorityNode:
             if queue is not None and queue.here is not None:
                 hears(queue, queue.here, source, message)
                 self._touched[message.queue] = None
-        elif kind is Anew or kind is Tell:
+        elif kind is Anew or kind is Others or kind is Tell:
             self._heard(source, message)
         elif kind is messages.Told:
             if self._settling is not None:

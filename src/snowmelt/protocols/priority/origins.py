@@ -1,6 +1,6 @@
 """Which operation made which elements of a shelf: rule 1 of the shelf, rule 11 of the package."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
@@ -8,10 +8,6 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.priority.batches import Share, Shares, SharesInOrder
 from snowmelt.protocols.priority.messages import Origin
-from snowmelt.protocols.priority.positions import minus
-
-Void = Callable[[Shares], Shares]
-"""Which of some positions are void."""
 
 
 class Lot(msgspec.Struct, frozen=True, array_like=True):
@@ -55,11 +51,8 @@ class Origins:
         origins = [origin for lot in self.lots.values() for origin in lot.origins]
         return max([one.order + one.count for one in origins], default=0)
 
-    def by(self, operation: OperationId, void: Void) -> list[tuple[Origin, Share]]:
-        """Which elements an operation made, and which of its own they are; also what is gone.
-
-        Of a stretch that is void in part the other part still counts.
-        """
+    def by(self, operation: OperationId) -> list[tuple[Origin, Share]]:
+        """Which elements an operation made, and which of its own they are; also what is gone."""
         found: list[tuple[Origin, Share]] = []
         for number in self._made.get(operation, ()):
             lot = self.lots[number]
@@ -68,35 +61,16 @@ class Origins:
                 if origin.operation == operation:
                     found.extend(_placed(lot.shares, index, origin))
                 index += origin.count
-        return [piece for origin, share in found for piece in _living(origin, share, void)]
+        return found
 
     def redone(self) -> Iterator[tuple[Origin, Share]]:
-        """Where the elements are of operations that were begun anew, the last attempt of each."""
+        """Where the elements are of operations that were begun anew (`attempts.py`, rule 1)."""
         for lot in self.lots.values():
             index = 0
             for origin in lot.origins:
                 if origin.again:
                     yield from _placed(lot.shares, index, origin)
                 index += origin.count
-
-    def outdated(self, origin: Origin, share: Share, void: Void) -> Shares:
-        """What is here of an earlier attempt of these elements; positions only grow."""
-        start = share.intervals[0].start
-        stop = origin.first + origin.count
-        old: list[Share] = []
-        for known, where in self.by(origin.operation, void):
-            low, high = max(known.first, origin.first), min(known.first + known.count, stop)
-            begin = where.intervals[0].start + low - known.first
-            if low < high and begin < start + low - origin.first:
-                old.append(Share(where.priority, (Interval(begin, begin + high - low),)))
-        return tuple(old)
-
-
-def _living(origin: Origin, share: Share, void: Void) -> Iterator[tuple[Origin, Share]]:
-    """One stretch, without what of it is void."""
-    begin = share.intervals[0].start
-    for part in [part for one in minus((share,), void((share,))) for part in one.intervals]:
-        yield origin.part(part.start - begin, part.size), Share(share.priority, (part,))
 
 
 def _placed(shares: Shares, index: int, origin: Origin) -> Iterator[tuple[Origin, Share]]:

@@ -1,6 +1,7 @@
 """One queue at one node: its parts, and what each view makes of them."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -10,6 +11,7 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.record import Found
 from snowmelt.protocols.overlay.ring import Ring
 from snowmelt.protocols.overlay.tree import DeBruijnTree, FlatTree, Tree
+from snowmelt.protocols.priority.attempts import stamped
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.copies import Copies
 from snowmelt.protocols.priority.desk import Desk
@@ -44,6 +46,7 @@ from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.priority.writing import Part
 
 _SHELF: Final = b"q/"
+NO_GETS: Final[Mapping[OperationId, int]] = MappingProxyType({})
 FORGET_AGAIN: Final = seconds(1)
 """What is to be forgotten is, with the next write; if there is none by then, it is looked again."""
 
@@ -115,28 +118,42 @@ class Queue:
         assert self.here is not None
         return kept_for(self.name, self.shelf, self.here.placing)
 
-    def settled(self, told: Mapping[NodeId, Kept], interrupted: Mapping[OperationId, int]) -> None:
-        """All have told what they keep of this home's blocks, and which gets begin anew."""
+    def settled(
+        self,
+        told: Mapping[NodeId, Kept],
+        interrupted: Mapping[OperationId, int] = NO_GETS,
+        chosen: Shares = (),
+    ) -> None:
+        """All have told what they keep of this home's blocks, and which gets begin anew.
+
+        What was chosen among several attempts is of this view (`attempts.py`, rule 5).
+        """
         here = self.here
         assert here is not None
         epoch = self._desk.epoch
         gone = union([share for kept in told.values() for share in kept.gone])
-        void = union([share for kept in told.values() for share in kept.void])
-        learnt = [Mark(gone, epoch, 0, State.GONE), Mark(void, epoch, 0, State.VOID)]
-        learnt += [mark for kept in told.values() for mark in kept.marks]
-        for mark in learnt:
+        marks = [mark for kept in told.values() for mark in kept.marks]
+        for mark in (Mark(gone, epoch, 0, State.GONE), *marks):
             self.shelf.mark(mark)
-        there = minus(union([share for kept in told.values() for share in kept.stored]), gone)
-        there = minus(there, void)
-        for mark in let_go(self.shelf.rows, interrupted, there, epoch):
+        rows = self.shelf.rows
+        stored = union([share for kept in told.values() for share in kept.stored])
+        ended = rows.gone_of(stored)
+        there = minus(stored, ended)
+        for mark in (
+            *let_go(rows, interrupted, there, epoch),
+            *stamped(rows, common(chosen, there), epoch),
+        ):
             self.shelf.mark(mark)
+        void = union([share for one in marks if one.state == State.VOID for share in one.shares])
+        voids = rows.voids_of(void)
         here.home.begin(there)
         here.repair = Repair(self._desk, self.name, self.shelf, here.placing, there, dict(told))
         here.home.thin.owed = here.repair.owed
         self._teach(here, told, there)
-        self._teach_gone(here, told, learnt[:2])
-        self._spare_gone(told, union([*gone, *void]))
-        here.gathering.count(here.home.census(union([*gone, *void])))
+        self._teach_gone(here, told, [Mark(gone, epoch, 0, State.GONE), *voids])
+        self._spare_gone(told, ended)
+        void = union([share for one in voids for share in one.shares])
+        here.gathering.count(here.home.census(gone, void))
         self.looking.viewed(here.gathering.root, here.placing)
         self.door.beginnings.settled()
 
@@ -164,7 +181,7 @@ class Queue:
             keepers = here.placing.by_holder(small)
             for node in here.placing.members:
                 had = told.get(node)
-                known = () if had is None else (*had.gone, *had.void)
+                known = () if had is None else _ended(had, mark)
                 new = minus(union([*keepers.get(node, ()), *large]), known)
                 if new and node != self._desk.me:
                     here.home.teach(node, [msgspec.structs.replace(mark, shares=new)])
@@ -376,3 +393,11 @@ class Queue:
         """Whoever waited for copies may have what he asked for."""
         here.home.thin.owed = repair.owed
         here.home.arrived()
+
+
+def _ended(had: Kept, mark: Mark) -> Shares:
+    """What somebody knows of a word that elements are gone, or void as of a view."""
+    if mark.state == State.GONE:
+        return had.gone
+    known = [one for one in had.marks if one.state == State.VOID and one.epoch >= mark.epoch]
+    return (*had.gone, *[share for one in known for share in one.shares])

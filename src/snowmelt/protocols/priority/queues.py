@@ -211,7 +211,7 @@ class Queues:
         if settings.queue not in self.all:
             queue = self._create(settings)
             if self.settled:  # nobody can have anything of it
-                queue.settled({}, {})
+                queue.settled({})
         self._number += 1
         self._written[self._number] = source, settings.queue
         self._desk.await_flush(Part.QUEUES, "", self._number)

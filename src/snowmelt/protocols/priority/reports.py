@@ -15,7 +15,7 @@ class Reports:
     >>> reports.add(back=(Share(0, (Interval(1, 2),)),))
     >>> reports.add(back=(Share(0, (Interval(2, 3),)),))
     >>> reports.taken()
-    ((Share(priority=0, intervals=(Interval(start=1, stop=3),)),), ())
+    ((Share(priority=0, intervals=(Interval(start=1, stop=3),)),), (), ())
     >>> reports.add(gone=(Share(0, (Interval(1, 2),)),))
     >>> before = reports.pressing
     >>> reports.hurry(); before, reports.pressing
@@ -26,29 +26,32 @@ class Reports:
         self._bounded = bounded
         self._back: list[Share] = []
         self._gone: list[Share] = []
+        self._void: list[Share] = []
         self._late = False
 
     @property
     def waiting(self) -> bool:
         """Whether there is something to tell."""
-        return bool(self._back or self._gone)
+        return bool(self._back or self._gone or self._void)
 
     @property
     def pressing(self) -> bool:
         """Whether it is told though there is nothing else to say."""
-        return bool(self._back or (self._gone and (self._bounded or self._late)))
+        gone = self._gone or self._void
+        return bool(self._back or (gone and (self._bounded or self._late)))
 
     def hurry(self) -> None:
         """What is gone has waited long enough."""
         self._late = True
 
-    def add(self, back: Shares = (), gone: Shares = ()) -> None:
-        """These are free again; those are gone."""
+    def add(self, back: Shares = (), gone: Shares = (), void: Shares = ()) -> None:
+        """These are free again; those are gone; and those there never were."""
         self._back.extend(back)
         self._gone.extend(gone)
+        self._void.extend(void)
 
-    def taken(self) -> tuple[Shares, Shares]:
+    def taken(self) -> tuple[Shares, Shares, Shares]:
         """What goes with the next batch."""
-        back, gone = union(self._back), union(self._gone)
-        self._back, self._gone, self._late = [], [], False
-        return back, gone
+        taken = union(self._back), union(self._gone), union(self._void)
+        self._back, self._gone, self._void, self._late = [], [], [], False
+        return taken

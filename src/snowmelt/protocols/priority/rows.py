@@ -11,10 +11,13 @@ from snowmelt.core.pieces import Pieces
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.messages import Mark
 from snowmelt.protocols.priority.positions import without
+from snowmelt.protocols.priority.settings import State
 from snowmelt.protocols.priority.standing import NEW, Standing, marked
 
 STANDING: Final = b"s/"
 GONE: Final = b"g/"
+GOT: Final = 0
+"""What is gone was there, and was got; else this is the view as of which it is void."""
 
 
 class Where(msgspec.Struct, frozen=True, array_like=True):
@@ -31,13 +34,41 @@ class Row:
         name = priority.to_bytes(2)
         self.here: Pieces[Where] = Pieces()
         self.standing: Pieces[Standing] = Pieces(changed, STANDING + name)
-        self.gone: Pieces[bool] = Pieces(changed, GONE + name)
-        """Whether there was an element, or the position is void."""
+        self.gone: Pieces[int] = Pieces(changed, GONE + name)
+        """`GOT`, or as of which view the position is void."""
 
     def living(self, interval: Interval) -> list[Interval]:
         """What of an interval is not gone."""
         gone = self.gone.common(interval)
         return without(interval, [one for one, _ in gone]) if gone else [interval]
+
+    def got(self, interval: Interval) -> list[Interval]:
+        """What was got counts, also where it was said to be void. What is gone by that now."""
+        new = [*self.living(interval), *self._void(interval)]
+        for part in new:
+            self.gone.put(part, GOT)
+        return new
+
+    def voided(self, interval: Interval, epoch: int) -> list[Interval]:
+        """Void as of a view, where nothing was said in a later one. What is gone by that now."""
+        new = [
+            part
+            for living in self.living(interval)
+            for part, standing in self.standings(living)
+            if standing.epoch <= epoch
+        ]
+        for part in (*new, *self._void(interval, before=epoch)):
+            self.gone.put(part, epoch)
+        return new
+
+    def revive(self, interval: Interval, epoch: int) -> None:
+        """Of what was void before this view something was said in it."""
+        for part in self._void(interval, before=epoch):
+            self.gone.clear(part)
+
+    def _void(self, interval: Interval, before: int | None = None) -> list[Interval]:
+        gone = self.gone.common(interval)
+        return [part for part, as_of in gone if as_of != GOT and (before is None or as_of < before)]
 
     def standings(self, living: Interval) -> list[tuple[Interval, Standing]]:
         """What became of each part of an interval, in order; `NEW` where nothing was said."""
@@ -61,10 +92,23 @@ class Rows:
         """What is here."""
         return self._all((p, merged([one for one, _ in row.here])) for p, row in self._sorted())
 
-    def gone(self, *, void: bool = False) -> Shares:
-        """What is known to be gone; or to be void."""
+    def gone(self) -> Shares:
+        """What is known to be gone, and not void."""
         return self._all(
-            (p, [one for one, was in row.gone if was != void]) for p, row in self._sorted()
+            (p, [one for one, void in row.gone if void == GOT]) for p, row in self._sorted()
+        )
+
+    def voids(self) -> list[Mark]:
+        """What is known to be void, by the views as of which it is."""
+        return _voids((p, one, void) for p, row in self._sorted() for one, void in row.gone)
+
+    def voids_of(self, shares: Shares) -> list[Mark]:
+        """What of these is void."""
+        return _voids(
+            (share.priority, part, void)
+            for share in shares
+            for interval in share.intervals
+            for part, void in self.row(share.priority).gone.common(interval)
         )
 
     def marks(self) -> Iterator[Mark]:
@@ -132,12 +176,12 @@ class Rows:
                         yield share.priority, where, standing
 
     def gone_of(self, shares: Shares) -> Shares:
-        """What of these is gone."""
-        return self._gone_of(shares, (True, False))
+        """What of these is gone, or void."""
+        return self._gone_of(shares, got=True)
 
     def void_of(self, shares: Shares) -> Shares:
         """Which of these an earlier attempt has given up, with whoever still has copies of them."""
-        return self._gone_of(shares, (False,))
+        return self._gone_of(shares, got=False)
 
     def leased_by(self, operations: Iterable[OperationId]) -> dict[OperationId, list[Mark]]:
         """Which leases operations have; all is looked at once, however many are asked after."""
@@ -156,15 +200,15 @@ class Rows:
             row = self._rows[priority] = Row(priority, self.changed)
         return row
 
-    def _gone_of(self, shares: Shares, was: tuple[bool, ...]) -> Shares:
+    def _gone_of(self, shares: Shares, *, got: bool) -> Shares:
         return self._all(
             (
                 share.priority,
                 [
                     part
                     for interval in share.intervals
-                    for part, there in self.row(share.priority).gone.common(interval)
-                    if there in was
+                    for part, void in self.row(share.priority).gone.common(interval)
+                    if got or void != GOT
                 ],
             )
             for share in shares
@@ -175,3 +219,12 @@ class Rows:
 
     def _all(self, rows: Iterable[tuple[int, list[Interval]]]) -> Shares:
         return tuple([Share(priority, tuple(there)) for priority, there in rows if there])
+
+
+def _voids(parts: Iterable[tuple[int, Interval, int]]) -> list[Mark]:
+    """What of these is void, those of one view together."""
+    by_view: dict[int, list[Share]] = {}
+    for priority, interval, void in parts:
+        if void != GOT:
+            by_view.setdefault(void, []).append(Share(priority, (interval,)))
+    return [Mark(union(those), void, 0, State.VOID) for void, those in by_view.items()]

@@ -1,7 +1,8 @@
 """A new view: everybody tells everybody what it keeps of the other's blocks. Package, rule 8.
 
-1. First, all tell which operations were begun anew (`Anew`): elements of an earlier attempt, which
-   somebody may come back with, are void. Only when all have said that, what is kept is told.
+1. First, all tell which operations were begun anew (`Anew`), and if there are any, what other
+   attempts at them there are (`Others`): somebody may come back with one. One of them counts, and
+   the others are void (`attempts.py`). Only when all know that, what is kept is told (`Tell`).
 2. A home hears the same of itself as of others. When all have told, it knows all there is to know.
    What is leased to a get that the end of the last view has interrupted is free again: its door has
    said so with the first word, and nobody else has heard of it (door, rule 3).
@@ -19,7 +20,15 @@ import msgspec
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.desk import Desk, Patience
-from snowmelt.protocols.priority.messages import Anew, Kept, Mark, Origin, Tell, Told
+from snowmelt.protocols.priority.messages import (
+    Anew,
+    Attempt,
+    Kept,
+    Mark,
+    Others,
+    Tell,
+    Told,
+)
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.settings import QueueSettings, State
 from snowmelt.protocols.priority.shelf import Shelf
@@ -33,18 +42,21 @@ QUEUES_AT_ONCE: Final = 1_024
 LARGE: Final = 8_192
 """What is gone in intervals of this size is told to all, whole."""
 
-Redone = tuple[str, Origin, Share]
+Redone = tuple[str, Attempt]
 Interrupted = tuple[str, OperationId, int]
+Word = Anew | Others | Tell
+WORDS: Final[tuple[type[Word], ...]] = (Anew, Others, Tell)
 T = TypeVar("T")
+W = TypeVar("W", Anew, Others)
 
 
 class Heard(msgspec.Struct):
     """What one has said, part by part, until the last has come."""
 
-    parts: dict[int, Anew | Tell] = {}
+    parts: dict[int, Word] = {}
     last: int | None = None
 
-    def add(self, message: Anew | Tell) -> None:
+    def add(self, message: Word) -> None:
         """One part."""
         self.parts[message.part] = message
         if message.last:
@@ -61,11 +73,14 @@ class Settling:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._out: dict[tuple[NodeId, bool, int], tuple[Anew | Tell, Patience]] = {}
-        self._anew = {node: Heard() for node in desk.members}
-        self._told = {node: Heard() for node in desk.members}
+        self._out: dict[tuple[NodeId, int, int], tuple[Word, Patience]] = {}
+        self._heard = {word: {node: Heard() for node in desk.members} for word in WORDS}
+        self.comparing = False
+        """Whether other attempts are being told (rule 1)."""
         self.telling = False
         """Whether what is kept is being told (rule 1)."""
+        self.chosen: dict[str, Shares] = {}
+        """What counts among several attempts, by queue."""
 
     # --- out --------------------------------------------------------------------------------------
 
@@ -88,6 +103,15 @@ class Settling:
                 last = part == len(pages) - 1
                 self._say(node, Anew(era, part, last, known or (), begun or (), anew or ()))
 
+    def compare(self, others: Sequence[Redone]) -> None:
+        """Says to all what else there is of what was begun anew."""
+        self.comparing = True
+        era = self._desk.era
+        pages = list(_pages(others, REDONE_AT_ONCE)) or [()]
+        for node in self._desk.members:
+            for part, page in enumerate(pages):
+                self._say(node, Others(era, part, part == len(pages) - 1, page))
+
     def tell(self, kept: dict[NodeId, list[Kept]]) -> None:
         """Says to each what there is for it."""
         self.telling = True
@@ -99,7 +123,7 @@ class Settling:
 
     def told(self, source: NodeId, message: Told) -> None:
         """It was heard."""
-        self._out.pop((source, message.anew, message.part), None)
+        self._out.pop((source, message.word, message.part), None)
 
     def again(self) -> None:
         """What was not heard is said again (rule 3)."""
@@ -108,40 +132,48 @@ class Settling:
                 self._desk.send(node, message)
             self._desk.wake(patience.at, "")
 
-    def _say(self, node: NodeId, message: Anew | Tell) -> None:
+    def _say(self, node: NodeId, message: Word) -> None:
         patience = Patience.new(self._desk.now)
         if node != self._desk.me:
-            self._out[node, type(message) is Anew, message.part] = message, patience
+            self._out[node, WORDS.index(type(message)), message.part] = message, patience
             self._desk.wake(patience.at, "")
         self._desk.send(node, message)
 
     # --- in ---------------------------------------------------------------------------------------
 
-    def heard(self, source: NodeId, message: Anew | Tell) -> None:
+    def heard(self, source: NodeId, message: Word) -> None:
         """One part of what another says."""
-        anew = type(message) is Anew
-        heard = (self._anew if anew else self._told).get(source)
+        heard = self._heard[type(message)].get(source)
         if heard is not None:
             heard.add(message)
             if source != self._desk.me:
-                self._desk.send(source, Told(self._desk.era, message.part, anew))
+                word = WORDS.index(type(message))
+                self._desk.send(source, Told(self._desk.era, message.part, word))
 
-    @property
-    def all_anew(self) -> bool:
-        """Whether all have said what was begun anew."""
-        return all(heard.whole for heard in self._anew.values())
-
-    @property
-    def all_told(self) -> bool:
-        """Whether all have told what they keep."""
-        return all(heard.whole for heard in self._told.values())
+    def whole(self, word: type[Word]) -> bool:
+        """Whether all have said this."""
+        return all(heard.whole for heard in self._heard[word].values())
 
     def anew(self) -> Iterator[Anew]:
-        """All that was said of it."""
-        for heard in self._anew.values():
-            for message in heard.parts.values():
-                if type(message) is Anew:
-                    yield message
+        """All that was said of what was begun anew."""
+        return self._said(Anew)
+
+    def redone(self) -> dict[str, set[OperationId]]:
+        """The operations that were begun anew, by queue."""
+        found: dict[str, set[OperationId]] = {}
+        for message in self.anew():
+            for queue, one in message.redone:
+                found.setdefault(queue, set()).add(one.origin.operation)
+        return found
+
+    def attempts(self) -> dict[str, list[Attempt]]:
+        """All that anybody knows of them."""
+        found: dict[str, list[Attempt]] = {}
+        said = [one for message in self.anew() for one in message.redone]
+        said += [one for message in self._said(Others) for one in message.attempts]
+        for queue, one in said:
+            found.setdefault(queue, []).append(one)
+        return found
 
     def interrupted(self, queue: str) -> dict[OperationId, int]:
         """The gets of a queue that begin anew, and the tokens that they had."""
@@ -155,7 +187,7 @@ class Settling:
     def kept(self) -> dict[str, dict[NodeId, Kept]]:
         """What each keeps of this node's blocks, by queue."""
         found: dict[str, dict[NodeId, list[Kept]]] = {}
-        for node, heard in self._told.items():
+        for node, heard in self._heard[Tell].items():
             for message in heard.parts.values():
                 for one in message.kept if type(message) is Tell else ():
                     found.setdefault(one.queue, {}).setdefault(node, []).append(one)
@@ -164,19 +196,30 @@ class Settling:
             for queue, nodes in found.items()
         }
 
+    def _said(self, word: type[W]) -> Iterator[W]:
+        for heard in self._heard[word].values():
+            for message in heard.parts.values():
+                if type(message) is word:
+                    yield message
+
 
 def kept_for(queue: str, shelf: Shelf, placing: Placing) -> dict[NodeId, list[Kept]]:
     """What a shelf has for each home."""
     parts: dict[NodeId, list[Kept]] = {}
     for node, shares in placing.by_home(shelf.rows.stored()).items():
         parts.setdefault(node, []).extend(Kept(queue, page, ()) for page in _paged(shares))
-    for void in (False, True):
-        small, large = by_size(shelf.rows.gone(void=void))
+    small, large = by_size(shelf.rows.gone())
+    theirs = placing.by_home(small)
+    for node in placing.members:  # also who has nothing of the small ones (rule 4)
+        pages_of = _paged((*theirs.get(node, ()), *large))
+        parts.setdefault(node, []).extend(Kept(queue, (), page) for page in pages_of)
+    for void in shelf.rows.voids():
+        small, large = by_size(void.shares)
         theirs = placing.by_home(small)
-        for node in placing.members:  # also who has nothing of the small ones (rule 4)
+        for node in placing.members:
             for page in _paged((*theirs.get(node, ()), *large)):
-                gone, voided = ((), page) if void else (page, ())
-                parts.setdefault(node, []).append(Kept(queue, (), gone, voided))
+                mark = msgspec.structs.replace(void, shares=page)
+                parts.setdefault(node, []).append(Kept(queue, (), (), (mark,)))
     marks: dict[NodeId, list[Mark]] = {}
     ended = [Mark(shares, 0, 0, State.GONE, token) for token, shares in shelf.ended]
     for mark in (*shelf.rows.marks(), *ended):
@@ -184,7 +227,7 @@ def kept_for(queue: str, shelf: Shelf, placing: Placing) -> dict[NodeId, list[Ke
             marks.setdefault(node, []).append(msgspec.structs.replace(mark, shares=shares))
     for node, those in marks.items():
         pages = _pages(those, MARKS_AT_ONCE)
-        parts.setdefault(node, []).extend(Kept(queue, (), (), (), page) for page in pages)
+        parts.setdefault(node, []).extend(Kept(queue, (), (), page) for page in pages)
     return parts
 
 
@@ -221,6 +264,5 @@ def _as_one(queue: str, several: list[Kept]) -> Kept:
         queue,
         union([share for one in several for share in one.stored]),
         union([share for one in several for share in one.gone]),
-        union([share for one in several for share in one.void]),
         tuple(mark for one in several for mark in one.marks),
     )

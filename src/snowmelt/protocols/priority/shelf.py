@@ -8,7 +8,9 @@ Rules
    `REMEMBERED`, since it is how an operation is known (rule 11 of the package).
 2. What became of elements is their *standing*, kept by intervals, whether the elements are here or
    not. Of two standings the later one counts, by epoch and turn.
-3. What is gone is gone, whatever a later word says. It is kept as intervals, which join.
+3. What was got for good is gone, whatever a later word says, or an earlier one that it is void.
+   What is void is so until something is said of a later view than that: then those who were there
+   did not know it (`attempts.py`, rule 3). Both are kept as intervals, which join.
 4. Everything can come twice: what is known already changes nothing.
 5. A shelf is a value in memory, changed at once; what has to be written for it is gathered until
    `changes` is called, and that is all that its disk needs to make the same shelf again.
@@ -24,9 +26,10 @@ from snowmelt.core.batch import Batch as Bodies
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
 from snowmelt.core.record import BULK, Change, Found, Record, Write, erase
+from snowmelt.protocols.priority.attempts import attempts_of
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.lots import cut, whole
-from snowmelt.protocols.priority.messages import Elements, Mark, Origin, Piece
+from snowmelt.protocols.priority.messages import Attempt, Elements, Mark, Origin, Piece
 from snowmelt.protocols.priority.origins import Lot, Origins
 from snowmelt.protocols.priority.positions import without
 from snowmelt.protocols.priority.recent import Bulk, Endings, Recent
@@ -45,7 +48,7 @@ _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _LOTS: Final = msgspec.msgpack.Decoder(Lot).decode
 _BULKS: Final = msgspec.msgpack.Decoder(Bulk).decode
 _STANDINGS: Final = msgspec.msgpack.Decoder(tuple[int, Standing]).decode
-_STOPS: Final = msgspec.msgpack.Decoder(tuple[int, bool]).decode
+_STOPS: Final = msgspec.msgpack.Decoder(tuple[int, int]).decode
 
 
 class Shelf:
@@ -91,9 +94,9 @@ class Shelf:
             stop, standing = _STANDINGS(value)
             row.standing.restore(Interval(start, stop), standing)
         else:
-            stop, was = _STOPS(value)
+            stop, void = _STOPS(value)
             interval = Interval(start, stop)
-            row.gone.restore(interval, was)
+            row.gone.restore(interval, void)
             self._leave(row, interval)
 
     def _restore_lot(self, number: int, lot: Lot) -> None:
@@ -155,10 +158,12 @@ class Shelf:
         for share in mark.shares:
             row = self.rows.row(share.priority)
             for interval in share.intervals:
-                if mark.state >= State.GONE:
-                    for new in row.living(interval):
-                        row.gone.put(new, mark.state == State.GONE)
-                    self._leave(row, interval)
+                if mark.state == State.GONE:
+                    for part in row.got(interval):
+                        self._leave(row, part)
+                elif mark.state == State.VOID:
+                    for part in row.voided(interval, mark.epoch):
+                        self._leave(row, part)
                 else:
                     self._stand(row, interval, standing)
         if mark.state == State.GONE and mark.token:
@@ -172,13 +177,13 @@ class Shelf:
 
     # --- what there is ----------------------------------------------------------------------------
 
-    def made_by(self, operation: OperationId) -> list[tuple[Origin, Share]]:
+    def made_by(self, operation: OperationId) -> list[Attempt]:
         """Which elements an operation made, and which of its own they are; also what is gone."""
-        return self.origins.by(operation, self.rows.void_of)
+        return self._attempts(self.origins.by(operation))
 
-    def outdated(self, origin: Origin, share: Share) -> Shares:
-        """What is here of an earlier attempt of these elements."""
-        return self.origins.outdated(origin, share, self.rows.void_of)
+    def redone(self) -> list[Attempt]:
+        """All that is here of operations that were begun anew."""
+        return self._attempts(self.origins.redone())
 
     def keys(self, shares: Shares) -> tuple[bytes, ...]:
         """The bulk records that must be read for these, in order; the first `READ_BYTES` of them.
@@ -342,7 +347,11 @@ class Shelf:
             self._left[number] = new
         return new
 
+    def _attempts(self, found: Iterable[tuple[Origin, Share]]) -> list[Attempt]:
+        return [one for origin, share in found for one in attempts_of(self.rows, origin, share)]
+
     def _stand(self, row: Row, interval: Interval, standing: Standing) -> None:
+        row.revive(interval, standing.epoch)
         for living in row.living(interval):
             told = row.standing.common(living)
             later = [where for where, known in told if known.version >= standing.version]

@@ -23,7 +23,7 @@ from snowmelt.protocols.priority.home import Home
 from snowmelt.protocols.priority.leases import Leases
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.messages import End, Kept, Mark, Store
-from snowmelt.protocols.priority.queue import Here, Queue
+from snowmelt.protocols.priority.queue import NO_GETS, Here, Queue
 from snowmelt.protocols.priority.repair import Repair
 from snowmelt.protocols.priority.reports import Reports
 from snowmelt.protocols.priority.rules import Rule, Rules, held_by
@@ -122,10 +122,10 @@ class UnstagedHome(Home):
 class SilentReports(Reports):
     """Forgets to tell the anchor of what is free again."""
 
-    def add(self, back: Shares = (), gone: Shares = ()) -> None:
+    def add(self, back: Shares = (), gone: Shares = (), void: Shares = ()) -> None:
         """Only of what is gone."""
         del back
-        super().add((), gone)
+        super().add((), gone, void)
 
 
 class HastyDoor(Door):
@@ -185,15 +185,20 @@ class ShortLeases(Leases):
 class DeafQueue(Queue):
     """Does not believe what others say is gone."""
 
-    def settled(self, told: Mapping[NodeId, Kept], interrupted: Mapping[OperationId, int]) -> None:
+    def settled(
+        self,
+        told: Mapping[NodeId, Kept],
+        interrupted: Mapping[OperationId, int] = NO_GETS,
+        chosen: Shares = (),
+    ) -> None:
         """All that anybody stores is there."""
         deaf = {node: _without_gone(kept) for node, kept in told.items()}
-        super().settled(deaf, interrupted)
+        super().settled(deaf, interrupted, chosen)
 
 
 def _without_gone(kept: Kept) -> Kept:
     marks = tuple([mark for mark in kept.marks if mark.state < State.GONE])
-    return msgspec.structs.replace(kept, gone=(), void=(), marks=marks)
+    return msgspec.structs.replace(kept, gone=(), marks=marks)
 
 
 class RevivingShelf(Shelf):

@@ -179,11 +179,11 @@ class Shelf:
 
     def made_by(self, operation: OperationId) -> list[Attempt]:
         """Which elements an operation made, and which of its own they are; also what is gone."""
-        return self._attempts(self.origins.by(operation))
+        return _attempts(self.rows, self.origins.by(operation))
 
     def redone(self) -> list[Attempt]:
         """All that is here of operations that were begun anew."""
-        return self._attempts(self.origins.redone())
+        return _attempts(self.rows, self.origins.redone())
 
     def keys(self, shares: Shares) -> tuple[bytes, ...]:
         """The bulk records that must be read for these, in order; the first `READ_BYTES` of them.
@@ -347,9 +347,6 @@ class Shelf:
             self._left[number] = new
         return new
 
-    def _attempts(self, found: Iterable[tuple[Origin, Share]]) -> list[Attempt]:
-        return [one for origin, share in found for one in attempts_of(self.rows, origin, share)]
-
     def _stand(self, row: Row, interval: Interval, standing: Standing) -> None:
         row.revive(interval, standing.epoch)
         for living in row.living(interval):
@@ -371,6 +368,10 @@ class Shelf:
                 self._emptied.append(where.lot)
                 self._recent.drop(where.lot)
         row.here.clear(interval)
+
+
+def _attempts(rows: Rows, found: Iterable[tuple[Origin, Share]]) -> list[Attempt]:
+    return [one for origin, share in found for one in attempts_of(rows, origin, share)]
 
 
 def _piece(priority: int, start: int, bodies: Bodies, headers: bytes, standing: Standing) -> Piece:

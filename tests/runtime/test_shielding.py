@@ -104,6 +104,57 @@ def test_handlers_that_raise_the_shield_themselves_come_at_any_moment(handle: An
     assert len(told) > 10
 
 
+def test_in_a_call_that_waits_handlers_come_at_once_and_are_where_the_program_put_them(
+    handle: Any,
+) -> None:
+    told: list[object] = []
+
+    def looks(*_: object) -> None:
+        told.append(signal.getsignal(FIRST))
+        with SHIELD:  # it calls, too
+            signal.raise_signal(SECOND)
+            told.append("step")
+        told.append(signal.getsignal(SECOND))
+
+    def handled(*_: object) -> None:
+        told.append("handled")
+
+    handle(FIRST, looks)
+    handle(SECOND, handled)
+    with SHIELD:
+        SHIELD.waits = True
+    assert signal.getsignal(SECOND) is not handled, "what keeps it out has stayed"
+    with SHIELD:
+        signal.raise_signal(SECOND)
+        told.append("step")
+    assert told == ["step", "handled"]
+    assert signal.getsignal(SECOND) is handled
+    told.clear()
+    with SHIELD:
+        SHIELD.waits = True
+    signal.raise_signal(FIRST)
+    assert told == [looks, "step", "handled", handled]
+    assert signal.getsignal(FIRST) is looks
+    with SHIELD:
+        SHIELD.waits = False
+
+
+def test_handlers_are_back_when_a_call_that_waited_ends(handle: Any) -> None:
+    handle(FIRST, interrupt)
+    for _ in range(2):
+        with SHIELD:
+            SHIELD.waits = True
+        with SHIELD:
+            SHIELD.waits = False
+        assert signal.getsignal(FIRST) is interrupt
+    with SHIELD:
+        SHIELD.waits = True
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(FIRST)
+    assert not SHIELD.waits
+    assert signal.getsignal(FIRST) is interrupt
+
+
 def test_other_threads_need_none(handle: Any) -> None:
     handle(FIRST, interrupt)
     seen: list[Any] = []

@@ -10,6 +10,9 @@ then their handlers run, in the order in which the signals came, and may do as t
 2. Only the main thread has to raise it; elsewhere it costs a comparison.
 3. It can be up in several places at once, one within the other.
 4. A signal that comes while it goes up or down is handled as if it were down.
+5. A call that waits goes through several steps, and putting handlers away and back is dear. So in
+   between them it is down, but what keeps them out stays where it is, and lets pass at once what
+   comes. The first that comes finds all handlers where the program had put them.
 """
 
 import _signal  # type: ignore[import-not-found]  # what `signal` wraps, and takes long for
@@ -53,7 +56,18 @@ class Shield:
     ['step', 'handled']
     """
 
-    __slots__ = ("_depth", "_found", "_handlers", "_mine", "_noted", "_only", "_raising", "main")
+    __slots__ = (
+        "_depth",
+        "_found",
+        "_handlers",
+        "_mine",
+        "_noted",
+        "_only",
+        "_raising",
+        "_stays",
+        "main",
+        "waits",
+    )
 
     def __init__(self) -> None:
         self.main = threading.main_thread().ident
@@ -69,6 +83,10 @@ class Shield:
         """The one of them, when there is but one: most often that of Ctrl-C."""
         self._noted: deque[tuple[_Handler, int, FrameType | None]] = deque()
         self._mine = self._note
+        self.waits = False
+        """Whether the main thread is in a call that waits; set while it is up (rule 5)."""
+        self._stays = False
+        """Whether what keeps handlers out has stayed, though it is down."""
 
     def up(self) -> None:
         """From here on they are noted."""
@@ -80,6 +98,12 @@ class Shield:
         if self._depth:
             self._depth += 1
             return
+        if self._stays:
+            self._depth = 1
+            if self._stays:
+                self._stays = False
+                return
+            self._depth = 0  # a signal came just before
         found = list(map(_get, _SIGNALS))
         if found != self._found:
             self._learn(found)
@@ -110,6 +134,11 @@ class Shield:
         self._depth -= 1
         if self._depth:
             return
+        if self.waits:
+            if not self._noted:
+                self._stays = True
+                return
+            self.waits = False  # their handlers come first
         try:
             self._lower()
         except BaseException:
@@ -132,7 +161,8 @@ class Shield:
     def forked(self) -> None:
         """In a child there is one thread, now the main one; it was not this that had it up."""
         self.main = get_ident()
-        self._depth, self._raising = 0, False
+        self._depth = 0
+        self._raising = self.waits = self._stays = False
         self._noted.clear()
         self._lower()
 
@@ -170,8 +200,11 @@ class Shield:
         handler = self._handlers[number]
         if self._depth or self._raising:
             self._noted.append((handler, number, frame))
-        else:
-            handler(number, frame)
+            return
+        if self._stays:
+            self._stays = self.waits = False
+            self._lower()
+        handler(number, frame)
 
     def _tell(self) -> None:
         try:

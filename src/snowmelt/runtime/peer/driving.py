@@ -25,6 +25,7 @@ from snowmelt.runtime.peer.links import FOR_EVER, Links
 from snowmelt.runtime.peer.seat import Guest, Seat
 from snowmelt.runtime.peer.steps import Steps
 from snowmelt.runtime.peer.turn import Turn
+from snowmelt.runtime.shielding import SHIELD
 
 LONGEST_POLL: Final = SECOND
 CLOSING: Final = 5.0
@@ -103,6 +104,8 @@ class Driving:
     def enter(self, guest: Guest, end: Instant) -> int:
         """Under the lock: it will wait; until when for the sockets, if it sits, else 0."""
         self.seat.enter(guest)
+        if guest.thread == SHIELD.main:
+            SHIELD.waits = True
         return self._plan(end) if self.seat.sitter is guest else 0
 
     def wait(self, guest: Guest, end: Instant, until: int = 0) -> None:
@@ -121,7 +124,7 @@ class Driving:
                 with self.turn:
                     self._take(events)
                     if guest.answered:
-                        seat.leave(guest)
+                        self._leave(guest)
                     else:
                         until = self._plan(end)
         finally:
@@ -134,11 +137,16 @@ class Driving:
         while guest.inside:
             try:
                 with self.turn:
-                    self.seat.leave(guest)
+                    self._leave(guest)
             except BaseException as error:  # of the handler of a signal
                 interrupt = error
         if interrupt is not None:
             raise interrupt
+
+    def _leave(self, guest: Guest) -> None:
+        self.seat.leave(guest)
+        if guest.thread == SHIELD.main:
+            SHIELD.waits = False
 
     def _plan(self, end: Instant) -> int:
         until = min(end, self._steps.due, self._links.next_look, Instant(real_now() + LONGEST_POLL))

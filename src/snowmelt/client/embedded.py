@@ -77,13 +77,11 @@ from snowmelt.core.node import (
 from snowmelt.core.record import Damaged, Missing, Record, Write
 from snowmelt.protocols import fifo, priority
 from snowmelt.protocols.calling import FIRST_WAIT, LONGEST_WAIT, Answer, Declined, Elsewhere
-from snowmelt.protocols.fifo import FifoNode
 from snowmelt.protocols.fifo.calls import Opened
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import View
 from snowmelt.protocols.membership.view import Member
 from snowmelt.protocols.pool.settings import pool_name
-from snowmelt.protocols.priority import PriorityNode
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.peer.seat import Bell
 from snowmelt.runtime.peer.turn import Turn
@@ -122,8 +120,8 @@ class Machine:
         self._store = store
         self._session = Session()
         machines = [
-            Family("fifo", FifoNode(ME, Random(), alone=True), fifo.MESSAGES),
-            Family("priority", PriorityNode(ME, Random(), alone=True), priority.MESSAGES),
+            Family("fifo", fifo.FifoNode(ME, Random(), alone=True), fifo.MESSAGES),
+            Family("priority", priority.PriorityNode(ME, Random(), alone=True), priority.MESSAGES),
         ]
         self._host = Host(ME, machines)
         self.turn = Turn("folder")

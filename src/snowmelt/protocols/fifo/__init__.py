@@ -70,7 +70,14 @@ replica waits for its node. What is damaged on one keeper is served from another
 what is damaged on the last one is lost, counted, and its neighbours are not.
 """
 
-from snowmelt.protocols.fifo.messages import MESSAGES
-from snowmelt.protocols.fifo.node import FifoNode
+from typing import TYPE_CHECKING
+
+from snowmelt.core.needed import when_needed
+
+if TYPE_CHECKING:
+    from snowmelt.protocols.fifo.messages import MESSAGES
+    from snowmelt.protocols.fifo.node import FifoNode
+
+__getattr__ = when_needed(__name__, MESSAGES="messages", FifoNode="node")
 
 __all__ = ["MESSAGES", "FifoNode"]

@@ -85,9 +85,16 @@ said of it may be forgotten, and a put of it that is asked for again is done ane
 part is there waits for room for the rest: as long as a disk stays full, and no answer comes.
 """
 
+from typing import TYPE_CHECKING
+
+from snowmelt.core.needed import when_needed
 from snowmelt.protocols.priority.calls import CALLS
 from snowmelt.protocols.priority.messages import MESSAGES as _BETWEEN
-from snowmelt.protocols.priority.node import PriorityNode
+
+if TYPE_CHECKING:
+    from snowmelt.protocols.priority.node import PriorityNode
+
+__getattr__ = when_needed(__name__, PriorityNode="node")
 
 MESSAGES = (*_BETWEEN, *CALLS)
 """All that a priority machine takes."""

@@ -12,7 +12,7 @@ from snowmelt.protocols.overlay import BITS, CIRCLE, Kind, label
 Labels = NDArray[np.uint64]
 Indices = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-Watch = Callable[[Mask, Indices], None]
+Watch = Callable[[Indices, Indices], None]
 
 _HALF: Final = np.uint64(CIRCLE >> 1)
 _ONE: Final = np.uint64(1)
@@ -110,36 +110,37 @@ class Circle:
         """All routes to their ends, as `routes` tells it."""
         keys, ends = walk.keys, self.keepers(walk.keys)
         hops, away = np.zeros((2, len(keys)), np.int64)
-        while (moving := walk.here != ends).any():
-            jumping = moving & (walk.bits > 0) & (self.kinds[walk.here] == Kind.MIDDLE)
-            stepping = moving & ~jumping
-            before = walk.here.copy()
-            self._jump(walk, jumping)
+        live = np.flatnonzero(walk.here != ends)
+        while len(live):
+            jumping = (walk.bits[live] > 0) & (self.kinds[walk.here[live]] == Kind.MIDDLE)
+            stepping = live[~jumping]
+            before = walk.here[stepping]
+            self._jump(walk, live[jumping])
             self._step(walk, stepping)
-            hops += stepping
-            moved = stepping & (self.owners[before] != self.owners[walk.here])
-            away += moved
+            hops[stepping] += 1
+            moved = stepping[self.owners[before] != self.owners[walk.here[stepping]]]
+            away[moved] += 1
             if watch is not None:
                 watch(moved, walk.here)
+            live = live[walk.here[live] != ends[live]]
         return walk.here, hops, away
 
-    def _jump(self, walk: "_Walk", who: Mask) -> None:
+    def _jump(self, walk: "_Walk", who: Indices) -> None:
         bits = walk.bits[who]
         bit = (walk.keys[who] >> (BITS - bits).astype(np.uint64)) & _ONE
-        walk.ideal[who] = (walk.ideal[who] >> _ONE) + bit * _HALF
+        ideal = (walk.ideal[who] >> _ONE) + bit * _HALF
         kinds = np.where(bit == 1, Kind.RIGHT, Kind.LEFT)
-        walk.here[who] = self.places[kinds, self.owners[walk.here[who]]]
-        walk.bits[who] = bits - 1
-        walk.leftward[who] = walk.ideal[who] < self.labels[walk.here[who]]
+        here = self.places[kinds, self.owners[walk.here[who]]]
+        walk.here[who], walk.ideal[who], walk.bits[who] = here, ideal, bits - 1
+        walk.leftward[who] = ideal < self.labels[here]
 
-    def _step(self, walk: "_Walk", who: Mask) -> None:
+    def _step(self, walk: "_Walk", who: Indices) -> None:
         last = 3 * self.nodes - 1
-        searching = walk.bits > 0
-        seam = np.where(walk.leftward, walk.here == 0, walk.here == last)
-        walk.leftward ^= who & searching & seam
-        left = np.where(searching, walk.leftward, walk.keys < self.labels[walk.here])
-        moved = (walk.here + np.where(left, -1, 1)) % (last + 1)
-        walk.here[who] = moved[who]
+        here, leftward, searching = walk.here[who], walk.leftward[who], walk.bits[who] > 0
+        leftward ^= searching & np.where(leftward, here == 0, here == last)  # the seam
+        walk.leftward[who] = leftward
+        left = np.where(searching, leftward, walk.keys[who] < self.labels[here])
+        walk.here[who] = (here + np.where(left, -1, 1)) % (last + 1)
 
 
 class _Walk:

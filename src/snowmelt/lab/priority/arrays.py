@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from snowmelt.lab.overlay.arrays import Circle, Indices, Labels, Mask
+from snowmelt.lab.overlay.arrays import Circle, Indices, Labels
 from snowmelt.lab.priority.experiment import Measured, most_of_mean, told
 from snowmelt.lab.priority.load import GET, Load
 from snowmelt.lab.priority.options import PriorityOptions
@@ -120,7 +120,7 @@ class Arrays:
 
         rounds = granted.copy()
 
-        def watch(moved: Mask, here: Indices) -> None:
+        def watch(moved: Indices, here: Indices) -> None:
             rounds[moved] += 1
             self._take(self.circle.owners[here[moved]], rounds[moved])
 

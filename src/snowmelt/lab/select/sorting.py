@@ -154,7 +154,7 @@ class Sorts:
         return came
 
     def _watch(self, rounds: Indices) -> Watch:
-        def watch(moved: Mask, here: Indices) -> None:
+        def watch(moved: Indices, here: Indices) -> None:
             rounds[moved] += 1
             self._traffic.take(self._circle.owners[here[moved]], rounds[moved])
 

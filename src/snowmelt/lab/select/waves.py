@@ -61,16 +61,17 @@ class Traffic:
         self.most = 0
         self._nodes: Final = nodes
         self._began = 0
-        self._counts: NDArray[np.uint32] = np.zeros((64, nodes), np.uint32)
+        self._counts: NDArray[np.uint32] = np.zeros(64 * nodes, np.uint32)
+        """Of this wave, round after round."""
 
     def take(self, nodes: Indices, rounds: Indices) -> None:
         """Messages come to these nodes in these rounds."""
         if not len(nodes):
             return
-        rows = rounds - self._began - 1
-        while int(rows.max()) >= len(self._counts):
+        cells = (rounds - self._began - 1) * self._nodes + nodes
+        while int(cells.max()) >= len(self._counts):
             self._counts = np.concatenate([self._counts, np.zeros_like(self._counts)])
-        np.add.at(self._counts, (rows, nodes), 1)
+        np.add.at(self._counts, cells, 1)
 
     def wave_over(self, began: int) -> None:
         """All that is under way has come; the next wave goes down in this round."""

@@ -21,7 +21,7 @@ def draw_growth(points: Sequence[Point], path: Path) -> Fit:
     sizes = [point.nodes for point in points]
     fit = fitted(sizes, [point.rounds_mean for point in points])
     worst = max(map(abs, fit.residuals))
-    title = f"A selection takes {fit.per_doubling:g} rounds more when the nodes double"
+    title = f"A selection takes {fit.per_doubling:.0f} rounds more when the nodes double"
     figure, (rounds, rest, iterations) = canvas(3, title)
     line = [fit.start + fit.per_doubling * log2(size) for size in sizes]
     text = f"{fit.start:g} + {fit.per_doubling:g} log₂ n"
@@ -63,11 +63,11 @@ def draw_traffic(points: Sequence[Point], path: Path) -> None:
     panels[0].set_title("Messages at a node in a round, at most")
     over = [value / log**2 for value, log in zip(congestion, logs, strict=True)]
     _dots(panels[1], sizes, over, "mean", RIGHT)
-    panels[1].set_title("The same, over log² n")
+    panels[1].set_title("The same, over log₂² n")
     _dots(panels[2], sizes, [one.message_bits_mean for one in points], "largest message", RIGHT)
-    panels[2].set_title("Bits of a message: two log n of them change")
+    panels[2].set_title("Bits of the largest message")
     for axes in panels:
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.15 * axes.get_ylim()[1])
         _sizes(axes)
     save(figure, path)
 

@@ -27,10 +27,10 @@ class Copies:
         self._lending: dict[int, tuple[NodeId, Fetch, Shares]] = {}
 
     def follow(self, home: NodeId, message: Follow) -> None:
-        """A home did this: here too."""
-        lots = [self._shelf.store(elements) for elements in message.elements]
+        """A home did this: here too; marks first, what is void here may not be so any more."""
         for mark in message.marks:
             self._shelf.mark(mark)
+        lots = [self._shelf.store(elements) for elements in message.elements]
         self._number += 1
         self._writing[self._number] = home, message, [lot for lot in lots if lot is not None]
         self._desk.await_flush(Part.COPIES, self._queue, self._number)

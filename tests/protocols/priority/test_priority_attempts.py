@@ -109,6 +109,22 @@ def test_a_shelf_knows_the_same_in_whatever_order_it_hears_of_a_position(
         assert again.made_by(PUT) == shelf.made_by(PUT)
 
 
+def test_of_what_is_gone_before_it_came_it_is_known_who_made_it() -> None:
+    shelf = Shelf(b"q/")
+    shelf.mark(mark(8, State.GONE))
+    some = Batch.of([b"one", b"two"])
+    elements = Elements(share(4, 6), (Origin(PUT, 0, 2),), bytes(some.offsets), bytes(some.blob))
+    assert (shelf.store(elements), shelf.store(elements)) == (None, None)
+    (known,) = shelf.made_by(PUT)
+    assert (known.state, known.share) == (State.GONE, share(4, 6)[0])
+    kept = Shelf(b"q/")
+    for change in shelf.changes(0):
+        if isinstance(change, Write):
+            kept.restore(change.key, change.value)
+    assert kept.made_by(PUT) == [known]
+    assert kept.changes(0) == []
+
+
 def test_of_a_stretch_that_is_void_in_part_the_rest_still_counts() -> None:
     shelf = shelf_with(mark(1, State.VOID, 4, 5))
     (choice,) = chosen(shelf.made_by(PUT))

@@ -6,8 +6,9 @@ import msgspec
 
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
-from snowmelt.protocols.priority.batches import Share, Shares, SharesInOrder
+from snowmelt.protocols.priority.batches import Share, Shares, SharesInOrder, union
 from snowmelt.protocols.priority.messages import Origin
+from snowmelt.protocols.priority.positions import minus
 
 
 class Lot(msgspec.Struct, frozen=True, array_like=True):
@@ -44,6 +45,16 @@ class Origins:
                 made.remove(number)
                 if not made:
                     del self._made[origin.operation]
+
+    def knows(self, lot: Lot) -> bool:
+        """Whether it is known who made all of this."""
+        index = 0
+        for origin in lot.origins:
+            placed = [share for _, share in _placed(lot.shares, index, origin)]
+            if minus(union(placed), union([share for _, share in self.by(origin.operation)])):
+                return False
+            index += origin.count
+        return True
 
     @property
     def last_order(self) -> int:

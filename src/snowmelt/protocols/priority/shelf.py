@@ -11,7 +11,8 @@ Rules
 3. What was got for good is gone, whatever a later word says, or an earlier one that it is void.
    What is void is so until something is said of a later view than that: then those who were there
    did not know it (`attempts.py`, rule 3). Both are kept as intervals, which join.
-4. Everything can come twice: what is known already changes nothing.
+4. Everything can come twice: what is known already changes nothing. Of what is gone before it comes
+   (it was purged) only the small record is kept: who made it is known, as of all that is gone.
 5. A shelf is a value in memory, changed at once; what has to be written for it is gathered until
    `changes` is called, and that is all that its disk needs to make the same shelf again.
 """
@@ -113,6 +114,10 @@ class Shelf:
         """Keeps those of them that are not known yet (rule 4); the lot's number, if there are."""
         number, lot = self._next, Lot(elements.shares, elements.origins, size=len(elements.blob))
         if not self._put_on(number, lot):
+            if not self.origins.knows(lot):
+                self._next += 1
+                self.origins.remember(number, lot)
+                self._emptied.append(number)
             return None
         self._next += 1
         self.origins.remember(number, lot)

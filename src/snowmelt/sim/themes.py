@@ -94,6 +94,9 @@ _BATCHES: Final = Theme(
 )
 _LATE: Final = Theme(0, ("client-pause", "loss", "delay"), calm=0.5, alone=1)
 _AWAY: Final = Theme(0, ("long-pause", "quick-restarts", "lost-disk"), 3, 6, 0, 1)
+_GONE: Final = Theme(
+    0, ("rolling-restart", "quick-restarts", "lost-disk", "long-pause", "crash"), 3, 6, 0, 0.8
+)
 _SLOW: Final = Theme(0, ("lost-disk", "cut-links", "slow-disk"), 3, 5, 0, 1)
 OF_TWENTY: Final[dict[str, dict[int, tuple[str, Theme]]]] = {
     "fifo": {
@@ -105,6 +108,7 @@ OF_TWENTY: Final[dict[str, dict[int, tuple[str, Theme]]]] = {
     "priority": {
         **dict.fromkeys((4, 14), ("batches", _BATCHES)),
         **dict.fromkeys((7, 17), ("backlog", _AWAY)),
+        8: ("much gone", _GONE),
         10: ("power", _DARK),
         **dict.fromkeys((12, 16), ("late", _LATE)),
         **dict.fromkeys((13, 19), ("slow copies", _SLOW)),

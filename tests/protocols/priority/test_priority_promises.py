@@ -9,10 +9,10 @@ from test_priority_failures import SMALL, holders
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Elsewhere
-from snowmelt.protocols.priority import anchor, calls
+from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.anchor import first_of
 from snowmelt.protocols.priority.hand import PIECES_REMEMBERED, Memory
-from snowmelt.protocols.priority.limits import LIMITS
+from snowmelt.protocols.priority.limits import LIMITS, Limits
 from snowmelt.protocols.priority.messages import (
     Climb,
     End,
@@ -226,12 +226,8 @@ def test_what_is_remembered_is_bounded_by_its_pieces_too() -> None:
     assert left == [None] * 5 + [5, 6, 7, "again"]
 
 
-def test_what_is_erased_is_never_said_to_have_been_published(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(anchor, "TELL", 8)  # so that little is much
-    monkeypatch.setattr(anchor, "TELL_SIZE", 2)
-    nodes = Nodes(3, SMALL)
+def test_what_is_erased_is_never_said_to_have_been_published() -> None:
+    nodes = Nodes(3, Limits(block=2, arity=2, gone=8, gone_size=2))  # so that little is much
     nodes.open("n1")
     some = [(0, b"%d" % number) for number in range(24)]
     staged = nodes.call("n1", nodes.put_call("n1", *some, hold=seconds(1)))

@@ -36,12 +36,9 @@ from snowmelt.protocols.priority.batches import (
     Somes,
     union,
 )
+from snowmelt.protocols.priority.limits import LIMITS, Limits
 from snowmelt.protocols.priority.positions import first
 
-TELL: Final = 65_536
-"""So many are gone since the last word of it (rule 6)."""
-TELL_SIZE: Final = 1_024
-"""Smaller intervals are not worth the word."""
 EPOCH_BITS: Final = 40
 """So many positions, and so many operations, an epoch has."""
 
@@ -94,13 +91,13 @@ class _Row:
         self.next += count
         return Interval(self.next - count, self.next)
 
-    def told(self) -> Share | None:
+    def told(self, limits: Limits) -> Share | None:
         """The large intervals around what is gone of late; None while that is little."""
-        if self.untold.total < TELL:
+        if self.untold.total < limits.gone:
             return None
         late = self.untold
         self.untold = IntervalSet()
-        large = [one for one in self.gone if one.size >= TELL_SIZE and late.common(one)]
+        large = [one for one in self.gone if one.size >= limits.gone_size and late.common(one)]
         return Share(self.priority, tuple(large))
 
 
@@ -123,7 +120,9 @@ class Anchor:
         *,
         bound: int | None = None,
         largest_first: bool = False,
+        limits: Limits = LIMITS,
     ) -> None:
+        self._limits = limits
         begin = first_of(epoch)
         self._rows = [_Row(number, begin) for number in range(priorities)]
         self._by_urgency = self._rows[::-1] if largest_first else self._rows
@@ -165,7 +164,7 @@ class Anchor:
         self._void(batch.void)
         runs = tuple([self._run(run, patient=batch.patient) for run in batch.runs])
         held = tuple([Share(some.priority, (grown,)) for some, grown in self._grown(batch.held)])
-        told = [word for word in [row.told() for row in self._rows] if word is not None]
+        told = [word for word in [row.told(self._limits) for row in self._rows] if word is not None]
         return Grant(runs, held, tuple(told))
 
     def first(self, count: int) -> Shares:

@@ -19,6 +19,7 @@ from snowmelt.protocols.overlay.tree import Tree
 from snowmelt.protocols.priority.anchor import Anchor, Census, joined
 from snowmelt.protocols.priority.batches import Batch, Grant, combined, decomposed
 from snowmelt.protocols.priority.desk import AGAIN_FIRST, Desk
+from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.messages import Climb, Food, Granted
 from snowmelt.protocols.priority.settings import QueueSettings
 
@@ -45,8 +46,9 @@ class _Censuses:
 class Gathering:
     """The places of one node in the tree of one queue."""
 
-    def __init__(self, desk: Desk, settings: QueueSettings, tree: Tree) -> None:
+    def __init__(self, desk: Desk, settings: QueueSettings, tree: Tree, limits: Limits) -> None:
         self._desk = desk
+        self._limits = limits
         self._settings = settings
         self._queue = settings.queue
         self._tree = tree
@@ -177,6 +179,7 @@ class Gathering:
                     one.batch,
                     bound=settings.items_max or None,
                     largest_first=settings.largest_first,
+                    limits=self._limits,
                 )
                 self._counts(index, one.number, Grant())
             else:

@@ -27,6 +27,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """In one put, bodies and headers."""
     in_hand: int = 100_000
     """Operations of one queue that one door has in hand."""
+    gone: int = 65_536
+    """When so many are gone, all are told the large intervals (anchor, rule 6)."""
+    gone_size: int = 1_024
+    """Smaller intervals are not worth the word."""
+    large: int = 8_192
+    """What is gone in intervals of this size is told to all, whole (settling, rule 4)."""
     stash: int = 1_000
     """Messages of a view that this node has not heard of yet."""
 

@@ -74,7 +74,7 @@ class Here:
             if limits.flat
             else DeBruijnTree(Ring(desk.members, settings.queue))
         )
-        self.gathering = Gathering(desk, settings, tree)
+        self.gathering = Gathering(desk, settings, tree, limits)
         self.home = Home(desk, settings, shelf, self.placing, reports)
         self.copies = Copies(desk, settings.queue, shelf)
         self.repair: Repair | None = None
@@ -116,7 +116,7 @@ class Queue:
     def kept(self) -> dict[NodeId, list[Kept]]:
         """What there is here for each home."""
         assert self.here is not None
-        return kept_for(self.name, self.shelf, self.here.placing)
+        return kept_for(self.name, self.shelf, self.here.placing, self._limits.large)
 
     def settled(
         self,
@@ -177,7 +177,7 @@ class Queue:
     def _teach_gone(self, here: Here, told: Mapping[NodeId, Kept], gone: Iterable[Mark]) -> None:
         """Those who would keep it hear what is gone, also where nothing is left."""
         for mark in gone:
-            small, large = by_size(mark.shares)
+            small, large = by_size(mark.shares, self._limits.large)
             keepers = here.placing.by_holder(small)
             for node in here.placing.members:
                 had = told.get(node)

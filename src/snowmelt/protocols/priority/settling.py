@@ -39,8 +39,6 @@ INTERVALS_AT_ONCE: Final = 4_096
 REDONE_AT_ONCE: Final = 1_024
 INTERRUPTED_AT_ONCE: Final = 4_096
 QUEUES_AT_ONCE: Final = 1_024
-LARGE: Final = 8_192
-"""What is gone in intervals of this size is told to all, whole."""
 
 Redone = tuple[str, Attempt]
 Interrupted = tuple[str, OperationId, int]
@@ -203,18 +201,20 @@ class Settling:
                     yield message
 
 
-def kept_for(queue: str, shelf: Shelf, placing: Placing) -> dict[NodeId, list[Kept]]:
+def kept_for(
+    queue: str, shelf: Shelf, placing: Placing, large_size: int
+) -> dict[NodeId, list[Kept]]:
     """What a shelf has for each home."""
     parts: dict[NodeId, list[Kept]] = {}
     for node, shares in placing.by_home(shelf.rows.stored()).items():
         parts.setdefault(node, []).extend(Kept(queue, page, ()) for page in _paged(shares))
-    small, large = by_size(shelf.rows.gone())
+    small, large = by_size(shelf.rows.gone(), large_size)
     theirs = placing.by_home(small)
     for node in placing.members:  # also who has nothing of the small ones (rule 4)
         pages_of = _paged((*theirs.get(node, ()), *large))
         parts.setdefault(node, []).extend(Kept(queue, (), page) for page in pages_of)
     for void in shelf.rows.voids():
-        small, large = by_size(void.shares)
+        small, large = by_size(void.shares, large_size)
         theirs = placing.by_home(small)
         for node in placing.members:
             for page in _paged((*theirs.get(node, ()), *large)):
@@ -231,14 +231,14 @@ def kept_for(queue: str, shelf: Shelf, placing: Placing) -> dict[NodeId, list[Ke
     return parts
 
 
-def by_size(shares: Shares) -> tuple[Shares, Shares]:
+def by_size(shares: Shares, large_size: int) -> tuple[Shares, Shares]:
     """Small intervals, and large ones."""
     small = [
-        Share(share.priority, tuple(one for one in share.intervals if one.size < LARGE))
+        Share(share.priority, tuple(one for one in share.intervals if one.size < large_size))
         for share in shares
     ]
     large = [
-        Share(share.priority, tuple(one for one in share.intervals if one.size >= LARGE))
+        Share(share.priority, tuple(one for one in share.intervals if one.size >= large_size))
         for share in shares
     ]
     return (

@@ -3,6 +3,7 @@
 from random import Random
 
 import msgspec
+from msgspec.structs import replace
 
 from snowmelt.core.instant import Duration, milliseconds, seconds
 from snowmelt.protocols.priority.limits import LIMITS, Limits
@@ -68,6 +69,10 @@ def load_of(chance: Random, theme: str) -> Load:
             load.producers, load.consumers = chance.randint(2, 4), chance.randint(1, 2)
             load.puts, load.work, load.idle = 40, seconds(2), seconds(20)
             load.leaves = chance.randint(0, 3)
+        case "much gone":
+            load.batches, load.work, load.idle = 1, milliseconds(100), seconds(1)
+            load.producers, load.consumers, load.puts = 3, 4, 40
+            load.limits = replace(load.limits, gone=8, gone_size=2, large=chance.choice((2, 6)))
         case "slow copies" | "power":
             load.producers, load.puts = chance.randint(3, 4), 60
         case _:

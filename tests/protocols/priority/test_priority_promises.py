@@ -7,10 +7,12 @@ from priority_bench import CLIENT, Nodes, bodies, part, receipt
 from test_priority_failures import SMALL, holders
 
 from snowmelt.core.instant import Instant, seconds
+from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.calling import Elsewhere
 from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.anchor import first_of
+from snowmelt.protocols.priority.batches import Share
 from snowmelt.protocols.priority.hand import PIECES_REMEMBERED, Memory
 from snowmelt.protocols.priority.limits import LIMITS, Limits
 from snowmelt.protocols.priority.messages import (
@@ -254,3 +256,22 @@ def test_what_is_too_much_for_one_answer_is_what_is_got_next() -> None:
         leased = nodes.call(door, call)
         got += [body.rstrip(b"\0") for body in bodies(leased)]
     assert got == [b"%d" % number for number in range(8)]
+
+
+@pytest.mark.parametrize("reason", ["", "it failed"], ids=["released", "failed"])
+def test_what_a_client_gave_back_is_what_it_gets_next(reason: str) -> None:
+    nodes = Nodes(4, SMALL)
+    nodes.open("n1")
+    nodes.put("n1", *[(0, b"%d" % number) for number in range(16)], (1, b"second"))
+    homes = [holders(nodes, first_of(1) + at, 1, *nodes.members)[0] for at in range(16)]
+    at, home = next((at, one) for at, one in enumerate(homes) if one != nodes.anchor("n1"))
+    door = next(name for name in nodes.members if name not in (home, nodes.anchor("n1")))
+    held = nodes.get(door, 16)
+    slow = nodes.now + seconds(1)
+    nodes.lost = lambda source, _target, message: (
+        type(message) is Climb and source == home and nodes.now < slow
+    )
+    first = Interval(first_of(1) + at, first_of(1) + at + 1)
+    one = calls.Receipt(held.token, (Share(0, (first,)),))
+    assert nodes.settle(door, back=(one,), reason=reason) == calls.Settled()
+    assert bodies(nodes.get(door)) == [b"%d" % at]

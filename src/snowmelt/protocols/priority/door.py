@@ -22,8 +22,7 @@
 8. A purge is one operation, as a get is: whoever asks for it twice, since it takes long, purges
    nothing that was put since it was answered.
 9. What was granted to a get and is too much for one answer goes back, and is what the next get is
-   given: so the answer waits until the homes have taken it back, and the anchor knows. This door
-   tells it too, with the batch that the get rides in once more, for nothing.
+   given: so the answer waits until the homes have taken it back (home, rule 5).
 """
 
 from collections.abc import Sequence
@@ -177,7 +176,7 @@ class Door:
                 continue
             if isinstance(one, GetInHand):
                 runs = runs or [([], 0)]
-                runs[-1] = runs[-1][0], runs[-1][1] + (0 if one.over else one.count)
+                runs[-1] = runs[-1][0], runs[-1][1] + one.count
                 patient = patient or one.deadline > self._desk.now
             elif one.call.delay or one.call.hold:
                 held.extend(one.counts())
@@ -205,9 +204,7 @@ class Door:
             one = self._hand.all.get(operation)
             if one is None:
                 continue
-            if isinstance(one, GetInHand) and one.over:  # rule 9
-                self._answer_get(one)
-            elif isinstance(one, GetInHand):
+            if isinstance(one, GetInHand):
                 self._settle_first(operation)
                 shares = gets[run].in_order(one.count)
                 self._got(one, shares, got_orders[run])
@@ -285,8 +282,7 @@ class Door:
             return
         if isinstance(one, GetInHand) and self._gets.went_back(one, sent):
             if one.waits == 0:  # rule 9
-                self._reports.add(back=one.over)
-                self._hand.line.append(operation)
+                self._answer_get(one)
             return
         settled = self._settles.ended(sent, message)
         if settled is not None:

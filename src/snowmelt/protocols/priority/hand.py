@@ -88,7 +88,7 @@ class GetInHand(msgspec.Struct):
     left: list[Share] = []
     """Leased, and too much for one answer."""
     over: Shares = ()
-    """The same, when it goes back: it is answered when the anchor knows."""
+    """The same, when it goes back: it is answered when it has."""
     waits: int = 0
     settled: bool = True
     """Whether what was to be settled first is."""

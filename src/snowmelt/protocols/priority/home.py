@@ -15,7 +15,9 @@ Rules
    is known, and only a greater one may lease it: an old message leases nothing.
 5. What is free again, and what is gone, is reported to the anchor when all copies know it, with the
    next batch that goes up from here. What nobody here has is free, and not to be got: whoever was
-   granted it would wait for it. It is in a census when whoever has it is back.
+   granted it would wait for it. It is in a census when whoever has it is back. What is free by a
+   client's word is told to its door too, which tells it with its own next batch: whatever the
+   client asks for next comes after that.
 6. Elements for which there is no room are refused, by whoever has none. What of them was not there
    before never was, and its positions are void; what was, may have been got, and stays. All else
    waits for room, and is tried again.
@@ -374,7 +376,8 @@ class Home:
             self._refuse(pending, pending.asked, outcome.refused)
         else:
             absent = minus(self._shelf.rows.lacking(pending.back), self._there)  # rule 5
-            self._reports.add(minus(pending.back, absent), pending.gone, pending.void)
+            pending.back = minus(pending.back, absent)
+            self._reports.add(pending.back, pending.gone, pending.void)
             self._answer(outcome, pending)
         for one in late:
             self._answer(*one)
@@ -402,7 +405,8 @@ class Home:
             )
         else:
             away = self._shelf.rows.lacking(pending.refused)
-            self._desk.send(door, Ended(era, self._queue, asked.serial, pending.refused, away))
+            refused, back = pending.refused, pending.back
+            self._desk.send(door, Ended(era, self._queue, asked.serial, refused, away, back))
 
     def _read(self, outcome: Outcome, pending: Pending) -> None:
         """The lease is flushed by all: its elements too, as soon as they are (rule 8)."""

@@ -227,6 +227,8 @@ class Ended(msgspec.Struct, frozen=True, tag="priority.ended", array_like=True):
     refused: Shares = ()
     away: Shares = ()
     """Of what was refused: nobody here has it, or knows that it is gone."""
+    back: Shares = ()
+    """What is free by this word: the door tells the anchor too."""
 
 
 # --- copies ---------------------------------------------------------------------------------------

@@ -300,7 +300,10 @@ class Queue:
     def ended(self, source: NodeId, message: Ended) -> None:
         """A home has done what it was told: for a settling, a purge, or a look."""
         sent = self._sending.answered(source, message.serial)
-        if sent is not None and not self.looking.ended(sent, message):
+        if sent is None:
+            return
+        self._reports.add(message.back)  # home, rule 5
+        if not self.looking.ended(sent, message):
             self.door.ended(sent, message)
 
     # --- what goes on by itself -------------------------------------------------------------------

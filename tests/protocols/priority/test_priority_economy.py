@@ -84,6 +84,60 @@ def test_what_is_to_be_settled_first_does_not_wait_for_long() -> None:
     assert nodes.sent_of("End")
 
 
+def test_the_gets_of_a_wave_and_what_they_settle_are_one_message_to_their_home() -> None:
+    nodes = Nodes(3)
+    nodes.open("n1", replicas=3)
+    door = next(name for name in ("n1", "n2", "n3") if name != nodes.anchor("n1"))
+    nodes.put(door, *[(0, b"%d" % at) for at in range(12)])
+    held = [nodes.get(door) for _ in range(6)]
+    nodes.sent.clear()
+    settles = [calls.Settle("jobs", done=(receipt(one),)) for one in held]
+    gets = [calls.Get("jobs", nodes.via(door), 1, seconds(0), one) for one in settles]
+    numbers = [nodes.ask(door, get) for get in gets[:1]] + nodes.at_once(door, gets[1:])
+    nodes.pass_time(0.1)
+    assert [bodies(nodes.told(number)) for number in numbers] == [
+        [b"%d" % at] for at in range(6, 12)
+    ]
+    assert [len(one.wants) for _, _, one in nodes.sent_of("Take")] == [1, 1, 4]
+    assert [len(one.words) for _, _, one in nodes.sent_of("End")] == [1, 1, 4]
+    assert nodes.get(door).pieces == ()
+
+
+@pytest.mark.parametrize("lossy", [False, True], ids=["all is heard", "an answer is lost"])
+def test_a_get_whose_element_is_on_its_way_holds_up_no_other_of_its_wave(lossy: bool) -> None:
+    nodes = Nodes(3)
+    nodes.open("n1", replicas=3)
+    home = nodes.anchor("n1")
+    door, other = [name for name in ("n1", "n2", "n3") if name != home]
+    nodes.put(door, (0, b"first"))
+    nodes.lost = lambda source, _to, message: source == other and "Store" in named(message)
+    late = nodes.ask(other, nodes.put_call(other, (0, b"late")))
+    nodes.put(door, (1, b"there"))
+    if lossy:
+        nodes.lost = lambda source, _to, message: (
+            (source == other and "Store" in named(message))
+            or (source == home and "Taken" in named(message))
+        )
+    asked = nodes.at_once(door, [nodes.get_call(door, 1, 9)] * 3)
+    assert [len(one.wants) for _, _, one in nodes.sent_of("Take")] == [1, 2]
+    if lossy:
+        assert [nodes.told(number) for number in asked] == [None] * 3
+        nodes.lost = lambda source, _to, message: source == other and "Store" in named(message)
+        nodes.pass_time(0.5)
+    assert [bodies(nodes.told(number)) for number in (asked[0], asked[2])] == [
+        [b"first"],
+        [b"there"],
+    ]
+    assert nodes.told(asked[1]) is None
+    nodes.lost = lambda *_: False
+    nodes.pass_time(4)
+    assert nodes.told(late) is not None
+    assert bodies(nodes.told(asked[1])) == [b"late"]
+    assert [nodes.told(number).token for number in asked] == sorted(
+        nodes.told(number).token for number in asked
+    )
+
+
 def test_where_everybody_keeps_everything_each_flushes_a_batch_once() -> None:
     nodes = Nodes(3)
     nodes.open("n1", replicas=3)

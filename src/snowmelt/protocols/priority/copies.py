@@ -28,8 +28,7 @@ class Copies:
 
     def follow(self, home: NodeId, message: Follow) -> None:
         """A home did this: here too; marks first, what is void here may not be so any more."""
-        for mark in message.marks:
-            self._shelf.mark(mark)
+        self._shelf.mark(*message.marks)
         lots = [self._shelf.store(elements) for elements in message.elements]
         self._number += 1
         self._writing[self._number] = home, message, [lot for lot in lots if lot is not None]

@@ -23,6 +23,8 @@
    nothing that was put since it was answered.
 9. What was granted to a get and is too much for one answer goes back, and is what the next get is
    given: so the answer waits until the homes have taken it back (home, rule 5).
+10. What one turn brings for a home goes there together: all gets of a wave in one `Take`, all that
+   is said of leases in one `End`. Each get is answered when it has all of its own.
 """
 
 from collections.abc import Sequence
@@ -58,16 +60,17 @@ from snowmelt.protocols.priority.gets import Gets, shares_of
 from snowmelt.protocols.priority.hand import Again, GetInHand, Hand, PutInHand, TakenOver
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.messages import (
-    Ended,
     Mark,
+    Refusal,
     Stored,
     Taken,
     Token,
+    Word,
 )
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.puts import Puts, in_hand
 from snowmelt.protocols.priority.reports import Reports
-from snowmelt.protocols.priority.sending import Sending, Sent
+from snowmelt.protocols.priority.sending import Sending
 from snowmelt.protocols.priority.settings import How, QueueSettings, State
 from snowmelt.protocols.priority.settles import SettleInHand, Settles
 from snowmelt.protocols.priority.shelf import Shelf
@@ -230,9 +233,14 @@ class Door:
         """There may be elements: whoever waits for some asks."""
         self._hand.waiting.more = False
         for operation in self._hand.waiting:
-            self._ask(operation)
+            self._hand.ask(operation)
 
     # --- homes ------------------------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """The turn is over: homes hear what it brings for them (rule 8)."""
+        self._ends.leave()
+        self._gets.leave()
 
     def stored(self, source: NodeId, message: Stored) -> None:
         """A home has elements of puts, or none has room."""
@@ -259,32 +267,31 @@ class Door:
                 self._desk.decline(one.operation, "DiskFull", one.refused)
 
     def taken(self, source: NodeId, message: Taken) -> None:
-        """A home has leased what it has of a get."""
-        sent = self._sending.answered(source, message.serial)
-        if sent is None:
+        """A home has leased what it has of some gets."""
+        answered = self._sending.partly(source, message.serial, [one.at for one in message.given])
+        if answered is None:
             return
-        one = self._hand.all.get(sent.operations[0])
-        if isinstance(one, GetInHand) and self._gets.taken(one, message):
-            if one.pieces or one.again:
-                if self._gets.fitted(one, self._hand.at()):
-                    self._answer_get(one)
-            else:  # what was granted was not to be had; there may be more
-                self._hand.line.append(one.operation)
+        sent, new = answered
+        for given in message.given:
+            one = self._hand.all.get(sent.operations[given.at]) if given.at in new else None
+            if isinstance(one, GetInHand) and self._gets.taken(one, given):
+                if one.pieces or one.again:
+                    if self._gets.fitted(one, self._hand.at()):
+                        self._answer_get(one)
+                else:  # what was granted was not to be had; there may be more
+                    self._hand.line.append(one.operation)
 
-    def ended(self, sent: Sent, message: Ended) -> None:
+    def ended(self, operation: OperationId, word: Word, refusal: Refusal | None) -> None:
         """A home has done what was said of a lease, or purged."""
-        if not sent.operations:
-            return
-        operation = sent.operations[0]
         one = self._hand.all.get(operation)
         if isinstance(one, GetInHand) and isinstance(one.call, Purge):
-            self._purged(one, sent, message)
+            self._purged(one, word, refusal)
             return
-        if isinstance(one, GetInHand) and self._gets.went_back(one, sent):
+        if isinstance(one, GetInHand) and self._gets.went_back(one, word):
             if one.waits == 0:  # rule 9
                 self._answer_get(one)
             return
-        settled = self._settles.ended(sent, message)
+        settled = self._settles.ended(operation, word, refusal)
         if settled is not None:
             self._settled(operation, settled)
 
@@ -293,6 +300,8 @@ class Door:
     def viewed(self, placing: Placing | None) -> None:
         """Rule 3."""
         self._hand.placing = placing
+        self._ends.viewed()
+        self._gets.viewed()
         rides = [operation for operation, _ in self._hand.riding]
         self._hand.riding = []
         self.interrupted = []
@@ -328,7 +337,7 @@ class Door:
                 break
             self._settle_first(operation)
         for operation in self._hand.waiting.due(now):
-            self._ask(operation)
+            self._hand.ask(operation)
         if self._hand.waiting.next is not None:
             self._desk.wake(self._hand.waiting.next, self._settings.queue)
         for memory in (self._hand.answered, self._hand.elsewhere):
@@ -428,11 +437,6 @@ class Door:
         if waiting.next is not None:
             self._desk.wake(waiting.next, self._settings.queue)
 
-    def _ask(self, operation: OperationId) -> None:
-        self._hand.waiting.remove(operation)
-        if operation in self._hand.all:
-            self._hand.line.append(operation)
-
     # --- within: answers --------------------------------------------------------------------------
 
     def _answer_get(self, one: GetInHand) -> None:
@@ -455,10 +459,10 @@ class Door:
         self._hand.answered.keep(one.operation, kept, self._desk.now, pieces)
         self._desk.reply(one.operation, answer)
 
-    def _purged(self, one: GetInHand, sent: Sent, message: Ended) -> None:
+    def _purged(self, one: GetInHand, word: Word, refusal: Refusal | None) -> None:
         one.waits -= 1
-        total = sum([share.total for share in sent.message.shares])
-        one.purged += total - sum([share.total for share in message.refused])
+        one.purged += sum([share.total for share in word.shares])
+        one.purged -= sum([share.total for share in refusal.shares]) if refusal is not None else 0
         if one.waits == 0:
             self._hand.line.append(one.operation)  # until there is nothing more
 

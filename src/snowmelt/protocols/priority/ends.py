@@ -1,14 +1,23 @@
-"""A door tells homes what became of elements, and hears what they could not do of it."""
+"""A door tells homes what became of elements, and hears what they could not do of it.
+
+What one turn brings goes to each home in one message (door, rule 8); but for what needs no flush,
+which waits for none.
+"""
 
 from collections.abc import Iterable
+from typing import Final
 
 from snowmelt.core.instant import Duration
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.priority.batches import Shares
 from snowmelt.protocols.priority.desk import Desk
-from snowmelt.protocols.priority.messages import End
+from snowmelt.protocols.priority.messages import End, Word
 from snowmelt.protocols.priority.sending import Sending
 from snowmelt.protocols.priority.settings import How
+
+WORDS_AT_ONCE: Final = 4_096
+NOBODY: Final = OperationId(NodeId(""), 0)
+"""Who waits for the answer to a word that no call waits for."""
 
 
 class Ends:
@@ -18,6 +27,8 @@ class Ends:
         self._desk = desk
         self._queue = queue
         self._sending = sending
+        self._words: dict[tuple[NodeId, bool], list[tuple[OperationId, Word]]] = {}
+        """What leaves with this turn, by homes; apart, what needs no flush."""
 
     def say(
         self,
@@ -25,17 +36,34 @@ class Ends:
         how: How,
         *,
         token: int = 0,
-        operations: tuple[OperationId, ...] = (),
+        operation: OperationId = NOBODY,
         reason: str = "",
         time: Duration = Duration(0),  # noqa: B008 - an int
     ) -> int:
-        """Each home its own positions; how many were told. `operations` wait for their answers."""
-        era, queue, count = self._desk.era, self._queue, 0
+        """Each home its own positions; how many are told. `operation` waits for their answers."""
+        count, unflushed = 0, how == How.RENEW
         for home, shares in homes:
-
-            def make(serial: int, shares: Shares = shares) -> End:
-                return End(era, queue, serial, token, shares, how, reason, time)
-
-            self._sending.send(home, operations, make)
+            word = Word(token, shares, how, reason, time)
+            self._words.setdefault((home, unflushed), []).append((operation, word))
             count += 1
         return count
+
+    def leave(self) -> None:
+        """The turn is over."""
+        if not self._words:
+            return
+        words, self._words = self._words, {}
+        era, queue = self._desk.era, self._queue
+        for (home, _), said in words.items():
+            for first in range(0, len(said), WORDS_AT_ONCE):
+                page = said[first : first + WORDS_AT_ONCE]
+                some = tuple([word for _, word in page])
+
+                def make(serial: int, some: tuple[Word, ...] = some) -> End:
+                    return End(era, queue, serial, some)
+
+                self._sending.send(home, tuple([operation for operation, _ in page]), make)
+
+    def viewed(self) -> None:
+        """What was said in a view that is over is said again, to whoever it concerns then."""
+        self._words = {}

@@ -1,7 +1,9 @@
 """A door's gets: what they were granted is taken from its homes, and handed out together."""
 
 from collections.abc import Sequence
+from typing import Final
 
+from snowmelt.core.names import NodeId
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.calls import Get, Leased
 from snowmelt.protocols.priority.desk import Desk
@@ -9,10 +11,12 @@ from snowmelt.protocols.priority.ends import Ends
 from snowmelt.protocols.priority.fitting import fitting
 from snowmelt.protocols.priority.hand import GetInHand
 from snowmelt.protocols.priority.lots import in_order
-from snowmelt.protocols.priority.messages import Piece, Take, Taken
+from snowmelt.protocols.priority.messages import Given, Piece, Take, Want, Word
 from snowmelt.protocols.priority.placing import Placing
-from snowmelt.protocols.priority.sending import Sending, Sent
+from snowmelt.protocols.priority.sending import Sending
 from snowmelt.protocols.priority.settings import How, QueueSettings
+
+WANTS_AT_ONCE: Final = 4_096
 
 
 class Gets:
@@ -24,30 +28,46 @@ class Gets:
         self._queue = settings.queue
         self._sending = sending
         self._ends = ends
+        self._wants: dict[NodeId, list[Want]] = {}
+        """What leaves with this turn, by homes."""
 
     def take(self, one: GetInHand, granted: Shares, token: int, placing: Placing) -> None:
         """Asks the homes for what was granted; a purge needs no lease."""
         one.granted, one.token, one.order = granted, token, token
-        lease = self._settings.lease
         operation, call = one.operation, one.call
         homes = sorted(placing.by_home(granted).items())
         if not isinstance(call, Get):
-            one.waits += self._ends.say(homes, How.PURGE, token=token, operations=(operation,))
+            one.waits += self._ends.say(homes, How.PURGE, token=token, operation=operation)
             return
-        era, queue, weight = self._desk.era, self._queue, call.bytes_max
         for home, shares in homes:
             one.waits += 1
+            want = Want(operation, token, shares, call.bytes_max)
+            self._wants.setdefault(home, []).append(want)
 
-            def make(serial: int, shares: Shares = shares) -> Take:
-                return Take(era, queue, serial, operation, token, shares, lease, weight)
+    def leave(self) -> None:
+        """The turn is over: what it brings goes to each home together (door, rule 8)."""
+        if not self._wants:
+            return
+        wants, self._wants = self._wants, {}
+        era, queue, lease = self._desk.era, self._queue, self._settings.lease
+        for home, theirs in wants.items():
+            for first in range(0, len(theirs), WANTS_AT_ONCE):
+                some = tuple(theirs[first : first + WANTS_AT_ONCE])
 
-            self._sending.send(home, (operation,), make)
+                def make(serial: int, some: tuple[Want, ...] = some) -> Take:
+                    return Take(era, queue, serial, some, lease)
 
-    def taken(self, one: GetInHand, message: Taken) -> bool:
+                self._sending.send(home, tuple([want.operation for want in some]), make)
+
+    def viewed(self) -> None:
+        """What was to be asked in a view that is over is not."""
+        self._wants = {}
+
+    def taken(self, one: GetInHand, given: Given) -> bool:
         """A home has leased what there is of it; whether that was the last."""
         one.waits -= 1
-        one.pieces.extend(message.pieces)
-        one.left.extend(message.left)
+        one.pieces.extend(given.pieces)
+        one.left.extend(given.left)
         return one.waits == 0
 
     def leased(self, one: GetInHand) -> Leased:
@@ -63,7 +83,7 @@ class Gets:
 
         Whether there is nothing of it: else the answer waits (door, rule 9).
         """
-        if not isinstance(one.call, Get):
+        if not isinstance(one.call, Get) or (len(one.pieces) < 2 and not one.left):
             return True
         pieces = _ordered(one.pieces, self._settings)
         if one.left:
@@ -83,13 +103,13 @@ class Gets:
         if back:
             one.pieces, one.left, one.granted = list(fit), [], in_order(list(_shares(fit)))
             one.over, homes = back, sorted(placing.by_home(back).items())
-            operations = (one.operation,)
-            one.waits = self._ends.say(homes, How.BACK, token=one.token, operations=operations)
+            operation = one.operation
+            one.waits = self._ends.say(homes, How.BACK, token=one.token, operation=operation)
         return not back
 
-    def went_back(self, one: GetInHand, sent: Sent) -> bool:
+    def went_back(self, one: GetInHand, word: Word) -> bool:
         """Whether a home has taken back what is over, of this get."""
-        back = bool(one.over) and sent.message.how == How.BACK and sent.message.token == one.token
+        back = bool(one.over) and word.how == How.BACK and word.token == one.token
         one.waits -= back
         return back
 
@@ -113,4 +133,6 @@ def _rank(settings: QueueSettings, priority: int, position: int) -> tuple[int, i
 
 def _ordered(pieces: Sequence[Piece], settings: QueueSettings) -> tuple[Piece, ...]:
     """Most urgent first, also where leases of an earlier view are told in another order."""
+    if len(pieces) < 2:  # as often
+        return tuple(pieces)
     return tuple(sorted(pieces, key=lambda piece: _rank(settings, piece.priority, piece.start)))

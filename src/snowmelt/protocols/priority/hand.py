@@ -208,3 +208,9 @@ class Hand:
         if one.again:
             self.elsewhere.keep(one.operation, TakenOver(desk.me, desk.era), desk.now)
         return one.again
+
+    def ask(self, operation: OperationId) -> None:
+        """Who waited stands in line again."""
+        self.waiting.remove(operation)
+        if operation in self.all:
+            self.line.append(operation)

@@ -5,11 +5,13 @@ Rules
 1. A home is *sure* once all members have told what they keep of its blocks (`settling.py`). Until
    then it does nothing: what comes is dropped, and comes again.
 2. Whatever it does, it does on its own shelf, has those who keep copies do it, and says so when all
-   have flushed. Standings have a turn, so copies may hear things in any order, or twice.
-3. A take waits until all its elements have come, or never will. What is known to lie with somebody
-   is fetched (`repair.py`); all else is on its way from a door, which sends until it is answered.
-   What can't be read here is taken off this shelf, and fetched like that from who has a copy. What
-   nobody here can read any more is not to be had in this view, and holds nothing else up.
+   have flushed. What one message asks for is done at once, for all gets and words in it. Standings
+   have a turn, so copies may hear things in any order, or twice.
+3. What a get was granted waits until all of it has come, or never will; the other gets of its take
+   do not wait for that. What is known to lie with somebody is fetched (`repair.py`); all else is on
+   its way from a door, which sends until it is answered. What can't be read here is taken off this
+   shelf, and fetched like that from who has a copy. What nobody here can read any more is not to be
+   had in this view, and holds nothing else up.
 4. Under its token, and only under it, an element is acknowledged or given back. When the lease ends
    first, the element is free again. Its home says which was first. Of what is free the last token
    is known, and only a greater one may lease it: an old message leases nothing.
@@ -43,8 +45,8 @@ from snowmelt.core.record import Found
 from snowmelt.protocols.priority.anchor import Census
 from snowmelt.protocols.priority.attempts import stamped
 from snowmelt.protocols.priority.batches import Share, Shares, union
+from snowmelt.protocols.priority.delivery import Delivery, Leasing
 from snowmelt.protocols.priority.desk import Desk
-from snowmelt.protocols.priority.fitting import fitting
 from snowmelt.protocols.priority.leases import Leases
 from snowmelt.protocols.priority.lots import in_order
 from snowmelt.protocols.priority.messages import (
@@ -53,15 +55,16 @@ from snowmelt.protocols.priority.messages import (
     Ended,
     Followed,
     Mark,
+    Refusal,
     Store,
     Stored,
     Take,
-    Taken,
+    Word,
 )
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import common, minus
 from snowmelt.protocols.priority.reports import Reports
-from snowmelt.protocols.priority.rules import Rule, Rules, held_by
+from snowmelt.protocols.priority.rules import Rules, held_by
 from snowmelt.protocols.priority.settings import (
     ERASED,
     FOR_GOOD,
@@ -71,9 +74,7 @@ from snowmelt.protocols.priority.settings import (
 )
 from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.priority.spreading import NO_ROOM, Outcome, Spreading
-from snowmelt.protocols.priority.standing import Standing, marked
 from snowmelt.protocols.priority.thin import Thin
-from snowmelt.protocols.priority.writing import Part
 
 Asked = Store | Take | End
 
@@ -84,10 +85,12 @@ class Pending(msgspec.Struct):
     door: NodeId | None = None
     """Who asked for it; None when the home itself decided."""
     asked: Asked | None = None
-    shares: Shares = ()
+    leasings: list[Leasing] = []
     """To be handed out."""
+    refusals: tuple[Refusal, ...] = ()
+    """Of what was said: not held any more."""
     refused: Shares = ()
-    """Of what was asked for: not to be had, or not held any more."""
+    """Of what was stored: not to be had."""
     back: Shares = ()
     gone: Shares = ()
     void: Shares = ()
@@ -120,7 +123,9 @@ class Home:
         """What stands in this home's blocks, with whomever, as of the settling."""
         self._pending: dict[int, Pending] = {}
         self._busy: set[tuple[NodeId, int]] = set()
-        self._waiting: dict[tuple[NodeId, int], Take] = {}
+        self._delivery = Delivery(desk, settings.queue, shelf)
+        self._waiting: dict[tuple[NodeId, int, int], Take] = {}
+        """Which wants of which takes wait for their elements."""
         self.hopeless: Shares = ()
         """What those who are here can't read: whoever was granted it goes without (rule 3)."""
         self.thin: Thin[tuple[Outcome, Pending]] = Thin()
@@ -180,60 +185,45 @@ class Home:
         self.thin.comes(number, elements.shares)
 
     def take(self, door: NodeId, message: Take) -> None:
-        """A door wants what it was granted."""
-        key = door, message.serial
-        if not self.sure or key in self._busy or key in self._waiting:
-            return
-        lost = common(message.shares, self.hopeless)
-        lacking = minus(self._shelf.rows.lacking(message.shares), lost)
-        owed = self.thin.owed and common(self._shelf.rows.present(message.shares), self.thin.owed)
-        if lacking or owed:  # rules 3 and 8
-            self._waiting[key] = message
-            self.wanted.extend([*common(lacking, self._there), *owed])
-            return
-        self._busy.add(key)
-        self._lease(door, message, lost)
+        """A door wants what its gets were granted."""
+        if self.sure:
+            self._take(door, message, range(len(message.wants)))
 
     def end(self, door: NodeId, message: End) -> None:
-        """What a client says of its lease, or an operator of what is dead."""
+        """What clients say of their leases, or an operator of what is dead."""
         if not self._takes(door, message.serial):
             return
-        if message.how == How.RENEW:
-            self._renew(door, message)
+        marks: list[Mark] = []
+        refusals: list[Refusal] = []
+        again: list[Mark] = []
+        for at, word in enumerate(message.words):
+            those, same, refused = self._said(word)
+            marks += those
+            again += same
+            if refused:
+                refusals.append(Refusal(at, refused))
+        pending = Pending(door, message, refusals=tuple(refusals))
+        if all(word.how == How.RENEW for word in message.words):  # it is on no disk
+            self._answer(Outcome(0, 1, ""), pending)
             return
-        rule = self._rules.of(message)
-        marks, refused = self._become(message.shares, rule)
-        if message.how == How.VOID:
-            marks = [*marks, *_voided(self._desk.epoch, self._shelf.rows.lacking(message.shares))]
-            refused = ()
-        if message.how == How.DONE:  # rule 4; what comes again is written again, by all
-            ended = common(refused, self._shelf.ended.of(message.token))
-            refused = minus(refused, ended)
-            again = Mark(ended, self._desk.epoch, 0, State.GONE, message.token)
-            marks = [*marks, again] if ended else marks
-        if message.how == How.PUBLISH:  # what was got since, and is gone, was published before
-            rows = self._shelf.rows
-            taken = minus(rows.gone_of(refused), rows.void_of(refused))
-            refused = union([*minus(refused, taken), *_of(marks, State.VOID)])
-        back = _of(marks, State.FREE)
-        gone, void = _of(marks, State.GONE), _of(marks, State.VOID)
+        pending.back = _of(marks, State.FREE)
+        pending.gone, pending.void = _of(marks, State.GONE), _of(marks, State.VOID)
         for mark in marks:
             if mark.state == State.HELD:
                 self._leases.hold(mark.shares, mark.due)
-        if message.how in (How.DONE, How.BACK, How.FAILED):
-            self._leases.end(message.token, message.shares)
-        if message.how in (How.PUBLISH, How.KEEP):  # rule 9
-            changed = [share for mark in marks for share in mark.shares]
-            same = minus(message.shares, union([*changed, *refused]))
-            marks = [*marks, *self._shelf.rows.marks_of(same)]
-        pending = Pending(door, message, refused=refused, back=back, gone=gone, void=void)
-        self._begin(pending, marks)
+        self._begin(pending, [*marks, *again])
 
     def arrived(self) -> None:
         """Elements came, or are known to be gone: whoever waits for them may have them now."""
+        if not self._waiting:
+            self.wanted = []
+            return
         waiting, self._waiting, self.wanted = self._waiting, {}, []
-        for (door, _), message in waiting.items():
-            self.take(door, message)
+        takes: dict[tuple[NodeId, int], list[int]] = {}
+        for door, serial, at in waiting:
+            takes.setdefault((door, serial), []).append(at)
+        for (door, serial), places in takes.items():
+            self._take(door, waiting[door, serial, places[0]], places)
 
     # --- the clock --------------------------------------------------------------------------------
 
@@ -241,10 +231,10 @@ class Home:
         """Leases end, what is held becomes free, and who has not answered is told again."""
         for token, shares in self._leases.over():
             rule = self._rules.lapsing(token)
-            marks, _ = self._become(shares, rule)
+            marks, _ = self._rules.become(self._shelf.rows, shares, rule)
             self._decide(marks)
         for shares in self._leases.due():
-            marks, _ = self._become(shares, self._rules.freed)
+            marks, _ = self._rules.become(self._shelf.rows, shares, self._rules.freed)
             self._decide(marks)
         self.spreading.again()
 
@@ -283,17 +273,12 @@ class Home:
 
     def loaded(self, number: int, found: tuple[Found, ...]) -> None:
         """The bodies of what is handed out; what can't be read is lacking from now on (rule 3)."""
-        pending = self._pending.pop(number)
-        asked, door = pending.asked, pending.door
-        unread = self._shelf.unread(pending.shares, found)
-        if not unread or type(asked) is not Take or door is None:
-            self._hand_out(pending, found)
-            return
-        self._shelf.spare(unread)
-        self._there = union([*self._there, *unread])
-        self.unread.extend(unread)
-        self._busy.discard((door, asked.serial))
-        self._waiting[door, asked.serial] = asked
+        door, take, lacking, unread = self._delivery.loaded(number, found)
+        if lacking:
+            self._shelf.spare(unread)
+            self._there = union([*self._there, *unread])
+            self.unread.extend(unread)
+            self._waiting.update({(door, take.serial, at): take for at in lacking})
 
     # --- within -----------------------------------------------------------------------------------
 
@@ -306,8 +291,7 @@ class Home:
 
     def _begin(self, pending: Pending, marks: Iterable[Mark], *, elements: bool = False) -> int:
         marks = tuple(marks)
-        for mark in marks:
-            self._shelf.mark(mark)
+        self._shelf.mark(*marks)
         asked = pending.asked
         some = asked.elements if elements and type(asked) is Store else None
         number = self.spreading.spread(some, marks)
@@ -324,46 +308,77 @@ class Home:
                     self._leases.hold(mark.shares, mark.due)
             self._begin(Pending(back=_of(marks, State.FREE), void=_of(marks, State.VOID)), marks)
 
-    def _become(self, shares: Shares, rule: Rule) -> tuple[list[Mark], Shares]:
-        """What becomes of elements by a rule, a turn later each; and of which it can't be said."""
-        epoch = self._desk.epoch
-        changed: dict[Standing, list[Share]] = {}
-        same: list[Share] = []
-        for priority, where, standing in self._shelf.rows.standings(shares):
-            new = rule(standing)
-            share = Share(priority, (where,))
-            if new is None:
+    def _take(self, door: NodeId, message: Take, places: Iterable[int]) -> None:
+        """Leases those of the wants whose elements are all there; the others wait for theirs."""
+        marks: list[Mark] = []
+        leasings: list[Leasing] = []
+        rows = self._shelf.rows
+        for at in places:
+            key, want = (door, message.serial, at), message.wants[at]
+            if key in self._waiting or self._delivery.has(*key):
                 continue
-            same.append(share)
-            if new != standing:
-                turn = standing.turn + 1
-                new = msgspec.structs.replace(new, epoch=epoch, turn=turn)
-                changed.setdefault(new, []).append(share)
-        marks = [marked(union(those), new) for new, those in changed.items()]
-        return marks, minus(shares, union(same))
+            lost = common(want.shares, self.hopeless)
+            lacking = minus(rows.lacking(want.shares), lost)
+            owed = self.thin.owed and common(rows.present(want.shares), self.thin.owed)
+            if lacking or owed:  # rules 3 and 8
+                self._waiting[key] = message
+                self.wanted.extend([*common(lacking, self._there), *owed])
+                continue
+            self._delivery.begin(*key)
+            leasing, those = self._lease(at, message, lost)
+            leasings.append(leasing)
+            marks += those
+        if leasings:
+            self._begin(Pending(door, message, leasings=leasings), marks)
 
-    def _lease(self, door: NodeId, message: Take, lost: Shares) -> None:
-        token = message.token
-        rule = self._rules.leasing(message)
-        marks, refused = self._become(minus(message.shares, lost), rule)
+    def _lease(self, at: int, message: Take, lost: Shares) -> tuple[Leasing, list[Mark]]:
+        want = message.wants[at]
+        rule = self._rules.leasing(want, message.lease)
+        marks, refused = self._rules.become(self._shelf.rows, minus(want.shares, lost), rule)
         refused = union([*refused, *lost])
-        had = _kept_order(message.shares, refused)
+        had = _kept_order(want.shares, refused)
         if had:
-            self._leases.lease(token, had, message.lease)
-        fresh = sum([share.total for mark in marks for share in mark.shares])
-        if fresh < sum([share.total for share in had]):
-            for mark in marks:
-                self._shelf.mark(mark)
-            marks = self._shelf.rows.told_of(had)  # also what was so before: not all may know
-        self._begin(Pending(door, message, shares=had, refused=refused), marks)
+            self._leases.lease(want.token, had, message.lease)
+        if len(marks) != 1 or marks[0].shares != had:
+            fresh = sum([share.total for mark in marks for share in mark.shares])
+            if fresh < sum([share.total for share in had]):
+                self._shelf.mark(*marks)
+                marks = self._shelf.rows.told_of(had)  # also what was so before: not all may know
+        return Leasing(at, had, refused), marks
 
-    def _renew(self, door: NodeId, message: End) -> None:
-        token = message.token
-        _, refused = self._become(message.shares, lambda was: was if held_by(was, token) else None)
-        if minus(message.shares, refused):
-            self._leases.renew(token, message.time)
-        self._busy.discard((door, message.serial))
-        self._desk.send(door, Ended(self._desk.era, self._queue, message.serial, refused))
+    def _said(self, word: Word) -> tuple[list[Mark], list[Mark], Shares]:
+        """What becomes of what a client speaks of; what is told again; and of which it can't be."""
+        if word.how == How.RENEW:
+            return [], [], self._renew(word)
+        marks, refused = self._rules.become(self._shelf.rows, word.shares, self._rules.of(word))
+        if word.how == How.VOID:
+            lacking = self._shelf.rows.lacking(word.shares)
+            return [*marks, *_voided(self._desk.epoch, lacking)], [], ()
+        if word.how == How.DONE and refused:  # rule 4; what comes again is written again, by all
+            ended = common(refused, self._shelf.ended.of(word.token))
+            refused = minus(refused, ended)
+            again = Mark(ended, self._desk.epoch, 0, State.GONE, word.token)
+            marks = [*marks, again] if ended else marks
+        if word.how == How.PUBLISH:  # what was got since, and is gone, was published before
+            rows = self._shelf.rows
+            taken = minus(rows.gone_of(refused), rows.void_of(refused))
+            refused = union([*minus(refused, taken), *_of(marks, State.VOID)])
+        if word.how in (How.DONE, How.BACK, How.FAILED):
+            self._leases.end(word.token, word.shares)
+        if word.how not in (How.PUBLISH, How.KEEP):
+            return marks, [], refused
+        changed = [share for mark in marks for share in mark.shares]  # rule 9
+        same = minus(word.shares, union([*changed, *refused]))
+        return marks, list(self._shelf.rows.marks_of(same)), refused
+
+    def _renew(self, word: Word) -> Shares:
+        token = word.token
+        _, refused = self._rules.become(
+            self._shelf.rows, word.shares, lambda was: was if held_by(was, token) else None
+        )
+        if minus(word.shares, refused):
+            self._leases.renew(token, word.time)
+        return refused
 
     def _counted(self, outcome: Outcome | None) -> None:
         if outcome is None:
@@ -394,7 +409,7 @@ class Home:
         if door is None or asked is None:
             return
         if type(asked) is Take:
-            self._read(outcome, pending)
+            self._deliver(outcome, door, asked, pending)
             return
         self._busy.discard((door, asked.serial))
         if type(asked) is Store:
@@ -404,37 +419,24 @@ class Home:
                 Stored(era, self._queue, asked.serial, copies, pending.reason, pending.refused),
             )
         else:
-            away = self._shelf.rows.lacking(pending.refused)
-            refused, back = pending.refused, pending.back
-            self._desk.send(door, Ended(era, self._queue, asked.serial, refused, away, back))
+            rows = self._shelf.rows
+            refusals = [
+                Refusal(one.at, one.shares, rows.lacking(one.shares)) for one in pending.refusals
+            ]
+            answer = Ended(era, self._queue, asked.serial, tuple(refusals), pending.back)
+            self._desk.send(door, answer)
 
-    def _read(self, outcome: Outcome, pending: Pending) -> None:
-        """The lease is flushed by all: its elements too, as soon as they are (rule 8)."""
-        if self.thin.waits(outcome.number, pending.shares, (outcome, pending)):
+    def _deliver(self, outcome: Outcome, door: NodeId, take: Take, pending: Pending) -> None:
+        """The leases are flushed by all: their elements too, as soon as they are (rule 8)."""
+        leased = tuple([share for one in pending.leasings for share in one.shares])
+        if self.thin.waits(outcome.number, leased, (outcome, pending)):
             return
-        void = self._shelf.rows.gone_of(pending.shares)  # there was no room for them
+        void = self._shelf.rows.gone_of(union(leased))  # there was no room for them
         if void:
-            pending.shares = _kept_order(pending.shares, void)
-            pending.refused = union([*pending.refused, *void])
-        keys = self._shelf.keys(pending.shares)
-        if keys:
-            self._pending[outcome.number] = pending
-            self._desk.load(Part.HOME, self._queue, outcome.number, keys)
-        else:
-            self._hand_out(pending, ())
-
-    def _hand_out(self, pending: Pending, found: tuple[Found, ...]) -> None:
-        assert pending.door is not None
-        assert pending.asked is not None
-        self._busy.discard((pending.door, pending.asked.serial))
-        assert type(pending.asked) is Take
-        asked, era = pending.asked, self._desk.era
-        pieces, left = fitting(self._shelf.pieces(pending.shares, found), asked.bytes_max)
-        had = [*[piece.share for piece in pieces], *left]
-        if sum([one.total for one in had]) < sum([one.total for one in pending.shares]):
-            left = union([*left, *minus(pending.shares, union(had))])  # too much to be read at once
-        answer = Taken(era, self._queue, asked.serial, pieces, pending.refused, left)
-        self._desk.send(pending.door, answer)
+            for one in pending.leasings:
+                lost = common(one.shares, void)
+                one.shares, one.void = _kept_order(one.shares, lost), union([*one.void, *lost])
+        self._delivery.go(door, take, pending.leasings)
 
 
 def _of(marks: Iterable[Mark], state: State) -> Shares:

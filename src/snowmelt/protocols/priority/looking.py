@@ -26,7 +26,7 @@ from snowmelt.protocols.priority.calls import (
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.ends import Ends
 from snowmelt.protocols.priority.fitting import fitting
-from snowmelt.protocols.priority.messages import Ended, Look, Looked, Piece, Read, Seen
+from snowmelt.protocols.priority.messages import Look, Looked, Piece, Read, Refusal, Seen, Word
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import first_of
 from snowmelt.protocols.priority.sending import Sending, Sent
@@ -91,6 +91,7 @@ class Looking:
     def viewed(self, root: NodeId | None, placing: Placing | None) -> None:
         """All begin again."""
         self._root, self._placing = root, placing
+        self._ends.viewed()
         for operation, one in list(self._hand.items()):
             self._hand[operation] = LookInHand(operation, one.call)
             if root is not None:
@@ -121,17 +122,21 @@ class Looking:
         if one.waits == 0:
             self._next(one)
 
-    def ended(self, sent: Sent, message: Ended) -> bool:
+    def ended(self, operation: OperationId, word: Word, refusal: Refusal | None) -> bool:
         """A home has done what it was told about dead ones; whether this was a look's."""
-        one = self._of(sent)
+        one = self._hand.get(operation)
         if one is None:
             return False
-        total = sum([share.total for share in sent.message.shares])
-        one.count += total - sum([share.total for share in message.refused])
+        one.count += sum([share.total for share in word.shares])
+        one.count -= sum([share.total for share in refusal.shares]) if refusal is not None else 0
         one.waits -= 1
         if one.waits == 0:
             self._answer(one, Counted(one.count))
         return True
+
+    def leave(self) -> None:
+        """The turn is over."""
+        self._ends.leave()
 
     def _of(self, sent: Sent | None) -> LookInHand | None:
         return None if sent is None or not sent.operations else self._hand.get(sent.operations[0])
@@ -201,7 +206,7 @@ class Looking:
     def _tell(self, one: LookInHand) -> None:
         one.stage = Stage.ENDS
         how = How.REDRIVE if isinstance(one.call, Redrive) else How.PURGE
-        one.waits += self._ends.say(one.dead, how, operations=(one.operation,))
+        one.waits += self._ends.say(one.dead, how, operation=one.operation)
 
     def _answer(self, one: LookInHand, answer: Peeked | Shown | Status | Counted) -> None:
         del self._hand[one.operation]

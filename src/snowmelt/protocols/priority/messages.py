@@ -40,6 +40,8 @@ Serial = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 Index = Annotated[int, msgspec.Meta(ge=0, le=2)]
 Operations = Annotated[tuple[OperationId, ...], msgspec.Meta(max_length=OPERATIONS_MAX)]
 Weight = Annotated[int, msgspec.Meta(ge=1, le=BYTES_MAX)]
+Place = Annotated[int, msgspec.Meta(ge=0, lt=OPERATIONS_MAX)]
+"""Which of the parts of a message one part of its answer is about."""
 Token = Order
 """Of a lease: the order of the get that was given it. A later lease has a greater one."""
 
@@ -157,17 +159,23 @@ class Stored(msgspec.Struct, frozen=True, tag="priority.stored", array_like=True
     """Positions that can't be had any more: an attempt at them was given up, or found no room."""
 
 
+class Want(msgspec.Struct, frozen=True, array_like=True):
+    """What one get was granted of a home's positions: to be leased under its token."""
+
+    operation: OperationId
+    token: Token
+    shares: Shares
+    bytes_max: Weight = 16 << 20
+
+
 class Take(msgspec.Struct, frozen=True, tag="priority.take", array_like=True):
-    """A door wants what a get was granted: leased, for so long, under the token."""
+    """A door wants what its gets were granted, leased for so long, each under its own token."""
 
     era: Era
     queue: Name
     serial: Serial
-    operation: OperationId
-    token: Token
-    shares: Shares
+    wants: Annotated[tuple[Want, ...], msgspec.Meta(max_length=OPERATIONS_MAX)]
     lease: Duration
-    bytes_max: Weight = 16 << 20
 
 
 class Piece(msgspec.Struct, frozen=True, array_like=True):
@@ -191,24 +199,29 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
 Pieces = Annotated[tuple[Piece, ...], msgspec.Meta(max_length=PIECES_MAX)]
 
 
-class Taken(msgspec.Struct, frozen=True, tag="priority.taken", array_like=True):
-    """The leased elements; `void` are positions of which there is none to be had."""
+class Given(msgspec.Struct, frozen=True, array_like=True):
+    """The leased elements of one get; `void` are positions of which there is none to be had."""
 
-    era: Era
-    queue: Name
-    serial: Serial
+    at: Place
+    """Which of the wants of the `Take` it is."""
     pieces: Pieces
     void: Shares = ()
     left: Shares = ()
     """Leased as well, and not told: they weigh too much for one answer."""
 
 
-class End(msgspec.Struct, frozen=True, tag="priority.end", array_like=True):
-    """A door passes on what a client says of a lease."""
+class Taken(msgspec.Struct, frozen=True, tag="priority.taken", array_like=True):
+    """What is leased of a `Take`; the rest comes by itself, as soon as it is there."""
 
     era: Era
     queue: Name
     serial: Serial
+    given: Annotated[tuple[Given, ...], msgspec.Meta(max_length=OPERATIONS_MAX)]
+
+
+class Word(msgspec.Struct, frozen=True, array_like=True):
+    """What a client says of one lease."""
+
     token: Token
     shares: Shares
     how: Annotated[int, msgspec.Meta(ge=0, le=8)]
@@ -218,17 +231,34 @@ class End(msgspec.Struct, frozen=True, tag="priority.end", array_like=True):
     """How long the lease is from now on, or how long what comes back is held."""
 
 
-class Ended(msgspec.Struct, frozen=True, tag="priority.ended", array_like=True):
-    """What was refused: the lease had ended, or went to another. All else is so on all disks."""
+class End(msgspec.Struct, frozen=True, tag="priority.end", array_like=True):
+    """A door passes on what clients say of their leases."""
 
     era: Era
     queue: Name
     serial: Serial
-    refused: Shares = ()
+    words: Annotated[tuple[Word, ...], msgspec.Meta(max_length=OPERATIONS_MAX)]
+
+
+class Refusal(msgspec.Struct, frozen=True, array_like=True):
+    """What was refused of a word: the lease had ended, or went to another."""
+
+    at: Place
+    """Which of the words of the `End` it is."""
+    shares: Shares
     away: Shares = ()
     """Of what was refused: nobody here has it, or knows that it is gone."""
+
+
+class Ended(msgspec.Struct, frozen=True, tag="priority.ended", array_like=True):
+    """What was refused. All else is so on all disks."""
+
+    era: Era
+    queue: Name
+    serial: Serial
+    refusals: Annotated[tuple[Refusal, ...], msgspec.Meta(max_length=OPERATIONS_MAX)] = ()
     back: Shares = ()
-    """What is free by this word: the door tells the anchor too."""
+    """What is free by these words: the door tells the anchor too."""
 
 
 # --- copies ---------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.copies import Copies
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.door import Door
+from snowmelt.protocols.priority.ends import NOBODY
 from snowmelt.protocols.priority.fitting import fitting
 from snowmelt.protocols.priority.gathering import Gathering
 from snowmelt.protocols.priority.home import Home
@@ -211,7 +212,7 @@ class Queue:
     def _seen(self, here: Here, message: Read, found: tuple[Found, ...]) -> Seen:
         era, token = self._desk.era, message.token
         if not token:
-            pieces, _ = fitting(self.shelf.pieces(message.shares, found), message.bytes_max)
+            pieces, _ = fitting(self.shelf.pieces(found, message.shares)[0], message.bytes_max)
             return Seen(era, self.name, message.serial, pieces, *self._standing(here.placing))
         rows = self.shelf.rows
         had = in_order(
@@ -221,7 +222,7 @@ class Queue:
                 if held_by(standing, token)
             ]
         )
-        pieces, _ = fitting(self.shelf.pieces(had, found), message.bytes_max)
+        pieces, _ = fitting(self.shelf.pieces(found, had)[0], message.bytes_max)
         unread = self.shelf.unread(had, found)
         if unread and here.home.sure:  # whoever asks again has them from another copy
             self.shelf.spare(unread)
@@ -298,13 +299,18 @@ class Queue:
             self.door.granted(grant)
 
     def ended(self, source: NodeId, message: Ended) -> None:
-        """A home has done what it was told: for a settling, a purge, or a look."""
+        """A home has done what it was told: for settlings, purges, or looks."""
         sent = self._sending.answered(source, message.serial)
         if sent is None:
             return
         self._reports.add(message.back)  # home, rule 5
-        if not self.looking.ended(sent, message):
-            self.door.ended(sent, message)
+        refusals = {one.at: one for one in message.refusals}
+        for at, operation in enumerate(sent.operations):
+            if operation == NOBODY:
+                continue
+            word, refusal = sent.message.words[at], refusals.get(at)
+            if not self.looking.ended(operation, word, refusal):
+                self.door.ended(operation, word, refusal)
 
     # --- what goes on by itself -------------------------------------------------------------------
 
@@ -332,8 +338,10 @@ class Queue:
             own = self.door.batch() if gathering.takes else None
             grant = gathering.send(own)
             if grant is None:
-                return
+                break
             self.door.granted(grant)
+        self.door.leave()
+        self.looking.leave()
 
     def tick(self) -> None:
         """The clock goes on."""

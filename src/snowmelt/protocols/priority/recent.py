@@ -58,7 +58,7 @@ class Endings:
     def add(self, token: int, shares: Shares) -> None:
         """These went under this token."""
         known = self._shares.pop(token, ())
-        self._shares[token] = union([*known, *shares])
+        self._shares[token] = union([*known, *shares]) if known else shares
         if len(self._shares) > self._most:
             del self._shares[next(iter(self._shares))]
 

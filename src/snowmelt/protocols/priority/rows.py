@@ -175,6 +175,21 @@ class Rows:
                     for where, standing in row.standings(living):
                         yield share.priority, where, standing
 
+    def alike(self, shares: Shares) -> Standing | None:
+        """What became of all of these, where that is the same and they are one interval.
+
+        None where it is not, or something of them is gone.
+        """
+        if len(shares) != 1 or len(shares[0].intervals) != 1:
+            return None
+        row, interval = self.row(shares[0].priority), shares[0].intervals[0]
+        if row.gone.common(interval):
+            return None
+        told = row.standing.common(interval)
+        if not told:
+            return NEW
+        return told[0][1] if told[0][0] == interval else None
+
     def gone_of(self, shares: Shares) -> Shares:
         """What of these is gone, or void."""
         return self._gone_of(shares, got=True)

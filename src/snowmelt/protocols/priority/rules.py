@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
+from snowmelt.core.instant import Duration
 from snowmelt.core.names import OperationId
-from snowmelt.protocols.priority.batches import Shares
+from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.desk import Desk
-from snowmelt.protocols.priority.messages import End, Mark, Take
-from snowmelt.protocols.priority.positions import common
+from snowmelt.protocols.priority.messages import Mark, Want, Word
+from snowmelt.protocols.priority.positions import common, minus
 from snowmelt.protocols.priority.rows import Rows
 from snowmelt.protocols.priority.settings import (
     ERASED,
@@ -29,9 +30,30 @@ class Rules:
         self._desk = desk
         self._settings = settings
 
-    def leasing(self, message: Take) -> Rule:
-        """A door takes what it was granted."""
-        token = message.token
+    def become(self, rows: Rows, shares: Shares, rule: Rule) -> tuple[list[Mark], Shares]:
+        """What becomes of elements by a rule, a turn later each; and of which it can't be said."""
+        alike = rows.alike(shares)
+        if alike is not None:  # as mostly
+            new = rule(alike)
+            if new is None or new == alike:
+                return [], shares if new is None else ()
+            return [marked(shares, self._later(new, alike))], ()
+        changed: dict[Standing, list[Share]] = {}
+        same: list[Share] = []
+        for priority, where, standing in rows.standings(shares):
+            new = rule(standing)
+            share = Share(priority, (where,))
+            if new is None:
+                continue
+            same.append(share)
+            if new != standing:
+                changed.setdefault(self._later(new, standing), []).append(share)
+        marks = [marked(union(those), new) for new, those in changed.items()]
+        return marks, minus(shares, union(same))
+
+    def leasing(self, want: Want, lease: Duration) -> Rule:
+        """A get takes what it was granted."""
+        token = want.token
 
         def rule(was: Standing) -> Standing | None:
             if held_by(was, token):  # asked again
@@ -39,21 +61,21 @@ class Rules:
             if not _may_have(was, token):
                 return None
             return Standing(
-                0, 0, State.LEASED, token, message.operation, message.lease,
+                0, 0, State.LEASED, token, want.operation, lease,
                 failures=was.failures, reason=was.reason,
             )  # fmt: skip
 
         return rule
 
-    def of(self, message: End) -> Rule:
+    def of(self, word: Word) -> Rule:
         """What a door passes on."""
-        token, how = message.token, message.how
+        token, how = word.token, word.how
         if how == How.DONE:
             return lambda was: _gone(was, token) if held_by(was, token) else None
         if how == How.BACK:
-            return lambda was: self._free(was, message) if held_by(was, token) else None
+            return lambda was: self._free(was, word) if held_by(was, token) else None
         if how == How.FAILED:
-            return self.failing(token, message.reason, message)
+            return self.failing(token, word.reason, word)
         if how == How.PURGE:
             return lambda was: (
                 _gone(was, 0) if was.state == State.DEAD or _may_have(was, token) else None
@@ -66,7 +88,7 @@ class Rules:
             return lambda was: _fresh(was, State.FREE) if was.state == State.DEAD else None
         return lambda _: None
 
-    def failing(self, token: int, reason: str, message: End | None = None) -> Rule:
+    def failing(self, token: int, reason: str, word: Word | None = None) -> Rule:
         """A delivery was in vain."""
 
         def rule(was: Standing) -> Standing | None:
@@ -75,7 +97,7 @@ class Rules:
             failures = was.failures + 1
             if failures >= self._settings.deliveries_max:
                 return _fresh(was, State.DEAD, failures=failures, reason=reason)
-            due = self._desk.wall + message.time if message is not None and message.time else 0
+            due = self._desk.wall + word.time if word is not None and word.time else 0
             state = State.HELD if due else State.FREE
             return _fresh(was, state, due=due, failures=failures, reason=reason)
 
@@ -95,6 +117,9 @@ class Rules:
             return None
         return _fresh(was, State.FREE, failures=was.failures, reason=was.reason)
 
+    def _later(self, new: Standing, was: Standing) -> Standing:
+        return msgspec.structs.replace(new, epoch=self._desk.epoch, turn=was.turn + 1)
+
     def _published(self, was: Standing) -> Standing | None:
         """What was staged; what was published before is as it is (rule 13 of the package)."""
         if was is NEW:
@@ -106,8 +131,8 @@ class Rules:
         due = self._desk.wall + was.time if was.time else 0
         return _fresh(was, State.HELD if due else State.FREE, due=due)
 
-    def _free(self, was: Standing, message: End) -> Standing:
-        due = self._desk.wall + message.time if message.time else 0
+    def _free(self, was: Standing, word: Word) -> Standing:
+        due = self._desk.wall + word.time if word.time else 0
         state = State.HELD if due else State.FREE
         return _fresh(was, state, due=due, failures=was.failures, reason=was.reason)
 

@@ -1,6 +1,6 @@
 """What was sent and is not answered yet: by a door to homes, by a home to who keeps copies."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar
 
@@ -20,6 +20,8 @@ class Message(msgspec.Struct, Generic[T]):
     message: Any
     operations: tuple[T, ...]
     patience: Patience
+    open: set[int] | None = None
+    """Which of them are not answered yet, once a part of them is."""
 
 
 class Unanswered(Generic[T]):
@@ -48,6 +50,24 @@ class Unanswered(Generic[T]):
         if sent is None or sent.target != source:
             return None
         return self._sent.pop(serial)
+
+    def partly(
+        self, source: NodeId, serial: int, places: Sequence[int]
+    ) -> tuple[Message[T], set[int]] | None:
+        """What that answers some parts of, and which of these were not answered before."""
+        sent = self._sent.get(serial)
+        if sent is None or sent.target != source:
+            return None
+        if sent.open is None:
+            if len(places) == len(sent.operations):  # as mostly
+                del self._sent[serial]
+                return sent, set(places)
+            sent.open = set(range(len(sent.operations)))
+        new = sent.open.intersection(places)
+        sent.open -= new
+        if not sent.open:
+            del self._sent[serial]
+        return sent, new
 
     def answered_by(self, source: NodeId | None, kind: type[Any], queue: str) -> bool:
         """Whether a message of this kind, about this queue, was open with a node, or with any."""

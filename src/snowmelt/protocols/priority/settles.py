@@ -12,9 +12,8 @@ from snowmelt.core.instant import Duration
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.priority.calls import Receipt, Settle
 from snowmelt.protocols.priority.ends import Ends
-from snowmelt.protocols.priority.messages import Ended
+from snowmelt.protocols.priority.messages import Refusal, Word
 from snowmelt.protocols.priority.placing import Placing
-from snowmelt.protocols.priority.sending import Sent
 from snowmelt.protocols.priority.settings import How, QueueSettings
 
 
@@ -49,7 +48,7 @@ class Settles:
                 sorted(placing.by_home(receipt.shares).items()),
                 how,
                 token=receipt.token,
-                operations=(operation,),
+                operation=operation,
                 reason=call.reason,
                 time=time,
             )
@@ -57,19 +56,21 @@ class Settles:
             del self.hand[operation]
         return one.waits > 0
 
-    def ended(self, sent: Sent, message: Ended) -> SettleInHand | None:
+    def ended(
+        self, operation: OperationId, word: Word, refusal: Refusal | None
+    ) -> SettleInHand | None:
         """A home has done its part; all of it when that was the last."""
-        one = self.hand.get(sent.operations[0])
+        one = self.hand.get(operation)
         if one is None:
             return None
         one.waits -= 1
-        if message.refused:
-            one.lost.append(Receipt(sent.message.token, message.refused))
-        if message.away:
-            one.away.append(Receipt(sent.message.token, message.away))
+        if refusal is not None:
+            one.lost.append(Receipt(word.token, refusal.shares))
+            if refusal.away:
+                one.away.append(Receipt(word.token, refusal.away))
         if one.waits:
             return None
-        return self.hand.pop(sent.operations[0])
+        return self.hand.pop(operation)
 
     def taken(self) -> list[tuple[OperationId, SettleInHand]]:
         """All that is in hand, to be begun again in another view."""

@@ -17,7 +17,7 @@ Rules
    `changes` is called, and that is all that its disk needs to make the same shelf again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Final
 
@@ -157,22 +157,26 @@ class Shelf:
             self._emptied.remove(number)
         return self._bulk(number), self._small(number)
 
-    def mark(self, mark: Mark) -> None:
-        """Takes what is later than what is known (rules 2 and 3)."""
-        standing = standing_of(mark)
-        for share in mark.shares:
-            row = self.rows.row(share.priority)
-            for interval in share.intervals:
-                if mark.state == State.GONE:
-                    for part in row.got(interval):
-                        self._leave(row, part)
-                elif mark.state == State.VOID:
-                    for part in row.voided(interval, mark.epoch):
-                        self._leave(row, part)
-                else:
-                    self._stand(row, interval, standing)
-        if mark.state == State.GONE and mark.token:
-            self.ended.add(mark.token, mark.shares)
+    def mark(self, *marks: Mark) -> None:
+        """Takes what is later than what is known (rules 2 and 3), one after the other."""
+        ended: list[Mark] = []
+        """Some in a row that end elements, to be taken as one."""
+        for mark in marks:
+            if mark.state == State.GONE:
+                ended.append(mark)
+                continue
+            self._end(ended)
+            ended = []
+            standing = standing_of(mark)
+            for share in mark.shares:
+                row = self.rows.row(share.priority)
+                for interval in share.intervals:
+                    if mark.state == State.VOID:
+                        for part in row.voided(interval, mark.epoch):
+                            self._leave(row, part)
+                    else:
+                        self._stand(row, interval, standing)
+        self._end(ended)
 
     def spare(self, shares: Shares) -> None:
         """Others keep these: they are taken off the shelf, and are not gone for that."""
@@ -225,28 +229,35 @@ class Shelf:
         ]
         return union(parts)
 
-    def pieces(self, shares: Shares, found: Iterable[Found]) -> tuple[Piece, ...]:
-        """The elements, with what is on the bulk records that were read; in the order given."""
+    def pieces(self, found: Iterable[Found], *several: Shares) -> list[tuple[Piece, ...]]:
+        """The elements of each, with what is on the bulk records that were read; in their order."""
         bulks = {one.key: _BULKS(one.value) for one in found if isinstance(one, Record)}
-        bodies: dict[int, Bodies] = {}  # of a lot, however many pieces it is in
-        pieces: list[Piece] = []
-        for share in shares:
-            row = self.rows.row(share.priority)
-            for interval in share.intervals:
-                for part, where in row.here.common(interval):
-                    bulk = self._recent.get(where.lot) or bulks.get(self._bulk(where.lot))
-                    if bulk is None:  # damaged, or erased since
-                        continue
-                    own = bodies.get(where.lot)
-                    if own is None:
-                        own = bodies[where.lot] = Bodies.known(bulk.offsets, bulk.blob)
-                    for stretch, standing in row.standings(part):
-                        first = stretch.start + where.base
-                        some = own.slice(first, first + stretch.size).trimmed()
-                        pieces.append(
-                            _piece(share.priority, stretch.start, some, bulk.headers, standing)
-                        )
-        return tuple(pieces)
+        lots: dict[int, tuple[Bodies, bytes]] = {}  # bodies and headers
+        rows: list[tuple[Piece, ...]] = []
+        for shares in several:
+            pieces: list[Piece] = []
+            for share in shares:
+                row = self.rows.row(share.priority)
+                for interval in share.intervals:
+                    for part, where in row.here.common(interval):
+                        if where.lot not in lots:
+                            bulk = self._recent.get(where.lot)
+                            bulk = bulk or bulks.get(self._bulk(where.lot))
+                            if bulk is None:  # damaged, or erased since
+                                continue
+                            unpacked = Bodies.known(bulk.offsets, bulk.blob)
+                            lots[where.lot] = unpacked, bulk.headers
+                        bodies, headers = lots[where.lot]
+                        for stretch, standing in row.standings(part):
+                            first = stretch.start + where.base
+                            some = bodies.slice(first, first + stretch.stop - stretch.start)
+                            pieces.append(
+                                _piece(
+                                    share.priority, stretch.start, some.trimmed(), headers, standing
+                                )
+                            )
+            rows.append(tuple(pieces))
+        return rows
 
     def first_lots(self, shares: Shares, most: int) -> Shares:
         """What of these is here, of so many lots at most, and of `SENT_BYTES`, or of one."""
@@ -359,6 +370,20 @@ class Shelf:
             later = [where for where, known in told if known.version >= standing.version]
             for part in without(living, later) if later else (living,):
                 row.standing.put(part, standing)
+
+    def _end(self, marks: Sequence[Mark]) -> None:
+        """These elements are gone, and under which tokens is known (rule 3)."""
+        if not marks:
+            return
+        shares = [share for mark in marks for share in mark.shares]
+        for share in shares if len(marks) == 1 else union(shares):
+            row = self.rows.row(share.priority)
+            for interval in share.intervals:
+                for part in row.got(interval):
+                    self._leave(row, part)
+        for mark in marks:
+            if mark.token:
+                self.ended.add(mark.token, mark.shares)
 
     def _leave(self, row: Row, interval: Interval) -> None:
         """These are gone."""

@@ -22,7 +22,7 @@ from snowmelt.protocols.priority.hand import Memory
 from snowmelt.protocols.priority.home import Home
 from snowmelt.protocols.priority.leases import Leases
 from snowmelt.protocols.priority.limits import Limits
-from snowmelt.protocols.priority.messages import End, Kept, Mark, Store
+from snowmelt.protocols.priority.messages import Kept, Mark, Store, Word
 from snowmelt.protocols.priority.queue import NO_GETS, Here, Queue
 from snowmelt.protocols.priority.repair import Repair
 from snowmelt.protocols.priority.reports import Reports
@@ -72,10 +72,10 @@ def _by_row(shares: list[Share]) -> list[Share]:
 class TrustingRules(Rules):
     """Looks at no token: whoever had an element once may say what became of it."""
 
-    def of(self, message: End) -> Rule:
+    def of(self, word: Word) -> Rule:
         """What is leased, under whatever token, is gone."""
-        if message.how != How.DONE:
-            return super().of(message)
+        if word.how != How.DONE:
+            return super().of(word)
 
         def rule(was: Standing) -> Standing | None:
             live = was.state in (State.LEASED, State.FREE)
@@ -91,11 +91,11 @@ class LapsingRules(Rules):
         """As any other."""
         return self.failing(token, "its lease ended")
 
-    def of(self, message: End) -> Rule:
+    def of(self, word: Word) -> Rule:
         """To keep is to say yes."""
-        if message.how != How.KEEP:
-            return super().of(message)
-        return lambda was: was if held_by(was, message.token) else None
+        if word.how != How.KEEP:
+            return super().of(word)
+        return lambda was: was if held_by(was, word.token) else None
 
 
 class DoublingRules(Rules):
@@ -204,11 +204,15 @@ def _without_gone(kept: Kept) -> Kept:
 class RevivingShelf(Shelf):
     """Takes the later word about what is gone."""
 
-    def mark(self, mark: Mark) -> None:
+    def mark(self, *marks: Mark) -> None:
         """Every tenth element that is done is put back."""
-        if mark.state == State.GONE and mark.token % 10 == 0:
-            mark = msgspec.structs.replace(mark, state=State.FREE)
-        super().mark(mark)
+        super().mark(*[_revived(mark) for mark in marks])
+
+
+def _revived(mark: Mark) -> Mark:
+    if mark.state == State.GONE and mark.token % 10 == 0:
+        return msgspec.structs.replace(mark, state=State.FREE)
+    return mark
 
 
 class ForgetfulMemory(Memory):

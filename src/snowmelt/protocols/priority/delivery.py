@@ -1,0 +1,127 @@
+"""What was leased, and is flushed by all, on its way out of its home: read, and told to the door.
+
+Gets that came together are told together, those whose bodies must be read from the disk a little
+later. One answer holds no more than `TAKEN_BYTES`, or one get's.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.batch import OFFSET_BYTES
+from snowmelt.core.names import NodeId
+from snowmelt.core.record import Found
+from snowmelt.protocols.priority.batches import Shares, union
+from snowmelt.protocols.priority.desk import Desk
+from snowmelt.protocols.priority.fitting import fitting
+from snowmelt.protocols.priority.messages import Given, Piece, Take, Taken
+from snowmelt.protocols.priority.positions import common, minus
+from snowmelt.protocols.priority.shelf import Shelf
+from snowmelt.protocols.priority.writing import Part
+
+TAKEN_BYTES: Final = 1 << 20
+
+
+class Leasing(msgspec.Struct):
+    """One get's elements of a home, on their way to it."""
+
+    at: int
+    """Which of the wants of its `Take` it is."""
+    shares: Shares
+    """To be handed out."""
+    void: Shares = ()
+    """Not to be had."""
+
+
+class _Reading(msgspec.Struct):
+    """Gets that wait for the same bodies."""
+
+    door: NodeId
+    take: Take
+    leasings: list[Leasing]
+
+
+class Delivery:
+    """Of one home, in one view."""
+
+    def __init__(self, desk: Desk, queue: str, shelf: Shelf) -> None:
+        self._desk = desk
+        self._queue = queue
+        self._shelf = shelf
+        self._under_way: set[tuple[NodeId, int, int]] = set()
+        self._number = 0
+        self._reading: dict[int, _Reading] = {}
+
+    def has(self, door: NodeId, serial: int, at: int) -> bool:
+        """Whether this want of a `Take` is leased, or about to be, and not told yet."""
+        return (door, serial, at) in self._under_way
+
+    def begin(self, door: NodeId, serial: int, at: int) -> None:
+        """It is being leased."""
+        self._under_way.add((door, serial, at))
+
+    def go(self, door: NodeId, take: Take, leasings: Sequence[Leasing]) -> None:
+        """These leases are flushed by all: what is at hand is told, all else is read first."""
+        told: list[Leasing] = []
+        reading: dict[tuple[bytes, ...], list[Leasing]] = {}
+        for one in leasings:
+            keys = self._shelf.keys(one.shares)
+            if keys:
+                reading.setdefault(keys, []).append(one)
+            else:
+                told.append(one)
+        self._tell(door, take, told, ())
+        for keys, several in reading.items():
+            self._number += 1
+            self._reading[self._number] = _Reading(door, take, several)
+            self._desk.load(Part.HOME, self._queue, self._number, keys)
+
+    def loaded(
+        self, number: int, found: tuple[Found, ...]
+    ) -> tuple[NodeId, Take, list[int], Shares]:
+        """Bodies were read; which wants lack what can't be read any more, and what that is."""
+        one = self._reading.pop(number)
+        unread = self._shelf.unread(union([s for each in one.leasings for s in each.shares]), found)
+        sound = one.leasings
+        if unread:
+            sound = [each for each in one.leasings if not common(each.shares, unread)]
+        lacking = [each.at for each in one.leasings if each not in sound]
+        for at in lacking:
+            self._under_way.discard((one.door, one.take.serial, at))
+        self._tell(one.door, one.take, sound, found)
+        return one.door, one.take, lacking, unread
+
+    def _tell(
+        self, door: NodeId, take: Take, leasings: Sequence[Leasing], found: tuple[Found, ...]
+    ) -> None:
+        if not leasings:
+            return
+        rows = self._shelf.pieces(found, *[one.shares for one in leasings])
+        for one in leasings:
+            self._under_way.discard((door, take.serial, one.at))
+        given = [_given(take, one, row) for one, row in zip(leasings, rows, strict=True)]
+        for page in _pages(given):
+            self._desk.send(door, Taken(self._desk.era, self._queue, take.serial, tuple(page)))
+
+
+def _given(take: Take, one: Leasing, pieces: tuple[Piece, ...]) -> Given:
+    fit, left = fitting(pieces, take.wants[one.at].bytes_max)
+    count = sum([len(piece.offsets) // OFFSET_BYTES - 1 for piece in pieces])
+    if count < sum([share.total for share in one.shares]):  # too much to be read at once
+        left = union([*left, *minus(one.shares, union([piece.share for piece in pieces]))])
+    return Given(one.at, fit, one.void, left)
+
+
+def _pages(given: list[Given]) -> Iterator[list[Given]]:
+    """As much as one answer holds."""
+    page: list[Given] = []
+    room = TAKEN_BYTES
+    for one in given:
+        size = sum([len(piece.blob) + len(piece.headers) for piece in one.pieces])
+        if page and size > room:
+            yield page
+            page, room = [], TAKEN_BYTES
+        page.append(one)
+        room -= size
+    yield page

@@ -6,7 +6,9 @@
 2. A door is taken for the right one until something speaks against it (an error, or an answer that
    took so long that others must have been asked), and for `DOOR` at most: a node that began again
    answers as well, but takes our name of it for another's.
-3. A put is one call, however often the client machine asks it: it keeps its number, by which the
+3. Where all of a queue lies with one node, that is the door, if it can be reached: it answers at
+   once, where any other has to ask it first. Whoever could not reach it tries again after `FAR`.
+4. A put is one call, however often the client machine asks it: it keeps its number, by which the
    nodes know it. When nobody said what became of it, it is not put again here: that would be
    another put.
 """
@@ -45,7 +47,7 @@ from snowmelt.core.errors import (
 )
 from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.interval import Interval, Position
-from snowmelt.core.names import NodeId, contact
+from snowmelt.core.names import Address, NodeId, contact
 from snowmelt.protocols.calling import FIRST_WAIT
 from snowmelt.protocols.priority.batches import PRIORITIES_MAX, Share, Shares
 from snowmelt.protocols.priority.calls import (
@@ -76,6 +78,10 @@ from snowmelt.runtime.clock import steady_now
 
 DOOR: Final = seconds(10)
 """For so long a door is taken for the right one (rule 2)."""
+FAR: Final = seconds(30)
+"""For so long a home that can't be reached is not asked for (rule 3)."""
+HOME_SECONDS: Final = 2.0
+"""So long it is waited for, or half of what a call has left."""
 _WEIGHT: Final = 1 << 20
 _MISSING_PAUSE: Final = 0.2
 
@@ -128,6 +134,8 @@ class PrioritySteps(LeaseSteps):
         self._settings = settings
         self._fifo = fifo
         self._door: Door | None = None
+        self._far = Instant(0)
+        """Until when the queue's home is left alone (rule 3)."""
 
     # --- items in ---------------------------------------------------------------------------------
 
@@ -303,7 +311,7 @@ class PrioritySteps(LeaseSteps):
         """Asks at the door, opening it first if need be, until the time is over.
 
         Returns the answer, and when that was asked for which it answers. What did not happen is
-        asked again; what is open is, unless it is to happen once (rule 3).
+        asked again; what is open is, unless it is to happen once (rule 4).
         """
         going = Going(wait)
         while True:
@@ -350,7 +358,20 @@ class PrioritySteps(LeaseSteps):
                 "take it by cluster.priority"
             )
         self.missing = False
+        if opened.home is not None and steady_now() >= self._far:
+            opened = yield from self._homed(opened, opened.home, wait)
         return Door(opened.via, contact(opened.address), settings, later(steady_now(), DOOR))
+
+    def _homed(self, opened: Opened, home: Address, wait: Wait) -> Steps[Opened]:
+        """What the queue's home answers to the same; what was answered before if it is silent."""
+        ask, limit = Open(self.name, None, False), min(HOME_SECONDS, wait.left / 2)
+        try:
+            nearer: Opened = yield Query(ask, limit, contact(home))
+        except SnowmeltError:
+            nearer = opened
+        if nearer.home is not None:  # another answered in its place
+            self._far = later(steady_now(), FAR)
+        return nearer
 
 
 def _just(body: Any) -> Make:

@@ -404,3 +404,18 @@ def test_who_comes_back_with_copies_of_what_is_gone_is_rid_of_them() -> None:
     nodes.view("n6")
     nodes.pass_time(1)
     assert bodies(nodes.get("n6", 50)) == []
+
+
+def test_where_everybody_keeps_everything_a_client_hears_with_whom_all_of_it_lies() -> None:
+    nodes = Nodes(3)
+    nodes.open("n1", replicas=3)
+    homes = {name: nodes.call(name, calls.Open("jobs")).home for name in nodes.members}
+    home = nodes.anchor("n1")
+    expected = dict.fromkeys(nodes.members, nodes.members[home].address)
+    assert homes == {**expected, home: None}
+
+
+def test_where_each_keeps_a_part_any_node_is_as_good_as_another() -> None:
+    nodes = Nodes(3)
+    nodes.open("n1", replicas=2)
+    assert [nodes.call(name, calls.Open("jobs")).home for name in nodes.members] == [None] * 3

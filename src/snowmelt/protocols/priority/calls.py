@@ -40,6 +40,9 @@ class Opened(msgspec.Struct, frozen=True, tag="priority.opened", array_like=True
     via: Via
     address: Address
     """Where it is: an operation that is asked there first needs no inquiry."""
+    home: Address | None = None
+    """Where another is, with which all of the queue lies: it answers in fewer steps. None where
+    this node is that one, or each has a part."""
 
 
 class Queues(msgspec.Struct, frozen=True, tag="priority.queues", array_like=True):

@@ -26,6 +26,11 @@ def spread_of(members: Sequence[NodeId]) -> Spread:
     return Spread(members, "priority")
 
 
+def home_of(members: Sequence[NodeId], queue: str, replicas: int) -> NodeId | None:
+    """With whom all of a queue lies, where everybody keeps everything; else None."""
+    return FlatTree(members, queue, 1).root.node if len(members) <= replicas else None
+
+
 class Placing:
     """Who keeps what of one queue, in one view.
 
@@ -44,8 +49,8 @@ class Placing:
         self._known: dict[tuple[int, int], tuple[NodeId, ...]] = {}
         self._everybody: tuple[NodeId, ...] = ()
         """Who keeps all there is, the home first; none where each keeps a part."""
-        if len(spread.nodes) <= replicas:
-            home = FlatTree(spread.nodes, queue, 1).root.node
+        home = home_of(spread.nodes, queue, replicas)
+        if home is not None:
             self._everybody = (home, *[node for node in spread.nodes if node != home])
 
     def holders(self, priority: int, position: int) -> tuple[NodeId, ...]:

@@ -16,6 +16,7 @@ from snowmelt.protocols.priority.calls import Open, Opened
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.messages import Declare, Declared, Made, Make
+from snowmelt.protocols.priority.placing import home_of
 from snowmelt.protocols.priority.queue import Queue
 from snowmelt.protocols.priority.sending import Sending
 from snowmelt.protocols.priority.settings import QueueSettings, differences, queue_name
@@ -109,10 +110,13 @@ class Queues:
             text = f"queue {call.queue} is there with {differences(settings, call.settings)}"
             self._desk.decline(operation, "QueueExists", text)
         else:
-            view = self._desk.view
-            here = view.member(self._desk.me) if view is not None else None
-            if here is not None:
-                self._desk.reply(operation, Opened(settings, self._desk.via, here.address))
+            view, me = self._desk.view, self._desk.me
+            here = view.member(me) if view is not None else None
+            if view is not None and here is not None:
+                home = home_of(self._desk.members, settings.queue, settings.replicas)
+                other = view.member(home) if home is not None and home != me else None
+                address = other.address if other is not None else None
+                self._desk.reply(operation, Opened(settings, self._desk.via, here.address, address))
 
     # --- making -----------------------------------------------------------------------------------
 

@@ -164,7 +164,8 @@ class Anchor:
         self._void(batch.void)
         runs = tuple([self._run(run, patient=batch.patient) for run in batch.runs])
         held = tuple([Share(some.priority, (grown,)) for some, grown in self._grown(batch.held)])
-        told = [word for word in [row.told(self._limits) for row in self._rows] if word is not None]
+        rows = self._rows if batch.gone else ()
+        told = [word for word in [row.told(self._limits) for row in rows] if word is not None]
         return Grant(runs, held, tuple(told))
 
     def first(self, count: int) -> Shares:

@@ -60,6 +60,8 @@ def whole(view: memoryview) -> bytes:
 
 def in_order(shares: list[Share]) -> Shares:
     """The same positions in the same order, neighbours of one priority together."""
+    if len(shares) == 1 and len(shares[0].intervals) == 1:  # as often
+        return tuple(shares)
     joined: list[Share] = []
     row: list[Interval] = []
     """Of one priority, that is not at its end yet."""

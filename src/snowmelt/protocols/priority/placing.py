@@ -47,16 +47,16 @@ class Placing:
         self._replicas = replicas
         self._block = block
         self._known: dict[tuple[int, int], tuple[NodeId, ...]] = {}
-        self._everybody: tuple[NodeId, ...] = ()
+        self.everybody: tuple[NodeId, ...] = ()
         """Who keeps all there is, the home first; none where each keeps a part."""
         home = home_of(spread.nodes, queue, replicas)
         if home is not None:
-            self._everybody = (home, *[node for node in spread.nodes if node != home])
+            self.everybody = (home, *[node for node in spread.nodes if node != home])
 
     def holders(self, priority: int, position: int) -> tuple[NodeId, ...]:
         """Who keeps a position; the first of them is its home."""
-        if self._everybody:
-            return self._everybody
+        if self.everybody:
+            return self.everybody
         at = priority, position // self._block
         known = self._known.get(at)
         if known is None:
@@ -71,18 +71,13 @@ class Placing:
         """Who is here."""
         return self._spread.nodes
 
-    @property
-    def lonely(self) -> bool:
-        """Whether there is one node, and nobody to have copies."""
-        return len(self._everybody) == 1
-
     def home(self, priority: int, position: int) -> NodeId:
         """Who answers for a position."""
         return self.holders(priority, position)[0]
 
     def blocks(self, interval: Interval) -> Iterator[Interval]:
         """The parts of an interval that lie together, in order."""
-        if self._everybody:
+        if self.everybody:
             yield interval
             return
         start = interval.start
@@ -93,9 +88,9 @@ class Placing:
 
     def by_home(self, shares: Iterable[Share]) -> dict[NodeId, Shares]:
         """Which positions go to which home; at each in the order given."""
-        if self._everybody:
+        if self.everybody:
             mine = tuple([Share(one.priority, _joined(one.intervals)) for one in shares])
-            return {self._everybody[0]: mine} if mine else {}
+            return {self.everybody[0]: mine} if mine else {}
         parts: dict[NodeId, list[Share]] = {}
         for share in shares:
             homes: dict[NodeId, list[Interval]] = {}
@@ -108,9 +103,9 @@ class Placing:
 
     def by_holder(self, shares: Iterable[Share]) -> dict[NodeId, Shares]:
         """Which positions who keeps, homes and copies."""
-        if self._everybody:
+        if self.everybody:
             whole = union(shares)
-            return dict.fromkeys(self._everybody, whole) if whole else {}
+            return dict.fromkeys(self.everybody, whole) if whole else {}
         parts: dict[NodeId, list[Share]] = {}
         for share in shares:
             for interval in share.intervals:

@@ -18,7 +18,9 @@ def without(interval: Interval, taken: Iterable[Interval]) -> list[Interval]:
     ['[0, 2)', '[4, 8)']
     """
     taken = taken if isinstance(taken, list) else list(taken)
-    return _gaps(interval, merged(taken) if taken else ())
+    if not taken and interval.start < interval.stop:  # as mostly
+        return [interval]
+    return _gaps(interval, merged(taken))
 
 
 def overlaps(interval: Interval, others: Sequence[Interval]) -> Iterator[Interval]:

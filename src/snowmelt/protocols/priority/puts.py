@@ -104,8 +104,9 @@ class Puts:
 
     def _store(self, elements: Elements, placing: Placing, ours: list[PutInHand]) -> None:
         names = {one.operation: one for one in ours}
-        for home, shares in sorted(placing.by_home(elements.shares).items()):
-            some = cut(elements, shares)
+        homes = placing.by_home(elements.shares)
+        for home, shares in sorted(homes.items()):
+            some = cut(elements, shares) if len(homes) > 1 else elements
             theirs = tuple(dict.fromkeys(origin.operation for origin in some.origins))
             for operation in theirs:
                 names[operation].waits += 1

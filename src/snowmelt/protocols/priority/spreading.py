@@ -165,19 +165,27 @@ class Spreading:
         self, elements: Elements | None, marks: tuple[Mark, ...], to: NodeId | None
     ) -> dict[NodeId, tuple[Elements | None, tuple[Mark, ...]]]:
         """Who is to be told what."""
-        if self._placing.lonely:
-            return {}
+        everybody, me = self._placing.everybody, self._desk.me
+        if everybody:  # each keeps all of it
+            told = marks if all(mark.shares for mark in marks) else _said(marks)
+            others = (everybody if to is None else (to,)) if told or elements is not None else ()
+            return {one: (elements, told) for one in sorted(others) if one != me}
         shares = [share for mark in marks for share in mark.shares]
         shares += elements.shares if elements is not None else ()
         parts: dict[NodeId, tuple[Elements | None, tuple[Mark, ...]]] = {}
         for holder, theirs in sorted(self._placing.by_holder(shares).items()):
-            if holder == self._desk.me or (to is not None and holder != to):
+            if holder == me or (to is not None and holder != to):
                 continue
             some = None if elements is None else cut(elements, theirs)
             those = [_narrowed(mark, theirs) for mark in marks]
-            parts[holder] = some, tuple([mark for mark in those if mark.shares])
+            parts[holder] = some, _said(those)
         return parts
 
 
 def _narrowed(mark: Mark, shares: Shares) -> Mark:
     return msgspec.structs.replace(mark, shares=common(mark.shares, shares))
+
+
+def _said(marks: Iterable[Mark]) -> tuple[Mark, ...]:
+    """Those that say something."""
+    return tuple([mark for mark in marks if mark.shares])

@@ -39,6 +39,8 @@ class Link(msgspec.Struct, eq=False):
     ended: bool = False
     used: Instant = Instant(0)
     """When something was sent by it last."""
+    slept: Instant = Instant(0)
+    """When one of the two was last seen asleep."""
     asker: NodeId | None = None
     """Who asks whether it may end (`pool_releasing.py`)."""
     agreed: bool = False

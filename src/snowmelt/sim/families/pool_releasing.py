@@ -3,7 +3,8 @@
 1. When nothing has passed on a link for a while, one side asks its machine, and if that does not
    need it the other side: which ends it, or needs it. Until it is heard which, what the first one
    says waits. Neither is told that anything is lost.
-2. No link on which nothing passes, and that nobody wants, lasts for `FORGOTTEN`.
+2. No link on which nothing passes, and that nobody wants, lasts for `FORGOTTEN` in which both are
+   awake.
 """
 
 from random import Random
@@ -53,7 +54,10 @@ class Releasing(Links):
         if quiet < self._unused or not self._stands(link):
             return
         one, other = self._chance.sample(tuple(link.lives), 2)
-        if quiet > FORGOTTEN and not (self._wants(one, other) or self._wants(other, one)):
+        if max(self.world.slots[each].paused_until for each in link.lives) > now:
+            link.slept = now
+        forgotten = min(quiet, now - link.slept) > FORGOTTEN
+        if forgotten and not (self._wants(one, other) or self._wants(other, one)):
             text = f"the link of {one} and {other} is open, and nothing has passed on it for"
             raise Broken(f"{text} {spelled(quiet)}", one)
         if link.asker is None:

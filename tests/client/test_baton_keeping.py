@@ -96,12 +96,12 @@ def test_what_a_silent_node_holds_costs_the_others_nothing() -> None:
     kept = [hold(ticket, "n2") for ticket in range(10, 20)]
     for one in lost + kept:
         keeper.add(one, borrowed())
-    end = time.monotonic() + 5
+    end = time.monotonic() + 3  # longer than a lease
     while time.monotonic() < end:
         assert min(one.seconds_left for one in kept) > 0.5
         time.sleep(0.02)
     assert all(one.seconds_left == 0 for one in lost)
-    assert awake.asked < 10 * 5 / 0.3 + 20, "each is renewed when a fifth of its lease is over"
+    assert awake.asked < 10 * 3 / 0.3 + 20, "each is renewed when a fifth of its lease is over"
     assert awake.calls < awake.asked / 5
     keeper.close()
 

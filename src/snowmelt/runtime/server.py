@@ -18,11 +18,13 @@ from snowmelt.core.node import Announce, Announced, Halt, Note, Reply, Requested
 from snowmelt.protocols import baton, echo, fifo, membership, multicast, priority
 from snowmelt.protocols.baton import BatonSettings
 from snowmelt.protocols.calling import Declined, Gone
+from snowmelt.protocols.fifo import FifoNode
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import CutOff, Depart, Departed, Identity, Settings, View
 from snowmelt.protocols.multicast import MulticastSettings
 from snowmelt.protocols.pool import introductions
 from snowmelt.protocols.pool.introducer import Introducer
+from snowmelt.protocols.priority import PriorityNode
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.driver import Driver
 from snowmelt.runtime.limits import Limits
@@ -111,11 +113,11 @@ class Server:
         member = membership.MembershipNode(identity, config.settings, SystemRandom())
         return [
             Family("membership", member, membership.MESSAGES),
-            Family("fifo", fifo.FifoNode(config.id, SystemRandom()), fifo.MESSAGES),
+            Family("fifo", FifoNode(config.id, SystemRandom()), fifo.MESSAGES),
             Family("pool", Introducer(config.id, SystemRandom()), introductions.MESSAGES),
             *baton.families(config.id, config.baton, SystemRandom()),
             multicast.family(config.id, MulticastSettings(), SystemRandom()),
-            Family("priority", priority.PriorityNode(config.id, SystemRandom()), priority.MESSAGES),
+            Family("priority", PriorityNode(config.id, SystemRandom()), priority.MESSAGES),
             Family("echo", echo.EchoNode(), echo.MESSAGES),
         ]
 

@@ -192,7 +192,7 @@ class Hand:
         ours = [one for one in gets if one.fresh and one.waits and isinstance(one.call, Get)]
         found = sorted([(one.token, one.operation) for one in ours])
         for one in ours:
-            one.pieces, one.left, one.granted = [], [], ()
+            one.pieces, one.left, one.granted, one.over = [], [], (), ()
             one.order = one.token = one.waits = 0
             one.fresh = False
         return [(operation, token) for token, operation in found]

@@ -66,6 +66,15 @@ class Row:
         for part in self._void(interval, before=epoch):
             self.gone.clear(part)
 
+    def stand(self, interval: Interval, standing: Standing) -> None:
+        """A standing counts where none as late is known, and nothing is gone."""
+        self.revive(interval, standing.epoch)
+        for living in self.living(interval):
+            told = self.standing.common(living)
+            later = [where for where, known in told if known.version >= standing.version]
+            for part in without(living, later) if later else (living,):
+                self.standing.put(part, standing)
+
     def _void(self, interval: Interval, before: int | None = None) -> list[Interval]:
         gone = self.gone.common(interval)
         return [part for part, as_of in gone if as_of != GOT and (before is None or as_of < before)]

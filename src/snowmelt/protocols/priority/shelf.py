@@ -175,7 +175,7 @@ class Shelf:
                         for part in row.voided(interval, mark.epoch):
                             self._leave(row, part)
                     else:
-                        self._stand(row, interval, standing)
+                        row.stand(interval, standing)
         self._end(ended)
 
     def spare(self, shares: Shares) -> None:
@@ -362,14 +362,6 @@ class Shelf:
         if new:
             self._left[number] = new
         return new
-
-    def _stand(self, row: Row, interval: Interval, standing: Standing) -> None:
-        row.revive(interval, standing.epoch)
-        for living in row.living(interval):
-            told = row.standing.common(living)
-            later = [where for where, known in told if known.version >= standing.version]
-            for part in without(living, later) if later else (living,):
-                row.standing.put(part, standing)
 
     def _end(self, marks: Sequence[Mark]) -> None:
         """These elements are gone, and under which tokens is known (rule 3)."""

@@ -82,7 +82,7 @@ def draw_plans(rows: Sequence[Row], path: Path) -> None:
         _bars(axes, mine)
         axes.set_title(title)
     panels[0].set_ylabel("trials")
-    panels[0].legend(loc="lower left", fontsize=9)
+    panels[0].legend(loc="center left", fontsize=9)
     save(figure, path)
 
 

@@ -275,3 +275,41 @@ def test_what_a_client_gave_back_is_what_it_gets_next(reason: str) -> None:
     one = calls.Receipt(held.token, (Share(0, (first,)),))
     assert nodes.settle(door, back=(one,), reason=reason) == calls.Settled()
     assert bodies(nodes.get(door)) == [b"%d" % at]
+
+
+def test_what_is_done_and_lies_with_who_is_away_makes_no_room_here() -> None:
+    nodes = Nodes(2, SMALL)
+    nodes.view("n1")
+    nodes.open("n1", items_max=16)
+    nodes.put("n1", *[(0, b"%d" % number) for number in range(16)])
+    held = nodes.get("n1", 16)
+    nodes.lost = lambda _source, _target, message: type(message) is Fetched
+    nodes.view("n1", "n2")
+    nodes.stop("n1")
+    nodes.lost = lambda *_: False
+    nodes.view("n2")
+    (unknown,) = nodes.settle("n2", done=(receipt(held),)).lost
+    assert sum(one.total for one in unknown.shares) < 16
+    nodes.put("n2", *[(0, b"%d" % number) for number in range(16)])
+    assert nodes.call("n2", nodes.put_call("n2", (0, b"too much"))).error == "Full"
+
+
+def test_who_made_room_in_a_full_queue_has_it() -> None:
+    nodes = Nodes(4, SMALL)
+    nodes.open("n1", items_max=16)
+    nodes.put("n1", *[(0, b"%d" % number) for number in range(16)])
+    homes = [holders(nodes, first_of(1) + at, 1, *nodes.members)[0] for at in range(16)]
+    at, home = next((at, one) for at, one in enumerate(homes) if one != nodes.anchor("n1"))
+    door = next(name for name in nodes.members if name not in (home, nodes.anchor("n1")))
+    held = nodes.get(door, 16)
+    slow = nodes.now + seconds(1)
+    nodes.lost = lambda source, _target, message: (
+        type(message) is Climb and source == home and nodes.now < slow
+    )
+    first = Interval(first_of(1) + at, first_of(1) + at + 1)
+    one = calls.Receipt(held.token, (Share(0, (first,)),))
+    assert nodes.settle(door, done=(one,)) == calls.Settled()
+    nodes.put(door, (0, b"one more"))
+    assert nodes.call(door, nodes.put_call(door, (0, b"too much"))).error == "Full"
+    nodes.pass_time(2)
+    assert nodes.call(door, nodes.put_call(door, (0, b"too much"))).error == "Full"

@@ -17,9 +17,10 @@ Rules
    is known, and only a greater one may lease it: an old message leases nothing.
 5. What is free again, and what is gone, is reported to the anchor when all copies know it, with the
    next batch that goes up from here. What nobody here has is free, and not to be got: whoever was
-   granted it would wait for it. It is in a census when whoever has it is back. What is free by a
-   client's word is told to its door too, which tells it with its own next batch: whatever the
-   client asks for next comes after that.
+   granted it would wait for it. It is in a census when whoever has it is back. The same of what is
+   gone: it was not counted here, and leaves no room. What is free by a client's word, or leaves
+   room, is told to its door too, which tells it with its own next batch: whatever the client asks
+   for next comes after that.
 6. Elements for which there is no room are refused, by whoever has none. What of them was not there
    before never was, and its positions are void; what was, may have been got, and stays. All else
    waits for room, and is tried again.
@@ -64,6 +65,7 @@ from snowmelt.protocols.priority.messages import (
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import common, minus
 from snowmelt.protocols.priority.reports import Reports
+from snowmelt.protocols.priority.rows import Rows
 from snowmelt.protocols.priority.rules import Rules, held_by
 from snowmelt.protocols.priority.settings import (
     ERASED,
@@ -207,7 +209,9 @@ class Home:
             self._answer(Outcome(0, 1, ""), pending)
             return
         pending.back = _of(marks, State.FREE)
-        pending.gone, pending.void = _of(marks, State.GONE), _of(marks, State.VOID)
+        absent = _absent(message, self._shelf.rows, self._there)  # rule 5
+        pending.gone = minus(_of(marks, State.GONE), absent)
+        pending.void = minus(_of(marks, State.VOID), absent)
         for mark in marks:
             if mark.state == State.HELD:
                 self._leases.hold(mark.shares, mark.due)
@@ -423,7 +427,8 @@ class Home:
             refusals = [
                 Refusal(one.at, one.shares, rows.lacking(one.shares)) for one in pending.refusals
             ]
-            answer = Ended(era, self._queue, asked.serial, tuple(refusals), pending.back)
+            back, gone = pending.back, pending.gone if self._settings.items_max else ()
+            answer = Ended(era, self._queue, asked.serial, tuple(refusals), back, gone)
             self._desk.send(door, answer)
 
     def _deliver(self, outcome: Outcome, door: NodeId, take: Take, pending: Pending) -> None:
@@ -437,6 +442,13 @@ class Home:
                 lost = common(one.shares, void)
                 one.shares, one.void = _kept_order(one.shares, lost), union([*one.void, *lost])
         self._delivery.go(door, take, pending.leasings)
+
+
+def _absent(message: End, rows: Rows, there: Shares) -> Shares:
+    """What is done, or published, and lies with nobody here."""
+    named = [word.shares for word in message.words if word.how in (How.DONE, How.PUBLISH)]
+    lacking = [share for shares in named for share in rows.lacking(shares)]
+    return minus(union(lacking), there) if lacking else ()
 
 
 def _of(marks: Iterable[Mark], state: State) -> Shares:

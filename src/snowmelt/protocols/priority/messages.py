@@ -259,6 +259,8 @@ class Ended(msgspec.Struct, frozen=True, tag="priority.ended", array_like=True):
     refusals: Annotated[tuple[Refusal, ...], msgspec.Meta(max_length=OPERATIONS_MAX)] = ()
     back: Shares = ()
     """What is free by these words: the door tells the anchor too."""
+    gone: Shares = ()
+    """What is gone by them, in a queue with a bound: the same."""
 
 
 # --- copies ---------------------------------------------------------------------------------------

@@ -303,7 +303,7 @@ class Queue:
         sent = self._sending.answered(source, message.serial)
         if sent is None:
             return
-        self._reports.add(message.back)  # home, rule 5
+        self._reports.add(message.back, message.gone)  # home, rule 5
         refusals = {one.at: one for one in message.refusals}
         for at, operation in enumerate(sent.operations):
             if operation == NOBODY:

@@ -1,11 +1,16 @@
 """Queues in a folder: what a killed process leaves behind, and who may have the folder."""
 
+import json
+import os
 import random
+import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -40,27 +45,69 @@ with snowmelt.open(sys.argv[1], timeout=20) as cluster:
 """
 
 
-def killed(program: str, seconds: float, *arguments: str) -> list[str]:
-    """Runs a program, kills it after a while, and returns the whole lines it had printed."""
-    with subprocess.Popen(
-        [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE
-    ) as it:
-        assert it.stdout is not None
-        lines: list[bytes] = [it.stdout.readline()]  # from here on it is at work
-        reading = threading.Thread(target=lambda: lines.extend(it.stdout.readlines()))
-        reading.start()
+PROCESSES = """
+import json, os, sys, snowmelt  # once for all of them: to load it takes longer than they live
+for line in sys.stdin:
+    program, out, *arguments = json.loads(line)
+    child = os.fork()
+    if not child:
+        os.dup2(os.open(out, os.O_WRONLY | os.O_CREAT), sys.stdout.fileno())
+        sys.argv[1:] = arguments
+        exec(program, {})
+        os._exit(0)
+    print(child, flush=True)
+    os.waitpid(child, 0)
+    print("gone", flush=True)
+"""
+
+
+class Processes:
+    """Runs programs one after the other, each in a process of its own, which it kills."""
+
+    def __init__(self, running: subprocess.Popen[str], folder: Path) -> None:
+        self._running = running
+        self._outs = (folder / f"out{number}" for number in count())
+
+    def killed(self, program: str, seconds: float, *arguments: str) -> list[str]:
+        """The whole lines that one had printed when it was killed, so long after the first."""
+        assert self._running.stdin is not None
+        assert self._running.stdout is not None
+        out = next(self._outs)
+        out.touch()
+        self._running.stdin.write(json.dumps((program, str(out), *arguments)) + "\n")
+        self._running.stdin.flush()
+        child = int(self._running.stdout.readline())
+        end = time.monotonic() + 60
+        while not out.stat().st_size:  # from then on it is at work
+            assert time.monotonic() < end
+            time.sleep(0.001)
         time.sleep(seconds)
-        it.kill()
-        reading.join()
-    return [line.decode().strip() for line in lines if line.endswith(b"\n")]
+        os.kill(child, signal.SIGKILL)
+        assert self._running.stdout.readline() == "gone\n"
+        lines = out.read_text().splitlines(keepends=True)
+        return [line.strip() for line in lines if line.endswith("\n")]
 
 
-def test_whatever_moment_a_process_is_killed_what_put_returned_is_there(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+    command = [sys.executable, "-c", PROCESSES]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as running:
+        yield Processes(running, tmp_path_factory.mktemp("printed"))
+
+
+def test_whatever_moment_a_process_is_killed_what_put_returned_is_there(
+    tmp_path: Path, processes: Processes
+) -> None:
     chance = random.Random(20)
     folder = tmp_path / "queues"
     told: list[int] = []
     for turn in range(20):
-        told += map(int, killed(PUTTING, chance.uniform(0, 0.3), str(folder), str(turn * 10**6)))
+        told += map(
+            int,
+            processes.killed(PUTTING, chance.uniform(0, 0.3), str(folder), str(turn * 10**6)),
+        )
     with snowmelt.open(folder) as cluster:
         there: list[int] = []
         previous = None
@@ -76,25 +123,27 @@ def test_whatever_moment_a_process_is_killed_what_put_returned_is_there(tmp_path
     assert there == sorted(there), "out of order"
 
 
-def test_what_was_acknowledged_by_a_killed_process_never_comes_again(tmp_path: Path) -> None:
+def test_what_was_acknowledged_by_a_killed_process_never_comes_again(
+    tmp_path: Path, processes: Processes
+) -> None:
     chance = random.Random(21)
-    count = 20_000
+    total = 20_000
     with snowmelt.open(tmp_path) as cluster:
-        cluster.fifo("orders").put_many(b"%d" % at for at in range(count))
+        cluster.fifo("orders").put_many(b"%d" % at for at in range(total))
     told: list[int] = []
     for _ in range(10):
-        told += map(int, killed(MOVING, chance.uniform(0, 0.2), str(tmp_path)))
+        told += map(int, processes.killed(MOVING, chance.uniform(0, 0.2), str(tmp_path)))
     with snowmelt.open(tmp_path) as cluster:
         orders = cluster.fifo("orders")
-        items = orders.get_many(count, timeout=0)
+        items = orders.get_many(total, timeout=0)
         rest = [int(body) for body in items.batch]
         items.ack()
-        assert orders.stats().done == count
+        assert orders.stats().done == total
     assert len(told) > 20
     assert not set(told) & set(rest)
-    assert set(range(count)) - set(told) - set(rest) <= set(range(rest[0]))
+    assert set(range(total)) - set(told) - set(rest) <= set(range(rest[0]))
     # What was acknowledged and not told before the kill: at most what one get brought, each time.
-    assert count - len(told) - len(rest) <= 7 * 10
+    assert total - len(told) - len(rest) <= 7 * 10
 
 
 def test_leases_end_with_the_process_that_held_them(tmp_path: Path) -> None:
@@ -153,8 +202,10 @@ time.sleep(60)
 """
 
 
-def test_what_lingers_is_flushed_in_time_though_nobody_calls(tmp_path: Path) -> None:
-    assert killed(LINGERING, 0.5, str(tmp_path)) == ["put"]
+def test_what_lingers_is_flushed_in_time_though_nobody_calls(
+    tmp_path: Path, processes: Processes
+) -> None:
+    assert processes.killed(LINGERING, 0.5, str(tmp_path)) == ["put"]
     with snowmelt.open(tmp_path) as cluster:
         assert cluster.fifo("orders").stats().ready == 10
 

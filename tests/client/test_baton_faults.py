@@ -5,22 +5,30 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 import snowmelt
+from snowmelt import Held
 from snowmelt.cli.local import LocalCluster, LocalNode
 
 LEASE = 5.0
 
 
-@pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[LocalCluster]:
-    """Three that a test may stop and kill; the first decides on views."""
-    with LocalCluster(3, tmp_path, 0.5) as cluster:
-        cluster.start()
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    with LocalCluster(3, tmp_path_factory.mktemp("nodes"), 0.5) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def nodes(three: LocalCluster) -> LocalCluster:
+    """Three that a test may stop and kill; the first decides on views."""
+    for node in three.nodes:
+        if not node.running:
+            node.start()
+    three.wait_for(["n1", "n2", "n3"], 30)
+    return three
 
 
 def own(node: LocalNode, *more: LocalNode) -> snowmelt.Cluster:
@@ -57,20 +65,21 @@ def test_the_with_says_that_it_was_lost_unless_something_else_went_wrong(
 ) -> None:
     two = nodes.nodes[1]
 
-    def lose(name: str, error: Exception | None) -> None:
-        with own(two) as cluster, cluster.baton(name) as held:
+    def fail(cluster: snowmelt.Cluster, other: Held) -> None:
+        with cluster.baton("two") as held:
             two.kill()
-            held.wait_lost(20)
-            if error is not None:
-                raise error
+            assert held.wait_lost(20)
+            assert other.wait_lost(20)
+            raise ZeroDivisionError
+
+    def lose() -> None:
+        with own(two) as cluster, cluster.baton("one") as held:
+            with pytest.raises(ZeroDivisionError) as raised:
+                fail(cluster, held)
+            assert any("baton 'two'" in note for note in raised.value.__notes__)
 
     with pytest.raises(snowmelt.BatonLost, match="baton 'one'"):
-        lose("one", None)
-    two.start()
-    nodes.wait_for(["n1", "n2", "n3"], 30)
-    with pytest.raises(ZeroDivisionError) as raised:
-        lose("two", ZeroDivisionError())
-    assert any("baton 'two'" in note for note in raised.value.__notes__)
+        lose()
 
 
 def test_a_node_that_stands_still_for_a_moment_costs_nothing(nodes: LocalCluster) -> None:

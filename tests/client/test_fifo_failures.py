@@ -5,7 +5,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
+from itertools import count
 
 import pytest
 
@@ -17,11 +17,24 @@ from snowmelt.core.interval import Interval
 WHOLE = {"replicas": 3, "durable_copies": 2}
 
 
-@pytest.fixture
-def three(tmp_path: Path) -> Iterator[LocalCluster]:
-    with LocalCluster(3, tmp_path, 0.3) as cluster:
-        cluster.start()
+NUMBERS = count()
+"""Of queues that tests make, one after the other in one cluster."""
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    with LocalCluster(3, tmp_path_factory.mktemp("nodes"), 0.3) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def three(nodes: LocalCluster) -> LocalCluster:
+    """Three that a test may kill."""
+    for node in nodes.nodes:
+        if not node.running:
+            node.start()
+    nodes.wait_for([node.name for node in nodes.nodes], 30)
+    return nodes
 
 
 def master_of(cluster: LocalCluster, queue: str) -> LocalNode:
@@ -32,11 +45,12 @@ def master_of(cluster: LocalCluster, queue: str) -> LocalNode:
 
 def queue_elsewhere(cluster: LocalCluster, client: snowmelt.Cluster) -> tuple[str, LocalNode]:
     """A queue whose master does not decide on views, which the founder does."""
-    for at in range(50):
-        client.fifo(f"q{at}", **WHOLE).put(b"first")
-        master = master_of(cluster, f"q{at}")
+    for _ in range(50):
+        queue = f"q{next(NUMBERS)}"
+        client.fifo(queue, **WHOLE).put(b"first")
+        master = master_of(cluster, queue)
         if master.name != "n1":
-            return f"q{at}", master
+            return queue, master
     raise AssertionError("all queues are with n1")
 
 
@@ -122,12 +136,12 @@ def test_what_was_refused_never_comes(three: LocalCluster) -> None:
     def put(body: bytes) -> None:
         with snowmelt.connect(three.url) as mine:
             try:
-                mine.fifo("orders").put(body, timeout=0.9)
+                mine.fifo("refused").put(body, timeout=0.9)
             except snowmelt.Full:
                 refused.append(body)
 
     with snowmelt.connect(three.url) as client:
-        orders = client.fifo("orders", **WHOLE, max_items=1)
+        orders = client.fifo("refused", **WHOLE, max_items=1)
         orders.put(b"first")
         threads = [threading.Thread(target=put, args=(b"%d" % at,)) for at in range(6)]
         for one in threads:
@@ -151,7 +165,7 @@ def drained(orders: snowmelt.Fifo) -> list[bytes]:
 
 def test_a_restarted_cluster_has_what_was_put(three: LocalCluster) -> None:
     with snowmelt.connect(three.url) as client:
-        orders = client.fifo("orders", **WHOLE)
+        orders = client.fifo("restarted", **WHOLE)
         orders.put_many([b"%d" % at for at in range(1000)])
         for node in three.nodes:
             node.kill()

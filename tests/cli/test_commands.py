@@ -1,6 +1,8 @@
 """The commands against a real cluster and the simulated world: what they print and end with."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -211,3 +213,13 @@ def _names(words: tuple[str, ...]) -> list[str]:
         one.name or getattr(one.callback, "__name__", "") for one in app.registered_commands
     ]
     return commands + [str(one.name) for one in app.registered_groups]
+
+
+def test_a_node_does_not_run_without_its_assertions(tmp_path: Path) -> None:
+    command = [sys.executable, "-O", "-m", "snowmelt", "node", "--id", "n1"]
+    command += ["--data", str(tmp_path / "n1"), "--listen", f"127.0.0.1:{free_port()}"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert ended.returncode == 3
+    assert "without -O" in ended.stderr
+    assert ended.stdout == ""
+    assert not (tmp_path / "n1").exists()

@@ -48,6 +48,7 @@ THEMED = (
 CALM = ("loss", "duplication", "reordering", "delay")
 CALM_SEEDS = (
     16,  # a put was refused as full, and its first attempt came back with a node
+    121,  # what was purged was counted as none where its home's answer was lost
     74,  # one that is not refused for that reason was asked again for ever
 )
 

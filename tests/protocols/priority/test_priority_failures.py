@@ -267,3 +267,23 @@ def test_a_get_whose_view_ends_begins_anew_and_passes_nothing() -> None:
     leased = nodes.told(number)
     assert bodies(leased) == put
     assert [piece.failures for piece in leased.pieces] == [0] * len(leased.pieces)
+
+
+def test_who_says_again_what_was_done_is_given_the_answer_that_was_lost() -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.open("n1", replicas=1)
+    nodes.put("n1", *[(0, b"%d" % number) for number in range(12)])
+    leased = nodes.get("n1", 6)
+    lost: set[tuple[str, int]] = set()
+
+    def first_answer(source: str, _: str, message: Any) -> bool:
+        if type(message) is not Ended or (source, message.serial) in lost:
+            return False
+        lost.add((source, message.serial))
+        return True
+
+    nodes.lost = first_answer
+    assert nodes.settle("n1", back=(receipt(leased),)) == calls.Settled()
+    counted = nodes.call("n1", calls.Purge("jobs", nodes.via("n1")))
+    assert lost
+    assert counted == calls.Counted(12)

@@ -34,6 +34,8 @@ Rules
    this home knows it already: what was told first may not have come to all.
 10. A copy goes with what became of it, in one message: with whom it is alone later, it is not free
    because the word of it was lost.
+11. Who says again what was done, since the answer was lost, is given the answer that he was given:
+   what was done by the first word can't be done by the second, and would be refused.
 """
 
 from collections.abc import Iterable
@@ -64,6 +66,7 @@ from snowmelt.protocols.priority.messages import (
 )
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import common, minus
+from snowmelt.protocols.priority.recent import Answers
 from snowmelt.protocols.priority.reports import Reports
 from snowmelt.protocols.priority.rows import Rows
 from snowmelt.protocols.priority.rules import Rules, held_by
@@ -125,6 +128,7 @@ class Home:
         """What stands in this home's blocks, with whomever, as of the settling."""
         self._pending: dict[int, Pending] = {}
         self._busy: set[tuple[NodeId, int]] = set()
+        self._answers = Answers()
         self._delivery = Delivery(desk, settings.queue, shelf)
         self._waiting: dict[tuple[NodeId, int, int], Take] = {}
         """Which wants of which takes wait for their elements."""
@@ -193,6 +197,10 @@ class Home:
 
     def end(self, door: NodeId, message: End) -> None:
         """What clients say of their leases, or an operator of what is dead."""
+        answer = self._answers.get(door, message.serial)
+        if answer is not None:  # rule 11
+            self._desk.send(door, answer)
+            return
         if not self._takes(door, message.serial):
             return
         marks: list[Mark] = []
@@ -429,6 +437,8 @@ class Home:
             ]
             back, gone = pending.back, pending.gone if self._settings.items_max else ()
             answer = Ended(era, self._queue, asked.serial, tuple(refusals), back, gone)
+            pieces = [len(share.intervals) for one in refusals for share in one.shares]
+            self._answers.keep(door, asked.serial, answer, 1 + sum(pieces))
             self._desk.send(door, answer)
 
     def _deliver(self, outcome: Outcome, door: NodeId, take: Take, pending: Pending) -> None:

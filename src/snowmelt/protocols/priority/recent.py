@@ -1,9 +1,11 @@
 """What a shelf has at hand and could do without: bodies that came of late, leases that ended."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
+from snowmelt.core.names import NodeId
 from snowmelt.protocols.priority.batches import Shares, union
 
 
@@ -43,6 +45,32 @@ class Recent:
 def _weight(bulk: Bulk) -> int:
     """Also of bodies that are empty."""
     return len(bulk.blob) + len(bulk.offsets) + len(bulk.headers)
+
+
+class Answers:
+    """What a home answered of late, so that it says the same to whoever has not heard it.
+
+    >>> answers, n1 = Answers(pieces_max=2), NodeId("n1")
+    >>> for serial in (1, 2, 3): answers.keep(n1, serial, "done", 1)
+    >>> answers.get(n1, 1), answers.get(n1, 3)
+    (None, 'done')
+    """
+
+    def __init__(self, pieces_max: int = 65_536) -> None:
+        self._known: dict[tuple[NodeId, int], tuple[Any, int]] = {}
+        self._pieces, self._pieces_max = 0, pieces_max
+
+    def keep(self, door: NodeId, serial: int, answer: Any, pieces: int) -> None:
+        """The oldest make room."""
+        self._known[door, serial] = answer, pieces
+        self._pieces += pieces
+        while self._pieces > self._pieces_max:
+            self._pieces -= self._known.pop(next(iter(self._known)))[1]
+
+    def get(self, door: NodeId, serial: int) -> Any:
+        """What it was answered to this; None when that is not known any more, or was not."""
+        known = self._known.get((door, serial))
+        return None if known is None else known[0]
 
 
 class Endings:

@@ -30,8 +30,8 @@ NODES: Final = (1, 2, 4, 8, 16)
 QUICK: Final = (1, 2)
 SHARE: Final = 0.05
 CELL: Final = Cell(100, 1_000)
-TASKS: Final = 2
-"""For each node: one puts while the other gets."""
+TASKS: Final = 8
+"""For each node: so many that none is ever idle."""
 STEADY_SECONDS: Final = 3.0
 CALL_SECONDS: Final = 60.0
 

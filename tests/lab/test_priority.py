@@ -136,7 +136,7 @@ def test_more_points_a_node_make_it_fairer_and_larger_blocks_less_fair():
         (row.points, row.block, row.replicas): row.deviation for row in fairness.compared(50, 1)
     }
     assert rows[fairness.EQUAL, 1, 1] < rows[64, 1, 1] < rows[16, 1, 1] < rows[1, 1, 1]
-    assert rows[64, 1, 1] < rows[64, 16, 1] < rows[64, 128, 1]
+    assert rows[64, 1, 1] < rows[64, 16, 1] < rows[64, 512, 1]
     assert rows[fairness.PAPERS, 1, 3] < rows[fairness.PAPERS, 1, 1]
 
 

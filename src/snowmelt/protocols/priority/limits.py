@@ -12,7 +12,7 @@ import msgspec
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of one machine."""
 
-    block: int = 128
+    block: int = 512
     """So many positions lie together. Larger ones make fewer messages, smaller ones spread more."""
     arity: int = 8
     """Of the flat tree."""

@@ -22,7 +22,7 @@ FOUND_BY = {
     Bug.DEAF_SETTLING: (7, 36, 2, 5),
     Bug.REVIVED_ELEMENT: (7, 2, 4),
     Bug.FORGOTTEN_OPERATION: (1, 2),
-    Bug.OLD_FLUSH: (2, 4, 9),
+    Bug.OLD_FLUSH: (13, 45, 64, 2, 4, 9),
 }
 
 

@@ -62,8 +62,8 @@ class Answers:
 
     def keep(self, door: NodeId, serial: int, answer: Any, pieces: int) -> None:
         """The oldest make room."""
+        self._pieces += pieces - self._known.pop((door, serial), (None, 0))[1]
         self._known[door, serial] = answer, pieces
-        self._pieces += pieces
         while self._pieces > self._pieces_max:
             self._pieces -= self._known.pop(next(iter(self._known)))[1]
 

@@ -66,7 +66,7 @@ def test_a_frame_says_how_urgent_each_row_is(spark: SparkSession, queues: Queues
 def test_a_stream_fills_a_priority_queue_once(spark: SparkSession, queues: Queues) -> None:
     queues.fifo("raw").put_many([b"%d" % at for at in range(100)])
     for _ in range(2):  # the second run has nothing left to do
-        stream = queues.stream(spark, queue="raw", maxMessagesPerTrigger="60")
+        stream = queues.stream(spark, queue="raw", maxMessagesPerTrigger="30")
         frame = stream.selectExpr("value", "cast(cast(value as string) as int) % 4 priority")
         queues.into(frame, "urgent", kind="priority", queue="made")
     found = taken(queues, "made")

@@ -1,5 +1,6 @@
 """What strangers may send to a process of a pool: it costs them their link, and nobody else."""
 
+import gc
 import random
 import resource
 import socket
@@ -339,8 +340,9 @@ def test_a_large_object_for_which_there_is_no_room_is_refused_and_the_link_stand
 def little_memory() -> Iterator[None]:
     """This process gets 64 MiB more at most."""
     before = resource.getrlimit(resource.RLIMIT_AS)
+    gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[0])
-    most = pages * resource.getpagesize() + (64 << 20)
+    most = pages * resource.getpagesize() + (32 << 20)
     resource.setrlimit(resource.RLIMIT_AS, (most, before[1]))
     try:
         yield
@@ -351,7 +353,7 @@ def little_memory() -> Iterator[None]:
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere memory has no such limit")
 @pytest.mark.parametrize("kind", [Kind.PARCEL, Kind.OFFER])
 def test_a_large_object_for_which_there_is_no_memory_ends_nothing(kind):
-    size = 200 << 20
+    size = 256 << 20  # the most; others may give back some memory meanwhile
     with victim() as (one, machine), stranger(one) as other, little_memory():
         other.greet().send(parcel(1, size, kind=kind) + framed(Kind.MESSAGE, encode(REQUEST)))
         until(lambda: machine.line)

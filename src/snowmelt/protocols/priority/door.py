@@ -10,7 +10,8 @@
    out the one part would pass the other, which is free again. Its door says so as the next view
    settles, and what was leased to it is free again as well (`settling.py`). A put that was on its
    way to homes is inquired of (`inquiry.py`), as is what may have been begun at another door: all
-   of it, when there may have been a view without this door between two of its own.
+   of it, when there may have been a view without this door between two of its own. So is a put in
+   line that may have been begun before: who has what was stored of it may be back in this view.
 4. A get whose client has gone gives back what it got.
 5. What a grant has for operations that are not in hand any more, or need it no more, is given up
    and given back: nobody else could fill such a position, and who got it would wait for ever.
@@ -314,6 +315,7 @@ class Door:
             self._hand.waiting.clear()
         self._epoch = self._desk.epoch
         self.beginnings.viewed()
+        self._hand.send_out()
         in_line = {*self._hand.line, *self._hand.waiting}
         for operation, one in self._hand.all.items():
             if isinstance(one, GetInHand) and one.ready:  # it waits for its settling alone

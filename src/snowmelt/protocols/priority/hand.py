@@ -209,6 +209,14 @@ class Hand:
             self.elsewhere.keep(one.operation, TakenOver(desk.me, desk.era), desk.now)
         return one.again
 
+    def send_out(self) -> None:
+        """Puts that may have been begun before stand in line no more (door, rule 3)."""
+        puts = [(at, self.all.get(at)) for at in (*self.line, *self.waiting)]
+        begun = {at for at, one in puts if isinstance(one, PutInHand) and one.again}
+        self.line = deque([at for at in self.line if at not in begun])
+        for at in begun.intersection(self.waiting):
+            self.waiting.remove(at)
+
     def ask(self, operation: OperationId) -> None:
         """Who waited stands in line again."""
         self.waiting.remove(operation)

@@ -22,8 +22,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-import msgspec
-
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.priority.anchor import EPOCH_BITS
@@ -74,7 +72,7 @@ def stamped(rows: Rows, shares: Shares, epoch: int) -> Iterator[Mark]:
     """These count as of this view: those of them of which nothing was said in it yet (rule 2)."""
     for priority, where, standing in rows.standings(shares):
         if max(where.start >> EPOCH_BITS, standing.epoch) < epoch:
-            new = msgspec.structs.replace(standing, epoch=epoch, turn=standing.turn + 1)
+            new = standing.after(standing, epoch)
             yield marked((Share(priority, (where,)),), new)
 
 

@@ -15,7 +15,6 @@ from snowmelt.protocols.priority.messages import End, Word
 from snowmelt.protocols.priority.sending import Sending
 from snowmelt.protocols.priority.settings import How
 
-WORDS_AT_ONCE: Final = 4_096
 NOBODY: Final = OperationId(NodeId(""), 0)
 """Who waits for the answer to a word that no call waits for."""
 
@@ -55,14 +54,7 @@ class Ends:
         words, self._words = self._words, {}
         era, queue = self._desk.era, self._queue
         for (home, _), said in words.items():
-            for first in range(0, len(said), WORDS_AT_ONCE):
-                page = said[first : first + WORDS_AT_ONCE]
-                some = tuple([word for _, word in page])
-
-                def make(serial: int, some: tuple[Word, ...] = some) -> End:
-                    return End(era, queue, serial, some)
-
-                self._sending.send(home, tuple([operation for operation, _ in page]), make)
+            self._sending.send_all(home, said, lambda some, serial: End(era, queue, serial, some))
 
     def viewed(self) -> None:
         """What was said in a view that is over is said again, to whoever it concerns then."""

@@ -1,9 +1,8 @@
 """A door's gets: what they were granted is taken from its homes, and handed out together."""
 
 from collections.abc import Sequence
-from typing import Final
 
-from snowmelt.core.names import NodeId
+from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.calls import Get, Leased
 from snowmelt.protocols.priority.desk import Desk
@@ -16,8 +15,6 @@ from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.sending import Sending
 from snowmelt.protocols.priority.settings import How, QueueSettings
 
-WANTS_AT_ONCE: Final = 4_096
-
 
 class Gets:
     """Of one queue, at one door."""
@@ -28,7 +25,7 @@ class Gets:
         self._queue = settings.queue
         self._sending = sending
         self._ends = ends
-        self._wants: dict[NodeId, list[Want]] = {}
+        self._wants: dict[NodeId, list[tuple[OperationId, Want]]] = {}
         """What leaves with this turn, by homes."""
 
     def take(self, one: GetInHand, granted: Shares, token: int, placing: Placing) -> None:
@@ -42,7 +39,7 @@ class Gets:
         for home, shares in homes:
             one.waits += 1
             want = Want(operation, token, shares, call.bytes_max)
-            self._wants.setdefault(home, []).append(want)
+            self._wants.setdefault(home, []).append((operation, want))
 
     def leave(self) -> None:
         """The turn is over: what it brings goes to each home together (door, rule 8)."""
@@ -51,13 +48,9 @@ class Gets:
         wants, self._wants = self._wants, {}
         era, queue, lease = self._desk.era, self._queue, self._settings.lease
         for home, theirs in wants.items():
-            for first in range(0, len(theirs), WANTS_AT_ONCE):
-                some = tuple(theirs[first : first + WANTS_AT_ONCE])
-
-                def make(serial: int, some: tuple[Want, ...] = some) -> Take:
-                    return Take(era, queue, serial, some, lease)
-
-                self._sending.send(home, tuple([want.operation for want in some]), make)
+            self._sending.send_all(
+                home, theirs, lambda some, serial: Take(era, queue, serial, some, lease)
+            )
 
     def viewed(self) -> None:
         """What was to be asked in a view that is over is not."""

@@ -39,6 +39,7 @@ Rules
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -66,7 +67,7 @@ from snowmelt.protocols.priority.messages import (
 )
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import common, minus
-from snowmelt.protocols.priority.recent import Answers
+from snowmelt.protocols.priority.recent import Recent
 from snowmelt.protocols.priority.reports import Reports
 from snowmelt.protocols.priority.rows import Rows
 from snowmelt.protocols.priority.rules import Rules, held_by
@@ -80,6 +81,9 @@ from snowmelt.protocols.priority.settings import (
 from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.priority.spreading import NO_ROOM, Outcome, Spreading
 from snowmelt.protocols.priority.thin import Thin
+
+ANSWERED_PIECES: Final = 65_536
+"""So much of what was refused is remembered, with one for each answer."""
 
 Asked = Store | Take | End
 
@@ -128,7 +132,8 @@ class Home:
         """What stands in this home's blocks, with whomever, as of the settling."""
         self._pending: dict[int, Pending] = {}
         self._busy: set[tuple[NodeId, int]] = set()
-        self._answers = Answers()
+        self._answers: Recent[tuple[NodeId, int], Ended] = Recent(ANSWERED_PIECES)
+        """To doors that have not heard them, the same is said again; by door and serial."""
         self._delivery = Delivery(desk, settings.queue, shelf)
         self._waiting: dict[tuple[NodeId, int, int], Take] = {}
         """Which wants of which takes wait for their elements."""
@@ -197,7 +202,7 @@ class Home:
 
     def end(self, door: NodeId, message: End) -> None:
         """What clients say of their leases, or an operator of what is dead."""
-        answer = self._answers.get(door, message.serial)
+        answer = self._answers.get((door, message.serial))
         if answer is not None:  # rule 11
             self._desk.send(door, answer)
             return
@@ -438,7 +443,7 @@ class Home:
             back, gone = pending.back, pending.gone if self._settings.items_max else ()
             answer = Ended(era, self._queue, asked.serial, tuple(refusals), back, gone)
             pieces = [len(share.intervals) for one in refusals for share in one.shares]
-            self._answers.keep(door, asked.serial, answer, 1 + sum(pieces))
+            self._answers.keep((door, asked.serial), answer, 1 + sum(pieces))
             self._desk.send(door, answer)
 
     def _deliver(self, outcome: Outcome, door: NodeId, take: Take, pending: Pending) -> None:

@@ -44,7 +44,7 @@ from snowmelt.protocols.priority.messages import (
     Several,
     Tell,
 )
-from snowmelt.protocols.priority.queue import Here, Queue, queue_of
+from snowmelt.protocols.priority.queue import NO_GETS, Here, Queue, queue_of
 from snowmelt.protocols.priority.queues import SETTINGS, Queues
 from snowmelt.protocols.priority.settings import State
 from snowmelt.protocols.priority.settling import Settling
@@ -205,8 +205,9 @@ class PriorityNode:
             for word in settling.anew():
                 for settings in word.queues:
                     self._queues.learn(settings)
-            if settling.redone():
-                settling.compare(self._others(settling.redone()))
+            redone = settling.redone()
+            if redone:
+                settling.compare(self._others(redone))
         all_known = settling.whole(Others) if settling.comparing else settling.whole(Anew)
         if all_known and not settling.telling:
             self._touched.update(dict.fromkeys(self._queues.all))
@@ -217,11 +218,10 @@ class PriorityNode:
                     kept.setdefault(node, []).extend(parts)
             settling.tell(kept)
         if settling.whole(Tell) and not self._queues.settled:
-            told = settling.kept()
-            for queue in self._queues.all.values():
-                interrupted = settling.interrupted(queue.name)
-                chosen = settling.chosen.get(queue.name, ())
-                queue.settled(told.get(queue.name, {}), interrupted, chosen)
+            told, interrupted = settling.kept(), settling.interrupted()
+            for name, queue in self._queues.all.items():
+                chosen = settling.chosen.get(name, ())
+                queue.settled(told.get(name, {}), interrupted.get(name, NO_GETS), chosen)
             self._queues.settle()
             self._touched.update(dict.fromkeys(self._queues.all))
 

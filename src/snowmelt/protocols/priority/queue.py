@@ -145,8 +145,8 @@ class Queue:
             *stamped(rows, common(chosen, there), epoch),
         ):
             self.shelf.mark(mark)
-        void = union([share for one in marks if one.state == State.VOID for share in one.shares])
-        voids = rows.voids_of(void)
+        said = union([share for one in marks if one.state == State.VOID for share in one.shares])
+        voids = rows.voids_of(said)
         here.home.begin(there)
         here.repair = Repair(self._desk, self.name, self.shelf, here.placing, there, dict(told))
         here.home.thin.owed = here.repair.owed

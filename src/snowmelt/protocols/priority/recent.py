@@ -1,12 +1,14 @@
-"""What a shelf has at hand and could do without: bodies that came of late, leases that ended."""
+"""What is at hand and could be done without: what was kept of late, leases that ended."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Generic, TypeVar
 
 import msgspec
 
-from snowmelt.core.names import NodeId
 from snowmelt.protocols.priority.batches import Shares, union
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Bulk(msgspec.Struct, frozen=True, array_like=True):
@@ -16,61 +18,43 @@ class Bulk(msgspec.Struct, frozen=True, array_like=True):
     blob: bytes
     headers: bytes = b""
 
-
-class Recent:
-    """Bodies that came of late, so that they need not be read again; by lots, up to some bytes."""
-
-    def __init__(self, bytes_max: int = 64 << 20) -> None:
-        self._bulks: dict[int, Bulk] = {}
-        self._bytes, self._bytes_max = 0, bytes_max
-
-    def keep(self, lot: int, bulk: Bulk) -> None:
-        """The oldest make room."""
-        self._bulks[lot] = bulk
-        self._bytes += _weight(bulk)
-        while self._bytes > self._bytes_max:
-            self.drop(next(iter(self._bulks)))
-
-    def drop(self, lot: int) -> None:
-        """No use any more."""
-        bulk = self._bulks.pop(lot, None)
-        if bulk is not None:
-            self._bytes -= _weight(bulk)
-
-    def get(self, lot: int) -> Bulk | None:
-        """Its bodies, if they are at hand."""
-        return self._bulks.get(lot)
+    @property
+    def weight(self) -> int:
+        """In memory, roughly; also of bodies that are empty."""
+        return len(self.blob) + len(self.offsets) + len(self.headers)
 
 
-def _weight(bulk: Bulk) -> int:
-    """Also of bodies that are empty."""
-    return len(bulk.blob) + len(bulk.offsets) + len(bulk.headers)
+class Recent(Generic[K, V]):
+    """What was kept last, up to a weight of all of it; the oldest make room.
 
-
-class Answers:
-    """What a home answered of late, so that it says the same to whoever has not heard it.
-
-    >>> answers, n1 = Answers(pieces_max=2), NodeId("n1")
-    >>> for serial in (1, 2, 3): answers.keep(n1, serial, "done", 1)
-    >>> answers.get(n1, 1), answers.get(n1, 3)
+    >>> recent: Recent[int, str] = Recent(2)
+    >>> for serial in (1, 2, 3): recent.keep(serial, "done", 1)
+    >>> recent.get(1), recent.get(3)
     (None, 'done')
     """
 
-    def __init__(self, pieces_max: int = 65_536) -> None:
-        self._known: dict[tuple[NodeId, int], tuple[Any, int]] = {}
-        self._pieces, self._pieces_max = 0, pieces_max
+    def __init__(self, weight_max: int) -> None:
+        self._kept: dict[K, tuple[V, int]] = {}
+        self._weight, self._weight_max = 0, weight_max
 
-    def keep(self, door: NodeId, serial: int, answer: Any, pieces: int) -> None:
-        """The oldest make room."""
-        self._pieces += pieces - self._known.pop((door, serial), (None, 0))[1]
-        self._known[door, serial] = answer, pieces
-        while self._pieces > self._pieces_max:
-            self._pieces -= self._known.pop(next(iter(self._known)))[1]
+    def keep(self, key: K, value: V, weight: int) -> None:
+        """In the place of what was kept under this key."""
+        self.drop(key)
+        self._kept[key] = value, weight
+        self._weight += weight
+        while self._weight > self._weight_max:
+            self.drop(next(iter(self._kept)))
 
-    def get(self, door: NodeId, serial: int) -> Any:
-        """What it was answered to this; None when that is not known any more, or was not."""
-        known = self._known.get((door, serial))
-        return None if known is None else known[0]
+    def drop(self, key: K) -> None:
+        """No use any more."""
+        kept = self._kept.pop(key, None)
+        if kept is not None:
+            self._weight -= kept[1]
+
+    def get(self, key: K) -> V | None:
+        """None when it is not known any more, or was not."""
+        kept = self._kept.get(key)
+        return None if kept is None else kept[0]
 
 
 class Endings:

@@ -37,7 +37,7 @@ class Rules:
             new = rule(alike)
             if new is None or new == alike:
                 return [], shares if new is None else ()
-            return [marked(shares, self._later(new, alike))], ()
+            return [marked(shares, new.after(alike, self._desk.epoch))], ()
         changed: dict[Standing, list[Share]] = {}
         same: list[Share] = []
         for priority, where, standing in rows.standings(shares):
@@ -47,7 +47,7 @@ class Rules:
                 continue
             same.append(share)
             if new != standing:
-                changed.setdefault(self._later(new, standing), []).append(share)
+                changed.setdefault(new.after(standing, self._desk.epoch), []).append(share)
         marks = [marked(union(those), new) for new, those in changed.items()]
         return marks, minus(shares, union(same))
 
@@ -117,9 +117,6 @@ class Rules:
             return None
         return _fresh(was, State.FREE, failures=was.failures, reason=was.reason)
 
-    def _later(self, new: Standing, was: Standing) -> Standing:
-        return msgspec.structs.replace(new, epoch=self._desk.epoch, turn=was.turn + 1)
-
     def _published(self, was: Standing) -> Standing | None:
         """What was staged; what was published before is as it is (rule 13 of the package)."""
         if was is NEW:
@@ -151,7 +148,7 @@ def let_go(
             was, shares = standing_of(mark), common(mark.shares, there)
             if shares and held_by(was, gets[operation]):
                 new = _fresh(was, State.FREE, failures=was.failures, reason=was.reason)
-                yield marked(shares, msgspec.structs.replace(new, epoch=epoch, turn=was.turn + 1))
+                yield marked(shares, new.after(was, epoch))
 
 
 def _void(was: Standing) -> Standing:

@@ -1,8 +1,9 @@
 """What was sent and is not answered yet: by a door to homes, by a home to who keeps copies."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from heapq import heappop, heappush
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -10,7 +11,9 @@ from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.priority.desk import Desk, Patience
 
+WORDS_AT_ONCE: Final = 4_096
 T = TypeVar("T")
+W = TypeVar("W")
 
 
 class Message(msgspec.Struct, Generic[T]):
@@ -43,6 +46,17 @@ class Unanswered(Generic[T]):
         self._desk.send(target, message)
         self._wait(patience.at, self._serial)
         return self._serial
+
+    def send_all(
+        self,
+        target: NodeId,
+        said: Sequence[tuple[T, W]],
+        make: Callable[[tuple[W, ...], int], Any],
+    ) -> None:
+        """Sends what is said for each operation, in messages of so many words at most."""
+        for first in range(0, len(said), WORDS_AT_ONCE):
+            operations, words = zip(*said[first : first + WORDS_AT_ONCE], strict=True)
+            self.send(target, operations, partial(make, words))
 
     def answered(self, source: NodeId, serial: int) -> Message[T] | None:
         """What that is the answer to; None when it was answered before, or is of another."""

@@ -173,14 +173,13 @@ class Settling:
             found.setdefault(queue, []).append(one)
         return found
 
-    def interrupted(self, queue: str) -> dict[OperationId, int]:
-        """The gets of a queue that begin anew, and the tokens that they had."""
-        return {
-            operation: token
-            for message in self.anew()
-            for name, operation, token in message.interrupted
-            if name == queue
-        }
+    def interrupted(self) -> dict[str, dict[OperationId, int]]:
+        """The gets that begin anew, by queue, and the tokens that they had."""
+        found: dict[str, dict[OperationId, int]] = {}
+        for message in self.anew():
+            for queue, operation, token in message.interrupted:
+                found.setdefault(queue, {})[operation] = token
+        return found
 
     def kept(self) -> dict[str, dict[NodeId, Kept]]:
         """What each keeps of this node's blocks, by queue."""

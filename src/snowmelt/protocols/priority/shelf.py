@@ -43,6 +43,8 @@ READ_BYTES: Final = 64 << 20
 """So much is read at once, for whatever is asked."""
 SENT_BYTES: Final = 32 << 20
 """So much is sent in one message."""
+BODIES_BYTES: Final = 64 << 20
+"""So much is at hand of what came of late."""
 
 
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
@@ -77,7 +79,8 @@ class Shelf:
         self._emptied: list[int] = []
         """Lots of which all is gone, to be written so."""
         self._next = 0
-        self._recent = Recent()
+        self._recent: Recent[int, Bulk] = Recent(BODIES_BYTES)
+        """Bodies that came of late need not be read again; by lots."""
         self.ended = Endings()
         """Which leases ended in an acknowledgement, of late; it is not on the disk."""
 
@@ -123,7 +126,7 @@ class Shelf:
         self.origins.remember(number, lot)
         bulk = Bulk(elements.offsets, elements.blob, elements.headers)
         self._new[number] = bulk
-        self._recent.keep(number, bulk)
+        self._recent.keep(number, bulk, bulk.weight)
         if elements.due:
             state, delay = State.STAGED if elements.staged else State.HELD, elements.delay
             self.mark(Mark(elements.shares, 0, 0, state, time=delay, due=elements.due))

@@ -29,6 +29,10 @@ class Standing(msgspec.Struct, frozen=True, array_like=True):
         """The later one counts."""
         return self.epoch, self.turn
 
+    def after(self, was: "Standing", epoch: int) -> "Standing":
+        """The same, said in this view, a turn after what it was before."""
+        return msgspec.structs.replace(self, epoch=epoch, turn=was.turn + 1)
+
 
 NEW: Final = Standing(0, 0, State.FREE)
 """Of an element of which nothing has been said."""

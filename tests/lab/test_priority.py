@@ -6,6 +6,7 @@ import pytest
 from tests.lab.commands import as_json, ran
 
 from snowmelt.core.errors import BadOption
+from snowmelt.lab.fitting import fitted
 from snowmelt.lab.overlay.arrays import Circle
 from snowmelt.lab.priority import arrays, experiment, fairness, growth
 from snowmelt.lab.priority.experiment import Experiment
@@ -123,7 +124,7 @@ def test_rounds_grow_as_the_logarithm_and_congestion_as_the_rate():
     one = PriorityOptions(nodes=316, waves=2)
     points = list(growth.points(one, (1, 8), machines=0))
     slow = [point for point in points if point.ops_per_node == 1]
-    fit = growth.fitted([point.nodes for point in slow], [point.rounds_mean for point in slow])
+    fit = fitted([point.nodes for point in slow], [point.rounds_mean for point in slow])
     assert max(map(abs, fit.residuals)) < 0.1 * slow[-1].rounds_mean
     busy = [point for point in points if point.ops_per_node == 8]
     for few, many in zip(slow, busy, strict=True):

@@ -9,17 +9,11 @@ import typer
 
 from snowmelt.cli.lab_options import one_of
 from snowmelt.cli.progress import shown
-from snowmelt.core.errors import BadOption
 from snowmelt.core.names import plain_name
+from snowmelt.lab.engine import MACHINES_MAX, Engine, engine_for
 from snowmelt.lab.extra import lab_extra
 from snowmelt.lab.output import PICTURES, checked_file
-from snowmelt.lab.priority.options import (
-    MACHINES_MAX,
-    Engine,
-    PriorityOptions,
-    Protocol,
-    engine_for,
-)
+from snowmelt.lab.priority.options import PriorityOptions, Protocol
 
 if TYPE_CHECKING:
     from snowmelt.lab.priority.experiment import Measured
@@ -76,7 +70,8 @@ def priority(
         salt=plain_name("--salt", salt),
         seed=seed,
     )
-    with_engine = engine_for(one_of("--engine", Engine, engine) if engine else None, options)
+    asked = one_of("--engine", Engine, engine) if engine else None
+    with_engine = engine_for(asked, nodes, at_ease=options.at_ease)
     files = {"--growth": growth, "--traffic": traffic, "--fairness": fairness}
     for option, path in files.items():
         checked_file(option, path, PICTURES)
@@ -122,9 +117,6 @@ def _drawn(
         from snowmelt.lab.priority import fairness as shares  # noqa: PLC0415  # needs the extra
         from snowmelt.lab.priority import growth as grown  # noqa: PLC0415
         from snowmelt.lab.priority import picture  # noqa: PLC0415
-    curve = growth is not None or traffic is not None
-    if curve and len(grown.sizes_up_to(options.nodes)) < grown.SIZES_MIN:
-        raise BadOption("--nodes", options.nodes, "100 or more, for a curve")
     told: dict[str, Any] = {}
     if growth is not None:
         rates = [options.ops_per_node]

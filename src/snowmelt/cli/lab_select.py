@@ -11,17 +11,10 @@ from snowmelt.cli.lab_options import one_of
 from snowmelt.cli.progress import shown
 from snowmelt.core.names import plain_name
 from snowmelt.lab.bounds import within
+from snowmelt.lab.engine import MACHINES_MAX, Engine, engine_for
 from snowmelt.lab.extra import lab_extra
 from snowmelt.lab.output import PICTURES, checked_file
-from snowmelt.lab.select.options import (
-    MACHINES_MAX,
-    Distribution,
-    Engine,
-    Mode,
-    SelectOptions,
-    Shares,
-    engine_for,
-)
+from snowmelt.lab.select.options import Distribution, Mode, SelectOptions, Shares
 
 if TYPE_CHECKING:
     from snowmelt.lab.select.experiment import Measured
@@ -87,7 +80,8 @@ def select(
         salt=plain_name("--salt", salt),
         seed=seed,
     )
-    with_engine = engine_for(one_of("--engine", Engine, engine) if engine else None, options)
+    asked = one_of("--engine", Engine, engine) if engine else None
+    with_engine = engine_for(asked, nodes, at_ease=options.at_ease)
     within("--cases", cases, 0, CASES_MAX)
     files = {"--growth": growth, "--traffic": traffic, "--plans": plans}
     for option, path in files.items():

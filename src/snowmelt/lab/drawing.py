@@ -1,5 +1,7 @@
 """How the lab's pictures look: one canvas, one hand. Needs matplotlib."""
 
+from collections.abc import Sequence
+from math import log2
 from pathlib import Path
 
 import matplotlib as mpl
@@ -7,10 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from snowmelt.core.errors import BadOption
+from snowmelt.lab.fitting import Fit
 
 INK = "#1f2933"
 RIGHT = "#0b6e4f"
 WRONG = "#c1121f"
+PALE = "#aab4be"
 PANEL_INCHES = (5.4, 4.4)
 
 
@@ -43,6 +47,44 @@ def shades(count: int) -> list[str]:
     scale = mpl.colormaps["viridis"]
     points = [0.65 * (1 - one / max(1, count - 1)) for one in range(count)]
     return [mpl.colors.to_hex(scale(point)) for point in points]
+
+
+def dots(axes: Axes, sizes: Sequence[int], values: Sequence[float], text: str, colour: str) -> None:
+    """One measure against the number of nodes."""
+    axes.plot(sizes, values, "o", color=colour, label=text, markersize=5)
+
+
+def by_nodes(axes: Axes) -> None:
+    """Across is the number of nodes."""
+    axes.set_xlabel("nodes")
+    axes.set_xscale("log")
+    axes.legend(loc="best", frameon=False, fontsize=9)
+
+
+def line(axes: Axes, sizes: Sequence[int], fit: Fit) -> None:
+    """The fit, under what is measured."""
+    values = [fit.start + fit.per_doubling * log2(size) for size in sizes]
+    text = f"{fit.start:g} + {fit.per_doubling:g} log₂ n"
+    axes.plot(sizes, values, color=RIGHT, linewidth=1.2, label=text)
+
+
+def rest(axes: Axes, sizes: Sequence[int], fit: Fit, unit: str) -> None:
+    """What the fit leaves over, in a panel of its own."""
+    worst = max(map(abs, fit.residuals))
+    axes.axhline(0, color=RIGHT, linewidth=1.2)
+    axes.vlines(sizes, 0, fit.residuals, color=PALE)
+    dots(axes, sizes, fit.residuals, f"measured less the line, {worst:g} at most", RIGHT)
+    axes.set_title(f"What the line leaves over, in {unit}")
+    axes.margins(y=0.25)
+
+
+def rings(axes: Axes, sizes: Sequence[int], values: Sequence[float]) -> None:
+    """Round the dots of which the machines say the same."""
+    if sizes:
+        axes.plot(
+            sizes, values, "o", markersize=11, color="none", markeredgecolor=WRONG,
+            label="the machines give the same",
+        )  # fmt: skip
 
 
 def save(figure: Figure, path: Path) -> None:

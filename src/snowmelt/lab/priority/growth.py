@@ -1,22 +1,21 @@
 """What an operation costs against the number of nodes: measured for each size and rate."""
 
 from collections.abc import Iterator, Sequence
-from math import log2
 from statistics import fmean
 from typing import Final
 
 import msgspec
 
+from snowmelt.lab.engine import MACHINES_MAX
+from snowmelt.lab.fitting import sizes_up_to
 from snowmelt.lab.priority import arrays, experiment
-from snowmelt.lab.priority.options import MACHINES_MAX, PriorityOptions
+from snowmelt.lab.priority.options import PriorityOptions
 
 SALTS: Final = 5
 """One overlay of a size says little: heights differ by a third from salt to salt."""
 RATES: Final = (1, 8, 64)
 AT_ONCE: Final = 600_000
 """Operations of one experiment at most: five for each point have to end within minutes."""
-SIZES: Final = (10, 32, 100, 316, 1_000, 3_162, 10_000, 31_623, 100_000)
-SIZES_MIN: Final = 3
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,15 +40,6 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     """Operations that a node makes in a round: the paper's Lambda."""
     machines_agree: bool | None
     """Whether the machines gave the very same for the first overlay, if they were asked."""
-
-
-def sizes_up_to(nodes: int) -> list[int]:
-    """Two a decade.
-
-    >>> sizes_up_to(500)
-    [10, 32, 100, 316]
-    """
-    return [size for size in SIZES if size <= nodes]
 
 
 def points(options: PriorityOptions, rates: Sequence[int], machines: int) -> Iterator[Point]:
@@ -91,26 +81,3 @@ def _point(options: PriorityOptions, *, machines: bool) -> Point:
         rate=round(fmean(options.ops_per_node / (2 * one.tree_height_hops) for one in each), 4),
         machines_agree=agree,
     )
-
-
-class Fit(msgspec.Struct, frozen=True):
-    """Rounds as a + b log2 n, with what is left over at each size."""
-
-    start: float
-    per_doubling: float
-    residuals: tuple[float, ...]
-
-
-def fitted(sizes: Sequence[int], values: Sequence[float]) -> Fit:
-    """The best straight line against the logarithm.
-
-    >>> fitted([2, 4, 8], [3.0, 5.0, 7.0])
-    Fit(start=1.0, per_doubling=2.0, residuals=(0.0, 0.0, 0.0))
-    """
-    logs = [log2(size) for size in sizes]
-    middle, mean = fmean(logs), fmean(values)
-    pairs = [(log - middle, value - mean) for log, value in zip(logs, values, strict=True)]
-    slope = sum(log * value for log, value in pairs) / sum(log * log for log, _ in pairs)
-    start = mean - slope * middle
-    left = [value - start - slope * log for log, value in zip(logs, values, strict=True)]
-    return Fit(round(start, 2), round(slope, 2), tuple(round(one, 2) + 0.0 for one in left))

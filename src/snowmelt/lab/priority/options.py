@@ -10,8 +10,6 @@ from snowmelt.lab.bounds import within
 from snowmelt.protocols.priority.batches import PRIORITIES_MAX
 
 NODES_MAX: Final = 100_000
-MACHINES_MAX: Final = 2_000
-"""So many nodes can be machines."""
 AT_EASE: Final = 10_000
 """So many operations the machines do within a minute."""
 OPERATIONS_EACH_MAX: Final = 64
@@ -26,13 +24,6 @@ class Protocol(Enum):
     SKEAP = "skeap"
     SKUEUE = "skueue"
     """Skeap with one priority."""
-
-
-class Engine(Enum):
-    """What does the work."""
-
-    MACHINES = "machines"
-    ARRAYS = "arrays"
 
 
 class PriorityOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,16 +70,7 @@ class PriorityOptions(msgspec.Struct, frozen=True, kw_only=True):
         """How many priorities there are."""
         return 1 if self.protocol is Protocol.SKUEUE else self.priorities
 
-
-def engine_for(engine: Engine | None, options: PriorityOptions) -> Engine:
-    """The one that is asked for, if it can do it; else the machines where they take no minutes.
-
-    >>> engine_for(None, PriorityOptions(nodes=100)), engine_for(None, PriorityOptions(nodes=9999))
-    (<Engine.MACHINES: 'machines'>, <Engine.ARRAYS: 'arrays'>)
-    """
-    if engine is None:
-        few = options.nodes <= MACHINES_MAX and options.operations <= AT_EASE
-        return Engine.MACHINES if few else Engine.ARRAYS
-    if engine is Engine.MACHINES and options.nodes > MACHINES_MAX:
-        raise BadOption("--engine", engine.value, f"arrays with more than {MACHINES_MAX} nodes")
-    return engine
+    @property
+    def at_ease(self) -> bool:
+        """Whether machines would take no minutes."""
+        return self.operations <= AT_EASE

@@ -3,42 +3,43 @@
 from collections.abc import Sequence
 from math import log2
 from pathlib import Path
-from typing import Final
 
-from matplotlib.axes import Axes
-
-from snowmelt.lab.drawing import INK, RIGHT, WRONG, canvas, save, shades
+from snowmelt.lab.drawing import (
+    INK,
+    PALE,
+    RIGHT,
+    WRONG,
+    by_nodes,
+    canvas,
+    dots,
+    line,
+    rest,
+    rings,
+    save,
+    shades,
+)
+from snowmelt.lab.fitting import Fit, fitted
 from snowmelt.lab.priority.fairness import EQUAL, PAPERS, Fair
-from snowmelt.lab.priority.growth import Fit, Point, fitted
-
-PALE: Final = "#aab4be"
+from snowmelt.lab.priority.growth import Point
 
 
 def draw_growth(points: Sequence[Point], path: Path) -> Fit:
     """Rounds of an operation with their fit, and what is left over."""
     sizes = [point.nodes for point in points]
     fit = fitted(sizes, [point.rounds_mean for point in points])
-    worst = max(map(abs, fit.residuals))
     title = f"An operation takes {fit.per_doubling:g} rounds more when the nodes double"
-    figure, (rounds, rest) = canvas(2, title)
-    line = [fit.start + fit.per_doubling * log2(size) for size in sizes]
-    text = f"{fit.start:g} + {fit.per_doubling:g} log₂ n"
-    rounds.plot(sizes, line, color=RIGHT, linewidth=1.2, label=text)
-    _dots(rounds, sizes, [point.rounds_p99 for point in points], "99th percentile", PALE)
-    _dots(rounds, sizes, [point.rounds_mean for point in points], "mean", RIGHT)
-    _dots(rounds, sizes, [point.tree_height_hops for point in points], "the tree's height", INK)
-    asked = [point for point in points if point.machines_agree]
-    if asked:
-        _rings(rounds, asked)
+    figure, (rounds, left) = canvas(2, title)
+    line(rounds, sizes, fit)
+    dots(rounds, sizes, [point.rounds_p99 for point in points], "99th percentile", PALE)
+    dots(rounds, sizes, [point.rounds_mean for point in points], "mean", RIGHT)
+    dots(rounds, sizes, [point.tree_height_hops for point in points], "the tree's height", INK)
+    agreed = [one for one in points if one.machines_agree]
+    rings(rounds, [one.nodes for one in agreed], [one.rounds_mean for one in agreed])
     rounds.set_title("Rounds of an operation, waiting for its wave included")
     rounds.set_ylim(bottom=0)
-    rest.axhline(0, color=RIGHT, linewidth=1.2)
-    rest.vlines(sizes, 0, fit.residuals, color=PALE)
-    _dots(rest, sizes, fit.residuals, f"measured less the line, {worst:g} at most", RIGHT)
-    rest.set_title("What the line leaves over, in rounds")
-    rest.margins(y=0.25)
-    for axes in (rounds, rest):
-        _sizes(axes)
+    rest(left, sizes, fit, "rounds")
+    for axes in (rounds, left):
+        by_nodes(axes)
     save(figure, path)
     return fit
 
@@ -62,7 +63,7 @@ def draw_traffic(points: Sequence[Point], path: Path) -> None:
             text = f"{rate} of a node in a wave"
             axes.plot(*zip(*mine, strict=True), "o-", color=colour, label=text, linewidth=1)
         axes.set_title(title)
-        _sizes(axes)
+        by_nodes(axes)
     panels[0].set_yscale("log")
     for axes in panels[1:]:
         axes.set_ylim(bottom=0)
@@ -102,23 +103,3 @@ def named(row: Fair) -> str:
     ring = known.get(row.points, f"{row.points} points")
     block = "" if row.block == 1 else f", blocks of {row.block}"
     return ring + block + ("" if row.replicas == 1 else f", {row.replicas} copies")
-
-
-def _dots(
-    axes: Axes, sizes: Sequence[int], values: Sequence[float], text: str, colour: str
-) -> None:
-    axes.plot(sizes, values, "o", color=colour, label=text, markersize=5)
-
-
-def _rings(axes: Axes, points: Sequence[Point]) -> None:
-    sizes, values = [one.nodes for one in points], [one.rounds_mean for one in points]
-    axes.plot(
-        sizes, values, "o", markersize=11, color="none", markeredgecolor=WRONG,
-        label="the machines give the same",
-    )  # fmt: skip
-
-
-def _sizes(axes: Axes) -> None:
-    axes.set_xlabel("nodes")
-    axes.set_xscale("log")
-    axes.legend(loc="best", frameon=False, fontsize=9)

@@ -7,9 +7,10 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.errors import BadOption
-from snowmelt.lab.priority.growth import SIZES_MIN, sizes_up_to
+from snowmelt.lab.engine import MACHINES_MAX
+from snowmelt.lab.fitting import sizes_up_to
 from snowmelt.lab.select import arrays, experiment
-from snowmelt.lab.select.options import ELEMENTS_MAX, MACHINES_MAX, SelectOptions
+from snowmelt.lab.select.options import ELEMENTS_MAX, SelectOptions
 
 SALTS: Final = 5
 """One overlay of a size says little: heights differ by a third from salt to salt."""
@@ -38,10 +39,8 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sizes(options: SelectOptions) -> list[int]:
-    """Up to that of the options, two a decade, enough for a line."""
+    """Up to that of the options, where all of them have elements."""
     found = sizes_up_to(options.nodes)
-    if len(found) < SIZES_MIN:
-        raise BadOption("--nodes", options.nodes, "100 or more, for a curve")
     each = options.elements // options.nodes
     if each < 1:
         least = f"{options.nodes} or more, for a curve: as many a node for every size"

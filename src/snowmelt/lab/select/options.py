@@ -10,8 +10,6 @@ from snowmelt.lab.bounds import within
 from snowmelt.protocols.select import Plan, PrintedPlan, RepairedPlan
 
 NODES_MAX: Final = 100_000
-MACHINES_MAX: Final = 2_000
-"""So many nodes can be machines."""
 AT_EASE: Final = 32
 """So many nodes are machines unless the other is asked for: they take seconds."""
 ELEMENTS_MAX: Final = 20_000_000
@@ -51,13 +49,6 @@ class Mode(Enum):
         return PrintedPlan() if self is Mode.PAPER else RepairedPlan()
 
 
-class Engine(Enum):
-    """What does the work."""
-
-    MACHINES = "machines"
-    ARRAYS = "arrays"
-
-
 class SelectOptions(msgspec.Struct, frozen=True, kw_only=True):
     """One selection.
 
@@ -90,16 +81,7 @@ class SelectOptions(msgspec.Struct, frozen=True, kw_only=True):
         """Which one is looked for."""
         return (self.elements + 1) // 2 if self.k is None else self.k
 
-
-def engine_for(engine: Engine | None, options: SelectOptions) -> Engine:
-    """The one that is asked for, if it can do it; else the machines where they take no minutes.
-
-    >>> engine_for(None, SelectOptions(nodes=9, elements=99)), engine_for(None, SelectOptions())
-    (<Engine.MACHINES: 'machines'>, <Engine.ARRAYS: 'arrays'>)
-    """
-    if engine is None:
-        few = options.nodes <= AT_EASE and options.elements <= AT_EASE_ELEMENTS
-        return Engine.MACHINES if few else Engine.ARRAYS
-    if engine is Engine.MACHINES and options.nodes > MACHINES_MAX:
-        raise BadOption("--engine", engine.value, f"arrays with more than {MACHINES_MAX} nodes")
-    return engine
+    @property
+    def at_ease(self) -> bool:
+        """Whether machines would take no minutes."""
+        return self.nodes <= AT_EASE and self.elements <= AT_EASE_ELEMENTS

@@ -3,51 +3,49 @@
 from collections.abc import Sequence
 from math import log2
 from pathlib import Path
-from typing import Final
 
 from matplotlib.axes import Axes
 
-from snowmelt.lab.drawing import INK, RIGHT, WRONG, canvas, save
-from snowmelt.lab.priority.growth import Fit, fitted
+from snowmelt.lab.drawing import (
+    INK,
+    PALE,
+    RIGHT,
+    WRONG,
+    by_nodes,
+    canvas,
+    dots,
+    line,
+    rest,
+    rings,
+    save,
+)
+from snowmelt.lab.fitting import Fit, fitted
 from snowmelt.lab.select.growth import Point
 from snowmelt.lab.select.options import Mode, Shares
 from snowmelt.lab.select.trials import Row
-
-PALE: Final = "#aab4be"
 
 
 def draw_growth(points: Sequence[Point], path: Path) -> Fit:
     """Rounds with their fit, what is left over, and iterations."""
     sizes = [point.nodes for point in points]
     fit = fitted(sizes, [point.rounds_mean for point in points])
-    worst = max(map(abs, fit.residuals))
     title = f"A selection takes {fit.per_doubling:.0f} rounds more when the nodes double"
-    figure, (rounds, rest, iterations) = canvas(3, title)
-    line = [fit.start + fit.per_doubling * log2(size) for size in sizes]
-    text = f"{fit.start:g} + {fit.per_doubling:g} log₂ n"
-    rounds.plot(sizes, line, color=RIGHT, linewidth=1.2, label=text)
-    _dots(rounds, sizes, [point.rounds_max for point in points], "most of five", PALE)
-    _dots(rounds, sizes, [point.rounds_mean for point in points], "mean", RIGHT)
-    agreed = [point for point in points if point.machines_agree]
-    if agreed:
-        rounds.plot(
-            [point.nodes for point in agreed], [point.rounds_mean for point in agreed], "o",
-            markersize=11, color="none", markeredgecolor=WRONG, label="machines give the same",
-        )  # fmt: skip
+    figure, (rounds, left, iterations) = canvas(3, title)
+    line(rounds, sizes, fit)
+    dots(rounds, sizes, [point.rounds_max for point in points], "most of five", PALE)
+    dots(rounds, sizes, [point.rounds_mean for point in points], "mean", RIGHT)
+    agreed = [one for one in points if one.machines_agree]
+    rings(rounds, [one.nodes for one in agreed], [one.rounds_mean for one in agreed])
     rounds.set_title("Rounds until the anchor knows the k-th smallest")
     rounds.set_ylim(bottom=0)
-    rest.axhline(0, color=RIGHT, linewidth=1.2)
-    rest.vlines(sizes, 0, fit.residuals, color=PALE)
-    _dots(rest, sizes, fit.residuals, f"measured less the line, {worst:g} at most", RIGHT)
-    rest.set_title("What the line leaves over, in rounds")
-    rest.margins(y=0.25)
-    _dots(iterations, sizes, [one.iterations_mean for one in points], "samples of phase 2", RIGHT)
+    rest(left, sizes, fit, "rounds")
+    dots(iterations, sizes, [one.iterations_mean for one in points], "samples of phase 2", RIGHT)
     rankings = [one.iterations_phase1_mean for one in points]
-    _dots(iterations, sizes, rankings, "iterations of phase 1", INK)
+    dots(iterations, sizes, rankings, "iterations of phase 1", INK)
     iterations.set_title("Iterations: a constant in the paper")
     iterations.set_ylim(bottom=0)
-    for axes in (rounds, rest, iterations):
-        _sizes(axes)
+    for axes in (rounds, left, iterations):
+        by_nodes(axes)
     save(figure, path)
     return fit
 
@@ -58,17 +56,17 @@ def draw_traffic(points: Sequence[Point], path: Path) -> None:
     logs = [log2(size) for size in sizes]
     figure, panels = canvas(3, "Congestion and the largest message, against the paper's bounds")
     congestion = [point.congestion_mean for point in points]
-    _dots(panels[0], sizes, [point.congestion_max for point in points], "most of five", PALE)
-    _dots(panels[0], sizes, congestion, "mean", RIGHT)
+    dots(panels[0], sizes, [point.congestion_max for point in points], "most of five", PALE)
+    dots(panels[0], sizes, congestion, "mean", RIGHT)
     panels[0].set_title("Messages at a node in a round, at most")
     over = [value / log**2 for value, log in zip(congestion, logs, strict=True)]
-    _dots(panels[1], sizes, over, "mean", RIGHT)
+    dots(panels[1], sizes, over, "mean", RIGHT)
     panels[1].set_title("The same, over log₂² n")
-    _dots(panels[2], sizes, [one.message_bits_mean for one in points], "largest message", RIGHT)
+    dots(panels[2], sizes, [one.message_bits_mean for one in points], "largest message", RIGHT)
     panels[2].set_title("Bits of the largest message")
     for axes in panels:
         axes.set_ylim(0, 1.15 * axes.get_ylim()[1])
-        _sizes(axes)
+        by_nodes(axes)
     save(figure, path)
 
 
@@ -100,15 +98,3 @@ def _bars(axes: Axes, rows: Sequence[Row]) -> None:
         floor = [low + count for low, count in zip(floor, counts, strict=True)]
     axes.set_xticks(range(len(rows)), [f"{row.nodes:,}" for row in rows], fontsize=8)
     axes.set_xlabel("nodes")
-
-
-def _dots(
-    axes: Axes, sizes: Sequence[int], values: Sequence[float], text: str, colour: str
-) -> None:
-    axes.plot(sizes, values, "o", color=colour, label=text, markersize=5)
-
-
-def _sizes(axes: Axes) -> None:
-    axes.set_xlabel("nodes")
-    axes.set_xscale("log")
-    axes.legend(loc="best", frameon=False, fontsize=9)

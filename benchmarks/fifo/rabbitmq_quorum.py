@@ -1,4 +1,4 @@
-"""RabbitMQ: a quorum queue of one member.
+"""RabbitMQ: a quorum queue of one member, or of one on each of several nodes.
 
 pika's connection without a thread of its own: many publishes, then one wait for their confirms. The
 server pushes items ahead of the acknowledgements, as many as the prefetch allows; one
@@ -27,6 +27,8 @@ log.file = false
 log.console.level = warning
 disk_free_limit.absolute = 1GB
 """
+TOGETHER = "cluster_formation.peer_discovery_backend = classic_config\n"
+MEMBER = "cluster_formation.classic_config.nodes.{number} = {name}\n"
 QUORUM = {"x-queue-type": "quorum"}
 LASTING = pika.BasicProperties(delivery_mode=pika.DeliveryMode.Persistent)
 # Debian's /usr/sbin/rabbitmq-server becomes another user, and then runs what is here.
@@ -41,15 +43,17 @@ def installed_version() -> str:
 
 
 class RabbitPeer:
-    """One node with a port mapper of its own, so that no other Erlang here is touched."""
+    """Nodes with a port mapper of their own, so that no other Erlang here is touched."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, nodes: int = 1) -> None:
         self.name = name
-        self.promise = "flushes before it answers"
+        self.promise = "flushes before it answers" + (f" on {nodes} nodes" if nodes > 1 else "")
         self.flushes_first = True
         self.only_singles = False
         self.version = ""
-        self.port, self.mapper_port, self.nodes_port = free_ports(3)
+        self.mapper_port, *ports = free_ports(1 + 2 * nodes)
+        self.ports, self.between = ports[:nodes], ports[nodes:]
+        self.port = self.ports[0]
         self.servers: list[Server] = []
 
     def start(self, folder: Path) -> None:
@@ -58,22 +62,36 @@ class RabbitPeer:
         mapper = program("epmd", package)
         self.version = f"RabbitMQ {installed_version()}"
         (folder / "mapper").mkdir()
-        (folder / "rabbitmq.conf").write_text(CONFIG.format(port=self.port))
-        (folder / "plugins").write_text("[].")
-        (folder / "environment").touch()
         maps = [mapper, "-port", str(self.mapper_port), "-address", "127.0.0.1"]
-        self.servers.append(Server(maps, folder / "mapper", self.mapper_port))
-        self.servers.append(Server([str(SCRIPTS / "rabbitmq-server")], folder, self.port))
-        for server in self.servers:
-            server.start(self.environment(folder))
+        self._run(Server(maps, folder / "mapper", self.mapper_port), {})
+        members = [
+            MEMBER.format(number=at + 1, name=self.node(at)) for at in range(len(self.ports))
+        ]
+        for at, port in enumerate(self.ports):  # one after the other: each joins the first
+            own = folder / f"n{at}"
+            own.mkdir()
+            together = TOGETHER + "".join(members) if len(members) > 1 else ""
+            (own / "rabbitmq.conf").write_text(CONFIG.format(port=port) + together)
+            (own / "plugins").write_text("[].")
+            (own / "environment").touch()
+            server = Server([str(SCRIPTS / "rabbitmq-server")], own, port)
+            self._run(server, self.environment(own, at))
 
-    def environment(self, folder: Path) -> dict[str, str]:
+    def _run(self, server: Server, environment: dict[str, str]) -> None:
+        self.servers.append(server)
+        server.start(environment)
+
+    def node(self, at: int) -> str:
+        """What Erlang calls it."""
+        return f"snowmelt-bench-{at}@localhost"
+
+    def environment(self, folder: Path, at: int) -> dict[str, str]:
         return {
-            "HOME": str(folder),  # where Erlang makes its cookie
+            "HOME": str(folder.parent),  # where Erlang makes the cookie that all share
             "ERL_EPMD_PORT": str(self.mapper_port),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
-            "RABBITMQ_NODENAME": "snowmelt-bench@localhost",
-            "RABBITMQ_DIST_PORT": str(self.nodes_port),
+            "RABBITMQ_NODENAME": self.node(at),
+            "RABBITMQ_DIST_PORT": str(self.between[at]),
             "RABBITMQ_MNESIA_BASE": str(folder / "data"),
             "RABBITMQ_LOG_BASE": str(folder / "logs"),
             "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq.conf"),

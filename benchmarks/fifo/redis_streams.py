@@ -4,48 +4,70 @@ A batch is one pipeline. What is acknowledged is deleted in the same pipeline, o
 keep all that ever passed through it.
 """
 
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import redis
-from benchmarks.fifo.peer import WAIT_SECONDS, Connect
+from benchmarks.fifo.peer import WAIT_SECONDS, Connect, Missing
 from benchmarks.fifo.server import Server, program, said_by
 
-from snowmelt.cli.local import free_port
+from snowmelt.cli.local import free_ports
 
 PROMISES = {"everysec": "flushes every second", "always": "flushes before it answers"}
 GROUP = "workers"
 
 
 class RedisPeer:
-    """One server with an append-only file, and no snapshots beside it."""
+    """One server with an append-only file, and no snapshots beside it; and replicas, if any."""
 
-    def __init__(self, name: str, flush: str) -> None:
+    def __init__(self, name: str, flush: str, replicas: int = 0) -> None:
         self.name = name
-        self.promise = PROMISES[flush]
+        self.replicas = replicas
+        self.promise = PROMISES[flush] + (f", and {replicas} replicas too" if replicas else "")
         self.flushes_first = flush == "always"
         self.only_singles = False
         self.version = ""
         self.flush = flush
-        self.port = free_port()
-        self.server: Server | None = None
+        self.port, *self.others = free_ports(1 + replicas)
+        self.servers: list[Server] = []
 
     def start(self, folder: Path) -> None:
         redis_server = program("redis-server", "redis-server")
         self.version = "Redis " + said_by(redis_server, "--version").split()[2].removeprefix("v=")
-        command = [redis_server, "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
-        command += ["--dir", str(folder), "--appendonly", "yes", "--appendfsync", self.flush]
-        self.server = Server(command, folder, self.port)
-        self.server.start()
+        for port in (self.port, *self.others):
+            own = folder / str(port)
+            own.mkdir()
+            command = [redis_server, "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+            command += ["--dir", str(own), "--appendonly", "yes", "--appendfsync", self.flush]
+            if port != self.port:
+                command += ["--replicaof", "127.0.0.1", str(self.port)]
+            self.servers.append(Server(command, own, port))
+            self.servers[-1].start()
+        self._until_all_follow()
+
+    def _until_all_follow(self) -> None:
+        base: Any = redis.Redis("127.0.0.1", self.port, socket_timeout=WAIT_SECONDS)
+        end = time.monotonic() + WAIT_SECONDS
+        while self.replicas:
+            said = base.info("replication")
+            if [said.get(f"slave{at}", {}).get("state") for at in range(self.replicas)] == (
+                ["online"] * self.replicas
+            ):
+                break
+            if time.monotonic() > end:
+                raise Missing("the replicas of Redis do not follow")
+            time.sleep(0.05)
+        base.close()
 
     def client(self, queue: str, batch: int) -> Connect:
         del batch
         return partial(RedisClient, self.port, queue)
 
     def stop(self) -> None:
-        if self.server:
-            self.server.stop()
+        for server in reversed(self.servers):
+            server.stop()
 
 
 class RedisClient:

@@ -1,4 +1,7 @@
-"""What the priority queue is measured against: the best of the others that flush first."""
+"""What the priority queue is measured against: the best of the others, all of which flush first.
+
+Three copies are held against all of them, and against those alone that have three copies too.
+"""
 
 from collections.abc import Iterator
 from typing import Final
@@ -6,7 +9,7 @@ from typing import Final
 from benchmarks.fifo.cell import Cell
 from benchmarks.fifo.row import DISK, Row
 from benchmarks.pool_peers_parts.bars import Bar
-from benchmarks.priority_peers_parts.peers import OURS
+from benchmarks.priority_peers_parts.peers import COPIES, OURS
 
 BATCHES: Final = 5.0
 SINGLES: Final = 1.0
@@ -20,12 +23,21 @@ def bars(rows: list[Row]) -> Iterator[Bar]:
         rivals = [row for row in here if row.peer not in OURS and row.both_rate is not None]
         if not rivals:
             continue
-        best = max(rivals, key=lambda row: row.both_rate or 0.0)
+        alike = [row for row in rivals if row.peer in COPIES]
         for row in here:
-            if row.peer in OURS and (value := best.ratio(row)) is not None:
-                wanted = least(cell, row.peer)
-                says = f">= {wanted:g}" if wanted else ""
-                yield Bar(f"{cell}, {row.peer} / {best.peer}", value, says, value >= wanted)
+            if row.peer in OURS:
+                yield from against(row, rivals)
+            if row.peer in OURS and row.peer in COPIES and alike != rivals:
+                yield from against(row, alike)
+
+
+def against(row: Row, rivals: list[Row]) -> Iterator[Bar]:
+    """One of ours beside the best of these."""
+    best = max(rivals, key=lambda rival: rival.both_rate or 0.0, default=None)
+    if best is not None and (value := best.ratio(row)) is not None:
+        wanted = least(row.cell, row.peer)
+        says = f">= {wanted:g}" if wanted else ""
+        yield Bar(f"{row.cell}, {row.peer} / {best.peer}", value, says, value >= wanted)
 
 
 def least(cell: Cell, peer: str) -> float:

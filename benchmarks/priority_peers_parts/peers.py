@@ -10,14 +10,18 @@ from benchmarks.priority_peers_parts.peer import Peer
 
 OURS: Final = ("snowmelt-1", "snowmelt-3")
 """The rows that the others are compared with."""
+COPIES: Final = ("snowmelt-3", "redis-3", "rabbitmq-quorum-3")
+"""Those that have three copies before they answer."""
 
 KINDS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     "snowmelt-1": ("snowmelt_priority", "PriorityPeer", (1,)),
     "snowmelt-3": ("snowmelt_priority", "PriorityPeer", (3,)),
-    "redis": ("redis_sorted_set", "SortedSetPeer", ("always",)),
+    "redis": ("redis_sorted_set", "SortedSetPeer", ("always", 0)),
     "beanstalkd": ("beanstalkd_priorities", "PrioritiesPeer", (0,)),
     "rabbitmq-classic": ("rabbitmq_priorities", "ClassicPeer", ()),
-    "rabbitmq-quorum": ("rabbitmq_priorities", "QuorumPeer", ()),
+    "rabbitmq-quorum": ("rabbitmq_priorities", "QuorumPeer", (1,)),
+    "redis-3": ("redis_sorted_set", "SortedSetPeer", ("always", 2)),
+    "rabbitmq-quorum-3": ("rabbitmq_priorities", "QuorumPeer", (3,)),
 }
 
 

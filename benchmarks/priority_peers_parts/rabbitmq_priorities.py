@@ -42,10 +42,10 @@ class ClassicPeer(RabbitPeer):
 
 
 class QuorumPeer(RabbitPeer):
-    """The same with a quorum queue."""
+    """One node, or several, with a quorum queue."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
+    def __init__(self, name: str, nodes: int) -> None:
+        super().__init__(name, nodes)
         self.promise += "; quorum queue, which has no priorities before 4.0"
 
     def tasks(self, queue: str, tasks: int) -> ConnectTasks:

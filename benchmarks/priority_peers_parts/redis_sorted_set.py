@@ -4,13 +4,15 @@ A script runs as a whole, so no item is ever in two places or in none. An item's
 its priority, and a number that grows. `put` adds names and bodies; `get` first brings back what was
 leased for too long, then moves the first names to a second sorted set, whose scores are the ends of
 their leases; `ack` removes names and bodies. The acknowledgement of what was taken before rides on
-the pipeline of the next get, as Snowmelt's does, so that the log is flushed once for both.
+the pipeline of the next get, as Snowmelt's does, so that the log is flushed once for both. With
+replicas, `WAIT` ends each pipeline: then all of them have it.
 """
 
 import time
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import redis
 import redis.asyncio
@@ -19,6 +21,7 @@ from benchmarks.fifo.redis_streams import RedisPeer
 from benchmarks.priority_peers_parts.peer import ConnectTasks, urgencies
 
 LEASE_MS: Final = 30_000
+WAIT_MS: Final = 10_000
 PUT: Final = """
 local last = redis.call('INCRBY', KEYS[4], #ARGV / 2)
 local first = last - #ARGV / 2
@@ -57,15 +60,19 @@ return held
 """
 
 
+Call: TypeAlias = tuple[str, Sequence[Any]]
+"""A script and its values."""
+
+
 class SortedSetPeer(RedisPeer):
     """The server with an append-only file that is flushed before it answers."""
 
     def client(self, queue: str, batch: int) -> Connect:
         del batch
-        return partial(SortedSetClient, self.port, queue)
+        return partial(SortedSetClient, self.port, queue, self.replicas)
 
     def tasks(self, queue: str, tasks: int) -> ConnectTasks:
-        return partial(connect_tasks, self.port, queue, tasks)
+        return partial(connect_tasks, self.port, queue, tasks, self.replicas)
 
 
 def keys_of(queue: str) -> list[str]:
@@ -81,77 +88,100 @@ def get_values(count: int) -> tuple[int, int, int]:
 class SortedSetClient:
     """The blocking client."""
 
-    def __init__(self, port: int, queue: str) -> None:
+    def __init__(self, port: int, queue: str, replicas: int) -> None:
         self.base = redis.Redis("127.0.0.1", port, socket_timeout=WAIT_SECONDS)
+        self.replicas = replicas
         self.keys = keys_of(queue)
         self.next = urgencies()
         self.taken: list[bytes] = []
-        self.put_script = self.base.register_script(PUT)
-        self.get_script = self.base.register_script(GET)
-        self.ack_script = self.base.register_script(ACK)
-        for script in (PUT, GET, ACK):
-            self.base.script_load(script)
+        self.put_script, self.get_script, self.ack_script = map(
+            self.base.script_load, (PUT, GET, ACK)
+        )
 
     def put(self, bodies: list[bytes]) -> None:
         pairs = zip(islice(self.next, len(bodies)), bodies, strict=True)
-        self.put_script(self.keys, [value for pair in pairs for value in pair])
+        self._say((self.put_script, [value for pair in pairs for value in pair]))
 
     def take(self, count: int) -> int:
-        if self.taken:
-            pipeline = self.base.pipeline(transaction=False)
-            pipeline.evalsha(self.ack_script.sha, len(self.keys), *self.keys, *self.taken)
-            pipeline.evalsha(self.get_script.sha, len(self.keys), *self.keys, *get_values(count))
-            found: Any = pipeline.execute()[1]
-        else:
-            found = self.get_script(self.keys, get_values(count))
+        calls: list[Call] = [(self.ack_script, self.taken)] if self.taken else []
+        found: Any = self._say(*calls, (self.get_script, get_values(count)))
         self.taken = found[::2]
         return len(self.taken)
 
     def settle(self) -> None:
         if self.taken:
-            self.ack_script(self.keys, self.taken)
+            self._say((self.ack_script, self.taken))
             self.taken = []
 
     def close(self) -> None:
         self.base.delete(*self.keys)
         self.base.close()
 
+    def _say(self, *calls: Call) -> object:
+        """What the last of them answers."""
+        if len(calls) == 1 and not self.replicas:
+            ((script, values),) = calls
+            return self.base.evalsha(script, len(self.keys), *self.keys, *values)
+        pipeline = self.base.pipeline(transaction=False)
+        for script, values in calls:
+            pipeline.evalsha(script, len(self.keys), *self.keys, *values)
+        if self.replicas:
+            pipeline.wait(self.replicas, WAIT_MS)
+        return answered(pipeline.execute(), self.replicas)
 
-async def connect_tasks(port: int, queue: str, tasks: int) -> "SortedSetTasks":
-    found = SortedSetTasks(port, queue, tasks)
+
+def answered(answers: list[Any], replicas: int) -> object:
+    """The last one, once so many replicas have it all."""
+    if replicas and answers.pop() < replicas:
+        raise RuntimeError("the replicas of Redis do not follow")
+    return answers[-1]
+
+
+async def connect_tasks(port: int, queue: str, tasks: int, replicas: int) -> "SortedSetTasks":
+    found = SortedSetTasks(port, queue, tasks, replicas)
     for script in (PUT, GET, ACK):
-        await found.base.script_load(script)
+        found.scripts[script] = await found.base.script_load(script)
     return found
 
 
 class SortedSetTasks:
     """The client with `await`, which has a connection for each call that waits."""
 
-    def __init__(self, port: int, queue: str, tasks: int) -> None:
+    def __init__(self, port: int, queue: str, tasks: int, replicas: int) -> None:
         self.base = redis.asyncio.Redis(host="127.0.0.1", port=port, max_connections=2 * tasks)
+        self.replicas = replicas
         self.keys = keys_of(queue)
         self.taken: list[bytes | None] = [None] * tasks
-        self.put_script = self.base.register_script(PUT)
-        self.get_script = self.base.register_script(GET)
-        self.ack_script = self.base.register_script(ACK)
+        self.scripts: dict[str, str] = {}
 
     async def put(self, body: bytes, priority: int) -> None:
-        await self.put_script(self.keys, [priority, body])
+        await self._say((PUT, [priority, body]))
 
     async def take(self, task: int) -> None:
         before = self.taken[task]
-        async with self.base.pipeline(transaction=False) as pipeline:
-            if before is not None:
-                pipeline.evalsha(self.ack_script.sha, len(self.keys), *self.keys, before)
-            pipeline.evalsha(self.get_script.sha, len(self.keys), *self.keys, *get_values(1))
-            found: Any = (await pipeline.execute())[-1]
+        calls: list[Call] = [] if before is None else [(ACK, [before])]
+        found: Any = await self._say(*calls, (GET, get_values(1)))
         self.taken[task] = found[0]
 
     async def settle(self, task: int) -> None:
         taken, self.taken[task] = self.taken[task], None
         if taken is not None:
-            await self.ack_script(self.keys, [taken])
+            await self._say((ACK, [taken]))
 
     async def close(self) -> None:
         await self.base.delete(*self.keys)
         await self.base.aclose()
+
+    async def _say(self, *calls: Call) -> object:
+        """What the last of them answers."""
+        if len(calls) == 1 and not self.replicas:
+            ((script, values),) = calls
+            return await self.base.evalsha(
+                self.scripts[script], len(self.keys), *self.keys, *values
+            )
+        async with self.base.pipeline(transaction=False) as pipeline:
+            for script, values in calls:
+                pipeline.evalsha(self.scripts[script], len(self.keys), *self.keys, *values)
+            if self.replicas:
+                pipeline.wait(self.replicas, WAIT_MS)
+            return answered(await pipeline.execute(), self.replicas)

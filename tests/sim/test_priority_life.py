@@ -31,6 +31,7 @@ SEEDS = (
     1054,  # what was void at one who was away had been stored elsewhere, and got, meanwhile
     1840,  # what was purged before it came was not known to be of its put, and an attempt came back
     74,  # a put in line over a view went on without what came back with that view
+    1338,  # what came back while a disk was slow was counted nowhere: neither leased nor ready
     1309,  # the judge took a view of a number that came again for the one that it knew
 )
 

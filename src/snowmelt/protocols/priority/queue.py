@@ -106,7 +106,7 @@ class Queue:
     def viewed(self) -> None:
         """There is a new view, or none."""
         self._sending.clear()
-        self._reports.taken()  # the census says it
+        self._reports.viewed()
         self._copies_read, self._reads = {}, {}
         self.here = None
         if self._desk.era:
@@ -232,7 +232,8 @@ class Queue:
 
     def _standing(self, placing: Placing) -> tuple[int, int, Shares, int]:
         """How many of this home are leased, how many held; which are dead; how many staged."""
-        leased = held = staged = 0
+        held = staged = 0
+        leased = self._reports.returning  # nobody can have them yet
         dead: list[Share] = []
         me = self._desk.me
         for mark in self.shelf.rows.marks():  # those that are merely there need not be looked at

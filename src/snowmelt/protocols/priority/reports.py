@@ -1,7 +1,8 @@
 """What a node has to tell the anchor of one queue, beside what clients ask for: home, rule 5.
 
-What is free again is told at once. What is gone is nothing that anybody waits for, unless the queue
-has a bound: it goes with the next batch, and by itself only when none has come for a while.
+What is free again is told as soon as all have flushed that it is; until then it is counted, since
+it is neither leased nor there to be got. What is gone is nothing that anybody waits for, unless the
+queue has a bound: it goes with the next batch, and by itself only when none has come for a while.
 """
 
 from snowmelt.protocols.priority.batches import Share, Shares, union
@@ -28,6 +29,13 @@ class Reports:
         self._gone: list[Share] = []
         self._void: list[Share] = []
         self._late = False
+        self.coming = 0
+        """How many are free again, and that is not on all disks yet."""
+
+    @property
+    def returning(self) -> int:
+        """How many are free again, and the anchor was not told."""
+        return self.coming + sum([share.total for share in self._back])
 
     @property
     def waiting(self) -> bool:
@@ -49,6 +57,11 @@ class Reports:
         self._back.extend(back)
         self._gone.extend(gone)
         self._void.extend(void)
+
+    def viewed(self) -> None:
+        """The census says all of it."""
+        self.taken()
+        self.coming = 0
 
     def taken(self) -> tuple[Shares, Shares, Shares]:
         """What goes with the next batch."""

@@ -13,8 +13,9 @@ from when on, and the element may be passed until it is got again, but what it p
 
 An element whose put or first get has no order waits at no known time, and may be passed too. So may
 those that a get of unknown outcome names, from the order on that it tells, if it tells one, until
-they come back: it may have had them. A get of unknown outcome that names nothing may have had
-anything, and leaves what could be its doing undecided.
+they come back: it may have had them. So may the next ones after a get that was *over*, which had
+more than it could carry and gave them back by itself. A get of unknown outcome that names nothing
+may have had anything, and leaves what could be its doing undecided.
 
 One sweep along the order, with a heap of what is in the queue: O(n log n).
 """
@@ -132,20 +133,30 @@ class _Sweep:
         value, get = moment.value, moment.operation
         if value is not None:
             self._inside.pop(value, None)
-        while self._heap:
-            least, _, smaller = self._heap[0]
-            if self._inside.get(smaller) != least:
-                heappop(self._heap)
-                continue
+        while (first := self._first()) is not None:
+            least, smaller = first
             if value is None:
                 sentence = f"a get found nothing while {smaller!r} was in the queue"
             elif value in self._keys and least < self._keys[value]:
                 sentence = f"{value!r} was got while the smaller {smaller!r} was in the queue"
             else:
-                return
+                break
             named = [self._puts[one] for one in (smaller, value) if one is not None]
             yield Passing(smaller, get, Invalid(NAME, sentence, (*dict.fromkeys(named), get)))
             del self._inside[smaller]
+        for _ in range(get.over):
+            first = self._first()
+            if first is not None:
+                del self._inside[first[1]]
+
+    def _first(self) -> tuple[Key, Value] | None:
+        """The least there is."""
+        while self._heap:
+            least, _, value = self._heap[0]
+            if self._inside.get(value) == least:
+                return least, value
+            heappop(self._heap)
+        return None
 
 
 def _moments(history: History) -> Iterator[Moment]:

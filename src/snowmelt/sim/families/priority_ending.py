@@ -134,11 +134,12 @@ class _Ending:
             lost = self._excuse(got, forgotten) not in ("", AWAY)
             moved = self._moved(got, value, told)
             order = () if lost or moved or not got.order else (got.order + index,)
+            over = got.over if index + 1 == len(got.values) else 0
             yield Operation(
                 got.process, Kind.GET, (value,), got.called, got.returned,
                 priorities=(self._sign * told.place.priority,),
                 positions=() if lost or moved else (told.place.position,), orders=order,
-                token=None if lost else got.token, held=0 if forgotten else got.held,
+                token=None if lost else got.token, held=0 if forgotten else got.held, over=over,
             )  # fmt: skip
 
     def _ack(self, ack: Operation) -> Iterator[Operation]:
@@ -186,9 +187,13 @@ class _Ending:
     def _passed(self, value: str, order: int, away: set[int]) -> Iterator[Operation]:
         first = self._first.get(value)
         failures = 0 if first is None else first.failures[first.values.index(value)]
-        redriven = self._ledger.redriven
+        ledger = self._ledger
+        redriven = ledger.redriven
         if first is None or failures or (redriven is not None and first.returned >= redriven):
             yield self._had(value, order)  # it was delivered before, or purged
+            return
+        if any(one.light and one.called < first.returned for one in ledger.lost_gets):
+            yield self._had(value, order)  # it may have been given back
             return
         last = first.order >> EPOCH_BITS
         for epoch in self._epochs:

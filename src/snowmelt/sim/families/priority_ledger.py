@@ -81,6 +81,8 @@ class Got(msgspec.Struct):
     """Until then it holds for certain."""
     settled: bool = False
     """Whether something was said that may have ended it."""
+    over: int = 0
+    """How many more it may have been granted than it could carry."""
 
     def receipt(self, chosen: list[int]) -> Receipt:
         """Of those of its elements."""
@@ -98,6 +100,8 @@ class Lost(msgspec.Struct, frozen=True):
     process: str
     called: Instant
     returned: Instant
+    light: bool
+    """Whether it may have given back some of what it had, by itself."""
 
 
 class Ledger:
@@ -234,10 +238,12 @@ class Ledger:
             found.append((value, Place(priority, piece.start + index)))
         return found
 
-    def lose(self, process: str, called: Instant, at: Instant, outcome: Outcome[Any]) -> None:
+    def lose(
+        self, process: str, called: Instant, at: Instant, outcome: Outcome[Any], light: bool = False
+    ) -> None:
         """A get has no answer: it may have had anything, and that comes back."""
         if not isinstance(outcome, Failed):
-            self.lost_gets.append(Lost(process, called, at))
+            self.lost_gets.append(Lost(process, called, at, light))
 
     def looked(
         self, process: str, called: Instant, pieces: tuple[Piece, ...], at: Instant, *, dead: bool

@@ -35,6 +35,8 @@ class Load(msgspec.Struct, kw_only=True):
     """How many stage and publish, and how many keep what they lease."""
     late: float = 0.08
     """How often a consumer comes with its acknowledgement when its lease may be over."""
+    light: bool = False
+    """Whether some gets can carry no more than a few elements."""
     idle: Duration = seconds(5)
     """By then all consumers have begun."""
 
@@ -68,7 +70,7 @@ def load_of(chance: Random, theme: str) -> Load:
         case "backlog":
             load.producers, load.consumers = chance.randint(2, 4), chance.randint(1, 2)
             load.puts, load.work, load.idle = 40, seconds(2), seconds(20)
-            load.leaves = chance.randint(0, 3)
+            load.leaves, load.light = chance.randint(0, 3), True
         case "much gone":
             load.batches, load.work, load.idle = 1, milliseconds(100), seconds(1)
             load.producers, load.consumers, load.puts = 3, 4, 40

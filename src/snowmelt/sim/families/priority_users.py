@@ -26,6 +26,9 @@ from snowmelt.sim.families.priority_load import Load
 DELAY: Final = seconds(4)
 EMPTY: Final = 4
 REASON: Final = "it failed"
+WEIGHT: Final = 16 << 20
+LIGHT: Final = 90
+"""What a get can carry: more than there is, or a few elements."""
 
 
 class At(msgspec.Struct, frozen=True):
@@ -229,7 +232,8 @@ class Consumer(User):
         chance, called = self.chance, self.now
         patience = self.some(self.load.patience) if chance.random() < 0.7 else Duration(0)
         most = chance.choice((1, 1, 2, 5, 20))
-        get = calls.Get(self.queue, self.via, most, patience, settle)
+        light = self.load.light and self.last_number % 3 == 0
+        get = calls.Get(self.queue, self.via, most, patience, settle, LIGHT if light else WEIGHT)
 
         def told(outcome: Outcome[Any], at: Instant) -> None:
             match outcome:
@@ -240,9 +244,10 @@ class Consumer(User):
                     if got is None:
                         self.after(PAUSE, self._get)
                     else:
+                        got.over = most - len(got.values) if light else 0
                         self._decide(got)
                 case _:
-                    self.ledger.lose(self.name, called, at, outcome)
+                    self.ledger.lose(self.name, called, at, outcome, light)
                     if then is not None:
                         then(outcome, at)
                     self.after(PAUSE, self._get)

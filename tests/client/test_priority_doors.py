@@ -41,7 +41,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def put(steps: PrioritySteps, home: Opened | SnowmeltError) -> list[Query]:
     """What is asked for one put, where the home's answer to an opening is this."""
     asked: list[Query] = []
-    going = steps.put(b"one", 0, None, 0, 10)
+    one = steps.one(b"one", 0, None, 0, 10)
+    going = steps.put([one.what], one.wait)
     answer: Any = None
     try:
         while True:

@@ -44,6 +44,16 @@ def parcel(body: Buffer) -> Parcel:
     return Parcel(1, _ONE.pack(0, len(body)), body)
 
 
+def together(bodies: list[bytes]) -> Parcel:
+    """Some bodies that are no more than a call's worth, as one call's items.
+
+    >>> together([b"one", b"two"]).blob
+    b'onetwo'
+    """
+    edges = list(accumulate(map(len, bodies), initial=0))
+    return Parcel(len(bodies), struct.pack(f"<{len(edges)}i", *edges), b"".join(bodies))
+
+
 def parcels(bodies: Iterable[Buffer] | Batch) -> Iterator[Parcel]:
     """Bodies, as few calls as they fit into; an endless iterable is taken in bit by bit.
 

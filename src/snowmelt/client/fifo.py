@@ -61,7 +61,8 @@ class Fifo(Taking[FifoSteps]):
         to put again after a restart: the same number is the same item, and its position is told, or
         -1 when so much was put since that it is no longer remembered.
         """
-        return run(self._port, self._steps.put(body, headers, delay, timeout, sequence))
+        one = self._steps.one(body, headers, delay, timeout)
+        return Position(run(self._port, self._steps.put([one.what], one.wait, sequence))[0])
 
     def put_many(
         self,

@@ -5,12 +5,14 @@ from collections.abc import Iterable, Mapping
 from snowmelt.client.fifo_steps import FifoSteps
 from snowmelt.client.group_steps import GroupSteps, Reading, group_name, groups, read, survey
 from snowmelt.client.groups_async import Group
+from snowmelt.client.joint_puts import Puts
 from snowmelt.client.lease_steps import BYTES_HIGHEST, ITEMS_HIGHEST, Seen, checked_count
 from snowmelt.client.queue_options import Producer
 from snowmelt.client.session import TIMEOUT
 from snowmelt.client.staging_steps import HOLD, plan, publish, stage
-from snowmelt.client.steps import run_async
+from snowmelt.client.steps import KeepingPort, run_async
 from snowmelt.client.taking_async import Taking
+from snowmelt.client.together_async import TogetherAsync
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.interval import Interval, Position
 from snowmelt.protocols.fifo.calls import (
@@ -32,6 +34,10 @@ class Fifo(Taking[FifoSteps]):
     answer. Any number of calls may wait at once.
     """
 
+    def __init__(self, port: KeepingPort, steps: FifoSteps) -> None:
+        super().__init__(port, steps)
+        self._puts = TogetherAsync(self._port, Puts(steps.put))
+
     async def put(
         self,
         body: Buffer,
@@ -47,7 +53,11 @@ class Fifo(Taking[FifoSteps]):
         to put again after a restart: the same number is the same item, and its position is told, or
         -1 when so much was put since that it is no longer remembered.
         """
-        return await run_async(self._port, self._steps.put(body, headers, delay, timeout, sequence))
+        one = self._steps.one(body, headers, delay, timeout)
+        if sequence is not None or self._steps.producer.named:  # a number names one put
+            put = self._steps.put([one.what], one.wait, sequence)
+            return Position((await run_async(self._port, put))[0])
+        return Position(await self._puts.ask(one))
 
     async def put_many(
         self,

@@ -7,15 +7,17 @@ asked again. Then the next call asks for it anew.
 A put has its number before it is first sent and keeps it through all retries, so it is put once.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
 
-from snowmelt.client.bodies import Parcel, packed_headers, parcel, parcels
+from snowmelt.client.bodies import Parcel, packed_headers, parcel, parcels, together
 from snowmelt.client.delivered import Delivered, Refused, part_items, runs
 from snowmelt.client.fetching import Fetching
+from snowmelt.client.joint import Asked
+from snowmelt.client.joint_puts import One, Puts
 from snowmelt.client.lease_steps import (
     BYTES_HIGHEST,
     Going,
@@ -43,7 +45,7 @@ from snowmelt.core.errors import (
     Unreachable,
 )
 from snowmelt.core.instant import Duration, Instant, later
-from snowmelt.core.interval import Interval, Position
+from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, contact
 from snowmelt.protocols.calling import FIRST_WAIT
 from snowmelt.protocols.fifo.calls import (
@@ -99,19 +101,23 @@ class FifoSteps(LeaseSteps):
 
     # --- items in ---------------------------------------------------------------------------------
 
-    def put(
-        self,
-        body: Buffer,
-        headers: Mapping[str, str] | None,
-        delay: float,
-        timeout: float,
-        sequence: int | None,
-    ) -> Steps[Position]:
-        """One item; its position, -1 when it was put before and is no longer remembered."""
-        done = yield from self._put(
-            parcel(body), packed_headers(headers), due_of(delay), timeout, sequence
+    def one(
+        self, body: Buffer, headers: Mapping[str, str] | None, delay: float, timeout: float
+    ) -> Asked:
+        """One item to be put."""
+        one = One(parcel(body).blob, packed_headers(headers), delay_of(delay))
+        return Puts.asked(one, _time(timeout))
+
+    def put(self, some: Sequence[One], wait: Wait, sequence: int | None = None) -> Steps[list[int]]:
+        """Items of one call and one number, alike in headers and delay; their positions.
+
+        -1 for what was put before and is no longer remembered.
+        """
+        items = together([one.body for one in some])
+        done = yield from self._put(items, some[0].headers, -some[0].delay, wait, sequence)
+        return (
+            list(range(done.start, done.start + items.count)) if done.stop else [-1] * items.count
         )
-        return Position(done.start if done.stop else -1)
 
     def put_many(
         self,
@@ -133,13 +139,13 @@ class FifoSteps(LeaseSteps):
                 "these bodies need several calls, and a sequence number names one: give at most "
                 "8 MiB and 32768 bodies with each number"
             )
-        done = yield from self._put(first, packed, due, timeout, sequence)
+        done = yield from self._put(first, packed, due, _time(timeout), sequence)
         whole, count = Interval(done.start, max(done.start, done.stop)), first.count
         with SoFar("the first {} bodies are in the queue, in {}") as so_far:
             while following is not None:
                 so_far.told = count, whole
                 so_far.asked = True
-                done = yield from self._put(following, packed, due, timeout, None)
+                done = yield from self._put(following, packed, due, _time(timeout), None)
                 so_far.asked = False
                 start = whole.start if whole.size else done.start
                 whole, count = Interval(start, max(start, done.stop)), count + following.count
@@ -148,9 +154,8 @@ class FifoSteps(LeaseSteps):
         return whole
 
     def _put(
-        self, items: Parcel, headers: bytes, due: int, timeout: float, sequence: int | None
+        self, items: Parcel, headers: bytes, due: int, wait: Wait, sequence: int | None
     ) -> Steps[PutDone]:
-        wait = Wait(timeout, longest=PUT_LONGEST)
         put = Put(
             self.name,
             self.producer.name,
@@ -327,6 +332,11 @@ class FifoSteps(LeaseSteps):
         if self._grant is None:
             return (yield from ask_anybody(body, wait, weight))
         return (yield from self._ask(body, wait, _master, weight, make=False))[0]
+
+
+def _time(timeout: float) -> Wait:
+    """Of a put."""
+    return Wait(timeout, longest=PUT_LONGEST)
 
 
 def _in_time(body: Any, wait: Wait) -> Any:

@@ -63,7 +63,8 @@ class PriorityQueue(Taking[PrioritySteps]):
 
         After `delay` seconds it may be delivered.
         """
-        return run(self._port, self._steps.put(body, priority, headers, delay, timeout))
+        one = self._steps.one(body, priority, headers, delay, timeout)
+        return Position(run(self._port, self._steps.put([one.what], one.wait))[0])
 
     def put_many(
         self,

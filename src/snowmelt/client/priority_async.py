@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from snowmelt.client.joint_puts import Puts
 from snowmelt.client.lease_steps import ITEMS_HIGHEST, Seen, checked_count
 from snowmelt.client.priority_staging import (
     HOLD,
@@ -15,6 +16,7 @@ from snowmelt.client.priority_steps import Prioritized, PriorityStatus, Priority
 from snowmelt.client.session import TIMEOUT
 from snowmelt.client.steps import KeepingPort, run_async
 from snowmelt.client.taking_async import Taking
+from snowmelt.client.together_async import TogetherAsync
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import NotStaged
 from snowmelt.core.interval import Position
@@ -30,6 +32,7 @@ class PriorityQueue(Taking[PrioritySteps]):
     def __init__(self, port: KeepingPort, steps: PrioritySteps) -> None:
         super().__init__(port, steps)
         self._holding = Holding(steps)
+        self._puts = TogetherAsync(self._port, Puts(steps.put))
 
     async def put(
         self,
@@ -44,7 +47,8 @@ class PriorityQueue(Taking[PrioritySteps]):
 
         After `delay` seconds it may be delivered.
         """
-        return await run_async(self._port, self._steps.put(body, priority, headers, delay, timeout))
+        one = self._steps.one(body, priority, headers, delay, timeout)
+        return Position(await self._puts.ask(one))
 
     async def put_many(
         self,

@@ -70,7 +70,7 @@ class Holding:
         held = seconds_of("hold", hold, 1.0, HOLD_LONGEST / 1e9)
         shares: list[Share] = []
         for parts in calls_of(items, priority):
-            done = yield from self._queue.put_parts(parts, label, delayed, timeout, held)
+            done = yield from self._queue.put_parts(parts, label, delayed, Wait(timeout), held)
             shares.extend(done.shares)
         return Receipt(0, union(shares))
 

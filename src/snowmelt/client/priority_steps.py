@@ -14,14 +14,24 @@
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, Final
 
 import msgspec
 
-from snowmelt.client.bodies import CALL_BYTES, CALL_ITEMS, Parcel, packed_headers, parcel, parcels
+from snowmelt.client.bodies import (
+    CALL_BYTES,
+    CALL_ITEMS,
+    Parcel,
+    packed_headers,
+    parcel,
+    parcels,
+    together,
+)
 from snowmelt.client.delivered import PLACE_BITS, PLACE_MASK, Delivered, Refused
+from snowmelt.client.joint import Asked
+from snowmelt.client.joint_puts import One, Puts
 from snowmelt.client.lease_steps import (
     PIECES_MAX,
     Going,
@@ -46,7 +56,7 @@ from snowmelt.core.errors import (
     Unreachable,
 )
 from snowmelt.core.instant import Duration, Instant, later, seconds
-from snowmelt.core.interval import Interval, Position
+from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId, contact
 from snowmelt.protocols.calling import FIRST_WAIT
 from snowmelt.protocols.priority.batches import PRIORITIES_MAX, Share, Shares
@@ -139,19 +149,31 @@ class PrioritySteps(LeaseSteps):
 
     # --- items in ---------------------------------------------------------------------------------
 
-    def put(
+    def one(
         self,
         body: Buffer,
         priority: int,
         headers: Mapping[str, str] | None,
         delay: float,
         timeout: float,
-    ) -> Steps[Position]:
-        """One item; its position among those of its priority."""
-        part = _part(checked_priority(priority), parcel(body))
-        label, held = packed_headers(headers), delay_of(delay)
-        done = yield from self.put_parts((part,), label, held, timeout)
-        return Position(done.shares[0].intervals[0].start)
+    ) -> Asked:
+        """One item to be put."""
+        own = checked_priority(priority)
+        one = One(parcel(body).blob, packed_headers(headers), delay_of(delay), own)
+        return Puts.asked(one, Wait(timeout))
+
+    def put(self, some: Sequence[One], wait: Wait) -> Steps[list[int]]:
+        """Items of one call, alike in headers and delay; their positions within priorities."""
+        bodies: dict[int, list[bytes]] = {}
+        for one in some:
+            bodies.setdefault(one.priority, []).append(one.body)
+        parts = tuple([_part(priority, together(bodies[priority])) for priority in bodies])
+        done = yield from self.put_parts(parts, some[0].headers, some[0].delay, wait)
+        stands: dict[int, list[Interval]] = {}
+        for share in done.shares:  # a priority may come again
+            stands.setdefault(share.priority, []).extend(share.intervals)
+        places = {priority: chain.from_iterable(stands[priority]) for priority in stands}
+        return [next(places[one.priority]) for one in some]
 
     def put_many(
         self,
@@ -165,7 +187,7 @@ class PrioritySteps(LeaseSteps):
         label, held, count = packed_headers(headers), delay_of(delay), 0
         for parts in calls_of(items, priority):
             try:
-                done = yield from self.put_parts(parts, label, held, timeout)
+                done = yield from self.put_parts(parts, label, held, Wait(timeout))
             except SnowmeltError as error:
                 if count:
                     error.add_note(f"the first {count} bodies are in the queue")
@@ -178,7 +200,7 @@ class PrioritySteps(LeaseSteps):
         parts: tuple[Part, ...],
         headers: bytes,
         delay: Duration,
-        timeout: float,
+        wait: Wait,
         hold: Duration = Duration(0),  # noqa: B008 - an int
     ) -> Steps[PutDone]:
         """One put, of items that are packed already."""
@@ -192,7 +214,7 @@ class PrioritySteps(LeaseSteps):
 
         weight = sum(len(part.blob) for part in parts)
         done: PutDone
-        done, _ = yield from self._ask(make, Wait(timeout), weight, once=True)
+        done, _ = yield from self._ask(make, wait, weight, once=True)
         return done
 
     # --- items out --------------------------------------------------------------------------------

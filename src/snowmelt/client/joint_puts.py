@@ -1,0 +1,72 @@
+"""Puts of several callers to one queue, as one call.
+
+They are alike in all but their bodies and priorities, and keep their order. A call for several
+waits for no room: a part of them may find some. When there is none for all of them each asks for
+itself, and waits for itself.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from snowmelt.client.joint import Asked, Value
+from snowmelt.client.steps import Steps
+from snowmelt.client.waits import Wait
+from snowmelt.core.errors import OutcomeUnknown, Unavailable
+from snowmelt.core.instant import Duration
+
+WORTH: Final = 1 << 20
+"""Bytes; what is larger gains nothing by company."""
+_BODY: Final = 128
+"""What a body weighs besides its bytes."""
+
+
+class One(msgspec.Struct, frozen=True):
+    """What one caller puts."""
+
+    body: bytes
+    headers: bytes
+    delay: Duration
+    priority: int = 0
+
+
+Put = Callable[[Sequence[One], Wait], Steps[list[int]]]
+"""Puts some that have headers and delay in common; the position of each."""
+
+
+class Puts:
+    """The kind."""
+
+    worth = WORTH
+    ordered = True
+
+    def __init__(self, put: Put) -> None:
+        self._put = put
+
+    @staticmethod
+    def asked(one: One, wait: Wait) -> Asked:
+        """What one caller asks."""
+        return Asked(one, wait, (one.headers, one.delay), len(one.body) + _BODY)
+
+    def call(self, asked: Sequence[Asked]) -> Steps[list[int]]:
+        """One put."""
+        wait = Wait.longest([each.wait for each in asked])
+        return self._put([each.what for each in asked], wait if len(asked) == 1 else wait.impatient)
+
+    def share(self, answer: list[int], asked: Sequence[Asked | None]) -> tuple[list[Value], Value]:
+        """Each its position."""
+        del asked
+        return list(answer), None
+
+    def late(self, asked: Asked, *, gone: bool) -> Value:
+        """It may be in the queue if it was sent."""
+        del asked
+        if gone:
+            return OutcomeUnknown("no answer to this put in the time given")
+        return Unavailable("the put before it was not answered in the time given: it was not sent")
+
+    def unclaimed(self, value: Value) -> Steps[None]:
+        """It is in the queue."""
+        del value
+        yield from ()

@@ -1,0 +1,197 @@
+"""What is asked while a call is on its way goes together, as one; a machine without a clock.
+
+A *ticket* is what one caller asks. A *call* is made of tickets of one key: only those may go in it.
+
+1. When nothing is on its way, what is asked goes at once: nobody waits for company.
+2. While something is, tickets gather. They go when that is back, when a call's worth is there, or
+   when what is on its way is late (`late`): a node that is silent, or a get that waits for items,
+   holds up nobody else for longer.
+3. What goes is cut into calls, first come first: each of one key, and no more than a call's worth,
+   unless one ticket is. Where order counts only neighbours go in one call, so that no ticket
+   overtakes another; else all of one key may.
+4. Who leaves takes only its own ticket along: one that still waits is not sent, and one that has
+   gone is not answered.
+5. What a call for several is refused for may be the fault of one. Then each goes alone (`apart`).
+6. A ticket of which the answer had nothing goes again, ahead of those that came later (`again`).
+7. Every ticket has its time. When it is over the ticket is out, whatever becomes of its call.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from snowmelt.core.instant import Duration, Instant, later, milliseconds
+
+LATE: Final = milliseconds(5)
+
+
+class Ticket(msgspec.Struct, frozen=True, eq=False):
+    """What one caller asks."""
+
+    number: int
+    what: Any
+    key: Hashable
+    weight: int
+    until: Instant
+    """When its time is over."""
+
+
+class Bundle(msgspec.Struct, frozen=True, eq=False):
+    """What goes as one call."""
+
+    number: int
+    tickets: tuple[Ticket, ...]
+
+
+class Together:
+    """The tickets of one kind to one queue.
+
+    >>> line = Together(worth=100, late=Duration(50), ordered=True)
+    >>> one = line.ask("one", "a key", 1, Instant(1000))
+    >>> [first] = line.go(Instant(0))
+    >>> two = line.ask("two", "a key", 1, Instant(1000))
+    >>> three = line.ask("three", "a key", 1, Instant(1000))
+    >>> line.go(Instant(1)), line.due
+    ([], 50)
+    >>> line.back(first)
+    >>> [[ticket.what for ticket in each.tickets] for each in line.go(Instant(2))]
+    [['two', 'three']]
+    """
+
+    def __init__(self, worth: int, late: Duration = LATE, *, ordered: bool = False) -> None:
+        self._worth = worth
+        self._late = late
+        self._ordered = ordered
+        self._numbers = 0
+        self._waiting: list[Ticket] = []
+        self._weight = 0  # of those
+        self._away: dict[int, Instant] = {}
+        """The calls on their way, and since when; the last to go is the last."""
+        self._open: dict[int, int] = {}
+        """The tickets that nobody has answered, and in which call each is; 0: it waits."""
+        self._times: dict[int, Instant] = {}
+        self._next_over: Instant | None = None
+        """No ticket's time is over before."""
+
+    # --- in ---------------------------------------------------------------------------------------
+
+    def ask(self, what: Any, key: Hashable, weight: int, until: Instant) -> int:
+        """A caller asks; the number of its ticket."""
+        self._numbers = number = self._numbers + 1
+        self._open[number] = 0
+        self._times[number] = until
+        if self._next_over is None or until < self._next_over:
+            self._next_over = until
+        self._waiting.append(Ticket(number, what, key, weight, until))
+        self._weight += weight
+        return number
+
+    def leave(self, number: int) -> int | None:
+        """Rule 4: in which call its ticket has gone, 0 for none; None when it was answered."""
+        self._times.pop(number, None)
+        call = self._open.pop(number, None)
+        if call == 0:
+            self._drop(number)
+        return call
+
+    def over(self, now: Instant) -> list[tuple[int, int]]:
+        """Rule 7: the tickets whose time is over, and in which call each is. They are out."""
+        if self._next_over is None or now < self._next_over:
+            return []
+        late = [number for number, until in self._times.items() if until <= now]
+        left = [(number, self.leave(number) or 0) for number in late]
+        self._next_over = min(self._times.values(), default=None)
+        return left
+
+    # --- on their way -----------------------------------------------------------------------------
+
+    def go(self, now: Instant) -> list[Bundle]:
+        """Rules 1 and 2: the calls to be made now, in this order."""
+        if not self._waiting or (self._weight < self._worth and self._held(now)):
+            return []
+        waiting, self._waiting, self._weight = self._waiting, [], 0
+        return [self._gone(each, now) for each in self._cut(waiting)]
+
+    def back(self, bundle: Bundle) -> None:
+        """A call is back; each of its tickets was answered, has left, or goes again."""
+        self._away.pop(bundle.number, None)
+
+    def waits(self, number: int) -> bool:
+        """Whether somebody waits for what becomes of this ticket."""
+        return number in self._open
+
+    def answered(self, number: int) -> None:
+        """This ticket has what it came for."""
+        self._open.pop(number, None)
+        self._times.pop(number, None)
+
+    def again(self, tickets: Sequence[Ticket]) -> None:
+        """Rule 6."""
+        here = [each for each in tickets if each.number in self._open]
+        for each in here:
+            self._open[each.number] = 0
+        self._waiting[:0] = here
+        self._weight += sum([each.weight for each in here])
+
+    def apart(self, tickets: Iterable[Ticket], now: Instant) -> list[Bundle]:
+        """Rule 5: each by itself, at once and in order."""
+        here = [each for each in tickets if each.number in self._open]
+        return [self._gone([each], now) for each in here]
+
+    @property
+    def due(self) -> Instant | None:
+        """When something is to be done next: `go` or `over`."""
+        due = self._next_over
+        if self._waiting and self._away:
+            opens = later(next(reversed(self._away.values())), self._late)
+            due = opens if due is None or opens < due else due
+        return due
+
+    def check(self) -> None:
+        """Every ticket waits, or is in a call that is on its way."""
+        assert self._weight == sum(each.weight for each in self._waiting)
+        assert self._times.keys() == self._open.keys()
+        waiting = {each.number for each in self._waiting}
+        assert waiting == {number for number, call in self._open.items() if call == 0}
+        assert {call for call in self._open.values() if call} <= self._away.keys()
+        assert all(self._next_over <= until for until in self._times.values() if self._next_over)
+
+    # --- within -----------------------------------------------------------------------------------
+
+    def _held(self, now: Instant) -> bool:
+        """Whether what is on its way went so lately that one waits for it."""
+        return bool(self._away) and now < later(next(reversed(self._away.values())), self._late)
+
+    def _gone(self, tickets: Sequence[Ticket], now: Instant) -> Bundle:
+        self._numbers = call = self._numbers + 1
+        for each in tickets:
+            self._open[each.number] = call
+        self._away[call] = now
+        return Bundle(call, tuple(tickets))
+
+    def _drop(self, number: int) -> None:
+        for at, each in enumerate(self._waiting):
+            if each.number == number:
+                self._weight -= each.weight
+                del self._waiting[at]
+                return
+
+    def _cut(self, waiting: Sequence[Ticket]) -> list[list[Ticket]]:
+        """Rule 3."""
+        calls: list[list[Ticket]] = []
+        weights: dict[Hashable, int] = {}
+        ends: dict[Hashable, list[Ticket]] = {}
+        before: Hashable = None
+        for each in waiting:
+            key = each.key
+            call = ends.get(key)
+            joins = call is not None and weights[key] + each.weight <= self._worth
+            if call is None or not joins or (self._ordered and key != before):
+                calls.append([each])
+                ends[key], weights[key] = calls[-1], each.weight
+            else:
+                call.append(each)
+                weights[key] += each.weight
+            before = key
+        return calls

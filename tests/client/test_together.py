@@ -1,0 +1,229 @@
+"""What goes together, as a pure machine: by examples, and against a simple account of each ticket.
+
+The account: every ticket is told once or leaves, no call carries one that has left, those of one
+call have one key and are no more than its worth, and where order counts none overtakes another.
+"""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from snowmelt.client.together import Bundle, Together
+from snowmelt.core.instant import Duration, Instant
+
+LATE = Duration(50)
+FAR = Instant(10**9)
+
+
+def line(worth: int = 100, *, ordered: bool = False) -> Together:
+    return Together(worth, LATE, ordered=ordered)
+
+
+def asked(one: Together, *whats: str, key: object = "key", weight: int = 1) -> list[int]:
+    return [one.ask(what, key, weight, FAR) for what in whats]
+
+
+def told(bundles: list[Bundle]) -> list[list[str]]:
+    return [[ticket.what for ticket in each.tickets] for each in bundles]
+
+
+def test_nobody_waits_for_company_when_nothing_is_on_its_way() -> None:
+    one = line()
+    asked(one, "a")
+    [first] = one.go(Instant(0))
+    one.back(first)
+    asked(one, "b")
+    assert told(one.go(Instant(1))) == [["b"]]
+
+
+def test_what_is_asked_meanwhile_goes_as_one_call_when_the_first_is_back() -> None:
+    one = line()
+    asked(one, "a")
+    [first] = one.go(Instant(0))
+    asked(one, "b", "c", "d")
+    assert one.go(Instant(1)) == []
+    one.back(first)
+    assert told(one.go(Instant(2))) == [["b", "c", "d"]]
+
+
+def test_a_call_s_worth_goes_at_once() -> None:
+    one = line(worth=3)
+    asked(one, "a")
+    one.go(Instant(0))
+    asked(one, "b", "c")
+    assert one.go(Instant(1)) == []
+    asked(one, "d", "e")
+    assert told(one.go(Instant(2))) == [["b", "c", "d"], ["e"]]
+
+
+def test_a_call_that_is_late_holds_up_nobody() -> None:
+    one = line()
+    asked(one, "a")
+    one.go(Instant(0))
+    asked(one, "b")
+    assert one.due == LATE
+    assert told(one.go(Instant(LATE))) == [["b"]]
+
+
+def test_where_order_counts_only_neighbours_go_together() -> None:
+    for ordered, calls in ((True, [["a"], ["b"], ["c"]]), (False, [["a", "c"], ["b"]])):
+        one = line(ordered=ordered)
+        for what, key in (("a", 1), ("b", 2), ("c", 1)):
+            asked(one, what, key=key)
+        assert told(one.go(Instant(0))) == calls
+
+
+def test_who_leaves_takes_only_its_own_part_along() -> None:
+    one = line()
+    asked(one, "a")
+    [first] = one.go(Instant(0))
+    _, two, three = asked(one, "b", "c", "d")
+    assert one.leave(two) == 0
+    one.back(first)
+    [second] = one.go(Instant(1))
+    assert told([second]) == [["b", "d"]]
+    assert one.leave(three) == second.number
+    assert [one.waits(ticket.number) for ticket in second.tickets] == [True, False]
+
+
+def test_who_got_nothing_goes_ahead_of_those_that_came_later() -> None:
+    one = line()
+    asked(one, "a", "b")
+    [first] = one.go(Instant(0))
+    asked(one, "c")
+    one.answered(first.tickets[0].number)
+    one.again(first.tickets)
+    one.back(first)
+    assert told(one.go(Instant(1))) == [["b", "c"]]
+
+
+def test_what_may_be_the_fault_of_one_goes_apart_in_order() -> None:
+    one = line()
+    numbers = asked(one, "a", "b", "c")
+    [first] = one.go(Instant(0))
+    one.leave(numbers[1])
+    assert told(one.apart(first.tickets, Instant(1))) == [["a"], ["c"]]
+    one.back(first)
+    one.check()
+
+
+def test_each_has_its_own_time() -> None:
+    one = line()
+    first = one.ask("a", "key", 1, Instant(100))
+    [gone] = one.go(Instant(0))
+    second = one.ask("b", "key", 1, Instant(20))
+    assert one.due == 20
+    assert one.over(Instant(19)) == []
+    assert one.over(Instant(20)) == [(second, 0)]
+    assert one.go(Instant(LATE)) == []
+    assert one.over(Instant(100)) == [(first, gone.number)]
+    one.back(gone)
+    assert one.due is None
+
+
+class Account(RuleBasedStateMachine):
+    """Random callers, calls and ends."""
+
+    @initialize(ordered=st.booleans(), worth=st.integers(1, 12))
+    def begin(self, ordered: bool, worth: int) -> None:
+        self.ordered, self.worth = ordered, worth
+        self.line = line(worth, ordered=ordered)
+        self.now = 0
+        self.open: dict[int, tuple[int, int, int]] = {}  # key, weight, until
+        self.sent: list[int] = []  # as they went first
+        self.away: list[Bundle] = []
+        self.again: set[int] = set()
+
+    def make(self, bundles: list[Bundle], *, alone: bool = False) -> None:
+        for bundle in bundles:
+            tickets = bundle.tickets
+            assert len({ticket.key for ticket in tickets}) == 1
+            assert len(tickets) == 1 or (sum(each.weight for each in tickets) <= self.worth)
+            assert not alone or len(tickets) == 1
+            for each in tickets:
+                assert each.number in self.open
+                assert each.number not in self.carried()
+                if each.number not in self.again:
+                    self.sent.append(each.number)
+                self.again.discard(each.number)
+            self.away.append(bundle)
+
+    def carried(self) -> set[int]:
+        return {each.number for bundle in self.away for each in bundle.tickets} & set(self.open)
+
+    @rule(key=st.integers(0, 2), weight=st.integers(1, 5), time=st.integers(1, 300))
+    def ask(self, key: int, weight: int, time: int) -> None:
+        number = self.line.ask("what", key, weight, Instant(self.now + time))
+        self.open[number] = key, weight, self.now + time
+
+    @rule()
+    def go(self) -> None:
+        idle = not self.away
+        waiting = set(self.open) - self.carried()
+        self.make(self.line.go(Instant(self.now)))
+        assert not (idle and set(self.open) - self.carried()), "somebody waits for company"
+        assert waiting >= set(self.open) - self.carried()
+
+    @rule(time=st.integers(1, 120))
+    def pass_time(self, time: int) -> None:
+        self.now += time
+        late = {number for number, (_, _, until) in self.open.items() if until <= self.now}
+        assert {number for number, _ in self.line.over(Instant(self.now))} == late
+        for number in late:
+            del self.open[number]
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data())
+    def leave(self, data: st.DataObject) -> None:
+        number = data.draw(st.sampled_from(sorted(self.open)))
+        gone = number in self.carried()
+        assert bool(self.line.leave(number)) == gone
+        del self.open[number]
+
+    @precondition(lambda self: self.away)
+    @rule(data=st.data())
+    def come_back(self, data: st.DataObject) -> None:
+        bundle = self.away.pop(data.draw(st.integers(0, len(self.away) - 1)))
+        here = [each for each in bundle.tickets if self.line.waits(each.number)]
+        assert [each.number for each in here] == [
+            each.number for each in bundle.tickets if each.number in self.open
+        ]
+        how = data.draw(st.sampled_from(["told", "again", "apart"]))
+        if how == "told" or len(bundle.tickets) == 1:
+            for each in here:
+                self.line.answered(each.number)
+                del self.open[each.number]
+        elif how == "again":
+            self.line.again(bundle.tickets)
+            self.again |= {each.number for each in here}
+        else:
+            self.again |= {each.number for each in here}
+            self.make(self.line.apart(bundle.tickets, Instant(self.now)), alone=True)
+        self.line.back(bundle)
+
+    @invariant()
+    def sound(self) -> None:
+        self.line.check()
+
+    @invariant()
+    def order_is_kept(self) -> None:
+        if self.ordered:
+            assert self.sent == sorted(self.sent)
+
+    def teardown(self) -> None:
+        if not hasattr(self, "line"):
+            return
+        while self.away:
+            bundle = self.away.pop()
+            for each in bundle.tickets:
+                if self.line.waits(each.number):
+                    self.line.answered(each.number)
+                    del self.open[each.number]
+            self.line.back(bundle)
+            self.make(self.line.go(Instant(self.now)))
+        self.make(self.line.go(Instant(self.now)))
+        assert self.carried() == set(self.open), "somebody is left behind"
+
+
+TestAccount = Account.TestCase
+TestAccount.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)

@@ -30,7 +30,7 @@ def play(node: LocalNode, request: pytest.FixtureRequest) -> Play:
 
 
 async def bodies(queue: Queue) -> list[bytes]:
-    return [item.body async for item in queue.consume(timeout=0)]
+    return [item.body for item in await queue.get_many(10_000, timeout=0)]
 
 
 def test_tasks_that_put_at_once_each_have_a_position_of_their_own(play: Play) -> None:

@@ -21,7 +21,7 @@ from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.errors import LeaseLost
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.protocols.fifo.labels import unpack
+from snowmelt.protocols.fifo.labels import sliced, unpack
 
 REASON_BYTES: Final = 1000
 PLACE_BITS: Final = 63
@@ -57,6 +57,17 @@ class Part(Protocol):
         """Why the last of those deliveries failed."""
 
 
+class Portion(msgspec.Struct, frozen=True):
+    """Some of the items of a part."""
+
+    start: int
+    offsets: bytes
+    blob: bytes
+    headers: bytes
+    failures: int
+    reason: str
+
+
 class Refused(msgspec.Struct, frozen=True):
     """A word about a lease came too late."""
 
@@ -83,6 +94,21 @@ def part_bodies(part: Part) -> list[bytes]:
     blob = part.blob
     edges = struct.unpack(f"<{len(part.offsets) // OFFSET_BYTES}i", part.offsets)
     return [blob[start:stop] for start, stop in pairwise(edges)]
+
+
+def portion(part: Part, first: int, stop: int) -> Part:
+    """Some of the items of a part, with their own bytes alone. O(bytes)."""
+    if not first and stop == part_items(part):
+        return part
+    some = Batch.known(part.offsets, part.blob).slice(first, stop).trimmed()
+    return Portion(
+        part.start + first,
+        bytes(some.offsets),
+        bytes(some.blob),
+        sliced(part.headers, first, stop),
+        part.failures,
+        part.reason,
+    )
 
 
 def label_of(part: Part, position: int) -> tuple[bytes | None, dict[str, str]]:

@@ -7,7 +7,7 @@ asked again. Then the next call asks for it anew.
 A put has its number before it is first sent and keeps it through all retries, so it is put once.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from snowmelt.client.joint_puts import One, Puts
 from snowmelt.client.lease_steps import (
     BYTES_HIGHEST,
     Going,
+    Late,
     LeaseSteps,
     Seen,
     Word,
@@ -32,7 +33,7 @@ from snowmelt.client.lease_steps import (
 from snowmelt.client.queue_options import Producer
 from snowmelt.client.steps import Query, Rest, SoFar, Steps
 from snowmelt.client.waits import ANSWER_SECONDS as ANSWER_SECONDS  # noqa: PLC0414 - staging takes it
-from snowmelt.client.waits import LATE, Wait
+from snowmelt.client.waits import Wait
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import (
     DiskFull,
@@ -174,20 +175,18 @@ class FifoSteps(LeaseSteps):
 
     # --- items out --------------------------------------------------------------------------------
 
-    def get_many(
-        self,
-        items_max: int,
-        bytes_max: int,
-        timeout: float,
-        word: Word | None = None,
-        least: Duration = LATE,
-    ) -> Steps[tuple[Delivered | None, Refused | None]]:
-        """Leases items; None when nothing came. And whether `word`, told first, came too late.
+    def lease(
+        self, items_max: int, bytes_max: int, wait: Wait, words: Sequence[Word] = ()
+    ) -> Steps[tuple[Delivered | None, Late]]:
+        """Leases items; as `LeaseSteps.lease`, of one lease at most.
 
         A queue that is not there yet is waited for, like its items.
         """
-        wait, refused = Wait(timeout, least), ""
-        settle = None if word is None else self._settle(word)
+        refused: Late = {}
+        settle = None
+        for word in words:
+            assert settle is None
+            settle = self._settle(word)
         while True:
             get = Get(self.name, items_max, bytes_max, wait.patience, settle)
             weight = min(bytes_max, _WEIGHT_MAX)
@@ -196,12 +195,14 @@ class FifoSteps(LeaseSteps):
                 leased, asked = yield from self._ask(get, wait, _master, weight, make=False)
             except NoSuchQueue:
                 if wait.over:
-                    return None, _refused(refused)
+                    return None, refused
                 yield Rest(min(_MISSING_PAUSE, wait.left))
                 continue
-            refused, settle = refused or leased.refused, None
+            if settle is not None and leased.refused:
+                refused = {settle.token: Refused(leased.refused)}
+            settle = None
             if not leased.token:
-                return None, _refused(refused)
+                return None, refused
             parts = leased.parts
             if leased.spans:
                 parts = yield from self._complete(leased, bytes_max)
@@ -209,7 +210,7 @@ class FifoSteps(LeaseSteps):
                 ends = later(asked, leased.lease)
                 delivered = Delivered(leased.token, parts, self._lease or leased.lease, ends)
                 if (yield from self.held(delivered)):
-                    return delivered, _refused(refused)
+                    return delivered, refused
 
     def _complete(self, leased: Leased, bytes_max: int) -> Steps[tuple[Part, ...]]:
         """The parts that came along and those fetched; what nobody can give goes back."""
@@ -234,6 +235,19 @@ class FifoSteps(LeaseSteps):
         except LeaseLost as error:
             return steady_now(), Refused(str(error))
         return asked, None
+
+    def tell_done(self, words: Sequence[Word]) -> Steps[Late]:
+        """Tells what is done of one lease."""
+        [word] = words
+        try:
+            yield from self._ask(self._settle(word), Wait(0), _master, make=False)
+        except LeaseLost as error:
+            return {word.token: Refused(str(error))}
+        return {}
+
+    def joins(self, token: int) -> Hashable:
+        """Each only itself: a call settles one lease."""
+        return token
 
     def peek(self, count: int, dead: bool, timeout: float) -> Steps[list[Seen]]:
         """The first items, taking none of them."""
@@ -355,7 +369,3 @@ def list_queues(timeout: float) -> Steps[list[str]]:
 def due_of(delay: float) -> int:
     """So many seconds, as a call tells them: below 0, for no clock here may say when that is."""
     return -delay_of(delay)
-
-
-def _refused(why: str) -> Refused | None:
-    return Refused(why) if why else None

@@ -15,9 +15,11 @@ from snowmelt.client.delivered import (
     part_bodies,
 )
 from snowmelt.client.items import UNTOLD, failure_text
+from snowmelt.client.joint_acks import Acks
 from snowmelt.client.lease_steps import LeaseSteps
 from snowmelt.client.staying import stays
-from snowmelt.client.steps import AsyncPort, run_async
+from snowmelt.client.steps import KeepingPort, run_async
+from snowmelt.client.together_async import TogetherAsync
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.interval import Interval, Position
@@ -42,11 +44,13 @@ class Counter(Protocol):
 
 
 class Desk:
-    """Sends every word at once, and waits until it is taken."""
+    """Sends every word, acknowledgements together, and waits until it is taken."""
 
-    def __init__(self, port: AsyncPort, steps: LeaseSteps) -> None:
+    def __init__(self, port: KeepingPort, steps: LeaseSteps) -> None:
         self._port = port
         self._steps = steps
+        self._kind = Acks(steps)
+        self._acks = TogetherAsync(port, self._kind)
 
     async def done(self, delivered: Delivered, position: int) -> None:
         """Done with this one."""
@@ -54,7 +58,15 @@ class Desk:
 
     async def ack(self, delivered: Delivered, where: Interval | None) -> None:
         """Done with these, or with all."""
-        await run_async(self._port, self._steps.ack(delivered, where))
+        delivered.check_process()
+        done = delivered.open_in(where)
+        if not done:
+            return
+        asked = self._kind.asked(delivered, done)
+        if asked is None:
+            await run_async(self._port, self._steps.ack(delivered, where))
+        else:
+            await self._acks.ask(asked)
 
     async def give_back(
         self, delivered: Delivered, where: Interval | None, delay: float, reason: str

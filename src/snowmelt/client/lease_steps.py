@@ -5,8 +5,8 @@ word about them is told. Each queue says both in the messages of its own protoco
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -74,6 +74,10 @@ class Seen(msgspec.Struct, frozen=True):
     priority: int = 0
 
 
+Late: TypeAlias = dict[int, Refused]
+"""What came too late, by tokens."""
+
+
 class LeaseSteps(ABC):
     """One queue as its items, loops and tenders know it."""
 
@@ -83,6 +87,28 @@ class LeaseSteps(ABC):
         """Whether there was no such queue when it was last asked for."""
 
     @abstractmethod
+    def lease(
+        self, items_max: int, bytes_max: int, wait: Wait, words: Sequence[Word] = ()
+    ) -> Steps[tuple[Delivered | None, Late]]:
+        """Leases items; None when nothing came. And which of `words`, told first, came too late."""
+
+    @abstractmethod
+    def tell(self, delivered: Delivered, word: Word) -> Steps[tuple[Instant, Refused | None]]:
+        """Tells one word; when that was asked for which it was answered, and what was too late."""
+
+    @abstractmethod
+    def tell_done(self, words: Sequence[Word]) -> Steps[Late]:
+        """Tells in one call what is done of leases that `joins` puts together."""
+
+    @abstractmethod
+    def joins(self, token: int) -> Hashable:
+        """What leases have in common of which one call may tell."""
+
+    def own(self, token: int, refused: Refused, done: tuple[Interval, ...]) -> Refused | None:
+        """What of a word came too late, as far as it was about these."""
+        del token, done
+        return refused
+
     def get_many(
         self,
         items_max: int,
@@ -92,10 +118,10 @@ class LeaseSteps(ABC):
         least: Duration = LATE,
     ) -> Steps[tuple[Delivered | None, Refused | None]]:
         """Leases items; None when nothing came. And whether `word`, told first, came too late."""
-
-    @abstractmethod
-    def tell(self, delivered: Delivered, word: Word) -> Steps[tuple[Instant, Refused | None]]:
-        """Tells one word; when that was asked for which it was answered, and what was too late."""
+        words = () if word is None else (word,)
+        wait = Wait(timeout, least)
+        delivered, late = yield from self.lease(items_max, bytes_max, wait, words)
+        return delivered, None if word is None else late.get(word.token)
 
     def get_after(
         self, before: Delivered | None, items_max: int, bytes_max: int, timeout: float
@@ -162,6 +188,16 @@ class LeaseSteps(ABC):
             if one.extend:
                 delivered.extended(asked)
         return late
+
+    def noted(self, delivered: Delivered, done: tuple[Interval, ...], late: Late) -> Refused | None:
+        """Keeps the books of what was told to be done; what of it came too late."""
+        refused = late.get(delivered.token)
+        mine = None if refused is None else self.own(delivered.token, refused, done)
+        if mine is not None:
+            delivered.refused(mine)
+        if not delivered.lost:
+            delivered.settled(done)
+        return mine
 
     def held(self, delivered: Delivered) -> Steps[bool]:
         """Whether a lease is held; one that was long on its way is extended, to know it.

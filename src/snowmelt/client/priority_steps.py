@@ -14,7 +14,7 @@
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, Final
 
@@ -35,6 +35,7 @@ from snowmelt.client.joint_puts import One, Puts
 from snowmelt.client.lease_steps import (
     PIECES_MAX,
     Going,
+    Late,
     LeaseSteps,
     Seen,
     Word,
@@ -43,7 +44,7 @@ from snowmelt.client.lease_steps import (
     shown,
 )
 from snowmelt.client.steps import Query, Rest, Steps
-from snowmelt.client.waits import LATE, Wait
+from snowmelt.client.waits import Wait
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import (
     BadOption,
@@ -56,10 +57,10 @@ from snowmelt.core.errors import (
     Unreachable,
 )
 from snowmelt.core.instant import Duration, Instant, later, seconds
-from snowmelt.core.interval import Interval
+from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import Address, NodeId, contact
 from snowmelt.protocols.calling import FIRST_WAIT
-from snowmelt.protocols.priority.batches import PRIORITIES_MAX, Share, Shares
+from snowmelt.protocols.priority.batches import PRIORITIES_MAX, Share
 from snowmelt.protocols.priority.calls import (
     GET_ITEMS,
     Counted,
@@ -219,21 +220,16 @@ class PrioritySteps(LeaseSteps):
 
     # --- items out --------------------------------------------------------------------------------
 
-    def get_many(
-        self,
-        items_max: int,
-        bytes_max: int,
-        timeout: float,
-        word: Word | None = None,
-        least: Duration = LATE,
-    ) -> Steps[tuple[Delivered | None, Refused | None]]:
-        """Leases the most urgent items; as `LeaseSteps.get_many`.
+    def lease(
+        self, items_max: int, bytes_max: int, wait: Wait, words: Sequence[Word] = ()
+    ) -> Steps[tuple[Delivered | None, Late]]:
+        """Leases the most urgent items; as `LeaseSteps.lease`.
 
         A queue that is not there yet is waited for, like its items.
         """
-        wait, refused = Wait(timeout, least), None
+        refused: Late = {}
         most = min(items_max, GET_ITEMS)
-        settle = None if word is None else self._settle(word, ())
+        settle = self._done(words) if words else None
 
         def make(door: Door, wait: Wait) -> Get:
             return Get(self.name, door.via, most, wait.patience, settle, bytes_max)
@@ -247,7 +243,7 @@ class PrioritySteps(LeaseSteps):
                     return None, refused
                 yield Rest(min(_MISSING_PAUSE, wait.left))
                 continue
-            refused, settle = refused or _late(leased.lost), None
+            refused, settle = refused or _late_ones(leased.lost), None
             if not leased.token:
                 return None, refused
             parts = tuple([_stretch(piece) for piece in leased.pieces])
@@ -268,6 +264,29 @@ class PrioritySteps(LeaseSteps):
             first, word = asked if first is None else first, Word(word.token)
         assert first is not None
         return first, _late(tuple(lost))
+
+    def tell_done(self, words: Sequence[Word]) -> Steps[Late]:
+        """Tells what is done, of any leases."""
+        settled: Settled
+        settled, _ = yield from self._ask(_just(self._done(words)), Wait(0), to_make=False)
+        return _late_ones(settled.lost)
+
+    def joins(self, token: int) -> Hashable:
+        """All of them are one queue's."""
+        del token
+        return self.name
+
+    def own(self, token: int, refused: Refused, done: tuple[Interval, ...]) -> Refused | None:
+        """What of these is not held any more."""
+        held = IntervalSet(done)
+        return _refused(
+            token, tuple([one for lost in refused.lost or () for one in held.common(lost)])
+        )
+
+    def _done(self, words: Sequence[Word]) -> Settle:
+        return Settle(
+            self.name, tuple([one for word in words for one in _receipts(word.token, word.done)])
+        )
 
     def _settle(self, word: Word, renewed: Iterable[Interval]) -> Settle:
         return Settle(
@@ -498,21 +517,28 @@ def _receipts(token: int, places: Iterable[Interval]) -> tuple[Receipt, ...]:
 
 def _late(lost: tuple[Receipt, ...]) -> Refused | None:
     """What of a word came too late."""
-    shares: Shares = tuple([share for receipt in lost for share in receipt.shares])
-    places = tuple(
-        [
-            Interval(base + one.start, base + one.stop)
-            for share in shares
-            for base in (share.priority << PLACE_BITS,)
-            for one in share.intervals
-        ]
-    )
+    return next(iter(_late_ones(lost).values()), None)
+
+
+def _late_ones(lost: tuple[Receipt, ...]) -> Late:
+    """What of several words came too late."""
+    places: dict[int, list[Interval]] = {}
+    for receipt in lost:
+        own = places.setdefault(receipt.token, [])
+        for share in receipt.shares:
+            base = share.priority << PLACE_BITS
+            own += [Interval(base + one.start, base + one.stop) for one in share.intervals]
+    told = {token: _refused(token, tuple(places[token])) for token in places}
+    return {token: refused for token, refused in told.items() if refused is not None}
+
+
+def _refused(token: int, places: tuple[Interval, ...]) -> Refused | None:
     if not places:
         return None
     first, count = places[0], sum(one.size for one in places)
     text = (
         f"position {first.start & PLACE_MASK} of priority {first.start >> PLACE_BITS}"
         f"{f' and {count - 1} more' if count > 1 else ''} are not held any more: the lease of "
-        f"token {lost[0].token} ran out, or they lie with a node that is away"
+        f"token {token} ran out, or they lie with a node that is away"
     )
     return Refused(text, places)

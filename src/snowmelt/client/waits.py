@@ -20,7 +20,7 @@ LOOP: Final = seconds(1.0)
 ANSWER: Final = seconds(ANSWER_SECONDS)
 LATE: Final = milliseconds(50)
 """How much later than its time an answer still counts."""
-_SOON: Final = milliseconds(25)
+_SOON: Final = milliseconds(10)
 EARLY: Final = milliseconds(200)
 """How much earlier than that a node ends its wait, or a fifth of what is left."""
 

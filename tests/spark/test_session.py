@@ -7,17 +7,28 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
-from snowmelt.core.errors import BadOption
+from snowmelt.core.errors import BadOption, Unreachable
 from snowmelt.spark import session
-from snowmelt.spark.session import LOGGING, _settings
+from snowmelt.spark.session import LOGGING, _settings, link_python
+from snowmelt.spark.where import check_listening
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 @pytest.fixture(autouse=True)
 def no_wishes(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SPARK_MASTER", "SPARK_CONF_DIR", "PYSPARK_GATEWAY_PORT"):
+    for name in (
+        "SPARK_MASTER",
+        "SPARK_REMOTE",
+        "SPARK_CONF_DIR",
+        "PYSPARK_GATEWAY_PORT",
+        "PYSPARK_SUBMIT_ARGS",
+    ):
         monkeypatch.delenv(name, raising=False)
+
+
+def settings(master: str | None = None, **conf: str) -> dict[str, str]:
+    return _settings(master, None, conf)
 
 
 def tiny_source() -> type[DataSource]:
@@ -73,31 +84,88 @@ def test_a_local_session_stays_on_this_machine_and_off_the_terminal(spark):
     assert logs.getRootLogger().getLevel().toString() == "ERROR"
 
 
-def test_the_master_is_what_is_said_first(monkeypatch):
-    assert _settings(None, {})["spark.master"] == "local[*]"
+def test_the_master_is_what_is_said_first(monkeypatch, tmp_path):
+    assert settings() == settings("local[*]")
+    (tmp_path / "spark-defaults.conf").write_text("# ours\nspark.master   spark://filed:7077\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert settings() == {"spark.master": "spark://filed:7077"}
     monkeypatch.setenv("SPARK_MASTER", "spark://there:7077")
-    assert _settings(None, {}) == {"spark.master": "spark://there:7077"}
-    assert _settings(None, {"spark.master": "local"})["spark.master"] == "local"
-    assert _settings("local[3]", {"spark.master": "yarn"})["spark.master"] == "local[3]"
+    assert settings() == {"spark.master": "spark://there:7077"}
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--master yarn --conf spark.x=1 pyspark-shell")
+    assert settings() == {"spark.master": "yarn"}
+    assert settings(**{"spark.master": "local"})["spark.master"] == "local"
+    assert settings("local[3]", **{"spark.master": "yarn"})["spark.master"] == "local[3]"
 
 
-def test_a_persons_settings_overrule_ours():
-    settings = _settings("local[4]", {"spark.ui.enabled": "true", JAVA_OPTIONS: "-Xss4m"})
-    assert settings["spark.sql.shuffle.partitions"] == "4"
-    assert settings["spark.ui.enabled"] == "true"
-    assert settings[JAVA_OPTIONS] == f"-Dlog4j2.configurationFile={LOGGING.as_uri()} -Xss4m"
+def test_a_connect_server_that_is_said_gets_no_master(monkeypatch):
+    monkeypatch.setenv("SPARK_REMOTE", "sc://gate:15002")
+    assert settings() == {"spark.remote": "sc://gate:15002"}
+    asked = {"spark.remote": "sc://gate:15002", "spark.x": "1"}
+    assert (
+        settings(**{"spark.x": "1", "spark.master": "yarn", "spark.remote": "sc://gate:15002"})
+        == asked
+    )
+    assert settings("local")["spark.master"] == "local"
+    assert "SPARK_REMOTE" not in os.environ, "else Spark would go there all the same"
+
+
+def test_master_and_remote_are_not_said_together():
+    with pytest.raises(BadOption, match="remote is 'sc://gate'; allowed: none with master"):
+        session(master="yarn", remote="sc://gate")
+
+
+def test_a_persons_settings_overrule_ours(monkeypatch, tmp_path):
+    given = settings("local[4]", **{"spark.ui.enabled": "true", JAVA_OPTIONS: "-Xss4m"})
+    assert given["spark.sql.shuffle.partitions"] == "4"
+    assert given["spark.ui.enabled"] == "true"
+    assert given[JAVA_OPTIONS] == f"-Dlog4j2.configurationFile={LOGGING.as_uri()} -Xss4m"
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-defaults.conf").write_text("spark.sql.shuffle.partitions=77")
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    assert "spark.sql.shuffle.partitions" not in settings("local[4]")
 
 
 def test_a_persons_folder_of_settings_brings_its_own_logging(monkeypatch):
     monkeypatch.setenv("SPARK_CONF_DIR", "/etc/spark")
-    assert JAVA_OPTIONS not in _settings("local", {})
+    assert JAVA_OPTIONS not in settings("local")
 
 
 def test_under_spark_submit_its_own_settings_stand(monkeypatch):
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-    assert _settings(None, {"spark.app.id": "x"}) == {"spark.app.id": "x"}
+    assert settings(**{"spark.app.id": "x"}) == {"spark.app.id": "x"}
+
+
+@pytest.mark.parametrize(
+    ("said", "master", "python"),
+    [
+        ({}, "spark://there:7077", sys.executable),
+        ({}, "k8s://there:443", None),
+        ({"spark.pyspark.python": "/opt/python"}, "yarn", "/opt/python"),
+    ],
+)
+def test_executors_run_the_python_that_is_said_or_this_one(monkeypatch, said, master, python):
+    monkeypatch.setenv("PYSPARK_PYTHON", "")
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    settings(master, **said)
+    assert os.environ.get("PYSPARK_PYTHON") == python
+
+
+def test_a_python_in_an_archive_is_there_on_the_driver_as_well(monkeypatch, tmp_path):
+    monkeypatch.setenv("PYSPARK_PYTHON", "./environment/bin/python")
+    for _ in range(2):
+        link_python(tmp_path)
+        assert (tmp_path / "environment/bin/python").exists()
+    monkeypatch.setenv("PYSPARK_PYTHON", "./other/bin/no-such-python")
+    with pytest.raises(BadOption, match="a path that the driver has as well"):
+        link_python(tmp_path)
+
+
+def test_a_master_that_is_not_there_is_told_at_once():
+    with pytest.raises(Unreachable, match=r"nobody answers at spark://127\.0\.0\.1:1 "):
+        check_listening("spark://127.0.0.1:1")
+    check_listening("yarn")
 
 
 def test_no_core_is_left_idle():
-    cores = int(_settings(None, {})["spark.sql.shuffle.partitions"])
+    cores = int(settings()["spark.sql.shuffle.partitions"])
     assert cores == os.cpu_count()

@@ -5,7 +5,7 @@ there is no Spark.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -17,7 +17,7 @@ from snowmelt.cli.cluster import DEFAULT_URL, JSON, TOKEN, URL
 from snowmelt.cli.local import end_on_sigterm
 from snowmelt.cli.node import read_token
 from snowmelt.cli.pipeline_show import shown_on, standing_object, summary_table
-from snowmelt.core.errors import CallerError
+from snowmelt.core.errors import BadOption, CallerError
 
 if TYPE_CHECKING:
     from snowmelt.spark.pipeline import Pipeline
@@ -45,6 +45,15 @@ def run(
         list[str] | None,
         typer.Option(help="Run this stage only; again for more. Others may run elsewhere."),
     ] = None,
+    master: Annotated[
+        str | None, typer.Option(help="Spark's master; else what Spark's configuration says.")
+    ] = None,
+    remote: Annotated[
+        str | None, typer.Option(help="A Spark Connect server, as sc://HOST:PORT.")
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option(help="A setting of Spark's, NAME=VALUE; again for more.")
+    ] = None,
     as_json: Annotated[bool, JSON] = False,
     url: Annotated[str, URL] = DEFAULT_URL,
     token_file: Annotated[Path | None, TOKEN] = None,
@@ -57,7 +66,16 @@ def run(
     with ExitStack() as stack:
         with console.status(f"starting {found.name} …"):
             running = stack.enter_context(
-                found.start(url, drain=drain, checkpoints=checkpoints, stages=stage, token=token)
+                found.start(
+                    url,
+                    drain=drain,
+                    checkpoints=checkpoints,
+                    stages=stage,
+                    token=token,
+                    master=master,
+                    remote=remote,
+                    conf=settings_of(conf or []),
+                )
             )
         with shown_on(console) as show:
             standings = running.wait(show)
@@ -75,6 +93,24 @@ def run(
 def show(file: Annotated[Path, FILE]) -> None:
     """Draw which stage reads which queue and fills which."""
     print(_loaded(file))
+
+
+def settings_of(words: Sequence[str]) -> dict[str, str]:
+    """Spark's settings as they are written behind `--conf`.
+
+    >>> settings_of(["spark.cores.max=4"])
+    {'spark.cores.max': '4'}
+    >>> settings_of(["spark.cores.max"])
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: --conf is 'spark.cores.max'; allowed: NAME=VALUE, the name...
+    """
+    settings: dict[str, str] = {}
+    for word in words:
+        name, sign, value = word.partition("=")
+        if not sign or not name.startswith("spark."):
+            raise BadOption("--conf", word, "NAME=VALUE, the name one of Spark's: spark.…")
+        settings[name] = value
+    return settings
 
 
 def _loaded(file: Path) -> "Pipeline":

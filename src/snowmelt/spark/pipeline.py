@@ -15,7 +15,7 @@ in one process, in several, or on several machines, be stopped one by one, and g
 were.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
@@ -37,6 +37,9 @@ class RunOptions(TypedDict, total=False):
     checkpoints: str | Path
     stages: Sequence[str] | None
     session: "SparkSession | None"
+    master: str | None
+    remote: str | None
+    conf: Mapping[str, str]
     token: str | None
 
 
@@ -119,8 +122,9 @@ class Pipeline:
 
         `checkpoints` is the folder in which every stage remembers how far it is: PIPELINE/STAGE
         below it. `stages` names those to run here, when others run elsewhere. `session` is a Spark
-        session to use; else one is made, and stopped in the end. `token` lets into the cluster.
-        `show` is called twice a second with how every stage stands. Raises `StageFailed`.
+        session to use; else one is made, of `master`, `remote` and the settings `conf`, and stopped
+        in the end. `token` lets into the cluster. `show` is called twice a second with how every
+        stage stands. Raises `StageFailed`.
         """
         with self.start(url, **options) as running:
             return running.wait(show)

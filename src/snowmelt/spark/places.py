@@ -1,15 +1,20 @@
 """Where the stages of a pipeline keep how far they are, and what they have to say."""
 
+import logging
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from snowmelt.client.cluster import Cluster
 from snowmelt.core.errors import BadOption, Empty, NoSuchQueue, QueueExists
-from snowmelt.spark.stages import Stage, WorkerStage
+from snowmelt.spark.stages import SparkStage, Stage, WorkerStage
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOG: Final = logging.getLogger(__name__)
 SPARK: Final = "_spark"
 """Whose log holds all that Spark says; no stage has this name."""
 
@@ -44,6 +49,11 @@ class Places:
         """What Spark knows of a stage."""
         return f"{self._root}/{stage}"
 
+    @property
+    def here(self) -> Path | None:
+        """The folder, when it is one of this machine."""
+        return None if self._remote else Path(self._root)
+
     def folder(self, stage: str) -> Path:
         """What a worker knows of its stage."""
         return Path(self._root, stage)
@@ -74,3 +84,44 @@ def make_sink(cluster: Cluster, stage: Stage) -> None:
                 stage.sink, replicas=settings.replicas, durable_copies=settings.durable_copies
             )
             sink.get_many(1, timeout=0).release()  # the first use makes it
+
+
+def check_places(
+    session: "SparkSession", cluster: Cluster, places: Places, stages: Sequence[SparkStage]
+) -> None:
+    """Tries the executors of a cluster beforehand, whether they reach all that the stages need.
+
+    Parquet is written by executors, each on its own machine if the folder is not the same for all:
+    that is refused. Of a checkpoint they write only what a stage remembers of earlier rows.
+    """
+    from snowmelt.spark.trial import check_executors  # noqa: PLC0415  only where Spark is
+    from snowmelt.spark.where import has_local_files, is_local  # noqa: PLC0415
+
+    if is_local(session):
+        return
+    folders = {}
+    if has_local_files(session):
+        written = {one.parquet: f"parquet of stage {one.name}" for one in stages if one.parquet}
+        folders = {local: told for path, told in written.items() if (local := _local(path))}
+        if places.here is not None:
+            folders[places.here] = "checkpoints"
+    view = cluster.status().view
+    nodes = [member.address for member in view.members] if view is not None else []
+    for folder, host in check_executors(session, nodes, list(folders)).items():
+        allowed = "a folder that all machines see: hdfs://…, s3a://…, or a shared disk by file://…"
+        error = BadOption(folders[folder], str(folder), f"{allowed}. {host} does not see this one")
+        if folder != places.here:
+            raise error
+        _LOG.warning("%s; it serves stages that remember nothing of earlier rows", error)
+
+
+def _local(path: str) -> Path | None:
+    """The folder of this machine that a path means; None for one elsewhere.
+
+    >>> _local("hdfs://big/out"), _local("file:///shared/out")
+    (None, PosixPath('/shared/out'))
+    """
+    scheme, colon, rest = path.partition(":")
+    if not colon:
+        return Path(path).absolute()
+    return Path("/", rest.lstrip("/")) if scheme == "file" else None

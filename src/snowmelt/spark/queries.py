@@ -10,7 +10,7 @@ from snowmelt.spark.failing import cause_of, failed, will_pass
 from snowmelt.spark.stages import SparkStage
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -132,5 +132,11 @@ class SparkRun:
         for progress in ended:
             row = progress.observedMetrics.get(MADE)
             if row is not None and progress.batchId > self._counted:
-                self.made = (self.made or 0) + int(row["rows"])
+                self.made = (self.made or 0) + _observed(row)
                 self._counted = progress.batchId
+
+
+def _observed(row: "Row") -> int:
+    """The one number of an observed row; over Connect it stands in a row of values and a schema."""
+    told = row.asDict()
+    return int(told["rows"] if "rows" in told else told["values"][0])

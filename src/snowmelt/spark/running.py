@@ -21,11 +21,11 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from snowmelt.client.cluster import Cluster
-from snowmelt.core.errors import OutcomeUnknown, StateError
+from snowmelt.core.errors import BadOption, OutcomeUnknown, StateError
 from snowmelt.spark.aside import errors_into
 from snowmelt.spark.failing import StageFailed
 from snowmelt.spark.graph import in_order, upstream
-from snowmelt.spark.places import SPARK, Places, make_sink
+from snowmelt.spark.places import SPARK, Places, check_places, make_sink
 from snowmelt.spark.queries import SparkRun
 from snowmelt.spark.shipping import ship
 from snowmelt.spark.stages import SparkStage, Stage
@@ -63,6 +63,7 @@ class Running:
         self._places = Places(pipeline.name, options.get("checkpoints", "checkpoints"))
         self._places.check(here)
         self._given = options.get("session")
+        self._asked_of_spark = asked_of_spark(options)
         self._own: SparkSession | None = None
         self._asked = threading.Event()
         self._answered = time.monotonic()
@@ -164,14 +165,15 @@ class Running:
 
         from snowmelt.spark.session import register, session  # noqa: PLC0415
 
+        stages = [one.stage for one in here if isinstance(one.stage, SparkStage)]
         if self._given is None:
             active = SparkSession.getActiveSession()
             with errors_into(self._places.log(SPARK)) if active is None else nullcontext():
-                self._given = session(f"snowmelt {self._pipeline.name}")
+                self._given = session(f"snowmelt {self._pipeline.name}", **self._asked_of_spark)
             self._own = self._given if active is None else None
         else:
             register(self._given)
-        stages = [one.stage for one in here if isinstance(one.stage, SparkStage)]
+        check_places(self._given, self._cluster, self._places, stages)
         functions = [function for one in stages for function in (one.transform, one.write)]
         ship(function for function in functions if function is not None)
 
@@ -216,6 +218,16 @@ class Running:
             if one.drained:
                 dry.append(one.stage)
                 one.halt()
+
+
+def asked_of_spark(options: "RunOptions") -> dict[str, str]:
+    """The settings for a session of its own; refused beside a session that is given."""
+    asked = {name: str(options[name]) for name in ("master", "remote") if options.get(name)}
+    settings = {**options.get("conf", {}), **asked}
+    if settings and options.get("session") is not None:
+        allowed = "none of master, remote and conf with a session, which has its own"
+        raise BadOption("session", ", ".join(settings), allowed)
+    return settings
 
 
 @contextmanager

@@ -10,8 +10,12 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from snowmelt.spark.where import at_once
+
 Work = Callable[[bytes], bytes]
 Spread = Callable[[Work, Sequence[bytes]], list[bytes]]
+
+__all__ = ["RESULT", "Spread", "Work", "at_once", "spread"]
 
 RESULT: Final = "place long, result binary"
 
@@ -39,8 +43,3 @@ def spread(session: SparkSession) -> Spread:
         return [bytes(row.result) for row in sorted(rows, key=lambda row: row.place)]
 
     return mapped
-
-
-def at_once(session: SparkSession) -> int:
-    """How many pieces the workers do at the same time."""
-    return session.sparkContext.defaultParallelism

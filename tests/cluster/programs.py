@@ -1,0 +1,61 @@
+"""Drivers for Spark's cluster, each a process: `python -m tests.cluster.programs NAME …`.
+
+What they find is their last line, as JSON.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, upper
+
+import snowmelt.spark
+from snowmelt.spark.where import at_once
+
+
+def stream(url: str, folder: str, queue: str, **where: str) -> dict[str, Any]:
+    """The first stream of the documentation, by a session that is told no more than where."""
+    spark = snowmelt.spark.session("stream", **where)
+    _drained(_rows(spark, url, queue), url, f"{queue}.loud", Path(folder, queue))
+    return {"master": spark.conf.get("spark.master")}
+
+
+def each_batch(url: str, folder: str, queue: str, **where: str) -> dict[str, Any]:
+    """What a batch holds is put into a queue by a function, under the number of the batch."""
+    spark = snowmelt.spark.session("each", **where)
+
+    def count(rows: DataFrame, batch: int) -> None:
+        told = rows.selectExpr("cast(count(*) as string) value").write.format("snowmelt")
+        told = told.mode("append").options(url=url, queue=f"{queue}.counted")
+        told.options(txnAppId=queue, txnVersion=str(batch)).save()
+
+    writer = _rows(spark, url, queue).writeStream.foreachBatch(count)
+    writer = writer.option("checkpointLocation", folder).trigger(availableNow=True)
+    assert writer.start().awaitTermination(90)
+    return {"cores": at_once(spark)}
+
+
+def _rows(spark: SparkSession, url: str, queue: str, **options: str) -> DataFrame:
+    rows = spark.readStream.format("snowmelt").options(url=url, queue=queue, **options).load()
+    return rows.select(upper(col("value").cast("string")).alias("value"))
+
+
+def _drained(rows: DataFrame, url: str, queue: str, checkpoint: Path) -> None:
+    writer = rows.writeStream.format("snowmelt").options(url=url, queue=queue)
+    writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+    assert writer.start().awaitTermination(90)
+
+
+PROGRAMS: dict[str, Callable[..., dict[str, Any]]] = {
+    "stream": stream,
+    "each_batch": each_batch,
+}
+
+if __name__ == "__main__":
+    name, *words = sys.argv[1:]
+    plain = [word for word in words if "=" not in word]
+    told = dict(word.split("=", 1) for word in words if "=" in word)
+    print(json.dumps(PROGRAMS[name](*plain, **told)))

@@ -9,7 +9,7 @@ from typing import Final
 from benchmarks.fifo.cell import Cell
 from benchmarks.fifo.row import DISK, Row
 from benchmarks.pool_peers_parts.bars import Bar
-from benchmarks.priority_peers_parts.peers import COPIES, OURS
+from benchmarks.priority_peers_parts.peers import COPIES, OURS, PLAIN
 
 BATCHES: Final = 5.0
 SINGLES: Final = 1.0
@@ -20,7 +20,8 @@ def bars(rows: list[Row]) -> Iterator[Bar]:
     """All comparisons that these rows allow: items a second, put, then got and acknowledged."""
     for cell in dict.fromkeys(row.cell for row in rows):
         here = [row for row in rows if row.cell == cell and row.peer != DISK]
-        rivals = [row for row in here if row.peer not in OURS and row.both_rate is not None]
+        others = [row for row in here if row.peer not in (*OURS, PLAIN)]
+        rivals = [row for row in others if row.both_rate is not None]
         if not rivals:
             continue
         alike = [row for row in rivals if row.peer in COPIES]

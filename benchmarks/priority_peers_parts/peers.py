@@ -13,6 +13,9 @@ OURS: Final = ("snowmelt-1", "snowmelt-3")
 COPIES: Final = ("snowmelt-3", "redis-3", "rabbitmq-quorum-3")
 """Those that have three copies before they answer."""
 
+PLAIN: Final = "plain-python"
+"""No queue: what Python and the disk allow at most."""
+
 KINDS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     "snowmelt-1": ("snowmelt_priority", "PriorityPeer", (1,)),
     "snowmelt-3": ("snowmelt_priority", "PriorityPeer", (3,)),
@@ -22,6 +25,7 @@ KINDS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     "rabbitmq-quorum": ("rabbitmq_priorities", "QuorumPeer", (1,)),
     "redis-3": ("redis_sorted_set", "SortedSetPeer", ("always", 2)),
     "rabbitmq-quorum-3": ("rabbitmq_priorities", "QuorumPeer", (3,)),
+    "plain-python": ("plain_python", "PlainPeer", ()),
 }
 
 

@@ -1,0 +1,161 @@
+"""No queue at all: a server in Python that writes what comes, flushes, and says so.
+
+What any queue in Python that flushes before it answers can reach at most: nothing is decoded,
+ordered, leased or kept to be read again. Its client sends bytes and waits for bytes.
+"""
+
+import asyncio
+import os
+import socket
+import sys
+from collections import deque
+from functools import partial
+from pathlib import Path
+from typing import Final, cast
+
+import uvloop
+from benchmarks.fifo.peer import WAIT_SECONDS, Connect
+from benchmarks.fifo.server import Server
+from benchmarks.priority_peers_parts.peer import ConnectTasks
+
+from snowmelt.cli.local import free_port
+
+ROOT: Final = Path(__file__).parents[2]
+FRAME: Final = 128
+ANSWER: Final = b"done"
+
+
+class PlainPeer:
+    """The server, as a process on the servers' core."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.promise = "flushes before it answers; no queue, the limit of Python"
+        self.flushes_first = True
+        self.only_singles = False
+        self.version = f"Python {sys.version.split()[0]}"
+        self.port = free_port()
+        self.server: Server | None = None
+
+    def start(self, folder: Path) -> None:
+        code = f"from {__name__} import serve; serve({self.port}, {str(folder / 'log')!r})"
+        self.server = Server([sys.executable, "-c", code], folder, self.port)
+        self.server.start({"PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])})
+
+    def client(self, queue: str, batch: int) -> Connect:
+        del queue, batch
+        return partial(PlainClient, self.port)
+
+    def tasks(self, queue: str, tasks: int) -> ConnectTasks:
+        del queue, tasks
+        return partial(connect_tasks, self.port)
+
+    def stop(self) -> None:
+        if self.server is not None:
+            self.server.stop()
+
+
+def serve(port: int, path: str) -> None:
+    """Until it is ended."""
+
+    async def run() -> None:
+        with Path(path).open("wb", buffering=0) as log:
+            loop = asyncio.get_running_loop()
+            server = await loop.create_server(lambda: Flushing(log.fileno()), "127.0.0.1", port)
+            await server.serve_forever()
+
+    uvloop.run(run())
+
+
+class Flushing(asyncio.Protocol):
+    """One connection: what came together is flushed once, and each frame is answered."""
+
+    def __init__(self, log: int) -> None:
+        self.log = log
+        self.rest = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        came = self.rest + data
+        count = len(came) // FRAME
+        self.rest = came[count * FRAME :]
+        if count:
+            os.write(self.log, came[: count * FRAME])
+            os.fdatasync(self.log)
+            self.transport.write(ANSWER * count)
+
+
+class PlainClient:
+    """Blocking."""
+
+    def __init__(self, port: int) -> None:
+        self.link = socket.create_connection(("127.0.0.1", port), WAIT_SECONDS)
+        self.link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def put(self, bodies: list[bytes]) -> None:
+        self._ask(b"".join([body[:FRAME].ljust(FRAME) for body in bodies]))
+
+    def take(self, count: int) -> int:
+        self._ask(bytes(FRAME * count))
+        return count
+
+    def settle(self) -> None:
+        """Nothing is open."""
+
+    def close(self) -> None:
+        self.link.close()
+
+    def _ask(self, frames: bytes) -> None:
+        self.link.sendall(frames)
+        left = len(frames) // FRAME * len(ANSWER)
+        while left:
+            came = len(self.link.recv(left))
+            if not came:
+                raise ConnectionError("the server is gone")
+            left -= came
+
+
+async def connect_tasks(port: int) -> "PlainTasks":
+    found = PlainTasks()
+    loop = asyncio.get_running_loop()
+    await loop.create_connection(lambda: found, "127.0.0.1", port)
+    return found
+
+
+class PlainTasks(asyncio.Protocol):
+    """One connection for all tasks, which are answered in the order in which they asked."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[asyncio.Future[None]] = deque()
+        self.came = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self.came += len(data)
+        while self.came >= len(ANSWER):
+            self.came -= len(ANSWER)
+            self.waiting.popleft().set_result(None)
+
+    async def put(self, body: bytes, priority: int) -> None:
+        del priority
+        await self._ask(body[:FRAME].ljust(FRAME))
+
+    async def take(self, task: int) -> None:
+        del task
+        await self._ask(bytes(FRAME))
+
+    async def settle(self, task: int) -> None:
+        """Nothing is open."""
+
+    async def close(self) -> None:
+        self.transport.close()
+
+    async def _ask(self, frame: bytes) -> None:
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.waiting.append(answer)
+        self.transport.write(frame)
+        await answer

@@ -6,6 +6,7 @@ from pathlib import Path
 import snowmelt
 from snowmelt.cli.local import LocalCluster, LocalNode
 from snowmelt.client.fifo import Fifo
+from snowmelt.store import Store
 
 BODY = b"a body that is found again in the file " * 40
 ITEMS = 50
@@ -53,6 +54,7 @@ def test_what_was_harmed_is_copied_anew(tmp_path: Path) -> None:
 
 def _flip(node: LocalNode) -> bool:
     """Flips a bit of a body in a node's file; False when it keeps none."""
+    Store.open(node.folder).close()  # what is in its log goes to the records
     file = node.folder / "records"
     content = bytearray(file.read_bytes())
     at = content.find(BODY[:60])

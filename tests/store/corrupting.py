@@ -1,4 +1,4 @@
-"""A program that harms a store's file again and again and reads what is left.
+"""A program that harms a store's files again and again and reads what is left.
 
 It runs as a child of the tests, so that a crash or a hang of the engine shows as one:
 
@@ -24,26 +24,33 @@ ALL = (b"", b"\xff" * 401)
 
 
 def make(folder: Path, rng: random.Random) -> dict[bytes, bytes]:
-    """A store of some depth with a past: small and large records, and pages that are free."""
+    """A store of some depth with a past: small and large records, and pages that are free.
+
+    It is as its process leaves it that is killed: the last commits are in the log alone.
+    """
     model = {b"state/%03d" % at: rng.randbytes(rng.randrange(200)) for at in range(300)}
     model |= {BULK + b"%05d" % at: rng.randbytes(rng.choice([90, 9000])) for at in range(120)}
     with Store.open(folder, flush=False) as store:
         for key, value in model.items():
             store.commit([[Write(key, value)]])
         store.commit([[Erase(BULK, BULK + b"00020")]])
-        store.commit([[Write(b"last", b"told")]])
-    return {key: value for key, value in model.items() if not BULK <= key < BULK + b"00020"} | {
-        b"last": b"told"
-    }
+    late = {b"late/%d" % at: rng.randbytes(rng.choice([9, 900, 9000])) for at in range(9)}
+    late[b"last"] = b"told"
+    with Store.open(folder, flush=False) as store:
+        for key, value in late.items():
+            store.commit([[Write(key, value)]])
+        store.commit([[Erase(BULK, BULK + b"00025")]])
+        shutil.copytree(folder, folder.with_name("killed"))
+    return {key: value for key, value in model.items() if not BULK <= key < BULK + b"00025"} | late
 
 
-def harm(whole: bytes, rng: random.Random) -> tuple[str, bytes]:
-    """The file with one injury."""
+def harm(whole: bytes, end: int, rng: random.Random) -> tuple[str, bytes]:
+    """The file with one injury, before this end of what was written to it."""
     data = bytearray(whole)
-    page = PAGE * rng.randrange(len(data) // PAGE)
+    page = PAGE * rng.randrange(end // PAGE)
     match rng.choice(["bit", "head bit", "root bit", "byte", "sector", "page", "swap", "cut"]):
         case "bit":
-            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+            data[rng.randrange(end)] ^= 1 << rng.randrange(8)
             kind = "a bit flipped"
         case "head bit":
             data[page + rng.randrange(64)] ^= 1 << rng.randrange(8)
@@ -52,7 +59,7 @@ def harm(whole: bytes, rng: random.Random) -> tuple[str, bytes]:
             data[rng.choice([0, PAGE]) + rng.randrange(160)] ^= 1 << rng.randrange(8)
             kind = "a bit of a root flipped"
         case "byte":
-            data[rng.randrange(len(data))] = rng.randrange(256)
+            data[rng.randrange(end)] = rng.randrange(256)
             kind = "a byte replaced"
         case "sector":
             at = page + 512 * rng.randrange(8)
@@ -62,7 +69,7 @@ def harm(whole: bytes, rng: random.Random) -> tuple[str, bytes]:
             data[page : page + PAGE] = rng.randbytes(PAGE)
             kind = "a page of noise"
         case "swap":
-            other = PAGE * rng.randrange(len(data) // PAGE)
+            other = PAGE * rng.randrange(end // PAGE)
             data[page : page + PAGE], data[other : other + PAGE] = (
                 data[other : other + PAGE],
                 data[page : page + PAGE],
@@ -100,17 +107,22 @@ def main() -> None:
     """Harms and judges, seed by seed."""
     base, first, count = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     model = make(base / "whole", random.Random(first))
-    whole = (base / "whole" / "records").read_bytes()
-    shutil.copytree(base / "whole", base / "harmed")
+    names = ("records", "records", "log")
+    whole = {name: (base / "killed" / name).read_bytes() for name in names}
+    ends = {name: len(data.rstrip(b"\0")) // PAGE * PAGE + PAGE for name, data in whole.items()}
+    shutil.copytree(base / "killed", base / "harmed")
     seen: Counter[str] = Counter()
     for seed in range(first, first + count):
-        kind, data = harm(whole, random.Random(seed))
-        (base / "seed").write_text(f"{seed}: {kind}")
-        (base / "harmed" / "records").write_bytes(data)
+        rng = random.Random(seed)
+        name = rng.choice(names)
+        kind, data = harm(whole[name], ends[name], rng)
+        (base / "seed").write_text(f"{seed}: {name}: {kind}")
+        for each, content in (whole | {name: data}).items():
+            (base / "harmed" / each).write_bytes(content)
         verdict = judge(base / "harmed", model)
         seen[verdict] += 1
         if verdict.isupper():
-            print(f"seed {seed}: {kind}: {verdict}", file=sys.stderr)
+            print(f"seed {seed}: {name}: {kind}: {verdict}", file=sys.stderr)
     print(json.dumps(seen))
 
 

@@ -113,7 +113,8 @@ def test_a_fence_is_taken_though_too_much_waits(tmp_path: Path) -> None:
         assert commit.close(timeout=30)
 
 
-def test_reading_goes_on_while_the_writer_writes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [1, 2_000, 40_000])
+def test_reading_goes_on_while_the_writer_writes(tmp_path: Path, size: int) -> None:
     done = threading.Event()
     last = 300
 
@@ -125,7 +126,7 @@ def test_reading_goes_on_while_the_writer_writes(tmp_path: Path) -> None:
         store.commit([[Write(b"a", b"0"), Write(b"~b", b"0")]])
         commit = GroupCommit(store, completed)
         for ticket in range(1, last + 1):
-            value = b"%d" % ticket * 2000
+            value = b"%d" % ticket * size
             commit.submit(ticket, [Write(b"a", value), Write(b"~b", value)])
             first, second = store.load([b"a", b"~b"])
             assert isinstance(first, Record)

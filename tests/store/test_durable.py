@@ -119,7 +119,7 @@ def test_many_groups_share_one_flush(tmp_path: Path) -> None:
         store.commit([[Write(b"%d" % at, b"12345")] for at in range(50)])
         seen = store.statistics()
     assert (seen.flushes, seen.groups, seen.refused) == (1, 50, 0)
-    assert seen.bytes_used >= 4096
+    assert seen.bytes_used > 50 * 7
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_another_version_is_refused_with_what_to_do(tmp_path: Path, version: int
     Store.open(tmp_path).close()
     before = (tmp_path / "records").read_bytes()
     write_stamp(tmp_path, Stamp(version, b"12345678"))
-    with pytest.raises(StoreVersion, match=rf"version {version}; this program reads 1\. Run"):
+    with pytest.raises(StoreVersion, match=rf"version {version}; this program reads 1, 2\. Run"):
         Store.open(tmp_path)
     assert (tmp_path / "records").read_bytes() == before
 
@@ -280,4 +280,4 @@ def test_a_store_without_flushes_keeps_records_over_closing(tmp_path: Path) -> N
 
 
 def test_the_stamp_can_be_read_by_eye() -> None:
-    assert encode(Stamp(1, b"store-01")).startswith(b"snowmelt store 1\nidentity 73746f72")
+    assert encode(Stamp(2, b"store-01")).startswith(b"snowmelt store 2\nidentity 73746f72")

@@ -15,6 +15,8 @@ from snowmelt.core.record import Erase, Missing, Record, Write
 from snowmelt.store import Store
 
 SIZE_MAX = 1 << 20
+LARGE = b"x" * 100_000
+"""Too large for the log: the engine gets it at once."""
 
 
 def fill(store: Store) -> int:
@@ -93,7 +95,7 @@ def test_when_the_engine_finds_no_room_each_group_is_tried_alone(tmp_path: Path)
     with Store.open(tmp_path) as store:
         env = store._env
         store._env = Failing(env, lmdb.MapFullError("commit"), times=2)  # type: ignore[assignment]
-        answers = store.commit([[Write(b"a", b"")], [Write(b"b", b"")], []])
+        answers = store.commit([[Write(b"a", LARGE)], [Write(b"b", LARGE)], []])
         store._env = env
         assert isinstance(answers[0], DiskFull)
         assert answers[1:] == [None, None]
@@ -103,7 +105,7 @@ def test_a_failed_flush_is_never_tried_again(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         env = store._env
         store._env = Failing(env, lmdb.CorruptedError("commit"), times=1)  # type: ignore[assignment]
-        (answer,) = store.commit([[Write(b"a", b"")]])
+        (answer,) = store.commit([[Write(b"a", LARGE)]])
         assert isinstance(answer, StoreError)
         assert "failed" in str(answer)
         with pytest.raises(StoreError, match="open the store anew"):
@@ -134,7 +136,7 @@ def test_of_groups_tried_alone_each_is_answered_by_what_became_of_it(tmp_path: P
         env = store._env
         full, failed = lmdb.MapFullError("commit"), lmdb.CorruptedError("commit")
         store._env = Row(env, full, None, full, failed)  # type: ignore[assignment]
-        answers = store.commit([[Write(b"%d" % one, b"")] for one in range(4)])
+        answers = store.commit([[Write(b"%d" % one, LARGE)] for one in range(4)])
         store._env = env
     assert [type(answer) for answer in answers] == [type(None), DiskFull, StoreError, StoreError]
     with Store.open(tmp_path) as store:
@@ -157,13 +159,13 @@ def test_no_room_for_the_root_leaves_the_fate_unknown(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         env = store._env
         store._env = Rootless(env, lmdb.DiskError("no room"), 1)  # type: ignore[assignment]
-        (answer,) = store.commit([[Write(b"a", b"1")]])
+        (answer,) = store.commit([[Write(b"a", LARGE)]])
         store._env = env
         assert isinstance(answer, StoreError)  # not `DiskFull`: it is there
         with pytest.raises(StoreError, match="open the store anew"):
             store.load([b"a"])
     with Store.open(tmp_path) as store:
-        assert store.load([b"a"]) == (Record(b"a", b"1"),)
+        assert store.load([b"a"]) == (Record(b"a", LARGE),)
 
 
 LIMITED = """

@@ -1,13 +1,20 @@
-"""A dict is a store: whatever groups come, both hold the same."""
+"""A dict is a store: whatever groups come, however it ends and is opened again, both hold the same.
 
+The log is short, so that the engine gets what it holds at any time.
+"""
+
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snowmelt.core.record import BULK, Change, Erase, Missing, Record, Write, scanned
 from snowmelt.store import Store
+from snowmelt.store import log as log_module
 
 KEYS = st.one_of(
     st.binary(min_size=1, max_size=3),
@@ -17,6 +24,13 @@ KEYS = st.one_of(
 VALUES = st.one_of(st.binary(max_size=20), st.integers(0, 20_000).map(lambda size: b"x" * size))
 CHANGES = st.one_of(st.builds(Write, KEYS, VALUES), st.builds(Erase, KEYS, KEYS))
 GROUPS = st.lists(st.lists(CHANGES, max_size=5), max_size=5)
+
+
+@pytest.fixture(autouse=True)
+def _short_log() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log_module, "LOG_BYTES", 1 << 16)
+        yield
 
 
 def change(model: dict[bytes, bytes], step: Change) -> None:
@@ -38,16 +52,26 @@ def compare(store: Store, model: dict[bytes, bytes]) -> None:
         assert found == (Record(key, model[key]) if key in model else Missing(key))
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.one_of(GROUPS, st.just("reopen")), max_size=8))
+def left_by_its_death(folder: Path) -> Path:
+    """What is in the folder of a store whose process dies now."""
+    copy = folder.with_name(folder.name + "+")
+    shutil.copytree(folder, copy)
+    return copy
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.one_of(GROUPS, GROUPS, GROUPS, st.sampled_from(["close", "die"])), max_size=12))
 def test_a_store_does_as_a_dict_does(steps: list[list[list[Change]] | str]) -> None:
     model: dict[bytes, bytes] = {}
-    with TemporaryDirectory() as folder:
-        store = Store.open(Path(folder), flush=False)
+    with TemporaryDirectory() as base:
+        folder = Path(base) / "n"
+        store = Store.open(folder, flush=False)
         for groups in steps:
             if isinstance(groups, str):
+                folder = left_by_its_death(folder) if groups == "die" else folder
                 store.close()
-                store = Store.open(Path(folder), flush=False)
+                store = Store.open(folder, flush=False)
+                compare(store, model)
                 continue
             assert store.commit(groups) == [None] * len(groups)
             for group in groups:
@@ -64,8 +88,8 @@ def test_scanning_is_slicing(
 ) -> None:
     model: dict[bytes, bytes] = {}
     with TemporaryDirectory() as folder, Store.open(Path(folder), flush=False) as store:
-        store.commit(groups)
         for group in groups:
+            store.commit([group])  # some of it is in the engine by then, and some over it
             for step in group:
                 change(model, step)
         expected = [Record(key, model[key]) for key in sorted(model) if start <= key < stop]

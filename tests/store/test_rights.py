@@ -25,8 +25,8 @@ def rights(path: Path) -> int:
 def used(folder: Path) -> None:
     with Store.open(folder) as store:
         store.commit([[Write(b"a", b"1")]])
-        names = ("owner", "records", "records-lock", "stamp")
-        assert [rights(folder / name) for name in names] == 4 * [0o600]
+        names = ("log", "owner", "records", "records-lock", "stamp")
+        assert [rights(folder / name) for name in names] == 5 * [0o600]
 
 
 def test_a_folder_and_its_files_are_made_for_their_owner_alone(tmp_path: Path) -> None:

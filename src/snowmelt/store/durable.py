@@ -1,6 +1,7 @@
 """The store: one folder, one process, an ordered map of sealed records on LMDB.
 
-    Store.open(folder)      takes the folder, looks at its stamp, audits the file, opens the engine
+    Store.open(folder)      takes the folder, looks at its stamp, audits the file, opens the engine,
+                            and brings there what the log holds
     store.recover()         the small records, for a node that starts
     store.load, store.scan  some records; what fails its seal is named, never served
     store.commit(groups)    several atomic groups of changes, one flush for all of them
@@ -16,15 +17,22 @@ Rules:
    could not write and would report success. Open the store anew; what is there then is what is
    known to be there.
 4. Reading may be done from any thread while one commits; it sees the last commit, whole.
+5. A small commit is written to the log (`log.py`), which waits for the disk once, and to a table in
+   memory, which readers see over the engine. A large one goes to the engine at once, for its bytes
+   would be written three times; so does one for which the log has no place, or the engine's room
+   is not sure (`room.py`). Each transaction of the engine first makes all that the log holds, so
+   the order stays, and the log is empty after it. Closing carries the log to the engine too.
+6. A transaction of the engine that is tried for the log's sake and finds no room loses nothing and
+   ends nothing: what it would have carried stays in the log.
 """
 
 import contextlib
 import threading
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeAlias
+from typing import Final, Self
 
 import lmdb
 import msgspec
@@ -32,29 +40,34 @@ import msgspec
 from snowmelt.core.errors import BadOption, DiskFull, MachineError, StoreDamaged, StoreError
 from snowmelt.core.record import (
     BULK,
+    KEY_BYTES_MAX,
     SCAN_RECORDS_MAX,
     Change,
     Damaged,
     Erase,
     Found,
-    Missing,
     Record,
     Write,
     scanned,
 )
 from snowmelt.store.changes import Group, Measure, measured
 from snowmelt.store.engine import DATA_NAME, FILES, open_engine
-from snowmelt.store.folder import Owner, make_folder, naming, tighten
+from snowmelt.store.folder import FULL, Owner, make_folder, naming, tighten
+from snowmelt.store.log import Log
 from snowmelt.store.room import Room, used_bytes
-from snowmelt.store.seal import seal, unseal
+from snowmelt.store.seal import seal
 from snowmelt.store.stamp import Stamp
+from snowmelt.store.table import Table, Transaction, View
 
 SIZE_MAX_DEFAULT: Final = 32 << 30
 SIZE_MAX_LOWEST: Final = 1 << 20
-_Transaction: TypeAlias = "lmdb.Transaction[bytes]"
 _CLOSED: Final = "the store is closed"
 _AFTER_BULK: Final = bytes([BULK[0] + 1])
 _EXAMINED_AT_ONCE: Final = 256
+_LOGGED_BYTES_MAX: Final = 64 << 10
+"""Commits above this go to the engine at once (rule 5)."""
+_MARK: Final = b"\xff" * (KEY_BYTES_MAX + 2)
+"""A key that nobody can write or erase."""
 _LARGE: Final = 1_024
 """Values above this may lie on pages of their own: the engine keeps two records on a page at least,
 and its pages have 4,096 bytes or more."""
@@ -71,7 +84,9 @@ class Statistics(msgspec.Struct, frozen=True):
     """What a store did since it was opened, and how full it is."""
 
     commits: int
-    """Transactions of the engine."""
+    """Times that groups were made together, by the log or by the engine."""
+    carries: int
+    """Transactions of the engine, which took all with them that the log held."""
     flushes: int
     """Times the disk was waited for: as many as commits, or none with `flush=False`."""
     groups: int
@@ -83,7 +98,7 @@ class Statistics(msgspec.Struct, frozen=True):
     damaged_found: int
     """Records met whose seal did not fit; each time one is met counts."""
     bytes_used: int
-    """Bytes of the pages that hold records."""
+    """Bytes of the pages that hold records, or may when the engine has what is in the log."""
     bytes_max: int
     """The `size_max` of this store."""
 
@@ -103,16 +118,23 @@ class Store:
     (Record(key=b'view', value=b'7'),)
     """
 
-    def __init__(self, owner: Owner, env: lmdb.Environment, stamp: Stamp, room: Room) -> None:
+    def __init__(
+        self, owner: Owner, env: lmdb.Environment, stamp: Stamp, room: Room, log: Log
+    ) -> None:
         """Takes over what `Store.open` made ready; that is the door."""
         self._owner = owner
         self._env = env
         self._identity = stamp.identity
         self._room = room
+        self._log = log
+        self._table = Table()
         self._flush = env.flags()["sync"]
         self._writing = threading.Lock()
+        self._seeing = threading.Lock()  # held by who reads the table, and who changes it
         self._refusal = ""  # why the store does no more work
-        self._commits = self._groups = self._refused = self._written = self._damaged = 0
+        self._carries = self._commits = self._groups = self._refused = self._written = (
+            self._damaged
+        ) = 0
 
     @classmethod
     def open(cls, folder: Path, *, size_max: int = SIZE_MAX_DEFAULT, flush: bool = True) -> "Store":
@@ -124,24 +146,27 @@ class Store:
         """
         if size_max < SIZE_MAX_LOWEST:
             raise BadOption("size_max", size_max, f"{SIZE_MAX_LOWEST} or more")
-        with naming(folder):
+        with naming(folder), contextlib.ExitStack() as undo:
             make_folder(folder)
             owner = Owner(folder)
+            undo.callback(owner.release)
             tighten(folder, FILES)
-            try:
-                env, stamp = open_engine(folder, size_max, flush=flush)
-                return cls(owner, env, stamp, Room(folder / DATA_NAME, size_max))
-            except BaseException:
-                owner.release()
-                raise
+            env, stamp = open_engine(folder, size_max, flush=flush)
+            undo.callback(env.close)
+            log = Log(folder, stamp.identity, flush=flush)
+            undo.callback(log.close)
+            store = cls(owner, env, stamp, Room(folder / DATA_NAME, size_max), log)
+            store._replay()
+            undo.pop_all()
+            return store
 
     def recover(self) -> Recovered:
         """Every record whose key does not begin with BULK, in order."""
         records: list[Record] = []
         damaged: list[bytes] = []
-        with self._reading() as transaction:
+        with self._reading() as view:
             for start, stop in ((b"", BULK), (_AFTER_BULK, None)):
-                for found in self._walk(transaction, start, stop):
+                for found in view.walk(start, stop):
                     if isinstance(found, Record):
                         records.append(found)
                     else:
@@ -150,8 +175,8 @@ class Store:
 
     def load(self, keys: Sequence[bytes]) -> tuple[Found, ...]:
         """What is under each of these keys, all as of one commit."""
-        with self._reading() as transaction:
-            return tuple(self._found(transaction, key) for key in keys)
+        with self._reading() as view:
+            return tuple([view.found(key) for key in keys])
 
     def scan(
         self,
@@ -164,8 +189,8 @@ class Store:
 
         With `bytes_max`, no more of them than a `Scan` with it brings.
         """
-        with self._reading() as transaction:
-            part = islice(self._walk(transaction, start, stop), limit)
+        with self._reading() as view:
+            part = islice(view.walk(start, stop), limit)
             return list(part if bytes_max is None else scanned(part, bytes_max))
 
     def examine(self) -> tuple[bytes, ...]:
@@ -173,8 +198,8 @@ class Store:
         damaged: list[bytes] = []
         start = b""
         while True:
-            with self._reading() as transaction:  # a new one each time: an old one holds back room
-                part = list(islice(self._walk(transaction, start, None), _EXAMINED_AT_ONCE))
+            with self._reading() as view:  # a new one each time: an old one holds back room
+                part = list(islice(view.walk(start, None), _EXAMINED_AT_ONCE))
             damaged += [found.key for found in part if isinstance(found, Damaged)]
             if len(part) < _EXAMINED_AT_ONCE:
                 return tuple(damaged)
@@ -188,13 +213,12 @@ class Store:
             answers: list[MachineError | None] = [*self._admitted(measures)]
             left = [at for at, answer in enumerate(answers) if answer is None]
             try:
-                if self._made([groups[at] for at in left]):
-                    self._written += sum([measures[at].bytes for at in left])
+                if self._made([groups[at] for at in left], [measures[at] for at in left]):
                     left = []
+                elif not self._log.empty:
+                    self._carried(())
                 while left:  # the engine found no room after all; each alone shows which it was
-                    if self._made([groups[left[0]]]):
-                        self._written += measures[left[0]].bytes
-                    else:
+                    if not self._made([groups[left[0]]], [measures[left[0]]]):
                         text = f"{self._room.folder} has no room for the changes"
                         answers[left[0]] = DiskFull(text)
                     del left[0]
@@ -208,12 +232,13 @@ class Store:
         """What was done so far."""
         return Statistics(
             commits=self._commits,
+            carries=self._carries,
             flushes=self._commits if self._flush else 0,
             groups=self._groups,
             refused=self._refused,
             bytes_written=self._written,
             damaged_found=self._damaged,
-            bytes_used=used_bytes(self._env),
+            bytes_used=used_bytes(self._env) + self._room.promised,
             bytes_max=self._room.size_max,
         )
 
@@ -228,10 +253,12 @@ class Store:
             if self._refusal != _CLOSED:
                 broken, self._refusal = self._refusal, _CLOSED
                 try:
-                    if not self._flush and not broken:
-                        self._env.sync(True)
+                    if not broken:
+                        self._settle()
                 finally:
+                    self._refusal = _CLOSED
                     self._env.close()
+                    self._log.close()
                     self._owner.release()
 
     def __enter__(self) -> Self:
@@ -247,31 +274,95 @@ class Store:
 
     # --- writing --------------------------------------------------------------------------------
 
+    def _replay(self) -> None:
+        """Brings to the engine what is found in the log."""
+        for change in self._log.replayed(self._env.info()["last_txnid"]):
+            self._table.make(change)
+        if not self._log.empty and not self._carried(()):
+            raise DiskFull(
+                f"{self._room.folder} has no room for what is safe in its log; give its disk "
+                "room, or raise size_max"
+            )
+
+    def _settle(self) -> None:
+        """Leaves an empty log to the next who opens, where that can be; nothing is lost if not."""
+        with contextlib.suppress(StoreError):
+            if not self._log.empty and not self._carried(()) and not self._flush:
+                self._log.flush()
+        if not self._flush:
+            self._env.sync(True)
+
     def _admitted(self, groups: Sequence[Measure]) -> list[DiskFull | None]:
         try:
-            return self._room.admit(groups, self._env)
+            answers = self._room.admit(groups, self._env)
+            if any(answers) and not self._log.empty and self._carried(()):
+                answers = self._room.admit(groups, self._env)  # what is promised is known exactly
         except OSError as error:
             raise self._broken(error) from error
+        return answers
 
-    def _made(self, groups: Sequence[Group]) -> bool:
-        """Makes the groups in one transaction; False when there is no room for all of them."""
+    def _made(self, groups: Sequence[Group], measures: Sequence[Measure]) -> bool:
+        """Makes the groups together; False when there is no room for all of them."""
         if any(groups):
-            before = self._env.info()["last_txnid"]
-            try:
-                large: set[bytes] = set()
-                with self._env.begin(write=True) as transaction:
-                    for group in groups:
-                        for change in group:
-                            self._change(transaction, change, large)
-            except lmdb.Error as error:
-                if self._room.is_full(error) and self._is_as_of(before):
-                    return False
-                raise self._broken(error) from error
+            if not self._logged(groups, measures) and not self._carried(groups):
+                return False
             self._commits += 1
         self._groups += len(groups)
+        self._written += sum([one.bytes for one in measures])
         return True
 
-    def _change(self, transaction: _Transaction, change: Change, large: set[bytes]) -> None:
+    def _logged(self, groups: Sequence[Group], measures: Sequence[Measure]) -> bool:
+        """Makes the groups by the log; False when they are for the engine (rule 5)."""
+        size = sum([one.bytes for one in measures])
+        pages, changes = sum([one.pages for one in measures]), sum(map(len, groups))
+        try:
+            if (
+                size > _LOGGED_BYTES_MAX
+                or not self._room.covers(pages, changes, self._env)
+                or not self._log.append(groups)
+            ):
+                return False
+            self._room.promise(pages, changes)
+            with self._seeing:
+                for change in chain.from_iterable(groups):
+                    self._table.make(change)
+        except OSError as error:
+            # The engine's next commit makes void what was written in part.
+            if error.errno in FULL and self._carried(()):
+                return False
+            raise self._broken(error) from error
+        except BaseException:  # such as that of Ctrl-C: log and table may not be the same
+            self._refusal = f"a commit to {self._room.folder} was interrupted; open the store anew"
+            raise
+        return True
+
+    def _carried(self, groups: Sequence[Group]) -> bool:
+        """Makes what the log holds and then these groups, in one transaction of the engine.
+
+        False when it has no room for all of that.
+        """
+        before = self._env.info()["last_txnid"]
+        try:
+            large: set[bytes] = set()
+            with self._env.begin(write=True) as transaction:
+                if not self._log.empty and not self._table.values:
+                    # Erasing what isn't there is no commit to the engine, and the log needs one.
+                    transaction.put(_MARK, b"")
+                    transaction.delete(_MARK)
+                for change in chain(self._table.changes(), *groups):
+                    self._change(transaction, change, large)
+        except lmdb.Error as error:
+            if self._room.is_full(error) and self._is_as_of(before):
+                return False
+            raise self._broken(error) from error
+        with self._seeing:
+            self._table.clear()
+            self._log.begin(self._env.info()["last_txnid"])
+        self._room.kept()
+        self._carries += 1
+        return True
+
+    def _change(self, transaction: Transaction, change: Change, large: set[bytes]) -> None:
         """Makes one change; `large` are the keys that got a large value in this transaction.
 
         Written over at once by a smaller value, the pages of a large one would stay with it, and
@@ -316,36 +407,18 @@ class Store:
     # --- reading --------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[_Transaction]:
+    def _reading(self) -> Iterator[View]:
+        """One reader at a time, and nobody changes the table meanwhile."""
         self._assert_working()
         try:
-            with self._env.begin() as transaction:
-                yield transaction
+            with self._seeing, self._env.begin() as transaction:
+                carried = transaction.id() != self._log.generation  # and the table still there
+                view = View(transaction, Table() if carried else self._table, self._identity)
+                yield view
+                self._damaged += view.damaged
         except lmdb.Error as error:
             # The audit found the file sound when it was opened: it was harmed since.
             self._refusal = (
                 f"the file of {self._room.folder} is damaged ({error}); restart to audit"
             )
             raise StoreDamaged(self._refusal) from error
-
-    def _walk(
-        self, transaction: _Transaction, start: bytes, stop: bytes | None
-    ) -> Iterator[Record | Damaged]:
-        cursor = transaction.cursor()
-        if not (cursor.set_range(start) if start else cursor.first()):
-            return
-        for key, sealed in cursor:
-            if stop is not None and key >= stop:
-                return
-            yield self._unsealed(key, sealed)
-
-    def _found(self, transaction: _Transaction, key: bytes) -> Found:
-        sealed = transaction.get(key) if key else None
-        return Missing(key) if sealed is None else self._unsealed(key, sealed)
-
-    def _unsealed(self, key: bytes, sealed: bytes) -> Record | Damaged:
-        value = unseal(self._identity, key, sealed)
-        if value is None:
-            self._damaged += 1
-            return Damaged(key)
-        return Record(key, value)

@@ -15,15 +15,23 @@ import lmdb
 from snowmelt.core.errors import StoreDamaged, StoreError
 from snowmelt.store.audit import audit
 from snowmelt.store.folder import OWNER_NAME, flush_folder
+from snowmelt.store.log import LOG_NAME, make_log
 from snowmelt.store.room import reserve
-from snowmelt.store.stamp import STAMP_NAME, Stamp, new_stamp, read_stamp, write_stamp
+from snowmelt.store.stamp import (
+    STAMP_NAME,
+    VERSION,
+    Stamp,
+    new_stamp,
+    read_stamp,
+    write_stamp,
+)
 
 DATA_NAME: Final = "records"
 _SMALLEST: Final = 1 << 20
 FILES: Final = frozenset(
     name + end
-    for name in (DATA_NAME, "records.new", STAMP_NAME, STAMP_NAME + ".new", OWNER_NAME)
-    for end in ("", "-lock")
+    for name in (DATA_NAME, LOG_NAME, STAMP_NAME, OWNER_NAME)
+    for end in ("", ".new", "-lock", ".new-lock")
 )
 """What a store's folder may hold; there is no more in it."""
 
@@ -42,7 +50,7 @@ def open_engine(folder: Path, size_max: int, *, flush: bool) -> tuple[lmdb.Envir
     audit(file)
     env = _opened(file, size_max + 2 * reserve(size_max), flush=flush)
     try:
-        return env, stamp or _stamped(folder, env)
+        return env, _stamped(folder, env, stamp)
     except BaseException:
         env.close()
         raise
@@ -63,14 +71,20 @@ def _make_file(file: Path) -> None:
     flush_folder(file.parent)
 
 
-def _stamped(folder: Path, env: lmdb.Environment) -> Stamp:
-    """Stamps a store that is being made, again perhaps after a crash on the way here."""
-    if env.stat()["entries"]:
+def _stamped(folder: Path, env: lmdb.Environment, stamp: Stamp | None) -> Stamp:
+    """Stamps a store that is being made or upgraded, perhaps again after a crash on the way here.
+
+    The log is there before the stamp that tells of one. From then on it is missed when it is gone.
+    """
+    if stamp is not None and stamp.version == VERSION:
+        return stamp
+    if stamp is None and env.stat()["entries"]:
         raise StoreDamaged(
             f"{folder} holds records, but its stamp is gone, so they can't be told from others; "
             "bring back the stamp, or empty the folder and let the other nodes fill it"
         )
-    stamp = new_stamp()
+    stamp = Stamp(VERSION, stamp.identity) if stamp is not None else new_stamp()
+    make_log(folder)
     write_stamp(folder, stamp)
     return stamp
 

@@ -11,6 +11,11 @@ The size of the store can be known from the engine. The disk's can't be asked fo
 disk that fills in the middle of a write makes the engine report a plain i/o error, which looks like
 a dying disk. So the file is made longer ahead of the writes, by `posix_fallocate`: there "no space"
 comes as a clean answer, before anything was begun, and some space is always in hand for erasing.
+
+What is committed to the log alone (`log.py`) is promised its room: it counts as if the engine had
+it, and what its transaction may need at most is behind the end of the engine's file already, in the
+worst case, in which each change copies a page and splits it. Where that can't be had, nothing is
+promised, and a commit goes to the engine at once.
 """
 
 import errno
@@ -28,6 +33,8 @@ from snowmelt.store.folder import FULL
 _RESERVE_MIN: Final = 16 << 20
 _AHEAD: Final = 256 << 10  # always in hand, for the pages the engine copies when it erases
 _STRIDE_MAX: Final = 64 << 20
+_PROMISES_MAX: Final = 4_096
+"""Changes that wait for the engine: so many it makes in some hundredths of a second."""
 
 
 def reserve(size_max: int) -> int:
@@ -48,10 +55,12 @@ class Room:
         self._file = file
         self._allocated = file.stat().st_size // PAGE * PAGE
         self.short = False  # the disk itself had no room when it was last asked
+        self.promised = 0  # bytes of the pages that what is in the log may take
+        self._promises = 0
 
     def admit(self, groups: Sequence[Measure], env: lmdb.Environment) -> list[DiskFull | None]:
         """For each group, why it is refused, or None; those admitted fit together."""
-        used = used_bytes(env)
+        used = used_bytes(env) + self.promised
         end = (env.info()["last_pgno"] + 1) * PAGE
         verdicts: list[DiskFull | None] = []
         for group in groups:
@@ -61,6 +70,25 @@ class Room:
             used += need if refusal is None else 0
         self._lengthen(max(end, used))
         return verdicts
+
+    def covers(self, pages: int, changes: int, env: lmdb.Environment) -> bool:
+        """Whether the engine is sure to have room for these changes too when it gets them."""
+        info = env.info()
+        copied = min((self._promises + changes) * PAGE, used_bytes(env))
+        end = (info["last_pgno"] + 1) * PAGE + self.promised + pages + 2 * copied
+        if self._promises + changes > _PROMISES_MAX or end + _AHEAD > info["map_size"]:
+            return False
+        self._lengthen(end)
+        return not self.short
+
+    def promise(self, pages: int, changes: int) -> None:
+        """These are in the log."""
+        self.promised += pages
+        self._promises += changes
+
+    def kept(self) -> None:
+        """The engine has what was promised its room."""
+        self.promised = self._promises = 0
 
     def _refusal(self, used: int, need: int, end: int, *, bulk: bool) -> DiskFull | None:
         ceiling = self.size_max if bulk else self.size_max + reserve(self.size_max) // 2

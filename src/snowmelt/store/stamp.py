@@ -4,7 +4,7 @@ It is a text file of its own, so that it can be read by eye, and before any engi
 records. It is written once, as the last step of making a store: where there is a stamp, the making
 was finished.
 
-    snowmelt store 1
+    snowmelt store 2
     identity 3fb2a90c11d4e67a
     checksum 9a01c2d3
 """
@@ -34,8 +34,9 @@ from snowmelt.store.folder import flush_folder
 #   removed last. The identity stays.
 # - There is no way down. A store stamped with a higher number is refused and not touched; the way
 #   back is to empty this node and let the others fill it again.
-VERSION: Final = 1
-READABLE: Final = (1,)
+# - Version 2 has a log beside its records, see `log.py`; that of version 1 is made empty.
+VERSION: Final = 2
+READABLE: Final = (1, 2)
 
 STAMP_NAME: Final = "stamp"
 _FORM: Final = re.compile(
@@ -72,7 +73,7 @@ def decode(text: bytes, folder: Path) -> Stamp:
     b'store-01'
     >>> decode(encode(Stamp(9, b"store-01")), Path("n1"))
     Traceback (most recent call last):
-    snowmelt.core.errors.StoreVersion: the store in n1 has version 9; this program reads 1. Run the release of snowmelt that wrote it, or a later one
+    snowmelt.core.errors.StoreVersion: the store in n1 has version 9; this program reads 1, 2. Run the release of snowmelt that wrote it, or a later one
     """  # noqa: E501 - the error is one line
     form = _FORM.fullmatch(text)
     if form is None or b"%08x" % google_crc32c.value(text[: form.start(3) - 9]) != form[3]:

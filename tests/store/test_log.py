@@ -14,7 +14,7 @@ from snowmelt.core.errors import DiskFull, StoreDamaged, StoreError
 from snowmelt.core.record import Change, Erase, Missing, Record, Write, erase
 from snowmelt.store import Store
 from snowmelt.store import log as log_module
-from snowmelt.store.changes import Group
+from snowmelt.store.changes import PAGE, Group
 from snowmelt.store.log import LOG_NAME, Log, make_log
 from snowmelt.store.stamp import Stamp, read_stamp, write_stamp
 
@@ -64,10 +64,10 @@ def test_a_write_that_was_cut_off_anywhere_leaves_what_was_before_it(tmp_path: P
     file = tmp_path / LOG_NAME
     first, last = [Write(b"a", b"1"), Erase(b"b", b"c")], [Write(b"d", b"2" * 100)]
     before = written(tmp_path, first)
-    begin = 2 * log_module.PAGE
+    begin = 2 * PAGE
     after = written(tmp_path, first, last)
     whole = 0
-    for end in range(begin, begin + 2 * log_module.PAGE + 1, 7):
+    for end in range(begin, begin + 2 * PAGE + 1, 7):
         file.write_bytes(after[:end] + before[end:])
         found = replayed(tmp_path)
         assert found in (first, first + last)
@@ -117,9 +117,9 @@ def test_of_a_record_any_page_may_be_lost(tmp_path: Path) -> None:
     make_log(tmp_path)
     several = commits(3, random.Random(1))
     whole = written(tmp_path, *several)
-    for page in range(0, len(whole), log_module.PAGE):
+    for page in range(0, len(whole), PAGE):
         harmed = bytearray(whole)
-        harmed[page : page + log_module.PAGE] = random.Random(page).randbytes(log_module.PAGE)
+        harmed[page : page + PAGE] = random.Random(page).randbytes(PAGE)
         (tmp_path / LOG_NAME).write_bytes(harmed)
         assert replayed(tmp_path) == [change for changes in several for change in changes]
 
@@ -127,7 +127,7 @@ def test_of_a_record_any_page_may_be_lost(tmp_path: Path) -> None:
 def test_a_lost_record_before_a_sound_one_is_told(tmp_path: Path) -> None:
     make_log(tmp_path)
     harmed = bytearray(written(tmp_path, *commits(3, random.Random(2))))
-    for copy in (0, log_module.PAGE):
+    for copy in (0, PAGE):
         harmed[copy + 30] ^= 1
     (tmp_path / LOG_NAME).write_bytes(harmed)
     with pytest.raises(StoreDamaged, match="at byte 0 is lost, and later ones are there"):
@@ -220,7 +220,7 @@ def test_erasing_what_is_not_there_is_carried_too(tmp_path: Path) -> None:
     with Store.open(tmp_path / "n1") as store:
         generations = set()
         for round_ in range(3):
-            for at in range(SHORT // log_module.PAGE):
+            for at in range(SHORT // PAGE):
                 assert store.commit([[Erase(b"a%d" % at, b"b")]]) == [None]
             generations.add(store._log.generation)
             copy = killed(tmp_path / "n1", tmp_path / f"copy {round_}")
@@ -270,7 +270,7 @@ def test_a_crash_round_a_carry_loses_nothing_and_makes_nothing_twice(tmp_path: P
                 take()
                 before, pages = copies[-3][0] / "records", copies[-1][0] / "records"
                 with pages.open("r+b") as file:
-                    file.write(before.read_bytes()[: 2 * log_module.PAGE])
+                    file.write(before.read_bytes()[: 2 * PAGE])
         store._env = env
     assert len(copies) > 3 * 4
     for copy, expected in [*copies, (tmp_path / "n1", sorted(model.items()))]:
@@ -306,6 +306,24 @@ def test_a_log_whose_flush_failed_is_never_written_again(tmp_path: Path) -> None
             with pytest.raises(StoreError, match="open the store anew"):
                 work()
     assert content(tmp_path) in ([(b"a", b"1")], [(b"a", b"1"), (b"b", b"2")])
+
+
+@pytest.mark.parametrize("value", [b"2", LARGE])
+def test_a_commit_that_is_interrupted_is_the_last_and_made_whole_or_not(
+    tmp_path: Path, value: bytes
+) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with Store.open(tmp_path) as store:
+        store.commit([[Write(b"a", b"1")]])
+        store._table.make = lambda _: interrupted()  # type: ignore[method-assign]
+        store._table.clear = interrupted  # type: ignore[method-assign]
+        with pytest.raises(KeyboardInterrupt):
+            store.commit([[Write(b"b", value), erase(b"a")]])
+        with pytest.raises(StoreError, match="was interrupted; open the store anew"):
+            store.commit([[Write(b"c", b"3")]])
+    assert content(tmp_path) == [(b"b", value)]
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EFBIG, errno.EDQUOT])
@@ -348,7 +366,7 @@ def test_a_carry_without_room_refuses_what_comes_and_keeps_what_was_safe(tmp_pat
         while (answer := store.commit([[Write(b"%03d" % made, b"v")]])[0]) is None:
             made += 1
         assert isinstance(answer, DiskFull)
-        assert made == SHORT // (2 * log_module.PAGE)
+        assert made == SHORT // (2 * PAGE)
         assert len(store.scan(b"", b"\xff")) == made
         store._env = env
         assert store.commit([[Write(b"more", b"v")]]) == [None]

@@ -24,6 +24,8 @@ Rules:
    the order stays, and the log is empty after it. Closing carries the log to the engine too.
 6. A transaction of the engine that is tried for the log's sake and finds no room loses nothing and
    ends nothing: what it would have carried stays in the log.
+7. The log goes on from a commit of the engine that is on the disk. A process that was killed may
+   have left one that only the system's memory has, so whoever opens the store flushes it first.
 """
 
 import contextlib
@@ -54,7 +56,7 @@ from snowmelt.store.changes import Group, Measure, measured
 from snowmelt.store.engine import DATA_NAME, FILES, open_engine
 from snowmelt.store.folder import FULL, Owner, make_folder, naming, tighten
 from snowmelt.store.log import Log
-from snowmelt.store.room import Room, used_bytes
+from snowmelt.store.room import Room
 from snowmelt.store.seal import seal
 from snowmelt.store.stamp import Stamp
 from snowmelt.store.table import Table, Transaction, View
@@ -155,7 +157,7 @@ class Store:
             undo.callback(env.close)
             log = Log(folder, stamp.identity, flush=flush)
             undo.callback(log.close)
-            store = cls(owner, env, stamp, Room(folder / DATA_NAME, size_max), log)
+            store = cls(owner, env, stamp, Room(folder / DATA_NAME, size_max, env), log)
             store._replay()
             undo.pop_all()
             return store
@@ -208,7 +210,7 @@ class Store:
     def commit(self, groups: Sequence[Group]) -> list[MachineError | None]:
         """Makes these groups of changes with one flush; None for each that is safe now."""
         measures = [measured(group) for group in groups]
-        with self._writing:
+        with self._writing, self._to_its_end():
             self._assert_working()
             answers: list[MachineError | None] = [*self._admitted(measures)]
             left = [at for at, answer in enumerate(answers) if answer is None]
@@ -238,7 +240,7 @@ class Store:
             refused=self._refused,
             bytes_written=self._written,
             damaged_found=self._damaged,
-            bytes_used=used_bytes(self._env) + self._room.promised,
+            bytes_used=self._room.used,
             bytes_max=self._room.size_max,
         )
 
@@ -275,7 +277,9 @@ class Store:
     # --- writing --------------------------------------------------------------------------------
 
     def _replay(self) -> None:
-        """Brings to the engine what is found in the log."""
+        """Brings to the engine what is found in the log (rule 7)."""
+        if self._flush:
+            self._env.sync(True)
         for change in self._log.replayed(self._env.info()["last_txnid"]):
             self._table.make(change)
         if not self._log.empty and not self._carried(()):
@@ -292,11 +296,22 @@ class Store:
         if not self._flush:
             self._env.sync(True)
 
+    @contextlib.contextmanager
+    def _to_its_end(self) -> Iterator[None]:
+        """After Ctrl-C, say, log, table and engine may not be as of one commit."""
+        try:
+            yield
+        except StoreError:
+            raise
+        except BaseException:
+            self._refusal = f"a commit to {self._room.folder} was interrupted; open the store anew"
+            raise
+
     def _admitted(self, groups: Sequence[Measure]) -> list[DiskFull | None]:
         try:
-            answers = self._room.admit(groups, self._env)
+            answers = self._room.admit(groups)
             if any(answers) and not self._log.empty and self._carried(()):
-                answers = self._room.admit(groups, self._env)  # what is promised is known exactly
+                answers = self._room.admit(groups)  # what was promised is known exactly
         except OSError as error:
             raise self._broken(error) from error
         return answers
@@ -318,7 +333,7 @@ class Store:
         try:
             if (
                 size > _LOGGED_BYTES_MAX
-                or not self._room.covers(pages, changes, self._env)
+                or not self._room.covers(pages, changes)
                 or not self._log.append(groups)
             ):
                 return False
@@ -331,9 +346,6 @@ class Store:
             if error.errno in FULL and self._carried(()):
                 return False
             raise self._broken(error) from error
-        except BaseException:  # such as that of Ctrl-C: log and table may not be the same
-            self._refusal = f"a commit to {self._room.folder} was interrupted; open the store anew"
-            raise
         return True
 
     def _carried(self, groups: Sequence[Group]) -> bool:
@@ -358,7 +370,7 @@ class Store:
         with self._seeing:
             self._table.clear()
             self._log.begin(self._env.info()["last_txnid"])
-        self._room.kept()
+        self._room.committed(self._env)
         self._carries += 1
         return True
 

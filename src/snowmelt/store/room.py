@@ -13,9 +13,10 @@ a dying disk. So the file is made longer ahead of the writes, by `posix_fallocat
 comes as a clean answer, before anything was begun, and some space is always in hand for erasing.
 
 What is committed to the log alone (`log.py`) is promised its room: it counts as if the engine had
-it, and what its transaction may need at most is behind the end of the engine's file already, in the
-worst case, in which each change copies a page and splits it. Where that can't be had, nothing is
-promised, and a commit goes to the engine at once.
+it, and what its transaction may need at most is behind the end of the engine's file already: in the
+worst case each change copies a page and splits it, and all pages there are become free, which is
+noted with eight bytes for each. Where that can't be had, nothing is promised, and a commit goes to
+the engine at once.
 """
 
 import errno
@@ -49,55 +50,62 @@ def reserve(size_max: int) -> int:
 class Room:
     """Decides which groups of changes the folder has room for."""
 
-    def __init__(self, file: Path, size_max: int) -> None:
+    def __init__(self, file: Path, size_max: int, env: lmdb.Environment) -> None:
         self.folder = file.parent
         self.size_max = size_max
         self._file = file
+        self._map = env.info()["map_size"]
         self._allocated = file.stat().st_size // PAGE * PAGE
         self.short = False  # the disk itself had no room when it was last asked
-        self.promised = 0  # bytes of the pages that what is in the log may take
-        self._promises = 0
+        self.committed(env)
 
-    def admit(self, groups: Sequence[Measure], env: lmdb.Environment) -> list[DiskFull | None]:
+    def committed(self, env: lmdb.Environment) -> None:
+        """The engine has what was promised its room, and takes this much."""
+        stat = env.stat()
+        pages = stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
+        self._used = pages * stat["psize"]
+        self._end = (env.info()["last_pgno"] + 1) * PAGE
+        self._promised = self._promises = 0
+
+    @property
+    def used(self) -> int:
+        """Bytes of the pages that hold records, or may when the engine has what is in the log."""
+        return self._used + self._promised
+
+    def admit(self, groups: Sequence[Measure]) -> list[DiskFull | None]:
         """For each group, why it is refused, or None; those admitted fit together."""
-        used = used_bytes(env) + self.promised
-        end = (env.info()["last_pgno"] + 1) * PAGE
+        used = self.used
         verdicts: list[DiskFull | None] = []
         for group in groups:
             need = group.pages
-            refusal = self._refusal(used, need, end, bulk=group.bulk) if need else None
+            refusal = self._refusal(used, need, bulk=group.bulk) if need else None
             verdicts.append(refusal)
             used += need if refusal is None else 0
-        self._lengthen(max(end, used))
+        self._lengthen(max(self._end, used))
         return verdicts
 
-    def covers(self, pages: int, changes: int, env: lmdb.Environment) -> bool:
+    def covers(self, pages: int, changes: int) -> bool:
         """Whether the engine is sure to have room for these changes too when it gets them."""
-        info = env.info()
-        copied = min((self._promises + changes) * PAGE, used_bytes(env))
-        end = (info["last_pgno"] + 1) * PAGE + self.promised + pages + 2 * copied
-        if self._promises + changes > _PROMISES_MAX or end + _AHEAD > info["map_size"]:
+        copied = 2 * min((self._promises + changes) * PAGE, self._used)
+        end = self._end + self._promised + pages + copied + self._used // (PAGE // 16)
+        if self._promises + changes > _PROMISES_MAX or end + _AHEAD > self._map:
             return False
         self._lengthen(end)
         return not self.short
 
     def promise(self, pages: int, changes: int) -> None:
         """These are in the log."""
-        self.promised += pages
+        self._promised += pages
         self._promises += changes
 
-    def kept(self) -> None:
-        """The engine has what was promised its room."""
-        self.promised = self._promises = 0
-
-    def _refusal(self, used: int, need: int, end: int, *, bulk: bool) -> DiskFull | None:
+    def _refusal(self, used: int, need: int, *, bulk: bool) -> DiskFull | None:
         ceiling = self.size_max if bulk else self.size_max + reserve(self.size_max) // 2
         if used + need > ceiling:
             return DiskFull(
                 f"{self.folder} holds {used} bytes and {need} more are asked for; the limit is "
                 f"{ceiling}. Raise size_max, or take items off"
             )
-        self._lengthen(max(end, used + need))
+        self._lengthen(max(self._end, used + need))
         if self.short and used + need + _AHEAD > self._allocated:  # nor do freed pages suffice
             return DiskFull(f"the disk of {self.folder} has no room for {need} bytes more")
         return None
@@ -136,9 +144,3 @@ class Room:
             os.close(handle)
         self._allocated = length
         return True
-
-
-def used_bytes(env: lmdb.Environment) -> int:
-    """Bytes of the pages that hold records now; the file is longer by those that are free."""
-    stat = env.stat()
-    return (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]) * stat["psize"]

@@ -9,7 +9,7 @@ import pytest
 import snowmelt.aio
 from snowmelt.aio import Fifo, PriorityQueue
 from snowmelt.cli.local import LocalNode
-from snowmelt.core.errors import BadOption, Full, TooLarge
+from snowmelt.core.errors import BadOption, Empty, Full, LeaseLost, TooLarge
 
 TASKS = 64
 Queue = Fifo | PriorityQueue
@@ -134,5 +134,175 @@ def test_a_task_that_is_cancelled_takes_only_its_own_put_along(play: Play) -> No
         assert cancelled == set(range(0, TASKS, 4))
         found = set(await bodies(queue))
         assert found >= {b"%d" % at for at in range(TASKS) if at not in cancelled}
+
+    play(scene)
+
+
+def test_tasks_that_get_at_once_each_have_items_of_their_own(play: Play) -> None:
+    async def scene(queue: Queue) -> None:
+        named = [b"%d" % at for at in range(TASKS * 10)]
+        await queue.put_many(named)
+
+        async def work() -> list[bytes]:
+            came = []
+            for _ in range(10):
+                async with await queue.get() as item:
+                    came.append(item.body)
+            return came
+
+        came = [
+            body for each in await asyncio.gather(*(work() for _ in range(TASKS))) for body in each
+        ]
+        assert sorted(came) == sorted(named)
+        with pytest.raises(Empty):
+            await queue.get(timeout=0)
+        stats = await queue.stats()
+        assert (stats.ready, stats.leased) == (0, 0)
+
+    play(scene)
+
+
+def test_acknowledgements_ride_on_the_next_gets_of_all_tasks(play: Play) -> None:
+    async def scene(queue: Queue) -> None:
+        await queue.put_many([b"%d" % at for at in range(TASKS * 6)])
+
+        async def work(task: int) -> list[bytes]:
+            came, held = [], None
+            for _ in range(3):
+                held = await queue.get_many(1 + task % 3, ack=held)
+                came += [item.body for item in held]
+                assert 1 <= len(held) <= 1 + task % 3
+            assert held is not None
+            await held.ack()
+            return came
+
+        came = [body for each in await asyncio.gather(*map(work, range(TASKS))) for body in each]
+        assert len(set(came)) == len(came)
+        stats = await queue.stats()
+        assert (stats.ready + len(came), stats.leased) == (TASKS * 6, 0)
+
+    play(scene)
+
+
+def test_gets_that_wait_are_served_one_by_one_as_items_come(play: Play) -> None:
+    async def scene(queue: Queue) -> None:
+        waiting = [asyncio.ensure_future(queue.get(timeout=20)) for _ in range(8)]
+        for at in range(8):
+            await queue.put(b"%d" % at)
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED, timeout=10)
+            assert done, "an item is there, and nobody has it"
+            waiting = [one for one in waiting if one not in done]
+            for one in done:
+                await one.result().ack()
+            if not waiting:
+                break
+        assert not waiting
+
+    play(scene)
+
+
+def test_a_get_that_waits_for_nothing_is_told_at_once_beside_one_that_waits(play: Play) -> None:
+    async def scene(queue: Queue) -> None:
+        patient = asyncio.ensure_future(queue.get(timeout=30))
+        async with asyncio.timeout(10):
+            for _ in range(3):
+                with pytest.raises(Empty):
+                    await queue.get(timeout=0)
+        await queue.put(b"one")
+        assert (await patient).body == b"one"
+
+    play(scene)
+
+
+def test_what_cancelled_gets_were_leased_goes_back_and_nothing_else(play: Play) -> None:
+    async def scene(queue: Queue) -> None:
+        await queue.put_many([b"%d" % at for at in range(TASKS)])
+        gets = [asyncio.ensure_future(queue.get()) for _ in range(TASKS)]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        for one in gets[::2]:
+            one.cancel()
+        told = await asyncio.gather(*gets, return_exceptions=True)
+        kept = [one for one in told if not isinstance(one, BaseException)]
+        assert len(kept) == TASKS // 2
+        rest: set[bytes] = set()
+        while len(rest) < TASKS // 2:
+            rest |= {item.body for item in await queue.get_many(TASKS)}
+        assert {item.body for item in kept} | rest == {b"%d" % at for at in range(TASKS)}
+        await asyncio.gather(*(item.ack() for item in kept))
+
+    play(scene)
+
+
+def test_who_is_cancelled_as_its_item_comes_gives_it_back(play: Play) -> None:
+    async def scene(queue: Queue) -> None:
+        for at in range(20):
+            getting = asyncio.ensure_future(queue.get())
+            other = asyncio.ensure_future(queue.get())
+            await queue.put_many([b"%d" % at, b"%d" % at])
+            done, _ = await asyncio.wait([getting, other], return_when=asyncio.FIRST_COMPLETED)
+            for one in (getting, other):
+                one.cancel()
+            for one in await asyncio.gather(getting, other, return_exceptions=True):
+                if not isinstance(one, BaseException):
+                    await one.release()
+            assert done
+            left = 2
+            while left:
+                items = await queue.get_many(2)
+                assert {item.failures for item in items} == {0}
+                left -= len(items)
+                await items.ack()
+
+    play(scene)
+
+
+def test_each_lease_is_lost_to_its_own_holder_alone(play: Play) -> None:
+    async def scene(queue: Queue) -> None:
+        await queue.put_many([b"%d" % at for at in range(6)])
+        items = await asyncio.gather(*(queue.get() for _ in range(6)))
+        await items[0].release()
+        await items[1].nack(reason="hot")
+        told = await asyncio.gather(*(item.ack() for item in items[2:]), return_exceptions=True)
+        assert told == [None] * 4
+        again = await queue.get_many(6)
+        assert {item.body: item.failures for item in again} == {
+            items[0].body: 0,
+            items[1].body: 1,
+        }
+
+    play(scene)
+
+
+def test_a_lease_that_ran_out_refuses_its_own_acknowledgement_alone(play: Play) -> None:
+    async def scene(queue: Queue) -> None:
+        await queue.put(b"old")
+        old = await queue.get()
+        async with asyncio.timeout(20):
+            again = await queue.get(timeout=15)  # when its lease is over
+        assert again.failures == 1
+        await queue.put_many([b"%d" % at for at in range(5)])
+        new = await asyncio.gather(*(queue.get() for _ in range(5)))
+        told = await asyncio.gather(
+            *(item.ack() for item in (*new[:3], old, *new[3:], again)), return_exceptions=True
+        )
+        assert [type(one) for one in told if one is not None] == [LeaseLost]
+        assert isinstance(told[3], LeaseLost)
+        assert (await queue.stats()).leased == 0
+
+    play(scene, lease=1)
+
+
+def test_items_of_one_call_are_extended_and_lost_apart(play: Play) -> None:
+    async def scene(queue: Queue) -> None:
+        await queue.put_many([b"%d" % at for at in range(4)])
+        held = await asyncio.gather(*(queue.get_many(1) for _ in range(4)))
+        assert len({items.token for items in held}) == 1
+        await held[0].extend()
+        await asyncio.gather(*(items.ack() for items in held[1:]))
+        await held[0].ack()
+        await held[0].ack()  # nothing is left of it
+        stats = await queue.stats()
+        assert (stats.ready, stats.leased) == (0, 0)
 
     play(scene)

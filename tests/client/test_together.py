@@ -114,9 +114,10 @@ def test_each_has_its_own_time() -> None:
     second = one.ask("b", "key", 1, Instant(20))
     assert one.due == 20
     assert one.over(Instant(19)) == []
-    assert one.over(Instant(20)) == [(second, 0)]
+    assert [(ticket.number, call) for ticket, call in one.over(Instant(20))] == [(second, 0)]
     assert one.go(Instant(LATE)) == []
-    assert one.over(Instant(100)) == [(first, gone.number)]
+    assert one.over(Instant(100)) == [(gone.tickets[0], gone.number)]
+    assert gone.tickets[0].number == first
     one.back(gone)
     assert one.due is None
 
@@ -168,7 +169,7 @@ class Account(RuleBasedStateMachine):
     def pass_time(self, time: int) -> None:
         self.now += time
         late = {number for number, (_, _, until) in self.open.items() if until <= self.now}
-        assert {number for number, _ in self.line.over(Instant(self.now))} == late
+        assert {each.number for each, _ in self.line.over(Instant(self.now))} == late
         for number in late:
             del self.open[number]
 

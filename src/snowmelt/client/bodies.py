@@ -50,6 +50,8 @@ def together(bodies: list[bytes]) -> Parcel:
     >>> together([b"one", b"two"]).blob
     b'onetwo'
     """
+    if len(bodies) == 1:
+        return Parcel(1, _ONE.pack(0, len(bodies[0])), bodies[0])
     edges = list(accumulate(map(len, bodies), initial=0))
     return Parcel(len(bodies), struct.pack(f"<{len(edges)}i", *edges), b"".join(bodies))
 

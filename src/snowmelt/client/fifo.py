@@ -6,12 +6,14 @@ from snowmelt.client.fifo_steps import FifoSteps
 from snowmelt.client.forking import Own
 from snowmelt.client.group_steps import GroupSteps, Reading, group_name, groups, read, survey
 from snowmelt.client.groups import Group
+from snowmelt.client.joint_puts import Puts
 from snowmelt.client.lease_steps import BYTES_HIGHEST, ITEMS_HIGHEST, Seen, checked_count
 from snowmelt.client.queue_options import Producer
 from snowmelt.client.session import TIMEOUT
 from snowmelt.client.staging_steps import HOLD, plan, publish, stage
-from snowmelt.client.steps import run
+from snowmelt.client.steps import Port, run
 from snowmelt.client.taking import Taking
+from snowmelt.client.together_threads import TogetherThreads
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.interval import Interval, Position
 from snowmelt.protocols.fifo.calls import (
@@ -46,6 +48,10 @@ class Fifo(Taking[FifoSteps]):
     b'three'
     """
 
+    def __init__(self, port: Port, steps: FifoSteps) -> None:
+        super().__init__(port, steps)
+        self._puts = TogetherThreads(port, Puts(steps.put))
+
     def put(
         self,
         body: Buffer,
@@ -62,7 +68,9 @@ class Fifo(Taking[FifoSteps]):
         -1 when so much was put since that it is no longer remembered.
         """
         one = self._steps.one(body, headers, delay, timeout)
-        return Position(run(self._port, self._steps.put([one.what], one.wait, sequence))[0])
+        if sequence is not None or self._steps.producer.named:  # a number names one put
+            return Position(run(self._port, self._steps.put([one.what], one.wait, sequence))[0])
+        return Position(self._puts.ask(one))
 
     def put_many(
         self,

@@ -19,9 +19,11 @@ from snowmelt.client.delivered import (
     part_bodies,
     shortened,
 )
+from snowmelt.client.joint_acks import Acks
 from snowmelt.client.lease_steps import LeaseSteps
 from snowmelt.client.staying import stays
 from snowmelt.client.steps import Port, run
+from snowmelt.client.together_threads import TogetherThreads
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.interval import Interval, Position
@@ -49,11 +51,13 @@ class Counter(Protocol):
 
 
 class Desk:
-    """Sends every word at once, and waits until it is taken."""
+    """Sends every word, acknowledgements together, and waits until it is taken."""
 
     def __init__(self, port: Port, steps: LeaseSteps) -> None:
         self._port = port
         self._steps = steps
+        self._kind = Acks(steps)
+        self._acks = TogetherThreads(port, self._kind)
 
     def done(self, delivered: Delivered, position: int) -> None:
         """Done with this one."""
@@ -61,7 +65,15 @@ class Desk:
 
     def ack(self, delivered: Delivered, where: Interval | None) -> None:
         """Done with these, or with all."""
-        run(self._port, self._steps.ack(delivered, where))
+        delivered.check_process()
+        done = delivered.open_in(where)
+        if not done:
+            return
+        asked = self._kind.asked(delivered, done)
+        if asked is None:
+            run(self._port, self._steps.ack(delivered, where))
+        else:
+            self._acks.ask(asked)
 
     def give_back(
         self, delivered: Delivered, where: Interval | None, delay: float, reason: str

@@ -45,6 +45,8 @@ class Kind(Protocol):
     """What a call for several weighs at most."""
     ordered: bool
     """Whether none may overtake another."""
+    repeats: bool
+    """Whether what was broken off may be asked again."""
 
     def call(self, asked: Sequence[Asked]) -> Steps[Any]:
         """One call for all of them."""

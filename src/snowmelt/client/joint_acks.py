@@ -31,6 +31,7 @@ class Acks:
 
     worth = WORTH
     ordered = False
+    repeats = True
 
     def __init__(self, steps: LeaseSteps) -> None:
         self._steps = steps

@@ -39,6 +39,7 @@ class Gets:
 
     worth = WORTH
     ordered = False
+    repeats = True
 
     def __init__(self, steps: LeaseSteps) -> None:
         self._steps = steps
@@ -104,6 +105,9 @@ class Gets:
 
 def words_of(told: Sequence[tuple[Delivered, tuple[Interval, ...]]]) -> tuple[Word, ...]:
     """What several are done with, a word for each lease."""
+    if len(told) == 1:
+        [(delivered, where)] = told
+        return (Word(delivered.token, done=where),) if where else ()
     done: dict[int, list[Interval]] = {}
     for delivered, where in told:
         if where:

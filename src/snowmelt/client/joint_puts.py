@@ -40,6 +40,7 @@ class Puts:
 
     worth = WORTH
     ordered = True
+    repeats = False
 
     def __init__(self, put: Put) -> None:
         self._put = put
@@ -51,8 +52,10 @@ class Puts:
 
     def call(self, asked: Sequence[Asked]) -> Steps[list[int]]:
         """One put."""
+        if len(asked) == 1:
+            return self._put([asked[0].what], asked[0].wait)
         wait = Wait.longest([each.wait for each in asked])
-        return self._put([each.what for each in asked], wait if len(asked) == 1 else wait.impatient)
+        return self._put([each.what for each in asked], wait.impatient)
 
     def share(self, answer: list[int], asked: Sequence[Asked | None]) -> tuple[list[Value], Value]:
         """Each its position."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from snowmelt.client.group_steps import group_name
+from snowmelt.client.joint_puts import Puts
 from snowmelt.client.lease_steps import ITEMS_HIGHEST, Seen, checked_count
 from snowmelt.client.priority_groups import PriorityGroup
 from snowmelt.client.priority_staging import (
@@ -17,6 +18,7 @@ from snowmelt.client.priority_steps import Prioritized, PriorityStatus, Priority
 from snowmelt.client.session import TIMEOUT
 from snowmelt.client.steps import Port, run
 from snowmelt.client.taking import Taking
+from snowmelt.client.together_threads import TogetherThreads
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import NotStaged
 from snowmelt.core.interval import Position
@@ -49,6 +51,7 @@ class PriorityQueue(Taking[PrioritySteps]):
     def __init__(self, port: Port, steps: PrioritySteps) -> None:
         super().__init__(port, steps)
         self._holding = Holding(steps)
+        self._puts = TogetherThreads(port, Puts(steps.put))
 
     def put(
         self,
@@ -64,7 +67,7 @@ class PriorityQueue(Taking[PrioritySteps]):
         After `delay` seconds it may be delivered.
         """
         one = self._steps.one(body, priority, headers, delay, timeout)
-        return Position(run(self._port, self._steps.put([one.what], one.wait))[0])
+        return Position(self._puts.ask(one))
 
     def put_many(
         self,

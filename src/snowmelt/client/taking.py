@@ -3,7 +3,9 @@
 from typing import Generic, TypeVar
 
 from snowmelt.client.consuming import Consumption
+from snowmelt.client.delivered import Delivered
 from snowmelt.client.items import Desk, Item, Items, only
+from snowmelt.client.joint_gets import Gets
 from snowmelt.client.lease_steps import (
     BYTES_HIGHEST,
     BYTES_MAX,
@@ -15,6 +17,7 @@ from snowmelt.client.looping import checked_prefetch
 from snowmelt.client.session import TIMEOUT
 from snowmelt.client.staying import stays
 from snowmelt.client.steps import Port, run
+from snowmelt.client.together_threads import TogetherThreads
 from snowmelt.core.errors import Empty
 
 S = TypeVar("S", bound=LeaseSteps)
@@ -29,6 +32,8 @@ class Taking(Generic[S]):
         self._port = port
         self._steps = steps
         self._desk = Desk(port, steps)
+        self._kind = Gets(steps)
+        self._gets = TogetherThreads(port, self._kind)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -40,11 +45,7 @@ class Taking(Generic[S]):
 
     def get(self, *, timeout: float = TIMEOUT) -> Item:
         """Leases the first item. Raises `Empty` when none came in the time given."""
-        get = self._steps.get_after(None, 1, BYTES_HIGHEST, timeout)
-        delivered = run(self._port, get)
-        if delivered is None:
-            raise Empty(self._steps.empty(timeout))
-        return only(self._desk, delivered)
+        return only(self._desk, self._leased(None, 1, BYTES_HIGHEST, timeout))
 
     def get_many(
         self,
@@ -63,11 +64,21 @@ class Taking(Generic[S]):
         checked_count("items_max", items_max, ITEMS_HIGHEST)
         checked_count("bytes_max", bytes_max, BYTES_HIGHEST)
         before = ack.delivered if ack is not None else None
-        get = self._steps.get_after(before, items_max, bytes_max, timeout)
-        delivered = run(self._port, get)
+        return Items(self._desk, self._leased(before, items_max, bytes_max, timeout))
+
+    def _leased(
+        self, before: Delivered | None, items_max: int, bytes_max: int, timeout: float
+    ) -> Delivered:
+        asked = self._kind.asked(items_max, bytes_max, timeout, before)
+        delivered: Delivered | None
+        if asked is None:
+            get = self._steps.get_after(before, items_max, bytes_max, timeout)
+            delivered = run(self._port, get)
+        else:
+            delivered = self._gets.ask(asked)
         if delivered is None:
             raise Empty(self._steps.empty(timeout))
-        return Items(self._desk, delivered)
+        return delivered
 
     def consume(self, prefetch: int | None = None, timeout: float | None = None) -> Consumption:
         """Items one by one, for ever, or until none came for `timeout` seconds.

@@ -70,7 +70,7 @@ class Together:
         """The calls on their way, and since when; the last to go is the last."""
         self._open: dict[int, int] = {}
         """The tickets that nobody has answered, and in which call each is; 0: it waits."""
-        self._times: dict[int, Instant] = {}
+        self._tickets: dict[int, Ticket] = {}
         self._next_over: Instant | None = None
         """No ticket's time is over before."""
 
@@ -79,29 +79,30 @@ class Together:
     def ask(self, what: Any, key: Hashable, weight: int, until: Instant) -> int:
         """A caller asks; the number of its ticket."""
         self._numbers = number = self._numbers + 1
+        ticket = Ticket(number, what, key, weight, until)
         self._open[number] = 0
-        self._times[number] = until
+        self._tickets[number] = ticket
         if self._next_over is None or until < self._next_over:
             self._next_over = until
-        self._waiting.append(Ticket(number, what, key, weight, until))
+        self._waiting.append(ticket)
         self._weight += weight
         return number
 
     def leave(self, number: int) -> int | None:
         """Rule 4: in which call its ticket has gone, 0 for none; None when it was answered."""
-        self._times.pop(number, None)
+        self._tickets.pop(number, None)
         call = self._open.pop(number, None)
         if call == 0:
             self._drop(number)
         return call
 
-    def over(self, now: Instant) -> list[tuple[int, int]]:
+    def over(self, now: Instant) -> list[tuple[Ticket, int]]:
         """Rule 7: the tickets whose time is over, and in which call each is. They are out."""
         if self._next_over is None or now < self._next_over:
             return []
-        late = [number for number, until in self._times.items() if until <= now]
-        left = [(number, self.leave(number) or 0) for number in late]
-        self._next_over = min(self._times.values(), default=None)
+        late = [each for each in self._tickets.values() if each.until <= now]
+        left = [(each, self.leave(each.number) or 0) for each in late]
+        self._next_over = min([each.until for each in self._tickets.values()], default=None)
         return left
 
     # --- on their way -----------------------------------------------------------------------------
@@ -117,6 +118,14 @@ class Together:
         """A call is back; each of its tickets was answered, has left, or goes again."""
         self._away.pop(bundle.number, None)
 
+    def lone(self, now: Instant) -> Bundle | None:
+        """A call without a ticket, by its one caller, when nothing else is there (rule 1)."""
+        if self._waiting or self._away:
+            return None
+        self._numbers = call = self._numbers + 1
+        self._away[call] = now
+        return Bundle(call, ())
+
     def waits(self, number: int) -> bool:
         """Whether somebody waits for what becomes of this ticket."""
         return number in self._open
@@ -124,7 +133,7 @@ class Together:
     def answered(self, number: int) -> None:
         """This ticket has what it came for."""
         self._open.pop(number, None)
-        self._times.pop(number, None)
+        self._tickets.pop(number, None)
 
     def again(self, tickets: Sequence[Ticket]) -> None:
         """Rule 6."""
@@ -151,11 +160,12 @@ class Together:
     def check(self) -> None:
         """Every ticket waits, or is in a call that is on its way."""
         assert self._weight == sum(each.weight for each in self._waiting)
-        assert self._times.keys() == self._open.keys()
+        assert self._tickets.keys() == self._open.keys()
         waiting = {each.number for each in self._waiting}
         assert waiting == {number for number, call in self._open.items() if call == 0}
         assert {call for call in self._open.values() if call} <= self._away.keys()
-        assert all(self._next_over <= until for until in self._times.values() if self._next_over)
+        soonest = min([each.until for each in self._tickets.values()], default=None)
+        assert soonest is None or (self._next_over is not None and self._next_over <= soonest)
 
     # --- within -----------------------------------------------------------------------------------
 

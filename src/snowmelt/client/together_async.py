@@ -76,8 +76,8 @@ class TogetherAsync:
         """Makes the calls that are to be made now."""
         self._looking = False
         now = steady_now()
-        for number, call in self._line.over(now):
-            asked, caller = self._callers.pop(number)
+        for ticket, call in self._line.over(now):
+            asked, caller = self._callers.pop(ticket.number)
             _tell(caller, self._kind.late(asked, gone=call != 0))
         self._make(self._line.go(now))
         due = self._line.due

@@ -52,7 +52,10 @@ class Kind(Protocol):
         """One call for all of them."""
 
     def share(self, answer: Any, asked: Sequence[Asked | None]) -> tuple[list[Value], Value]:
-        """What each of them is told, in their order, and what is left over; None has left."""
+        """What each of them is told, in their order, and what is left over; None has left.
+
+        One alone is told for good.
+        """
 
     def late(self, asked: Asked, *, gone: bool) -> Value:
         """What is told to one whose time is over, and whose call has gone or never did."""

@@ -4,12 +4,16 @@ The account: every ticket is told once or leaves, no call carries one that has l
 call have one key and are no more than its worth, and where order counts none overtakes another.
 """
 
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from snowmelt.client.delivered import part_bodies
+from snowmelt.client.joint_gets import dealt
 from snowmelt.client.together import Bundle, Together
+from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant
+from snowmelt.protocols.fifo.calls import Part
 
 LATE = Duration(50)
 FAR = Instant(10**9)
@@ -71,6 +75,25 @@ def test_where_order_counts_only_neighbours_go_together() -> None:
         for what, key in (("a", 1), ("b", 2), ("c", 1)):
             asked(one, what, key=key)
         assert told(one.go(Instant(0))) == calls
+
+
+def test_nobody_waits_for_a_call_that_it_could_not_be_in() -> None:
+    one = line()
+    asked(one, "a")
+    one.go(Instant(0))
+    asked(one, "b", key="another")
+    assert told(one.go(Instant(1))) == [["b"]]
+
+
+def test_where_order_counts_nobody_overtakes_one_that_waits() -> None:
+    one = line(ordered=True)
+    asked(one, "a")
+    [first] = one.go(Instant(0))
+    asked(one, "b")
+    asked(one, "c", key="another")
+    assert one.go(Instant(1)) == []
+    one.back(first)
+    assert told(one.go(Instant(2))) == [["b"], ["c"]]
 
 
 def test_who_leaves_takes_only_its_own_part_along() -> None:
@@ -159,11 +182,15 @@ class Account(RuleBasedStateMachine):
 
     @rule()
     def go(self) -> None:
-        idle = not self.away
-        waiting = set(self.open) - self.carried()
         self.make(self.line.go(Instant(self.now)))
-        assert not (idle and set(self.open) - self.carried()), "somebody waits for company"
-        assert waiting >= set(self.open) - self.carried()
+        held = {bundle.key for bundle in self.away}
+        free = {
+            number for number in set(self.open) - self.carried() if self.open[number][0] not in held
+        }
+        if self.ordered:  # who is behind one that waits does, too
+            first = min(set(self.open) - self.carried(), default=0)
+            free &= {first}
+        assert not free, "somebody waits for company"
 
     @rule(time=st.integers(1, 120))
     def pass_time(self, time: int) -> None:
@@ -228,3 +255,27 @@ class Account(RuleBasedStateMachine):
 
 TestAccount = Account.TestCase
 TestAccount.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+
+
+@given(
+    st.lists(st.lists(st.binary(max_size=5), min_size=1, max_size=4), max_size=5),
+    st.lists(st.integers(0, 5), max_size=6),
+)
+def test_what_came_is_dealt_out_to_the_last_item(
+    bodies: list[list[bytes]], wants: list[int]
+) -> None:
+    parts = []
+    for at, some in enumerate(bodies):
+        batch = Batch.of(some)
+        parts.append(Part(100 * at, bytes(batch.offsets), bytes(batch.blob), failures=at))
+    whole = [(part.start + at, body) for part in parts for at, body in enumerate(part_bodies(part))]
+    *hands, rest = dealt(parts, wants)
+    came = [
+        [(part.start + at, body) for part in hand for at, body in enumerate(part_bodies(part))]
+        for hand in (*hands, rest)
+    ]
+    assert [each for hand in came for each in hand] == whole
+    assert all(len(hand) <= want for hand, want in zip(came, wants, strict=False))
+    assert not rest or [len(hand) for hand in came[:-1]] == wants
+    for hand in (*hands, rest):
+        assert all(part.failures == part.start // 100 for part in hand)

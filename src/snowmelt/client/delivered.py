@@ -100,12 +100,18 @@ def portion(part: Part, first: int, stop: int) -> Part:
     """Some of the items of a part, with their own bytes alone. O(bytes)."""
     if not first and stop == part_items(part):
         return part
+    headers = sliced(part.headers, first, stop) if part.headers else b""
+    if stop == first + 1:
+        start, end = _ONE.unpack_from(part.offsets, first * OFFSET_BYTES)
+        edges = _ONE.pack(0, end - start)
+        body = part.blob[start:end]
+        return Portion(part.start + first, edges, body, headers, part.failures, part.reason)
     some = Batch.known(part.offsets, part.blob).slice(first, stop).trimmed()
     return Portion(
         part.start + first,
         bytes(some.offsets),
         bytes(some.blob),
-        sliced(part.headers, first, stop),
+        headers,
         part.failures,
         part.reason,
     )

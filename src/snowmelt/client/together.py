@@ -2,13 +2,13 @@
 
 A *ticket* is what one caller asks. A *call* is made of tickets of one key: only those may go in it.
 
-1. When nothing is on its way, what is asked goes at once: nobody waits for company.
-2. While something is, tickets gather. They go when that is back, when a call's worth is there, or
-   when what is on its way is late (`late`): a node that is silent, or a get that waits for items,
-   holds up nobody else for longer.
+1. When no call of its key is on its way, what is asked goes at once: nobody waits for company.
+2. While one is, tickets gather. They go when that is back, when a call's worth is there, or when
+   what is on its way is late (`late`): a node that is silent, or a get that waits for items, holds
+   up nobody else for longer.
 3. What goes is cut into calls, first come first: each of one key, and no more than a call's worth,
-   unless one ticket is. Where order counts only neighbours go in one call, so that no ticket
-   overtakes another; else all of one key may.
+   unless one ticket is. Where order counts no ticket overtakes another: whoever comes behind one
+   that waits does so, too, and only neighbours go in one call; else all of one key may.
 4. Who leaves takes only its own ticket along: one that still waits is not sent, and one that has
    gone is not answered.
 5. What a call for several is refused for may be the fault of one. Then each goes alone (`apart`).
@@ -41,6 +41,7 @@ class Bundle(msgspec.Struct, frozen=True, eq=False):
     """What goes as one call."""
 
     number: int
+    key: Hashable
     tickets: tuple[Ticket, ...]
 
 
@@ -66,8 +67,8 @@ class Together:
         self._numbers = 0
         self._waiting: list[Ticket] = []
         self._weight = 0  # of those
-        self._away: dict[int, Instant] = {}
-        """The calls on their way, and since when; the last to go is the last."""
+        self._away: dict[Hashable, dict[int, Instant]] = {}
+        """The calls on their way, by keys, and since when; the last to go is the last."""
         self._open: dict[int, int] = {}
         """The tickets that nobody has answered, and in which call each is; 0: it waits."""
         self._tickets: dict[int, Ticket] = {}
@@ -109,22 +110,25 @@ class Together:
 
     def go(self, now: Instant) -> list[Bundle]:
         """Rules 1 and 2: the calls to be made now, in this order."""
-        if not self._waiting or (self._weight < self._worth and self._held(now)):
+        going = self._waiting
+        if not going:
             return []
-        waiting, self._waiting, self._weight = self._waiting, [], 0
-        return [self._gone(each, now) for each in self._cut(waiting)]
+        self._waiting = []
+        if self._weight < self._worth and self._away:
+            going, self._waiting = self._parted(going, now)
+        self._weight = sum([each.weight for each in self._waiting])
+        return [self._gone(each, now) for each in self._cut(going)]
 
     def back(self, bundle: Bundle) -> None:
         """A call is back; each of its tickets was answered, has left, or goes again."""
-        self._away.pop(bundle.number, None)
+        calls = self._away.get(bundle.key, {})
+        calls.pop(bundle.number, None)
+        if not calls:
+            self._away.pop(bundle.key, None)
 
-    def lone(self, now: Instant) -> Bundle | None:
+    def lone(self, key: Hashable, now: Instant) -> Bundle | None:
         """A call without a ticket, by its one caller, when nothing else is there (rule 1)."""
-        if self._waiting or self._away:
-            return None
-        self._numbers = call = self._numbers + 1
-        self._away[call] = now
-        return Bundle(call, ())
+        return None if self._waiting or key in self._away else self._begun(key, (), now)
 
     def waits(self, number: int) -> bool:
         """Whether somebody waits for what becomes of this ticket."""
@@ -151,11 +155,11 @@ class Together:
     @property
     def due(self) -> Instant | None:
         """When something is to be done next: `go` or `over`."""
-        due = self._next_over
-        if self._waiting and self._away:
-            opens = later(next(reversed(self._away.values())), self._late)
-            due = opens if due is None or opens < due else due
-        return due
+        keys = {each.key for each in self._waiting}
+        opens = [self._opens(key) for key in keys if key in self._away]
+        if self._next_over is not None:
+            opens.append(self._next_over)
+        return min(opens, default=None)
 
     def check(self) -> None:
         """Every ticket waits, or is in a call that is on its way."""
@@ -163,22 +167,38 @@ class Together:
         assert self._tickets.keys() == self._open.keys()
         waiting = {each.number for each in self._waiting}
         assert waiting == {number for number, call in self._open.items() if call == 0}
-        assert {call for call in self._open.values() if call} <= self._away.keys()
+        away = {call for calls in self._away.values() for call in calls}
+        assert {call for call in self._open.values() if call} <= away
+        assert all(self._away.values())
         soonest = min([each.until for each in self._tickets.values()], default=None)
         assert soonest is None or (self._next_over is not None and self._next_over <= soonest)
 
     # --- within -----------------------------------------------------------------------------------
 
-    def _held(self, now: Instant) -> bool:
-        """Whether what is on its way went so lately that one waits for it."""
-        return bool(self._away) and now < later(next(reversed(self._away.values())), self._late)
+    def _opens(self, key: Hashable) -> Instant:
+        """Until when one waits for the calls of this key."""
+        calls = self._away.get(key)
+        return Instant(0) if not calls else later(next(reversed(calls.values())), self._late)
+
+    def _parted(self, waiting: list[Ticket], now: Instant) -> tuple[list[Ticket], list[Ticket]]:
+        """Who goes, and who waits on."""
+        held = {key for key in {each.key for each in waiting} if now < self._opens(key)}
+        if not self._ordered:
+            going = [each for each in waiting if each.key not in held]
+            return going, [each for each in waiting if each.key in held]
+        first = next((at for at, each in enumerate(waiting) if each.key in held), len(waiting))
+        return waiting[:first], waiting[first:]
 
     def _gone(self, tickets: Sequence[Ticket], now: Instant) -> Bundle:
-        self._numbers = call = self._numbers + 1
+        bundle = self._begun(tickets[0].key, tuple(tickets), now)
         for each in tickets:
-            self._open[each.number] = call
-        self._away[call] = now
-        return Bundle(call, tuple(tickets))
+            self._open[each.number] = bundle.number
+        return bundle
+
+    def _begun(self, key: Hashable, tickets: tuple[Ticket, ...], now: Instant) -> Bundle:
+        self._numbers = call = self._numbers + 1
+        self._away.setdefault(key, {})[call] = now
+        return Bundle(call, key, tickets)
 
     def _drop(self, number: int) -> None:
         for at, each in enumerate(self._waiting):

@@ -48,7 +48,7 @@ class TogetherAsync:
             loop.call_soon(self._look)
         try:
             return await caller
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, GeneratorExit):  # the task ends, or is thrown away
             self._cancelled(number, caller)
             raise
 
@@ -62,7 +62,7 @@ class TogetherAsync:
     def _cancelled(self, number: int, caller: asyncio.Future[Value]) -> None:
         """Only this caller's part goes along; what it was leased goes back."""
         self._callers.pop(number, None)
-        if not caller.cancelled():  # it was told just now, and does not hear it
+        if caller.done() and not caller.cancelled():  # it was told just now, and does not hear it
             if caller.exception() is None:
                 self._port.keep(self._unclaimed(caller.result()))
             return

@@ -77,7 +77,7 @@ class TogetherThreads:
         self._within.add(me)
         try:
             with self._lock:
-                lone = self._line.lone(steady_now())
+                lone = self._line.lone(asked.key, steady_now())
             if lone is None:
                 return _given(self._told(Seat(asked)))
             try:

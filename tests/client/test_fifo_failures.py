@@ -176,3 +176,31 @@ def test_a_restarted_cluster_has_what_was_put(three: LocalCluster) -> None:
         with orders.get_many(timeout=40) as items:
             assert len(items) == 1000
         assert time.monotonic() - begin < 60
+
+
+def test_what_many_tasks_put_together_is_there_once_though_the_master_dies(
+    three: LocalCluster,
+) -> None:
+    with snowmelt.connect(three.url) as client:
+        queue, master = queue_elsewhere(three, client)
+
+    async def main() -> None:
+        async with snowmelt.aio.connect(three.url) as cluster:
+            orders = cluster.fifo(queue, **WHOLE)
+            killed = asyncio.Event()
+
+            async def work(task: int) -> list[tuple[int, bytes]]:
+                named = [b"%d-%d" % (task, at) for at in range(6)]
+                done = []
+                for body in named:
+                    done.append((await orders.put(body, timeout=60), body))
+                    if len(done) == 2 and not killed.is_set():
+                        killed.set()
+                        await asyncio.to_thread(master.kill)
+                return done
+
+            puts = [one for each in await asyncio.gather(*map(work, range(64))) for one in each]
+            items = await orders.get_many(1000, timeout=30)
+            assert [item.body for item in items] == [b"first", *(body for _, body in sorted(puts))]
+
+    asyncio.run(main())

@@ -42,8 +42,6 @@ def pipeline(folder: str = "ufmulti-out") -> Pipeline:
             source=RAW,
             sink=TRACKS,
             transform=partial(through, reconstruct_bodies),
-            rows_per_batch=10_000,
-            partitions=2,
         )
         .stage("test", source=TRACKS, sink=PAIRS, transform=partial(through, select_bodies))
         .stage("write", source=PAIRS, transform=written, parquet=folder)

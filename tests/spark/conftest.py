@@ -9,9 +9,10 @@ from snowmelt.spark import session
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     # Tests are short: code compiled fast serves them better than fast code.
     quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-    made = session("tests", master="local[2]", **quick)
+    tables = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("tables"))}
+    made = session("tests", master="local[2]", **quick, **tables)
     yield made
     made.stop()

@@ -17,7 +17,7 @@ from snowmelt.protocols.fifo.calls import Located, Span
 from snowmelt.spark.columns import check_writable, readable, source_schema
 from snowmelt.spark.offsets import Offset, told
 from snowmelt.spark.options import sink_options, source_options
-from snowmelt.spark.partitions import Found, cut, portions, within
+from snowmelt.spark.partitions import Found, Tasks, cut, tasks, within
 from spark.cluster import Queues, queues_of
 
 URL = {"url": "snowmelt://127.0.0.1:4410"}
@@ -69,6 +69,9 @@ def test_kafkas_names_mean_the_same_and_case_means_nothing() -> None:
         ({**RAW, "maxMessagesPerTrigger": "0"}, "maxMessagesPerTrigger is '0'; allowed: a whole"),
         ({**RAW, "maxBytesPerTrigger": "1MB"}, "maxBytesPerTrigger is '1MB'"),
         ({**RAW, "minPartitions": "-1"}, "minPartitions is '-1'"),
+        ({**RAW, "cores": "0"}, "cores is '0'"),
+        ({**RAW, "batchSeconds": "0.1"}, "batchSeconds is '0.1'; allowed: 1 to 3600 seconds"),
+        ({**RAW, "batchSeconds": "5", "kind": "priority"}, "none with kind=priority"),
         ({**RAW, "failOnDataLoss": "no"}, "failOnDataLoss is 'no'; allowed: true or false"),
         ({**RAW, "timeout": "nan"}, "timeout is 'nan'; allowed: 1 to 86400 seconds"),
     ],
@@ -168,21 +171,38 @@ def test_spans_are_cut_into_portions_that_hold_each_position_once() -> None:
     spans = tuple(Span(at, at + 70, f"s{at}", 5, ()) for at in range(0, 1000, 100))
     found = [Found("raw", Located(spans, 0, 700 * 100))]
     for parts in (0, 1, 3, 7, 700, 5000):
-        made = portions(found, parts)
+        made = [one for task in tasks(found, Tasks(parts)) for one in task]
         assert len(made) >= min(parts, 700)
         held = [at for one in made for span in one.spans for at in range(span.start, span.stop)]
         assert held == [at for span in spans for at in range(span.start, span.stop)]
         firsts = [span.first - 5 for one in made for span in one.spans]
         assert firsts == [span.start % 100 for one in made for span in one.spans]
         assert pickle.loads(pickle.dumps(made)) == made
-    assert portions([Found("raw", Located((), 3, 0))], 4) == []
+    assert tasks([Found("raw", Located((), 3, 0))], Tasks(4)) == []
     large = Found("raw", Located(spans, 0, 700 * (4 << 20)))
-    assert len(portions([large], 0)) == 175
+    assert len(tasks([large], Tasks())) == 175
     assert [len(some) for some in cut(spans, 1000)] == [10]
     assert within(spans, [Interval(60, 110), Interval(990, 2000)]) == (
         Span(60, 70, "s0", 65, ()),
         Span(100, 110, "s100", 5, ()),
     )
+
+
+def test_as_many_tasks_as_cores_where_each_has_work_and_small_queues_share_one() -> None:
+    def waits(name: str, rows: int) -> Found:
+        return Found(name, Located((Span(0, rows, "s", 0, ()),), 0, rows * 100))
+
+    assert [len(tasks([waits("raw", rows)], Tasks(cores=8))) for rows in (1, 3000, 50_000)] == [
+        1,
+        3,
+        8,
+    ]
+    twenty = [waits(f"q{at:02}", 20) for at in range(20)]
+    (together,) = tasks(twenty, Tasks(cores=2))
+    assert [portion.queue for portion in together] == [f"q{at:02}" for at in range(20)]
+    large = [waits(f"q{at:02}", 2000) for at in range(20)]
+    assert [sum(one.rows for one in task) for task in tasks(large, Tasks(cores=2))] == [20_000] * 2
+    assert len(tasks(twenty, Tasks(least=20))) == 20
 
 
 def failure(spark: SparkSession, **options: str) -> str:

@@ -17,7 +17,7 @@ from snowmelt.protocols.fifo.labels import Labels
 from snowmelt.spark.batch_source import SnapshotReader
 from snowmelt.spark.columns import readable, source_schema
 from snowmelt.spark.options import source_options
-from snowmelt.spark.partitions import Found, portions, waiting
+from snowmelt.spark.partitions import Found, Tasks, tasks, waiting
 from snowmelt.spark.reading import rows_of
 from spark.cluster import Queues, queues_of
 
@@ -87,8 +87,8 @@ def test_an_empty_queue_has_no_rows(spark: SparkSession, queues: Queues) -> None
 
 def portion_rows(queues: Queues, found: list[Found], **options: str) -> Iterator[pa.RecordBatch]:
     given = source_options({"url": queues.url, "queue": "x", "timeout": "1", **options})
-    for portion in portions(found, 0):
-        yield from rows_of(portion, given, readable(source_schema(headers=False)))
+    for task in tasks(found, Tasks()):
+        yield from rows_of(task, given, readable(source_schema(headers=False)))
 
 
 def test_what_others_took_meanwhile_is_missed_or_passed_over(queues: Queues) -> None:

@@ -11,7 +11,7 @@ from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.errors import plainly
 from snowmelt.spark.naming import queue_names
 from snowmelt.spark.options import source_options
-from snowmelt.spark.partitions import portions, waiting
+from snowmelt.spark.partitions import Tasks, tasks, waiting
 from snowmelt.spark.reading import report_loss, rows_of
 
 
@@ -35,7 +35,8 @@ class SnapshotReader(DataSourceReader):
         lost = sum(one.located.lost for one in found)
         if lost:
             report_loss(f"{lost} items that wait can't be read from any copy", options)
-        return [InputPartition(portion) for portion in portions(found, options.partitions_min)]
+        wanted = Tasks(options.partitions_min, options.cores)
+        return [InputPartition(task) for task in tasks(found, wanted)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition; Spark plans one with nothing in it when there is none."""

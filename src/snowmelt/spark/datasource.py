@@ -4,6 +4,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from snowmelt.core.errors import BadOption
+from snowmelt.spark import tables
 from snowmelt.spark.batch_source import SnapshotReader
 from snowmelt.spark.columns import source_schema
 from snowmelt.spark.errors import plainly
@@ -32,6 +33,8 @@ class SnowmeltDataSource(DataSource):
     - `maxMessagesPerTrigger` (also `maxOffsetsPerTrigger`), `maxBytesPerTrigger`: how much a
       micro-batch takes at most; the bytes are shared evenly among several queues
     - `minPartitions`: in how many tasks to read at least
+    - `cores`: how many tasks are run at once; what is worth it is cut into as many
+    - `batchSeconds`: how long a micro-batch is to last: the first is small, the next ones grow
     - `failOnDataLoss` (true): end with an error when items can't be read, or go on without them
     - `includeHeaders` (false): whether there is a column `headers`
 
@@ -62,33 +65,39 @@ class SnowmeltDataSource(DataSource):
     @plainly()
     def schema(self) -> StructType:
         """The columns; asked for by `load`, so all that can be wrong with options is told here."""
-        options = source_options(self.options)
+        given = tables.told(self.options) if tables.is_made(self.options) else self.options
+        options = source_options(given)
         check_queues(options)
-        return source_schema(options.headers, urgent=options.kind == PRIORITY)
+        columns = source_schema(options.headers, urgent=options.kind == PRIORITY)
+        return tables.with_options(columns, given) if given is not self.options else columns
 
     @plainly()
     def reader(self, schema: StructType) -> SnapshotReader:
         """A snapshot."""
-        if source_options(self.options).kind == PRIORITY:
+        given = tables.options_of(schema, self.options)
+        if source_options(given).kind == PRIORITY:
             allowed = f"{FIFO} for a snapshot; a priority queue is read by readStream, or by `peek`"
             raise BadOption("kind", PRIORITY, allowed)
-        return SnapshotReader(self.options, schema)
+        return SnapshotReader(given, schema)
 
     @plainly()
     def streamReader(  # noqa: N802  # Spark's word
         self, schema: StructType
     ) -> StreamReader | UrgentReader:
         """A group's reading."""
-        if self.options.get("kind", FIFO).lower() == PRIORITY:
-            return UrgentReader(self.options, schema)
-        return StreamReader(self.options, schema)
+        given = tables.options_of(schema, self.options)
+        if given.get("kind", FIFO).lower() == PRIORITY:
+            return UrgentReader(given, schema)
+        return StreamReader(given, schema)
 
     @plainly()
     def writer(self, schema: StructType, overwrite: bool) -> BatchSink:
         """A batch job's writing."""
-        return BatchSink(sink(self.options, schema, overwrite, streaming=False))
+        given = tables.options_of(schema, self.options)
+        return BatchSink(sink(given, schema, overwrite, streaming=False))
 
     @plainly()
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:  # noqa: N802
         """A stream's writing."""
-        return StreamSink(sink(self.options, schema, overwrite, streaming=True))
+        given = tables.options_of(schema, self.options)
+        return StreamSink(sink(given, schema, overwrite, streaming=True))

@@ -22,6 +22,7 @@ from pyspark.sql.streaming.listener import (
 from snowmelt.client.fifo import Fifo
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.spark.offsets import VERSION
+from snowmelt.spark.several import asked
 
 SECONDS: Final = 2.0
 """A report is not worth a longer wait."""
@@ -60,13 +61,12 @@ class Behind(msgspec.Struct, frozen=True):
 
 def report(group: str, queues: Iterable[Fifo]) -> dict[str, Any] | None:
     """What waits now; None when a queue doesn't say, which is no reason to end a query."""
-    told: dict[str, Waiting] = {}
+    named = {queue.name: queue for queue in queues}
     try:
-        for queue in queues:
-            status = queue.stats(timeout=SECONDS)
-            told[queue.name] = Waiting(status.ready, status.tail)
+        status = asked(named, lambda name: named[name].stats(timeout=SECONDS))
     except SnowmeltError:
         return None
+    told = {name: Waiting(one.ready, one.tail) for name, one in status.items()}
     plain: dict[str, Any] = msgspec.to_builtins(Report(VERSION, group, told))
     return plain
 

@@ -32,6 +32,8 @@ _SOURCE: Final = (
     "maxMessagesPerTrigger",
     "maxBytesPerTrigger",
     "minPartitions",
+    "cores",
+    "batchSeconds",
     "failOnDataLoss",
     "includeHeaders",
 )
@@ -74,6 +76,10 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     rows_max: int
     bytes_max: int
     partitions_min: int
+    cores: int
+    """How many tasks are run at once."""
+    batch_seconds: float
+    """How long a micro-batch is to last."""
     fail_on_loss: bool
     headers: bool
 
@@ -109,6 +115,8 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
     if _kind(said) == PRIORITY and len(queues) != 1:
         found = pattern or ",".join(queues)
         raise BadOption("queue", found, "one queue with kind=priority; a stream for each")
+    if _kind(said) == PRIORITY and "batchSeconds" in said:
+        raise BadOption("batchSeconds", said["batchSeconds"], "none with kind=priority")
     return SourceOptions(
         connection=_connection(said),
         kind=_kind(said),
@@ -118,6 +126,8 @@ def source_options(given: Mapping[str, str]) -> SourceOptions:
         rows_max=_count(said, "maxMessagesPerTrigger"),
         bytes_max=_count(said, "maxBytesPerTrigger"),
         partitions_min=_count(said, "minPartitions"),
+        cores=_count(said, "cores"),
+        batch_seconds=_seconds(said, "batchSeconds", 0.0, 3600),
         fail_on_loss=_switch(said, "failOnDataLoss", "true"),
         headers=_switch(said, "includeHeaders", "false"),
     )

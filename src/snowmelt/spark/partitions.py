@@ -1,6 +1,14 @@
-"""From spans to Spark's partitions: a run of positions each, small enough for one task."""
+"""From spans to Spark's partitions: what one task reads, of one queue or of several.
+
+1. A task reads `ROWS` items or `BYTES` at most.
+2. Where a person says how many tasks there are to be at least, there are as many, however small.
+3. Where it is said how many tasks are run at once, there are as many, as far as each has work that
+   is worth a task: `WORTH_ROWS`, or less where they are large. A task costs Spark some 80 ms.
+4. What is less than a task's share is read together with others, also of other queues.
+"""
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -12,6 +20,8 @@ from snowmelt.protocols.fifo.calls import Located, Span
 
 ROWS: Final = 65_536
 BYTES: Final = 16 << 20
+WORTH_ROWS: Final = 1000
+WORTH_BYTES: Final = 256 << 10
 LOCATED_AT_ONCE: Final = 262_144
 """So many items are located by one call; of a queue put into one by one each item is a span."""
 
@@ -33,6 +43,16 @@ class Portion(msgspec.Struct, frozen=True):
     """About how large an item is."""
     claim: Claim | None = None
     """None for items that are only looked at."""
+
+    @property
+    def rows(self) -> int:
+        """How many there are to be read."""
+        return sum(span.stop - span.start for span in self.spans)
+
+    @property
+    def bytes(self) -> int:
+        """About how large they all are."""
+        return self.rows * self.row_bytes
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -69,27 +89,61 @@ def waiting(queue: Fifo, timeout: float) -> Iterator[Found]:
         yield Found(queue.name, msgspec.structs.replace(located, spans=spans))
 
 
-def portions(found: Iterable[Found], partitions_min: int) -> list[Portion]:
-    """What each task reads: runs of `ROWS` items or `BYTES`, or less if more tasks are wanted.
+class Tasks(msgspec.Struct, frozen=True):
+    """Into how many tasks something is cut; 0 for what is not said."""
+
+    least: int = 0
+    cores: int = 0
+    """How many tasks are run at once."""
+
+    def share(self, rows: int, row_bytes: int) -> int:
+        """How many of so many rows, each about so large, one task reads at most.
+
+        >>> Tasks().share(50_000, 100), Tasks(cores=8).share(50_000, 100), Tasks(3).share(10, 100)
+        (50000, 6250, 4)
+        >>> Tasks(cores=8).share(3_000, 100), Tasks(cores=8).share(16, 200 << 10)
+        (1000, 2)
+        """
+        share = rows
+        if self.least:
+            share = -(-rows // self.least)
+        elif self.cores:
+            share = max(-(-rows // self.cores), min(WORTH_ROWS, WORTH_BYTES // row_bytes))
+        return max(1, min(share, ROWS, BYTES // row_bytes))
+
+
+def tasks(found: Iterable[Found], wanted: Tasks) -> list[tuple[Portion, ...]]:
+    """What each task reads: portions of one queue or of several.
 
     >>> some = Found("raw", Located((Span(0, 70, "s", 0, ()),), 0, 7000))
-    >>> [(one.spans[0].start, one.spans[0].stop) for one in portions([some], 2)]
-    [(0, 35), (35, 70)]
+    >>> [[one.rows for one in task] for task in tasks([some], Tasks(2))]
+    [[35], [35]]
+    >>> few = [Found(name, Located((Span(0, 3, "s", 0, ()),), 0, 300)) for name in "abc"]
+    >>> [[one.queue for one in task] for task in tasks(few, Tasks())]
+    [['a', 'b', 'c']]
     """
-    found = list(found)
+    found = [one for one in found if one.rows]
     total = sum(one.rows for one in found)
-    share = -(-total // partitions_min) if partitions_min else ROWS
-    made: list[Portion] = []
-    for one in found:
-        if not one.rows:
-            continue
-        row_bytes = max(1, one.located.bytes // one.rows)
-        rows = max(1, min(ROWS, share, BYTES // row_bytes))
-        made += [
-            Portion(one.queue, spans, row_bytes, one.claim)
-            for spans in cut(one.located.spans, rows)
-        ]
-    return made
+    if not total:
+        return []
+    share = wanted.share(total, max(1, sum(one.located.bytes for one in found) // total))
+    made: list[tuple[Portion, ...]] = []
+    run: list[Portion] = []
+    rows = size = 0
+    for portion in chain.from_iterable(_portions(one, share) for one in found):
+        if run and (rows + portion.rows > share or size + portion.bytes > BYTES):
+            made.append(tuple(run))
+            run, rows, size = [], 0, 0
+        run.append(portion)
+        rows, size = rows + portion.rows, size + portion.bytes
+    return [*made, tuple(run)]
+
+
+def _portions(one: Found, share: int) -> Iterator[Portion]:
+    """What is found in one queue, in runs of a task's share at most."""
+    row_bytes = max(1, one.located.bytes // one.rows)
+    for spans in cut(one.located.spans, max(1, min(share, BYTES // row_bytes))):
+        yield Portion(one.queue, spans, row_bytes, one.claim)
 
 
 def cut(spans: Iterable[Span], rows: int) -> Iterator[tuple[Span, ...]]:

@@ -81,8 +81,10 @@ class Pipeline:
         threads of this program do it, without Spark. What it returns is in `sink` exactly once;
         what else it does may happen again after a crash. One program at a time runs such a stage.
 
-        `rows_per_batch` bounds how many items are taken at a time. `partitions` is the least number
-        of Spark tasks, or the number of threads. An item that is lost with all its copies ends the
+        A batch of Spark's grows until it lasts about `batch_seconds` (5), within `rows_per_batch`
+        (1,000,000); a worker's has `rows_per_batch` (1,000) items at most. A batch is cut into as
+        many tasks as the cluster runs at once; `partitions` is the least number of tasks, or the
+        number of a worker's threads. An item that is lost with all its copies ends the
         stage; with `fail_on_loss=False` it goes on without it. A batch that has to be done again
         and then has other rows ends a stage of Spark with a `sink`, unless
         `fail_on_other_content=False`: then what came out first stays.

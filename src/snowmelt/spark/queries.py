@@ -34,6 +34,7 @@ class SparkRun:
         where: Options,
         checkpoint: str,
         log: Path,
+        cores: int = 1,
     ) -> None:
         self.stage = stage
         self.made: int | None = 0
@@ -43,6 +44,7 @@ class SparkRun:
         self._where = where
         self._checkpoint = checkpoint
         self._log = log
+        self._cores = cores
         self._query: StreamingQuery | None = None
         self._counted = -1
         self._failures: list[float] = []
@@ -94,6 +96,8 @@ class SparkRun:
         stage = self.stage
         options = self._where | {"queue": stage.source, "group": self._group}
         options["maxMessagesPerTrigger"] = str(stage.rows_per_batch)
+        options["batchSeconds"] = str(stage.batch_seconds)
+        options["cores"] = str(self._cores)
         options["failOnDataLoss"] = str(stage.fail_on_loss).lower()
         if stage.partitions is not None:
             options["minPartitions"] = str(stage.partitions)

@@ -1,13 +1,14 @@
-"""What a task does with its portion: reads it piece by piece, one piece ahead of what Spark takes.
+"""What a task does with its portions: reads them piece by piece, ahead of what Spark takes.
 
 Reading changes nothing in the queue, so a task may be run twice, or at two places at once.
 """
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -24,6 +25,7 @@ from snowmelt.spark.rows import Rows
 
 PIECE_ROWS: Final = 65_536
 PIECE_BYTES: Final = 8 << 20
+AHEAD_MOST: Final = 4
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 2.0
 _NAMED_AT_MOST: Final = 5
@@ -31,29 +33,44 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 def rows_of(
-    portion: Portion, options: SourceOptions, schema: pa.Schema
+    portions: Sequence[Portion], options: SourceOptions, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a portion, in the order of the queue."""
-    queue = cluster_at(options.connection).fifo(portion.queue)
-    reader = _PortionReader(queue, portion, options)
-    rows = Rows(portion.queue, schema)
-    pieces = cut(portion.spans, max(1, min(PIECE_ROWS, PIECE_BYTES // portion.row_bytes)))
-    for parts in _ahead(reader.read, pieces):
+    """The rows of portions, one after the other, each in the order of its queue."""
+    for rows, parts in _ahead(_pieces(portions, options, schema), len(portions)):
         yield from rows.of(parts)
 
 
-def _ahead(
-    read: Callable[[tuple[Span, ...]], list[Part]], pieces: Iterable[tuple[Span, ...]]
-) -> Iterator[list[Part]]:
-    """Reads the next piece while Spark is busy with the one before."""
-    with ThreadPoolExecutor(1) as thread:
-        coming = None
+class _Piece(NamedTuple):
+    """So many items as are read by one call, and what makes rows of them."""
+
+    reader: "_PortionReader"
+    spans: tuple[Span, ...]
+    rows: Rows
+
+
+def _pieces(
+    portions: Iterable[Portion], options: SourceOptions, schema: pa.Schema
+) -> Iterator[_Piece]:
+    for portion in portions:
+        queue = cluster_at(options.connection).fifo(portion.queue)
+        reader, rows = _PortionReader(queue, portion, options), Rows(portion.queue, schema)
+        most = max(1, min(PIECE_ROWS, PIECE_BYTES // portion.row_bytes))
+        for spans in cut(portion.spans, most):
+            yield _Piece(reader, spans, rows)
+
+
+def _ahead(pieces: Iterable[_Piece], portions: int) -> Iterator[tuple[Rows, list[Part]]]:
+    """Reads the next piece while Spark is busy with the one before; of small portions, some."""
+    ahead = min(portions, AHEAD_MOST)
+    with ThreadPoolExecutor(ahead) as threads:
+        coming: deque[tuple[Rows, Future[list[Part]]]] = deque()
         for piece in pieces:
-            current, coming = coming, thread.submit(read, piece)
-            if current is not None:
-                yield current.result()
-        if coming is not None:
-            yield coming.result()
+            coming.append((piece.rows, threads.submit(piece.reader.read, piece.spans)))
+            if len(coming) > ahead:
+                rows, parts = coming.popleft()
+                yield rows, parts.result()
+        for rows, parts in coming:
+            yield rows, parts.result()
 
 
 def report_loss(text: str, options: SourceOptions) -> None:

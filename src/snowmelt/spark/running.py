@@ -65,6 +65,7 @@ class Running:
         self._given = options.get("session")
         self._asked_of_spark = asked_of_spark(options)
         self._own: SparkSession | None = None
+        self._cores = 1
         self._asked = threading.Event()
         self._answered = time.monotonic()
         self._watched = [
@@ -164,6 +165,7 @@ class Running:
         from pyspark.sql import SparkSession  # noqa: PLC0415  only where Spark is needed
 
         from snowmelt.spark.session import register, session  # noqa: PLC0415
+        from snowmelt.spark.where import at_once  # noqa: PLC0415
 
         stages = [one.stage for one in here if isinstance(one.stage, SparkStage)]
         if self._given is None:
@@ -174,6 +176,7 @@ class Running:
         else:
             register(self._given)
         check_places(self._given, self._cluster, self._places, stages)
+        self._cores = at_once(self._given)
         functions = [function for one in stages for function in (one.transform, one.write)]
         ship(function for function in functions if function is not None)
 
@@ -184,7 +187,7 @@ class Running:
             return WorkerRun(stage, group, self._cluster, folder, log)
         assert self.session is not None
         checkpoint = self._places.checkpoint(stage.name)
-        return SparkRun(stage, group, self.session, self._where, checkpoint, log)
+        return SparkRun(stage, group, self.session, self._where, checkpoint, log, self._cores)
 
     # --- looking ----------------------------------------------------------------------------------
 

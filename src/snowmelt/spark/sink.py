@@ -27,6 +27,7 @@ from snowmelt.spark.connections import LOOK_SECONDS, check_kind, queues_at
 from snowmelt.spark.errors import plainly
 from snowmelt.spark.options import PRIORITY, SinkOptions, sink_options
 from snowmelt.spark.staging import stage
+from snowmelt.spark.tables import without_read_only
 
 _QUERY: Final = "sql.streaming.queryId"
 _BATCH: Final = "streaming.sql.batchId"
@@ -92,7 +93,13 @@ def sink(
     A stream asks for this at each batch, so it waits for a cluster that lost a node just now.
     """
     options = sink_options(given, streaming)
-    check_writable(schema, options.queue, urgent=options.kind == PRIORITY)
+    check_writable(without_read_only(schema), options.queue, urgent=options.kind == PRIORITY)
+    if overwrite and streaming:
+        allowed = (
+            "append; for complete and update write each batch by foreachBatch, with txnAppId and "
+            "txnVersion=batch_id (docs/spark.md)"
+        )
+        raise BadOption("outputMode", "complete", allowed)
     if overwrite:
         raise BadOption("mode", "overwrite", "append: what is in a queue belongs to its readers")
     queues_at(options.connection, options.connection.timeout if streaming else LOOK_SECONDS)

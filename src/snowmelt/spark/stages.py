@@ -18,7 +18,9 @@ Transform = Callable[["DataFrame"], "DataFrame"]
 Write = Callable[["DataFrame", int], None]
 Worker = Callable[[bytes], Iterable[bytes]]
 
-ROWS_PER_BATCH: Final = 50_000
+ROWS_PER_BATCH: Final = 1_000_000
+"""At most; a batch begins small and grows towards `BATCH_SECONDS`."""
+BATCH_SECONDS: Final = 5.0
 ITEMS_PER_BATCH: Final = 1000
 NAME_LENGTH: Final = 46
 """Of a pipeline's and a stage's name together: a producer's name has to hold more than these."""
@@ -33,6 +35,7 @@ class How(TypedDict, total=False):
     write: Write
     parquet: str
     rows_per_batch: int
+    batch_seconds: float
     partitions: int
     fail_on_loss: bool
     fail_on_other_content: bool
@@ -55,6 +58,7 @@ class SparkStage:
     partitions: int | None
     fail_on_loss: bool = True
     fail_on_other_content: bool = True
+    batch_seconds: float = BATCH_SECONDS
 
 
 @dataclass(frozen=True)
@@ -127,11 +131,12 @@ def _spark_stage(name: str, source: str, sink: str | None, how: How) -> SparkSta
         _number(name, "partitions", how["partitions"], 10_000) if "partitions" in how else None,
         _switch(name, "fail_on_loss", how.get("fail_on_loss", True)),
         _switch(name, "fail_on_other_content", how.get("fail_on_other_content", True)),
+        _seconds(name, how.get("batch_seconds", BATCH_SECONDS)),
     )
 
 
 def _worker_stage(name: str, source: str, sink: str | None, how: How) -> WorkerStage:
-    for option in ("transform", "write", "parquet", "fail_on_other_content"):
+    for option in ("transform", "write", "parquet", "fail_on_other_content", "batch_seconds"):
         if option in how:
             raise BadOption(f"stage {name}", f"with worker= and {option}=", "one of them")
     return WorkerStage(
@@ -155,6 +160,12 @@ def _switch(name: str, option: str, value: object) -> bool:
     if type(value) is bool:
         return value
     raise BadOption(f"{option} of stage {name}", value, "True or False")
+
+
+def _seconds(name: str, value: object) -> float:
+    if type(value) in {int, float} and 1 <= value <= 3600:  # type: ignore[operator]
+        return float(value)  # type: ignore[arg-type]
+    raise BadOption(f"batch_seconds of stage {name}", value, "a number of seconds, 1 to 3600")
 
 
 def _number(name: str, option: str, value: object, highest: int) -> int:

@@ -16,9 +16,11 @@ was located, which was in that batch; and the first batch of a reader is made of
 else, whatever has come meanwhile. So it is the same batch again, under the same number.
 """
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -29,6 +31,7 @@ from pyspark.sql.types import StructType
 from snowmelt.client.fifo import Fifo
 from snowmelt.client.group_steps import BEGINNING, EVERYTHING, Advance, Mark
 from snowmelt.core.errors import LeaseLost, OutcomeUnknown
+from snowmelt.protocols.fifo.calls import QueueStatus
 from snowmelt.spark.columns import readable
 from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.errors import plainly
@@ -37,8 +40,10 @@ from snowmelt.spark.limiting import at_most, usual
 from snowmelt.spark.naming import check_queues, queue_names
 from snowmelt.spark.offsets import Offset, told
 from snowmelt.spark.options import SourceOptions, source_options
-from snowmelt.spark.partitions import Found, claimed, portions
+from snowmelt.spark.pace import Pace
+from snowmelt.spark.partitions import Found, Tasks, claimed, tasks
 from snowmelt.spark.reading import report_loss, rows_of
+from snowmelt.spark.several import asked, shared_out
 
 _NOWHERE: Final = 0
 
@@ -54,6 +59,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._asked = schema
         self._pinned: dict[str, int] | None = None
         self._acknowledged = Offset("")
+        self._pace: Pace | None = None
         self._begun = False
         """Whether it has told how far it is: from then on it knows what it planned."""
 
@@ -85,26 +91,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         _ = self._schema
         check_queues(self._options)
         names = queue_names(self._options)
-        self._pinned = {name: self._queue(name).stats(timeout=self._timeout).tail for name in names}
+        self._pinned = {name: told.tail for name, told in asked(names, self._stats).items()}
 
     @plainly()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Done with all up to `start`; what is the group's own after that."""
         before = told(start, self._options.group)
+        if self._pace is not None:
+            self._pace.over(time.monotonic())
         reading = queue_names(self._options) if self._pinned is None else tuple(self._pinned)
         # A queue that is not read any more may still hold a batch that was planned.
         names = in_turn(sorted({*reading, *before.marks}), before)
         marks = self._planned(names, before)
         if not marks:
-            rows, size = self._limits(limit, len(names))
-            for place, name in enumerate(names):
-                done = before.mark(name)
-                share = min(rows, -(-rows // (len(names) - place)))
-                end = self._advance(name, done, share if name in reading else 0, size).end
-                rows = max(0, rows - (end.count - done.count))
-                if end != BEGINNING:
-                    marks[name] = end
+            marks = self._taken(names, frozenset(reading), before, limit)
         self._acknowledged, self._begun = before, True
+        if self._pace is not None:
+            rows = sum(mark.count - before.mark(name).count for name, mark in marks.items())
+            self._pace.given(rows, time.monotonic())
         return Offset(before.group, {**before.marks, **marks}).told()
 
     def _planned(self, names: list[str], before: Offset) -> dict[str, Mark]:
@@ -112,15 +116,41 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         With one queue there is no need to ask: what it gave is told again, with nothing added.
         """
-        marks: dict[str, Mark] = {}
         if self._begun or len(names) < 2:
-            return marks
-        for name in names:
+            return {}
+        told = asked(names, lambda name: self._advance(name, before.mark(name), 0, EVERYTHING))
+        marks = {}
+        for name, one in told.items():
             done = before.mark(name)
-            told = self._advance(name, done, 0, EVERYTHING)
-            if told.end.count > done.count and told.located > done.count:
-                marks[name] = told.end
+            if one.end.count > done.count and one.located > done.count:
+                marks[name] = one.end
         return marks
+
+    def _taken(
+        self, names: list[str], reading: frozenset[str], before: Offset, limit: ReadLimit
+    ) -> dict[str, Mark]:
+        """How far each queue is given to the group, all of them asked at once.
+
+        Where rows are bounded and the queues several, they first tell what waits. Some of that may
+        be for a later run, so who got no share for it is asked again while rows are left.
+        """
+        rows, size = self._limits(limit, len(names))
+
+        def given(name: str, share: int) -> Mark:
+            return self._advance(name, before.mark(name), share, size).end
+
+        if len(names) == 1 or rows == EVERYTHING:
+            ends = asked(names, lambda name: given(name, rows if name in reading else 0))
+            return {name: end for name, end in ends.items() if end != BEGINNING}
+        waiting = {name: told.ready for name, told in asked(reading, self._stats).items()}
+        shares = shared_out(rows, waiting, names)
+        ends = asked(names, lambda name: given(name, shares[name]))
+        left = rows - sum(end.count - before.mark(name).count for name, end in ends.items())
+        for name in names:
+            if left > 0 and not shares[name] and waiting.get(name):
+                ends[name] = given(name, left)
+                left -= ends[name].count - before.mark(name).count
+        return {name: end for name, end in ends.items() if end != BEGINNING}
 
     @plainly()
     def commit(self, end: dict[str, Any]) -> None:
@@ -136,7 +166,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """What waits, for the progress report. See `lag.py`."""
         with plainly():
             names = queue_names(self._options)
-            return report(self._options.group, map(self._queue, names))
+            return report(self._options.group, [self._queue(name) for name in names])
 
     # --- which rows -------------------------------------------------------------------------------
 
@@ -145,12 +175,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """A partition for each run of the items between two offsets; the same ones every time."""
         options = self._options
         before, after = told(start, options.group), told(end, options.group)
-        found: list[Found] = []
-        for name, mark in after.marks.items():
-            done = before.mark(name)
-            if mark == done:
-                continue
-            found += self._claimed(name, done, mark)
+        moved = [name for name, mark in after.marks.items() if mark != before.mark(name)]
+        claims = asked(moved, lambda n: self._claimed(n, before.mark(n), after.mark(n)))
+        found = list(chain.from_iterable(claims.values()))
+        for name in moved:
+            done, mark = before.mark(name), after.mark(name)
             lost = mark.count - done.count - sum(one.rows for one in found if one.queue == name)
             if lost:
                 text = (
@@ -158,7 +187,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     f"{options.group!r} was given are gone: lost with all copies"
                 )
                 report_loss(text, options)
-        return [InputPartition(portion) for portion in portions(found, options.partitions_min)]
+        wanted = Tasks(options.partitions_min, options.cores)
+        return [InputPartition(task) for task in tasks(found, wanted)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition, on an executor."""
@@ -178,9 +208,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _queue(self, name: str) -> Fifo:
         return cluster_at(self._options.connection).fifo(name)
 
+    def _stats(self, name: str) -> QueueStatus:
+        return self._queue(name).stats(timeout=self._timeout)
+
     def _limits(self, limit: ReadLimit, queues: int) -> tuple[int, int]:
         """Rows in all, and bytes of each queue: the limit that Spark gives, and the options'."""
-        rows, size = at_most(limit, self._options)
+        options = self._options
+        rows, size = at_most(limit, options)
+        if options.batch_seconds:
+            if self._pace is None:
+                self._pace = Pace(options.batch_seconds, options.cores, rows)
+            rows = min(rows, self._pace.rows)
         return rows, size if size == EVERYTHING else max(1, size // max(1, queues))
 
     def _advance(self, name: str, done: Mark, rows: int, size: int) -> Advance:
@@ -214,8 +252,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _way_out(self, name: str) -> str:
         group = self._options.group
         return (
-            f"this checkpoint can't go on. Run one query only with group {group!r}; to begin anew, "
-            f"run `snowmelt groups release {name} {group}` or choose another group, and give the "
+            f"this checkpoint can't go on. Run one query only with group {group!r}, and load a "
+            "queue once only in it, or each time with a group of its own; to begin anew, run "
+            f"`snowmelt groups release {name} {group}` or choose another group, and give the "
             "query a new checkpointLocation"
         )
 

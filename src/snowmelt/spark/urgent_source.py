@@ -28,7 +28,7 @@ from snowmelt.spark.limiting import at_most, usual
 from snowmelt.spark.naming import check_queues
 from snowmelt.spark.offsets import VERSION, Offset, told
 from snowmelt.spark.options import SourceOptions, source_options
-from snowmelt.spark.partitions import BYTES, ROWS
+from snowmelt.spark.partitions import BYTES, Tasks
 from snowmelt.spark.urgent_rows import UrgentRows
 
 
@@ -120,8 +120,9 @@ class UrgentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with self._telling():
             notes = self._group.batches(first, last, timeout=self._timeout)
         total = sum(note.count for note in notes)
-        share = -(-total // options.partitions_min) if options.partitions_min else ROWS
-        return [InputPartition(part) for note in notes for part in _parts(note, min(ROWS, share))]
+        row_bytes = max(1, sum(note.bytes for note in notes) // max(1, total))
+        share = Tasks(options.partitions_min, options.cores).share(total, row_bytes)
+        return [InputPartition(part) for note in notes for part in _parts(note, share)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition, on an executor."""

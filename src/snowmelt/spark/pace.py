@@ -1,0 +1,56 @@
+"""How many rows the next micro-batch takes, so that it lasts about as long as its user wishes.
+
+Each batch costs Spark some 0.3 s, whatever is in it; so batches are to be long enough, and short
+enough that what comes out does not wait for ever. How long rows take is only known once some have
+been done:
+
+1. The first batch is small: so many rows for each core.
+2. A batch that was full makes the next one larger or smaller in the proportion of its time to the
+   one wished for; at most `GROWTH` times as large, and never less than half as large.
+3. A batch that was not full says little of a full one, and changes nothing.
+"""
+
+from typing import Final
+
+ROWS_A_CORE: Final = 5_000
+GROWTH: Final = 4
+
+
+class Pace:
+    """What the batches of one run took, and what the next may have.
+
+    >>> pace = Pace(seconds=5.0, cores=2, most=50_000)
+    >>> pace.rows
+    10000
+    >>> pace.given(10_000, at=100.0)
+    >>> pace.over(at=101.0)
+    >>> pace.rows
+    40000
+    >>> pace.given(40_000, at=101.0)
+    >>> pace.over(at=111.0)
+    >>> pace.rows
+    20000
+    >>> pace.given(20_000, at=111.0)
+    >>> pace.over(at=111.5)
+    >>> pace.rows
+    50000
+    """
+
+    def __init__(self, seconds: float, cores: int, most: int) -> None:
+        self._seconds = seconds
+        self._most = most
+        self.rows = min(most, ROWS_A_CORE * max(1, cores))
+        self._begun: float | None = None
+
+    def given(self, rows: int, at: float) -> None:
+        """A batch of so many rows begins now; one of none is no batch."""
+        self._begun = at if rows >= self.rows else None
+
+    def over(self, at: float) -> None:
+        """The batch that was begun is over now, if it was a full one."""
+        if self._begun is None:
+            return
+        factor = self._seconds / max(at - self._begun, 0.001)
+        wanted = int(self.rows * min(GROWTH, max(0.5, factor)))
+        self.rows = max(1, min(self._most, wanted))
+        self._begun = None

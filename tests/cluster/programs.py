@@ -11,9 +11,13 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, upper
+from pyspark.sql.streaming import StatefulProcessor
 
 import snowmelt.spark
 from snowmelt.spark.where import at_once
+
+STORE = "spark.sql.streaming.stateStore.providerClass"
+STORES = "org.apache.spark.sql.execution.streaming.state"
 
 
 def stream(url: str, folder: str, queue: str, **where: str) -> dict[str, Any]:
@@ -38,6 +42,42 @@ def each_batch(url: str, folder: str, queue: str, **where: str) -> dict[str, Any
     return {"cores": at_once(spark)}
 
 
+def states(url: str, folder: str, queue: str) -> dict[str, Any]:
+    """How many items a queue has had so far, kept as state, told anew with each batch."""
+    spark = snowmelt.spark.session("states", **{STORE: f"{STORES}.RocksDBStateStoreProvider"})
+    rows = spark.readStream.format("snowmelt").options(url=url, queue=queue).load()
+    counts = rows.groupBy("queue").transformWithStateInPandas(
+        Counting(), "value string", "Update", "None"
+    )
+
+    def put(rows: DataFrame, batch: int) -> None:
+        writer = rows.write.format("snowmelt").mode("append")
+        writer.options(url=url, queue=f"{queue}.counts", txnAppId=queue, txnVersion=batch).save()
+
+    writer = counts.writeStream.foreachBatch(put).outputMode("update")
+    writer = writer.option("checkpointLocation", folder).trigger(availableNow=True)
+    assert writer.start().awaitTermination(200)
+    return {}
+
+
+class Counting(StatefulProcessor):
+    """Counts rows by key."""
+
+    def init(self, handle: Any) -> None:
+        self._count = handle.getValueState("count", "count long")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Any:  # noqa: ARG002, N802, N803
+        import pandas as pd  # noqa: PLC0415
+
+        before = self._count.get()[0] if self._count.exists() else 0
+        count = before + sum(len(some) for some in rows)
+        self._count.update((count,))
+        yield pd.DataFrame({"value": [str(count)]})
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
 def _rows(spark: SparkSession, url: str, queue: str, **options: str) -> DataFrame:
     rows = spark.readStream.format("snowmelt").options(url=url, queue=queue, **options).load()
     return rows.select(upper(col("value").cast("string")).alias("value"))
@@ -52,6 +92,7 @@ def _drained(rows: DataFrame, url: str, queue: str, checkpoint: Path) -> None:
 PROGRAMS: dict[str, Callable[..., dict[str, Any]]] = {
     "stream": stream,
     "each_batch": each_batch,
+    "states": states,
 }
 
 if __name__ == "__main__":

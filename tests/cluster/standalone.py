@@ -116,7 +116,8 @@ class Standalone:
         settings = [word for key, value in said.items() for word in ("--conf", f"{key}={value}")]
         program = [str(HOME / "bin" / "spark-submit"), "--class", CONNECT, *settings]
         name = f"connect-{port}"
-        self._daemon([*program, "spark-internal"], name, "Spark Connect server started", variables)
+        more = {"SPARK_DAEMON_MEMORY": "600m"} | dict(variables)  # it is a driver as well
+        self._daemon([*program, "spark-internal"], name, "Spark Connect server started", more)
         self.daemons[-1].wait()
         return f"sc://127.0.0.1:{port}"
 
@@ -176,4 +177,5 @@ def plain_environment() -> dict[str, str]:
 
 def sources() -> dict[str, str]:
     """Where this program has our sources from: a checkout need not be installed as it is."""
-    return {"PYTHONPATH": str(Path(snowmelt.__file__).parents[1])}
+    own, more = str(Path(snowmelt.__file__).parents[1]), os.environ.get("PYTHONPATH", "")
+    return {"PYTHONPATH": os.pathsep.join(dict.fromkeys((own, *more.split(os.pathsep))))}

@@ -54,6 +54,7 @@ def test_each_batch_goes_to_a_function_over_connect(bench: Bench, gate: str) -> 
     assert bench.bodies("each.counted") == [b"3"]
 
 
+@pytest.mark.soak
 def test_a_server_that_is_not_there_is_told_at_once(bench: Bench) -> None:
     nowhere = f"sc://127.0.0.1:{free_port()}"
     bench.queues.fifo("single").put_many([b"x"])

@@ -1,5 +1,6 @@
 """A standalone master and two workers, as processes: what the documentation names works there."""
 
+import importlib.util
 import json
 import sys
 import tarfile
@@ -65,6 +66,30 @@ def test_what_executors_lack_is_a_sentence_before_the_first_batch(
     assert done.returncode == 2
     assert complaint in done.stderr
     assert "docs/spark-cluster.md" in done.stderr
+
+
+@pytest.mark.soak
+def test_a_pipeline_is_run_by_spark_submit(bench: Bench) -> None:
+    bench.queues.fifo("single").put_many([b"%d" % number for number in range(100)])
+    made = bench.queues.fifo("doubled").stats().tail if "doubled" in bench.queues.queues() else 0
+    said = bench.settings("submitted") | {"PARQUET": str(bench.folder / "submitted" / "parquet")}
+    where = ("--url", bench.url, "--checkpoints", str(bench.folder / "submitted" / "places"))
+    words = ("pipeline", "submit", PIPELINE, "--drain", "--json", "--stage", "double", *where)
+    on = ("--spark", f"--master {bench.spark.url} --name submitted")
+    done = bench.run(sys.executable, "-m", "snowmelt", *words, *on, **said)
+    assert done.returncode == 0, done.stderr
+    assert bench.queues.fifo("doubled").stats().tail - made == 100
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="needs snowmelt[connect]")
+def test_state_is_kept_on_executors_and_told_in_update_mode(bench: Bench) -> None:
+    said = bench.settings("states", **{"spark.master": bench.spark.url})
+    folder = str(bench.folder / "states-places")
+    for bodies in ([b"one", b"two"], [b"three"]):
+        bench.queues.fifo("events").put_many(bodies)
+        bench.driver("states", bench.url, folder, "events", variables=said)
+    assert bench.bodies("events.counts") == [b"2", b"3"]
 
 
 def test_a_master_that_is_not_there_is_told_at_once(bench: Bench) -> None:

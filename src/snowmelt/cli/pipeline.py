@@ -5,6 +5,8 @@ there is no Spark.
 """
 
 import json
+import os
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -87,6 +89,23 @@ def run(
         console.print(summary_table(found.name, standings))
     if drain and not drained:
         raise typer.Exit(INTERRUPTED)
+
+
+@pipeline.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def submit(
+    context: typer.Context,
+    file: Annotated[Path, FILE],
+    spark: Annotated[
+        str, typer.Option(help="Options of spark-submit's, in quotes: '--master yarn …'.")
+    ] = "",
+) -> None:
+    """Run a pipeline by spark-submit. All options but --spark are those of `run`."""
+    with spark_extra("snowmelt pipeline"):
+        from snowmelt.spark.submitting import submission  # noqa: PLC0415
+
+    app = Path(__file__).parent / "submission" / "app.py"
+    made = submission(app, file, shlex.split(spark), context.args)
+    os.execve(made.program, made.words, made.environment)  # noqa: S606  # it is to be this program
 
 
 @pipeline.command()

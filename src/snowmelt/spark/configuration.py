@@ -13,7 +13,7 @@ From the strongest to the weakest, as Spark has it:
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,19 +22,33 @@ import pyspark
 MASTER: Final = "spark.master"
 REMOTE: Final = "spark.remote"
 FILE: Final = "spark-defaults.conf"
-_OPTIONS: Final = {"--master": MASTER, "--remote": REMOTE}
+_OPTIONS: Final = {
+    "--master": MASTER,
+    "--remote": REMOTE,
+    "--deploy-mode": "spark.submit.deployMode",
+}
 _LINE: Final = re.compile(r"\s*(?P<name>[^\s=:#!][^\s=:]*)\s*[=:\s]\s*(?P<value>.*?)\s*")
 
 
 def said() -> dict[str, str]:
     """Spark's settings as they have been said, each by the strongest who says it."""
-    words = list(_submit_words())
-    file = next((value for name, value in words if name == "--properties-file"), None)
+    words = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    file = next((value for name, value in _options(words) if name == "--properties-file"), None)
     found = settings_in(Path(file) if file else _folder() / FILE)
     for variable, setting in (("SPARK_MASTER", MASTER), ("SPARK_REMOTE", REMOTE)):
         if os.environ.get(variable):
             found[setting] = os.environ[variable]
-    for name, value in words:
+    return found | pairs_in(words)
+
+
+def pairs_in(words: Sequence[str]) -> dict[str, str]:
+    """The settings that options of `spark-submit` say.
+
+    >>> pairs_in(["--master", "yarn", "--deploy-mode=cluster", "--conf", "spark.x=1"])
+    {'spark.master': 'yarn', 'spark.submit.deployMode': 'cluster', 'spark.x': '1'}
+    """
+    found: dict[str, str] = {}
+    for name, value in _options(words):
         if name in _OPTIONS:
             found[_OPTIONS[name]] = value
         elif name in ("--conf", "-c") and "=" in value:
@@ -64,9 +78,8 @@ def _pairs(lines: list[str]) -> Iterator[tuple[str, str]]:
             yield found["name"], found["value"]
 
 
-def _submit_words() -> Iterator[tuple[str, str]]:
-    """The options in `PYSPARK_SUBMIT_ARGS`, written with a blank or with `=`."""
-    words = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Options with their values, written with a blank or with `=`."""
     for place, word in enumerate(words):
         name, sign, value = word.partition("=")
         if name.startswith("--") and sign:

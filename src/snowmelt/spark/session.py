@@ -105,7 +105,6 @@ def _settings(master: str | None, remote: str | None, conf: dict[str, str]) -> d
     told = said()
     asked = remote or conf.get(REMOTE) or (None if master or MASTER in conf else told.get(REMOTE))
     if asked:
-        os.environ.pop("SPARK_MASTER", None)
         rest = {key: value for key, value in conf.items() if key != MASTER}
         return {**rest, REMOTE: asked}
     os.environ.pop("SPARK_REMOTE", None)  # it would go before a master that was asked for

@@ -62,7 +62,7 @@ def check_planner(session: SparkSession) -> None:
         _ = session.read.format("snowmelt").load().schema
     except PySparkException as error:
         text = str(error)
-        if "url is None" in text:  # our own words: it is there, and asks for its options
+        if "BadOption: queue is None" in text:  # our own words: it is there, and asks for options
             return
         if "DATA_SOURCE_NOT_FOUND" in text or "Failed to find the data source" in text:
             told = "the Spark server does not know format('snowmelt'): its Python has no snowmelt"

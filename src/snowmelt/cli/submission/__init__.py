@@ -1,0 +1,1 @@
+"""What `spark-submit` runs: in a folder of its own, since Spark makes its folder importable."""

@@ -12,6 +12,7 @@ from snowmelt.core.names import Address, node_id
 from snowmelt.protocols.membership import Settings
 from snowmelt.runtime import logs, server
 from snowmelt.runtime.credentials import Credentials
+from snowmelt.runtime.etcd import EtcdPlace
 from snowmelt.runtime.limits import Limits
 
 DEFAULTS = msgspec.structs.asdict(Limits())
@@ -26,15 +27,33 @@ def add_to(app: typer.Typer) -> None:
 
 def read_token(file: Path | None) -> str:
     """The token in a file, without the white space round it."""
+    return read_secret("--token-file", "a token", file)
+
+
+def read_secret(option: str, what: str, file: Path | None) -> str:
+    """What is in a file, without the white space round it; nothing without a file."""
     if file is None:
         return ""
     try:
-        token = file.read_text().strip()
+        secret = file.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise BadOption("--token-file", str(file), f"a readable text file ({error})") from error
-    if not token:
-        raise BadOption("--token-file", str(file), "a file with a token in it; this one is empty")
-    return token
+        raise BadOption(option, str(file), f"a readable text file ({error})") from error
+    if not secret:
+        raise BadOption(option, str(file), f"a file with {what} in it; this one is empty")
+    return secret
+
+
+def read_coordinator(given: str, user: str = "", file: Path | None = None) -> EtcdPlace | None:
+    """Where views are decided; None for a disk.
+
+    >>> read_coordinator("disk") is None
+    True
+    """
+    if given == "disk":
+        if user or file:
+            raise BadOption("--etcd-user", user, "nothing, without --coordinator etcd://…")
+        return None
+    return EtcdPlace.read(given, user, read_secret("--etcd-password-file", "a password", file))
 
 
 def checked_heartbeat(given: float) -> float:
@@ -82,6 +101,17 @@ def node(
         Path | None, typer.Option(help="This node's certificate, good for its id, PEM.")
     ] = None,
     tls_key: Annotated[Path | None, typer.Option(help="The key of the certificate.")] = None,
+    coordinator: Annotated[
+        str,
+        typer.Option(
+            help="Who decides on members: disk, or etcd://HOST:PORT[,HOST:PORT...]/PREFIX"
+            "[?authority=FILE&certificate=FILE&key=FILE]; the same on all nodes."
+        ),
+    ] = "disk",
+    etcd_user: Annotated[str, typer.Option(help="A user of etcd.")] = "",
+    etcd_password_file: Annotated[
+        Path | None, typer.Option(help="File with that user's password.")
+    ] = None,
     heartbeat: Annotated[float, typer.Option(help="Seconds between heartbeats.")] = 3.0,
     misses: Annotated[int, typer.Option(help="After so many missed heartbeats a node is out.")] = 3,
     limit: Annotated[
@@ -112,5 +142,6 @@ def node(
         ),
         settings=Settings(interval=seconds(heartbeat), misses=misses, grace=seconds(heartbeat / 3)),
         limits=read_limits(limit or []),
+        etcd=read_coordinator(coordinator, etcd_user, etcd_password_file),
     )
     server.run(config)

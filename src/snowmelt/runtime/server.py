@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import SystemRandom
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -18,6 +18,7 @@ from snowmelt.core.node import Announce, Announced, Halt, Note, Reply, Requested
 from snowmelt.protocols import baton, echo, fifo, membership, multicast, priority
 from snowmelt.protocols.baton import BatonSettings
 from snowmelt.protocols.calling import Declined, Gone
+from snowmelt.protocols.etcd import ETCD
 from snowmelt.protocols.fifo import FifoNode
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import CutOff, Depart, Departed, Identity, Settings, View
@@ -25,8 +26,10 @@ from snowmelt.protocols.multicast import MulticastSettings
 from snowmelt.protocols.pool import introductions
 from snowmelt.protocols.pool.introducer import Introducer
 from snowmelt.protocols.priority import PriorityNode
+from snowmelt.protocols.unserved import unserved
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.driver import Driver
+from snowmelt.runtime.etcd import EtcdClient, EtcdPlace
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.logs import LOG, tell
 from snowmelt.runtime.statistics import NodeStatistics
@@ -35,6 +38,11 @@ from snowmelt.store import Store
 from snowmelt.store.folder import others_may_look
 from snowmelt.wire.framing import Kind, framed
 from snowmelt.wire.greeting import Gate, Role, as_error
+
+NOT_OVER_ETCD: Final = (
+    "batons and multicast need a coordinator that stays, and etcd decides here: use a cluster"
+    " without --coordinator etcd for them"
+)
 
 
 class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +59,8 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     baton: BatonSettings = BatonSettings()
     limits: Limits = Limits()
     flush: bool = True
+    etcd: EtcdPlace | None = None
+    """Where views are decided; None for the disk of whoever founded the cluster."""
 
 
 class Server:
@@ -68,6 +78,7 @@ class Server:
         self._store: Store | None = None
         self._driver: Driver | None = None
         self._transport: Transport | None = None
+        self._etcd: EtcdClient | None = None
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -95,7 +106,7 @@ class Server:
         transport.inform = lambda: framed(Kind.INFORM, msgspec.json.encode(self.statistics()))
         transport.refused = self._refused
         host = Host(config.id, self._families(config.advertise or listening))
-        self._driver = Driver(host, transport.send, self, self._store)
+        self._driver = Driver(host, self._way_out(transport), self, self._store)
         self._driver.has_room, transport.resumed = transport.has_room, self._driver.resumed
         transport.deliver = self._driver.received
         transport.gone = self._gone
@@ -105,21 +116,47 @@ class Server:
 
     def _families(self, address: Address) -> list[Family]:
         config = self.config
+        etcd = config.etcd is not None
         identity = Identity(
             id=config.id,
             address=address,
             contacts=tuple(contact(one) for one in config.join),
         )
-        member = membership.MembershipNode(identity, config.settings, SystemRandom())
-        return [
-            Family("membership", member, membership.MESSAGES),
-            Family("fifo", FifoNode(config.id, SystemRandom()), fifo.MESSAGES),
-            Family("pool", Introducer(config.id, SystemRandom()), introductions.MESSAGES),
+        named = config.cluster if etcd else ""
+        member = membership.MembershipNode(identity, config.settings, SystemRandom(), named)
+        queues = FifoNode(config.id, SystemRandom(), on_disk=not etcd)
+        rooted = [  # on the disk of a coordinator that stays
             *baton.families(config.id, config.baton, SystemRandom()),
             multicast.family(config.id, MulticastSettings(), SystemRandom()),
+        ]
+        if etcd:
+            rooted = [unserved(one.name, one.messages, NOT_OVER_ETCD) for one in rooted]
+        return [
+            Family("membership", member, membership.HEARD),
+            Family("fifo", queues, fifo.MESSAGES),
+            Family("pool", Introducer(config.id, SystemRandom()), introductions.MESSAGES),
+            *rooted,
             Family("priority", PriorityNode(config.id, SystemRandom()), priority.MESSAGES),
             Family("echo", echo.EchoNode(), echo.MESSAGES),
         ]
+
+    def _way_out(self, transport: Transport) -> Callable[[NodeId, Any], None]:
+        """Where messages go: to other nodes, and where etcd decides, to etcd."""
+        if self.config.etcd is None:
+            return transport.send
+        client = self._etcd = EtcdClient(self.config.etcd, self._told_by_etcd)
+
+        def send(target: NodeId, message: Any) -> None:
+            if target == ETCD:
+                client.ask(message)
+            else:
+                transport.send(target, message)
+
+        return send
+
+    def _told_by_etcd(self, source: NodeId, answer: Any) -> None:
+        assert self._driver is not None
+        self._driver.received(source, answer)
 
     async def stop(self, *, depart: bool = True) -> None:
         """Drains: leaves the cluster in order, answers what was asked, ends the connections."""
@@ -139,6 +176,8 @@ class Server:
             )
         await transport.close(Unavailable("this node is stopping"))
         await asyncio.to_thread(driver.stop, limit)
+        if self._etcd is not None:
+            await self._etcd.close()
         assert self._store is not None
         self._store.close()
         tell("stopped", node=self.config.id, seconds=round(monotonic() - self._began, 3))
@@ -231,6 +270,7 @@ class Server:
             closed=transport.closed_by.read(),
             dropped=transport.dropped.read(),
             store=msgspec.structs.asdict(self._store.statistics()),
+            etcd_asked=0 if self._etcd is None else self._etcd.asked,
             longest_turn=round(self._driver.turns.longest, 4),
             longest_turn_cpu=round(self._driver.turns.longest_cpu, 4),
             longest_turn_event=self._driver.turns.longest_event,

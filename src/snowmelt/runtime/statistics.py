@@ -31,6 +31,8 @@ class NodeStatistics(msgspec.Struct, frozen=True):
     closed: dict[str, int]
     dropped: dict[str, int]
     store: dict[str, int]
+    etcd_asked: int
+    """How many requests went to etcd; 0 where none decides."""
     longest_turn: float = 0.0
     """For so many seconds the node heard nobody, at most, while it worked on one event."""
     longest_turn_cpu: float = 0.0

@@ -306,6 +306,22 @@ class Suspend(msgspec.Struct, frozen=True, tag="suspend"):
     node: NodeId
 
 
+class LeaderCrash(msgspec.Struct, frozen=True, tag="leader-crash"):
+    """Whoever leads then, where etcd decides, is killed and starts again."""
+
+    at: Instant
+    until: Instant
+
+
+class LeaderPause(msgspec.Struct, frozen=True, tag="leader-pause"):
+    """Whoever leads then, where etcd decides, stands still, and goes on as if nothing had been."""
+
+    at: Instant
+    until: Instant
+
+
+OfLeader = LeaderCrash | LeaderPause
+
 Fault = (
     Loss
     | Duplication

@@ -5,6 +5,7 @@ from typing import assert_never
 from snowmelt.core.instant import START, Duration, Instant, later
 from snowmelt.core.names import NodeId
 from snowmelt.sim.disk import Disk, Ending
+from snowmelt.sim.etcd import leader_of
 from snowmelt.sim.faults import (
     ClientPause,
     ClockJump,
@@ -16,10 +17,13 @@ from snowmelt.sim.faults import (
     FillingDisk,
     FlippedBit,
     FullDisk,
+    LeaderCrash,
+    LeaderPause,
     LongPause,
     LostDisk,
     LostFounder,
     LostWrites,
+    OfLeader,
     OlderDisk,
     Pause,
     PowerCut,
@@ -42,11 +46,14 @@ _MOMENTS = ClockSkew | ClockJump | FlippedBit | WallClock
 _RESTARTS = QuickRestarts | RestartInCut | RollingRestart
 
 
-def schedule(world: World, faults: tuple[Fault, ...]) -> None:
+def schedule(world: World, faults: tuple[Fault | OfLeader, ...]) -> None:
     """Puts every injury's beginning and end into the world's future."""
     for fault in faults:
         if isinstance(fault, WallClock) and fault.at == START:
             begin(world, fault)  # before any process begins
+            continue
+        if isinstance(fault, OfLeader):
+            world.at(fault.at, _hurt_leader, world, fault)
             continue
         if isinstance(fault, OlderDisk):
             world.at(fault.taken, _keep_copy, world, fault.node)
@@ -120,6 +127,18 @@ def begin(world: World, fault: Fault) -> None:
             world.replace_disk(node)
         case _:
             world.network.begin(fault)
+
+
+def _hurt_leader(world: World, fault: OfLeader) -> None:
+    leader = leader_of(world)
+    match fault:
+        case _ if leader is None:
+            pass  # nobody leads
+        case LeaderCrash(until=until):
+            world.stop(leader)
+            world.at(until, world.wake, leader)
+        case LeaderPause(until=until):
+            _pause(world, leader, until)
 
 
 def _pause(world: World, name: NodeId, until: Instant) -> None:

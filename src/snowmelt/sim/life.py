@@ -13,8 +13,10 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, spelled
+from snowmelt.protocols.etcd import ETCD
 from snowmelt.sim import injuries
-from snowmelt.sim.scenario import Scenario
+from snowmelt.sim.etcd import EtcdNode
+from snowmelt.sim.scenario import ETCD_DECIDES, Scenario
 from snowmelt.sim.world import Broken, MachineCrashed, Observer, World
 
 STEPS_MAX: Final = 2_000_000
@@ -89,8 +91,11 @@ def live(scenario: Scenario, family: type[FamilyLife], *, keep: bool = False) ->
     world = World(scenario.seed, scenario.style, life, keep=keep)
     ending, settled_after, sentence, subject = Ending.SETTLED, None, "", ""
     try:
+        if scenario.coordinator == ETCD_DECIDES:
+            world.add(ETCD, lambda _: EtcdNode())
+            world.start(ETCD)
         life.populate(world)
-        injuries.schedule(world, scenario.faults)
+        injuries.schedule(world, (*scenario.faults, *scenario.weather))
         world.run(scenario.faults_end, STEPS_MAX)
         injuries.heal(world)
         settled_after, sentence = _settle(world, life)

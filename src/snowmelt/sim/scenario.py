@@ -9,10 +9,11 @@ from msgspec.structs import replace
 from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.sim.draws import draw
-from snowmelt.sim.faults import HARDER, KINDS, CutLinks, Fault
+from snowmelt.sim.faults import HARDER, KINDS, CutLinks, Fault, OfLeader
 from snowmelt.sim.network import LinkStyle
 from snowmelt.sim.planted import Bug
 from snowmelt.sim.themes import ANY, theme_of
+from snowmelt.sim.weather import weather
 
 NODES: Final = {"fifo": (1, 7), "pool": (4, 9), "priority": (1, 9)}
 """How many nodes a family's lives have, at least and at most; where nothing is said, 3 to 7."""
@@ -30,6 +31,12 @@ JUDGED_HARDER: Final = {
     "pool": ("cut-links", "split", "long-pause", *_DISKS, "quick-restarts", "rolling-restart"),
 }
 """Which of the harder kinds of faults a family's lives meet; docs/simulation.md says why."""
+
+DISK: Final = "disk"
+ETCD_DECIDES: Final = "etcd"
+COORDINATORS: Final = (DISK, ETCD_DECIDES)
+OVER_ETCD: Final = ("membership", "fifo", "pool", "priority")
+"""The families that live where etcd decides; the others need a coordinator that stays."""
 
 CALM: Final = 0.3
 LONG: Final = 0.1
@@ -57,6 +64,9 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     faults: tuple[Fault, ...]
     bug: Bug | None = None
     theme: str = ANY
+    coordinator: str = DISK
+    weather: tuple[Fault | OfLeader, ...] = ()
+    """What befalls etcd and whoever leads, where etcd decides."""
 
 
 def drawn(
@@ -65,6 +75,7 @@ def drawn(
     kinds: tuple[str, ...],
     bug: Bug | None = None,
     theme: str | None = None,
+    coordinator: str = DISK,
 ) -> Scenario:
     """Draws a life's options from its seed; its theme too, unless one is given."""
     chance = Random(f"{seed}/{protocol}/scenario")
@@ -85,7 +96,8 @@ def drawn(
     allowed = [kind for kind in kinds if kind in kinds_of(protocol)]
     clients = tuple(NodeId(name) for name in CLIENTS.get(protocol, ()))
     faults = draw(chance, allowed, nodes, end, clients, CALM if harder else 0.0, only)
-    if protocol != "fifo":
+    etcd = coordinator == ETCD_DECIDES
+    if protocol != "fifo" or etcd:
         faults = tuple(_passing(fault) for fault in faults)
     return Scenario(
         protocol=protocol,
@@ -96,6 +108,8 @@ def drawn(
         faults=faults,
         bug=bug,
         theme=name,
+        coordinator=coordinator,
+        weather=weather(seed, nodes, end) if etcd and kinds else (),
     )
 
 

@@ -150,7 +150,7 @@ class ClusterBench:
         """Where the queue is at home, as the coordinator knows it."""
         node = self.slots[NodeId("n1")].node
         assert node is not None
-        return node._registry._homes[queue]
+        return node._registry._kept.known[queue]
 
     def open(self, queue: str = "q", **settings: Any) -> str:
         """Makes a queue; returns its master's name."""

@@ -41,7 +41,7 @@ from snowmelt.protocols.fifo.registry import Registry
 from snowmelt.protocols.fifo.reign import Reign
 from snowmelt.protocols.fifo.scribe import Scribe
 from snowmelt.protocols.fifo.streams import Presence
-from snowmelt.protocols.membership import CutOff, View
+from snowmelt.protocols.membership import CutOff, Leads, LeadsNoMore, RecordsKept, View
 
 Effects = list[Effect[Any]]
 Hears = Callable[[NodeId, Any], None]
@@ -57,14 +57,21 @@ class FifoNode:
     """One node's part in all fifos.
 
     With `alone` there is no other process that could hold a lease given before this one began.
+    Homes are `on_disk` of the coordinator, or else in etcd.
     """
 
     def __init__(
-        self, me: NodeId, chance: Random, *, alone: bool = False, limits: Limits = LIMITS
+        self,
+        me: NodeId,
+        chance: Random,
+        *,
+        alone: bool = False,
+        limits: Limits = LIMITS,
+        on_disk: bool = True,
     ) -> None:
         desk = self._desk = Desk(me, chance, limits)
         self._directory = Directory(desk)
-        self._registry = Registry(desk)
+        self._registry = Registry(desk, on_disk=on_disk)
         self._mirrors = Mirrors(desk)
         self._keeper = Keeper(desk, self._directory.master_of)
         self._copying = Copying(desk, self._keeper)
@@ -99,6 +106,8 @@ class FifoNode:
             case Announced(CutOff()):
                 self._desk.set_presence(None)
                 self._reign.cut_off()
+            case Announced((Leads() | LeadsNoMore() | RecordsKept()) as fact):
+                self._registry.told(fact)
             case Announced(Gone(client)):
                 for master in self._scribe.masters.values():
                     if master.waiting.gets:

@@ -23,6 +23,10 @@ A *home* is a term, a master, and the mirrors that keep the journal with it. Rul
 6. A term that anybody has met is never given again: the next is above it. A master may even be on
    its way to such a term, which it heard of before the disk was put back: its word, whatever it
    asks for, has the queue go on above that term.
+7. Where etcd decides, homes are there and not on a disk (`membership.records`), and whoever leads
+   decides on them, from `Leads` to `LeadsNoMore`. It begins with those that etcd has, and knows
+   nothing of an earlier time in which it led. What it had asked to be kept when it leads no more,
+   it tells nobody; who leads then reads what came of it.
 """
 
 from typing import Final
@@ -32,10 +36,10 @@ import msgspec
 
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
-from snowmelt.core.node import Halt, Started
-from snowmelt.core.record import Write
+from snowmelt.core.node import Started
 from snowmelt.protocols.fifo.census import Census
 from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.homes import Homes
 from snowmelt.protocols.fifo.messages import (
     Activate,
     Claim,
@@ -50,6 +54,7 @@ from snowmelt.protocols.fifo.messages import (
 )
 from snowmelt.protocols.fifo.settings import QueueSettings, differences
 from snowmelt.protocols.fifo.streams import Presence, node_of
+from snowmelt.protocols.membership import Leads, LeadsNoMore, RecordsKept
 
 AGAIN_AFTER: Final[Duration] = milliseconds(500)
 SHUNNED_FOR: Final[Duration] = seconds(120)
@@ -61,12 +66,11 @@ TERM_MAX: Final = 1 << 22
 class Registry:
     """The homes of all queues; it answers only on the coordinator."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, *, on_disk: bool = True) -> None:
         self._desk = desk
-        self._homes: dict[str, Home] = {}
-        self._asleep: dict[str, None] = {}
-        """Whose home is not active: they are told again, and no other costs a tick anything."""
-        self._writing: dict[str, int] = {}
+        self._kept = Homes(desk, self._decided, on_disk=on_disk)
+        self._leads = on_disk
+        """Whether homes are for this node to decide on, if it is the coordinator (rule 7)."""
         self._census = Census(desk)
         self._decides = False
         """Whether all who were here when this coordinator began have told what they keep."""
@@ -80,27 +84,28 @@ class Registry:
         """The same of masters that did not hear whom they had to."""
 
     def begin(self, started: Started) -> None:
-        """From the disk, where each home stands twice: losing one would lose a queue."""
-        for record in started.records:
-            if record.key[:1] in (b"h", b"i"):
-                self._keep(msgspec.msgpack.decode(record.value, type=Home))
-        for hurt in started.damaged:
-            if hurt[:1] in (b"h", b"i") and hurt[1:].decode() not in self._homes:
-                text = f"where queue {hurt[1:].decode()!r} is at home can't be read on this disk"
-                self._desk.effect(Halt(text))
+        """From the disk, if they are there."""
+        self._kept.begin(started)
 
-    def _keep(self, home: Home) -> None:
-        self._homes[home.queue] = home
-        if home.active:
-            self._asleep.pop(home.queue, None)
-        else:
-            self._asleep[home.queue] = None
+    def told(self, fact: Leads | LeadsNoMore | RecordsKept) -> None:
+        """Of etcd: this node decides from now on, or no more, or what it asked is kept (rule 7)."""
+        if isinstance(fact, RecordsKept):
+            self._kept.kept(fact)
+            return
+        self._leads, self._decides = isinstance(fact, Leads), False
+        self._census = Census(self._desk)
+        self._kept.forget()
+        for met in (self._floors, self._later, self._shunned, self._deaf):
+            met.clear()
+        if isinstance(fact, Leads):
+            self._kept.lead(fact)
+            self.viewed()
 
     @property
     def _presence(self) -> Presence | None:
         """Who is here, if it is for this node to decide."""
         presence = self._desk.presence
-        if presence is None or presence.view.coordinator != self._desk.me:
+        if presence is None or presence.view.coordinator != self._desk.me or not self._leads:
             return None
         return presence
 
@@ -111,8 +116,8 @@ class Registry:
         presence = self._presence
         if presence is None:
             return
-        home, settings = self._homes.get(message.queue), message.settings
-        if message.queue in self._writing or (home is None and not self._census.complete):
+        home, settings = self._kept.known.get(message.queue), message.settings
+        if message.queue in self._kept.busy or (home is None and not self._census.complete):
             return  # it is asked again
         if home is None and message.queue in self._floors:
             term = self._floors[message.queue]
@@ -138,7 +143,7 @@ class Registry:
     def roll(self, source: NodeId, message: Roll) -> None:
         """Which queues there are."""
         if self._presence is not None:
-            self._desk.send(source, Rolled(message.number, tuple(sorted(self._homes))))
+            self._desk.send(source, Rolled(message.number, tuple(sorted(self._kept.known))))
 
     def _found(
         self, source: NodeId, queue: str, settings: QueueSettings, presence: Presence
@@ -148,7 +153,7 @@ class Registry:
             text = f"replicas is {settings.replicas}; allowed: at most {here}, the nodes present"
             self._desk.send(source, Nowhere(queue, "BadOption", text))
             return
-        if len(self._homes) >= self._desk.limits.queues:
+        if len(self._kept.known) >= self._desk.limits.queues:
             text = f"there are {self._desk.limits.queues} queues; no cluster keeps more"
             self._desk.send(source, Nowhere(queue, "BadOption", text))
             return
@@ -162,8 +167,8 @@ class Registry:
 
     def claim(self, message: Claim) -> None:
         """A master began anew (rule 2), or somebody met a later term (rule 6)."""
-        home, presence = self._homes.get(message.queue), self._presence
-        if presence is None or home is None or not self._decides or home.queue in self._writing:
+        home, presence = self._kept.known.get(message.queue), self._presence
+        if presence is None or home is None or not self._decides or home.queue in self._kept.busy:
             return
         own = message.run.startswith(home.master + "/")
         if self._is_outgrown(home, message.term, presence):
@@ -184,8 +189,8 @@ class Registry:
 
     def unreached(self, message: Unreached) -> None:
         """A keeper does not answer its master (rule 2)."""
-        home, presence = self._homes.get(message.queue), self._presence
-        if presence is None or home is None or not self._decides or home.queue in self._writing:
+        home, presence = self._kept.known.get(message.queue), self._presence
+        if presence is None or home is None or not self._decides or home.queue in self._kept.busy:
             return
         if self._is_outgrown(home, message.term, presence):
             return
@@ -232,17 +237,17 @@ class Registry:
 
     def activate(self, source: NodeId, message: Activate) -> None:
         """A master has the journal (rule 3)."""
-        home, presence = self._homes.get(message.queue), self._presence
+        home, presence = self._kept.known.get(message.queue), self._presence
         if presence is None or home is None:
             return
-        decides = self._decides and home.queue not in self._writing
+        decides = self._decides and home.queue not in self._kept.busy
         if decides and self._is_outgrown(home, message.term, presence):
             return
         if (home.term, home.run) != (message.term, message.run):
             return
         if home.active:
             self._desk.send(source, home)
-        elif message.queue not in self._writing:
+        elif message.queue not in self._kept.busy:
             self._decide(msgspec.structs.replace(home, active=True, before=(), before_term=0))
 
     def viewed(self) -> None:
@@ -259,8 +264,8 @@ class Registry:
             self._take_up_later()
             self._decides = True
         if self._decides and self._presence is not None:
-            for home in list(self._homes.values()):
-                if home.queue not in self._writing:
+            for home in list(self._kept.known.values()):
+                if home.queue not in self._kept.busy:
                     self._rehouse(home, self._presence)
 
     def _rehouse(self, home: Home, presence: Presence) -> None:
@@ -304,10 +309,10 @@ class Registry:
             self._look_round()
 
     def _learn(self, held: Held) -> None:
-        queue, home = held.queue, self._homes.get(held.queue)
+        queue, home = held.queue, self._kept.known.get(held.queue)
         known = 0 if home is None else home.term
         met = max(held.fence, 0 if held.home is None else held.home.term)
-        if not known < met < TERM_MAX or queue in self._writing:
+        if not known < met < TERM_MAX or queue in self._kept.busy:
             return
         self._floors[queue] = max(met, self._floors.get(queue, 0))
         best = self._later.get(queue)
@@ -322,8 +327,8 @@ class Registry:
         presence = self._presence
         assert presence is not None, "it was looked for"
         for queue, best in found.items():
-            home = self._homes.get(queue)
-            if best is None or queue in self._writing:
+            home = self._kept.known.get(queue)
+            if best is None or queue in self._kept.busy:
                 continue
             if home is not None and (home.term >= best.term or self._decides):
                 if home.term < best.term:
@@ -341,19 +346,14 @@ class Registry:
     # --- deciding ---------------------------------------------------------------------------------
 
     def _decide(self, home: Home, also: NodeId | None = None) -> None:
-        """Rule 1: onto the disk, then told."""
-        self._writing[home.queue] = home.term
+        """Rule 1: kept, then told."""
+        self._kept.keep(home, also)
 
-        def flushed() -> None:
-            del self._writing[home.queue]
-            self._keep(home)
-            self._desk.note(f"{home.queue}: term {home.term} with {home.master}")
-            self._tell(home, also)
-            if self._presence is not None and self._decides:  # a view may have come meanwhile
-                self._rehouse(home, self._presence)
-
-        name, value = home.queue.encode(), msgspec.msgpack.encode(home)
-        self._desk.write((Write(b"h" + name, value), Write(b"i" + name, value)), flushed)
+    def _decided(self, home: Home, also: NodeId | None) -> None:
+        self._desk.note(f"{home.queue}: term {home.term} with {home.master}")
+        self._tell(home, also)
+        if self._presence is not None and self._decides:  # a view may have come meanwhile
+            self._rehouse(home, self._presence)
 
     def _tell(self, home: Home, also: NodeId | None = None) -> None:
         nodes = [node_of(keeper) for keeper in (home.master, *home.mirrors, *home.before)]
@@ -368,9 +368,9 @@ class Registry:
         if self._presence is None:
             return
         self._census.tick()
-        for queue in self._asleep:
-            home = self._homes[queue]
-            if queue not in self._writing:
+        for queue in self._kept.asleep:
+            home = self._kept.known[queue]
+            if queue not in self._kept.busy:
                 self._desk.send(node_of(home.master), home)
                 self._desk.wake(later(self._desk.now, AGAIN_AFTER))
 

@@ -66,6 +66,10 @@ in the next view, so everybody sees that it restarted); the coordinator crashes 
 telling (the view is on its disk, and the next heartbeat of each member fetches it).
 """
 
+from typing import Final
+
+from snowmelt.protocols.etcd import ANSWERS
+from snowmelt.protocols.membership.facts import KeepRecord, Leads, LeadsNoMore, RecordsKept
 from snowmelt.protocols.membership.messages import (
     MESSAGES,
     Depart,
@@ -79,7 +83,11 @@ from snowmelt.protocols.membership.node import MembershipNode
 from snowmelt.protocols.membership.settings import Identity, Settings
 from snowmelt.protocols.membership.view import Current, CutOff, Member, View
 
+HEARD: Final = (*MESSAGES, *ANSWERS, KeepRecord)
+"""What the machine hears: from other nodes, from etcd, and from its own node's other machines."""
+
 __all__ = [
+    "HEARD",
     "MESSAGES",
     "Current",
     "CutOff",
@@ -89,8 +97,12 @@ __all__ = [
     "Forgotten",
     "GetStatus",
     "Identity",
+    "KeepRecord",
+    "Leads",
+    "LeadsNoMore",
     "Member",
     "MembershipNode",
+    "RecordsKept",
     "Settings",
     "Status",
     "View",

@@ -1,4 +1,4 @@
-"""Who decides on views: a small interface, and the one that keeps its decisions on its own disk.
+"""Who decides on views: a small interface, and those that keep decisions on a disk, or in etcd.
 
 A coordinator takes proposals and makes them into a ledger that is safe before anybody hears of it.
 Proposals that come while one is being written go together into the next: one flush serves them all.
@@ -9,8 +9,11 @@ from typing import Protocol
 
 import msgspec
 
-from snowmelt.core.node import Effect, Note, Persist, Persisted, PersistFailed
+from snowmelt.core.names import NodeId
+from snowmelt.core.node import Effect, Note, Persist, Persisted, PersistFailed, Send
 from snowmelt.protocols.membership.disk import LEDGER, twice
+from snowmelt.protocols.membership.facts import KeepRecord
+from snowmelt.protocols.membership.records import LEDGER as RECORD
 from snowmelt.protocols.membership.view import Ledger, Proposal
 
 
@@ -91,4 +94,21 @@ class DiskCoordinator:
         ticket = next(self._tickets)
         self._writing = ticket, ledger, self._waiting
         self._waiting = []
-        return [Persist(ticket, twice(LEDGER, ledger.written()))]
+        return [self._keep(ticket, ledger)]
+
+    def _keep(self, ticket: int, ledger: Ledger) -> Effect[object]:
+        return Persist(ticket, twice(LEDGER, ledger.written()))
+
+
+class EtcdCoordinator(DiskCoordinator):
+    """Decides while it leads, in etcd: a change that is not told to be kept may be there or not.
+
+    It is told nothing more once this node leads no more; another reads what there is.
+    """
+
+    def __init__(self, ledger: Ledger, tickets: Iterator[int], me: NodeId) -> None:
+        super().__init__(ledger, tickets)
+        self._me = me
+
+    def _keep(self, ticket: int, ledger: Ledger) -> Effect[object]:
+        return Send(self._me, KeepRecord(ticket, RECORD, ledger.written()))

@@ -19,7 +19,7 @@ from snowmelt.protocols.membership.messages import (
     Refused,
 )
 from snowmelt.protocols.membership.settings import Settings
-from snowmelt.protocols.membership.view import Admit, Known, Release, Remove, Surpass
+from snowmelt.protocols.membership.view import Admit, Ledger, Release, Remove, Surpass
 
 Effects = list[Effect[object]]
 
@@ -33,8 +33,11 @@ class KeeperTimer(Enum):
 class Keeper:
     """Hears the members, and proposes what should change."""
 
-    def __init__(self, settings: Settings, coordinator: Coordinator) -> None:
+    def __init__(
+        self, settings: Settings, coordinator: Coordinator, joins: type[Join] = Join
+    ) -> None:
         self._settings = settings
+        self._joins = joins
         self._coordinator = coordinator
         self._heard: dict[NodeId, Instant] = {}
         self._joining: dict[NodeId, tuple[NodeId, Join]] = {}
@@ -68,7 +71,7 @@ class Keeper:
         member = join.member
         if member.id != source:  # the network vouches for the source, nobody for the rest
             return [Note(f"{source} asks to join as {member.id} -> passed over")]
-        refusal = self._refusal(join, ledger.bound(member.id))
+        refusal = refused(join, ledger, self._joins)
         if refusal is not None:
             return [
                 Note(f"{member.id} asks to join: {refusal.reason} -> refused"),
@@ -214,24 +217,6 @@ class Keeper:
 
     # --- small decisions --------------------------------------------------------------------------
 
-    def _refusal(self, join: Join, known: Known | None) -> Refused | None:
-        member, view = join.member, self._coordinator.decided.view
-        if join.cluster not in (0, view.cluster):
-            return _other_cluster(join.run)
-        if known is None:
-            return None
-        if known.birth != member.birth:
-            reason = (
-                f"the id {member.id} belongs to another disk; start with that disk, choose another"
-                f" id, or free it with: snowmelt forget {member.id}"
-            )
-            return Refused(join.run, reason, final=True)
-        if member.start < known.start:
-            return _superseded(join.run, member.id, known.start)
-        if member.start == known.start and join.run != known.run:
-            return _used_twice(join.run, member.id)
-        return None
-
     def _going(self, node: NodeId, start: int) -> bool:
         """Whether it may be out of the view at any moment: to accept it now would be a lie."""
         return self._coordinator.undecided(Remove(node, start))
@@ -250,6 +235,30 @@ class Keeper:
         look = due if due > now else later(now, self._settings.grace)
         self._sweep_due = min(look, later(now, self._settings.interval))
         return [SetTimer(KeeperTimer.SWEEP, self._sweep_due)]
+
+
+def refused(join: Join, ledger: Ledger, joins: type[Join]) -> Refused | None:
+    """Why a node may not come in, or not yet (rule 2); `joins` are of who has the same decider."""
+    member, known = join.member, ledger.bound(join.member.id)
+    if join.cluster not in (0, ledger.view.cluster):
+        return _other_cluster(join.run)
+    if type(join) is not joins:
+        decider = "a disk" if joins is Join else "etcd"
+        reason = f"{decider} decides here: start with the same --coordinator as the other nodes"
+        return Refused(join.run, reason, final=True)
+    if known is None:
+        return None
+    if known.birth != member.birth:
+        reason = (
+            f"the id {member.id} belongs to another disk; start with that disk, choose another"
+            f" id, or free it with: snowmelt forget {member.id}"
+        )
+        return Refused(join.run, reason, final=True)
+    if member.start < known.start:
+        return _superseded(join.run, member.id, known.start)
+    if member.start == known.start and join.run != known.run:
+        return _used_twice(join.run, member.id)
+    return None
 
 
 def _present(node: NodeId, epoch: int) -> Declined:

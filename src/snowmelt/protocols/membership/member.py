@@ -73,9 +73,20 @@ class Follower:
     """Joins, keeps itself known, follows the views."""
 
     def __init__(
-        self, identity: Identity, settings: Settings, chance: Random, tickets: Iterator[int]
+        self,
+        identity: Identity,
+        settings: Settings,
+        chance: Random,
+        tickets: Iterator[int],
+        joins: type[Join] = Join,
     ) -> None:
         self.identity = identity
+        self.heard: Instant = START
+        """When this node was accepted last."""
+        self._joins = joins
+        """With which word this node asks to be let in; it says who decides."""
+        self._directed: NodeId | None = None
+        """Who leads, where etcd says so; without it the view does."""
         self.standing = Standing.WAKING
         self.view: View | None = None
         self._settings = settings
@@ -159,21 +170,29 @@ class Follower:
             case Standing.LEAVING:
                 assert self.view is not None
                 leave = Leave(self._run, self._self.start, self.view.cluster)
-                return [Send(self.view.coordinator, leave), self._speak_after(short, now)]
+                decider = self._directed or self.view.coordinator
+                return [Send(decider, leave), self._speak_after(short, now)]
+
+    def direct(self, leader: NodeId | None, now: Instant) -> Effects:
+        """Who leads is found in etcd, or not: it is spoken to at once."""
+        self._directed = leader
+        return [] if leader is None else self.speak(now)
 
     def _join(self, target: NodeId, now: Instant) -> Effect[object]:
-        view, number = self.view, self._numbered(now)
-        if view is None:
-            return Send(target, Join(number, self._run, self.member, 0, 0))
-        known = view.cluster, view.epoch, view.mark
-        return Send(target, Join(number, self._run, self.member, *known))
+        return Send(target, self.application(self._numbered(now)))
+
+    def application(self, number: int) -> Join:
+        """What this node asks to be let in with."""
+        view = self.view
+        known = (0, 0, 0) if view is None else (view.cluster, view.epoch, view.mark)
+        return self._joins(number, self._run, self.member, *known)
 
     def _heartbeat(self, view: View, now: Instant) -> Effect[object]:
         own = self._self
         number = self._numbered(now)
         known = view.cluster, view.epoch, view.mark
         beat = Heartbeat(number, self._run, own.birth, own.start, *known)
-        return Send(view.coordinator, beat)
+        return Send(self._directed or view.coordinator, beat)
 
     def _numbered(self, now: Instant) -> int:
         self._number += 1
@@ -188,8 +207,11 @@ class Follower:
 
     def _next_contact(self) -> NodeId:
         """The coordinator last known, then whoever was named, then the members last known."""
+        if self._directed is not None:
+            return self._directed
         names = list(self.identity.contacts)
-        if self.view is not None and self.view.coordinator == self.identity.id:
+        decided = self.view is not None and self.view.coordinator == self.identity.id
+        if decided and self._joins is Join:
             return self.identity.id  # it decides itself, whether its last view lists it or not
         if self.view is not None:
             first = [one for one in self.view.members if one.id == self.view.coordinator]
@@ -209,6 +231,7 @@ class Follower:
         if end <= now:
             return [Note(f"word {word.number} was accepted too late to count -> speak again")]
         self._accepted_number = max(self._accepted_number, word.number)
+        self.heard = now
         effects: Effects = []
         if end > self._lease_end:
             self._lease_end = end
@@ -230,7 +253,7 @@ class Follower:
         return [Persist(ticket, (Write(VIEW, msgspec.msgpack.encode(view)),))]
 
     def _adopted(self, view: View, now: Instant) -> Effects:
-        self.view = view
+        self.view, self._directed = view, None
         if not self._listed(view):
             if self.standing in (Standing.CURRENT, Standing.CUT_OFF):
                 return self._outside(f"view {view.epoch} is without this node", now)

@@ -20,6 +20,10 @@ class Join(msgspec.Struct, frozen=True, tag="membership.join", array_like=True):
     """Of the view with this number, as this node has it; 0 when it has none."""
 
 
+class JoinByEtcd(Join, frozen=True, tag="membership.join-by-etcd", array_like=True):
+    """The same of a node that was told that etcd decides."""
+
+
 class Redirected(msgspec.Struct, frozen=True, tag="membership.redirected", array_like=True):
     """I don't decide; this one does."""
 
@@ -116,12 +120,13 @@ class Departed(msgspec.Struct, frozen=True, tag="membership.departed", array_lik
     """It has left."""
 
 
-Message = Join | Redirected | Heartbeat | Accepted | Adopt | Refused | Leave | Left
+Message = Join | JoinByEtcd | Redirected | Heartbeat | Accepted | Adopt | Refused | Leave | Left
 Request = GetStatus | Forget | Depart
 Response = Status | Forgotten | Departed
 
 MESSAGES: Final = (
     Join,
+    JoinByEtcd,
     Redirected,
     Heartbeat,
     Accepted,

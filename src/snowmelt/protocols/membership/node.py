@@ -20,8 +20,17 @@ from snowmelt.core.node import (
     Started,
 )
 from snowmelt.protocols.calling import Declined, Elsewhere
+from snowmelt.protocols.etcd import (
+    ETCD,
+    Answer,
+    Failed,
+    Granted,
+    Refreshed,
+    Transacted,
+)
 from snowmelt.protocols.membership.coordinator import DiskCoordinator
 from snowmelt.protocols.membership.disk import VIEW, Kept, Unreadable, kept
+from snowmelt.protocols.membership.facts import KeepRecord
 from snowmelt.protocols.membership.keeper import Keeper, KeeperTimer
 from snowmelt.protocols.membership.member import Follower, MemberTimer, Standing
 from snowmelt.protocols.membership.messages import (
@@ -32,6 +41,7 @@ from snowmelt.protocols.membership.messages import (
     GetStatus,
     Heartbeat,
     Join,
+    JoinByEtcd,
     Leave,
     Left,
     Message,
@@ -40,6 +50,7 @@ from snowmelt.protocols.membership.messages import (
     Request,
     Status,
 )
+from snowmelt.protocols.membership.office import Office
 from snowmelt.protocols.membership.settings import Identity, Settings
 from snowmelt.protocols.membership.view import Ledger, View
 
@@ -49,6 +60,8 @@ Effects = list[Effect[object]]
 class MembershipNode:
     """One node's whole part in membership.
 
+    With `etcd`, the cluster's name, any node may come to decide; else who founded the cluster does.
+
     >>> from snowmelt.core.names import Address, node_id
     >>> identity = Identity(id=node_id("n1"), address=Address("127.0.0.1", 4410))
     >>> node = MembershipNode(identity, Settings(), Random(1))
@@ -56,15 +69,32 @@ class MembershipNode:
     ['Persist', 'SetTimer']
     """
 
-    def __init__(self, identity: Identity, settings: Settings, chance: Random) -> None:
+    def __init__(
+        self, identity: Identity, settings: Settings, chance: Random, etcd: str = ""
+    ) -> None:
         self._settings = settings
         self._chance = chance
         self._tickets: Iterator[int] = count(1)
-        self._follower = Follower(identity, settings, chance, self._tickets)
-        self._keeper: Keeper | None = None
+        joins = JoinByEtcd if etcd else Join
+        follower = self._follower = Follower(identity, settings, chance, self._tickets, joins)
+        self._office = Office(follower, settings, chance, self._tickets, etcd) if etcd else None
+        self._own_keeper: Keeper | None = None
+
+    @property
+    def _keeper(self) -> Keeper | None:
+        """Who hears the members, while this node decides."""
+        return self._own_keeper if self._office is None else self._office.keeper
 
     def handle(self, event: Event[Message | Request], now: Instant) -> Effects:
         """One door in."""
+        if self._office is None:
+            return self._handled(event, now)
+        effects = [*self._office.before(now), *self._handled(event, now)]
+        if effects and isinstance(effects[-1], Halt):
+            return effects
+        return [*effects, *self._office.after(now)]
+
+    def _handled(self, event: Event[Message | Request], now: Instant) -> Effects:
         effects = self._follower.expire(now)
         match event:
             case Received(source, message):
@@ -85,24 +115,30 @@ class MembershipNode:
     def check(self) -> None:
         """Both sides' invariants."""
         self._follower.check()
-        if self._keeper is not None:
-            self._keeper.check()
+        if self._own_keeper is not None:
+            self._own_keeper.check()
+        if self._office is not None:
+            self._office.check()
 
     def _started(self, event: Started, now: Instant) -> Effects:
         try:
             found = kept(event)
         except Unreadable as error:
             return [Halt(str(error))]
-        lonely = found.ledger is None and not self._follower.identity.contacts
+        alone = self._office is None and not self._follower.identity.contacts
+        lonely = found.ledger is None and alone
         if lonely and VIEW in event.damaged:  # it was a member; it must not found a cluster now
             return [Halt("the view on this disk can't be read; name a member of its cluster")]
         effects = self._follower.begin(found)
         if isinstance(effects[-1], Halt):
             return effects
+        if self._office is not None:
+            barred = self._office.begin(found, lost_view=VIEW in event.damaged)
+            return barred or effects
         ledger = found.ledger or self._founded(found)
         if ledger is not None:
-            self._keeper = Keeper(self._settings, DiskCoordinator(ledger, self._tickets))
-            effects += self._keeper.begin(now)
+            self._own_keeper = Keeper(self._settings, DiskCoordinator(ledger, self._tickets))
+            effects += self._own_keeper.begin(now)
         return effects
 
     def _founded(self, found: Kept) -> Ledger | None:
@@ -112,8 +148,16 @@ class MembershipNode:
             return None
         return Ledger(View(1 + self._chance.getrandbits(62), 0, identity.id, ()))
 
-    def _received(self, source: NodeId, message: Message | Request, now: Instant) -> Effects:
+    def _received(
+        self, source: NodeId, message: Message | Request | Answer | KeepRecord, now: Instant
+    ) -> Effects:
         match message:
+            case Granted() | Refreshed() | Transacted() | Failed():
+                known = source == ETCD and self._office is not None
+                return self._office.answered(message, now) if known and self._office else []
+            case KeepRecord():
+                known = source == self._follower.identity.id and self._office is not None
+                return self._office.keep(message, now) if known and self._office else []
             case Accepted():
                 return self._follower.accepted(message, now)
             case Adopt(view):
@@ -138,8 +182,8 @@ class MembershipNode:
     def _redirect(self, source: NodeId, join: Join) -> Effects:
         view = self._follower.view
         decider = view.member(view.coordinator) if view else None
-        if decider is None:
-            return []
+        if decider is None or decider.id == self._follower.identity.id:
+            return []  # nobody is known, or it was this node, which leads no more
         return [Send(source, Redirected(join.run, decider.id, decider.address))]
 
     def _settled(self, event: Persisted | PersistFailed, now: Instant) -> Effects:
@@ -159,7 +203,7 @@ class MembershipNode:
                 return self._keeper.forget(operation, request)
             case Forget():
                 return [Reply(operation, self._elsewhere())]
-            case Depart() if self._keeper is not None:
+            case Depart() if self._own_keeper is not None:
                 text = "the coordinator can't leave: views are decided on its disk; stop it instead"
                 return [Reply(operation, Declined("StateError", text))]
             case Depart():

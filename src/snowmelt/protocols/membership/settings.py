@@ -3,15 +3,15 @@
 import msgspec
 
 from snowmelt.core.errors import BadOption
-from snowmelt.core.instant import MILLISECOND, Duration, seconds, spelled
+from snowmelt.core.instant import MILLISECOND, SECOND, Duration, seconds, spelled
 from snowmelt.core.names import Address, NodeId
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How closely members watch each other; the same on every node of a cluster.
 
-    >>> Settings().lease == seconds(9), Settings().patience == seconds(10)
-    (True, True)
+    >>> Settings().lease == seconds(9), Settings().patience == seconds(10), Settings().lead_seconds
+    (True, True, 5)
     """
 
     interval: Duration = seconds(3)  # Blizzard 2.2.4: every three seconds
@@ -35,6 +35,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def patience(self) -> Duration:
         """How long the coordinator bears a member's silence (rule 4)."""
         return Duration(self.lease + self.grace)
+
+    @property
+    def lead_seconds(self) -> int:
+        """The length of a leader's lease in etcd (rule 14), which counts in whole seconds."""
+        return max(2, -(-3 * self.interval // (2 * SECOND)))
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):

@@ -150,6 +150,18 @@ class Ledger(msgspec.Struct, frozen=True):
                 view = msgspec.structs.replace(self.view, epoch=epoch + 1)
                 return msgspec.structs.replace(self, view=view)
 
+    def led(self, member: Member, run: int) -> "Ledger":
+        """The ledger with this member in it, and deciding; itself when the member does not fit."""
+        if not self._fits(member, run):
+            return self
+        known = Known(member.id, member.birth, member.start, run)
+        after = self._with(member.id, member, known)
+        if after.view.coordinator == member.id:
+            return after
+        epoch = self.view.epoch + 1
+        view = msgspec.structs.replace(after.view, coordinator=member.id, epoch=epoch)
+        return msgspec.structs.replace(after, view=view)
+
     def _fits(self, member: Member, run: int) -> bool:
         """Rule 2 once more: another may have been admitted since this one was proposed."""
         known = self.bound(member.id)

@@ -46,7 +46,7 @@ from snowmelt.sim.faults import (
 from snowmelt.sim.life import FamilyLife, Tally
 from snowmelt.sim.network import LinkStyle
 from snowmelt.sim.planted import Bug, planted
-from snowmelt.sim.scenario import Scenario
+from snowmelt.sim.scenario import DISK, Scenario
 from snowmelt.sim.world import World
 
 BYTES_MAX: Final = 1 << 40
@@ -59,10 +59,13 @@ def process(
     chance: Random,
     limits: Limits = LIMITS,
     bug: Bug | None = None,
+    coordinator: str = DISK,
 ) -> Node[Any]:
     """One process of a simulated cluster with queues."""
-    family = Family("fifo", machine(bug, node, chance, limits), fifo.MESSAGES)
-    return member(node, () if node == founder else (founder,), chance, family)
+    queues = machine(bug, node, chance, limits, on_disk=coordinator == DISK)
+    family = Family("fifo", queues, fifo.MESSAGES)
+    contacts = () if node == founder else (founder,)
+    return member(node, contacts, chance, family, coordinator=coordinator)
 
 
 class FifoLife(FamilyLife):
@@ -75,6 +78,8 @@ class FifoLife(FamilyLife):
         self._load = load_of(chance, scenario.theme)
         self._torn = {one.node for one in faults if isinstance(one, TornRecord)}
         self._lost: dict[NodeId, Instant] = {}
+        self._decider = scenario.nodes[0] if scenario.coordinator == DISK else None
+        """Whose disk the cluster can't go on without."""
         self._over = False
         """Whether the cluster can't go on: then there is nothing more to be seen."""
         leaps = [one for one in faults if isinstance(one, ClockJump)]
@@ -144,8 +149,8 @@ class FifoLife(FamilyLife):
         founder, said = self._scenario.nodes[0], self._stage.said
 
         def build(chance: Random) -> Node[Any]:
-            bug = self._scenario.bug
-            whole = process(node, founder, chance, self._load.limits, bug)
+            bug, coordinator = self._scenario.bug, self._scenario.coordinator
+            whole = process(node, founder, chance, self._load.limits, bug, coordinator)
             return planted(bug, Listened(whole, said, lambda: world.now))
 
         world.add(node, build, address(node))
@@ -207,7 +212,7 @@ class FifoLife(FamilyLife):
         self._lost[node] = at
         for ledger in self._ledgers:
             ledger.excuses.hurt(node, at, "disk lost")
-        if node == self._scenario.nodes[0]:
+        if node == self._decider:
             self._over = True
             for ledger in self._ledgers:
                 ledger.excuses.ends(at)
@@ -247,7 +252,7 @@ class FifoLife(FamilyLife):
         if empty or taken < self._lost.get(node, Instant(0)):
             self.disk_lost(at, node)
             return
-        if node == self._scenario.nodes[0]:  # it knows nothing of the new disks of others
+        if node == self._decider:  # it knows nothing of the new disks of others
             for other in self._lost:
                 self._world.stop(other)
                 self._set_free(other)

@@ -130,8 +130,10 @@ class Spoiled(FifoNode):
                 pass
 
 
-def machine(bug: Bug | None, me: NodeId, chance: Random, limits: Limits) -> FifoNode:
+def machine(
+    bug: Bug | None, me: NodeId, chance: Random, limits: Limits, *, on_disk: bool = True
+) -> FifoNode:
     """The fifo machine, with this bug in it if it is one of its own."""
     if bug in FIFO_BUGS:
         return Spoiled(bug, me, chance, limits)
-    return FifoNode(me, chance, limits=limits)
+    return FifoNode(me, chance, limits=limits, on_disk=on_disk)

@@ -13,7 +13,7 @@ from snowmelt.core.names import Address, NodeId, OperationId, contact
 from snowmelt.core.node import Announce, Node, Reply
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import (
-    MESSAGES,
+    HEARD,
     CutOff,
     Depart,
     Departed,
@@ -27,11 +27,13 @@ from snowmelt.sim.families.load import Clients
 from snowmelt.sim.faults import ClockJump, Pause
 from snowmelt.sim.life import FamilyLife
 from snowmelt.sim.planted import planted
-from snowmelt.sim.scenario import Scenario
+from snowmelt.sim.scenario import DISK, Scenario
 from snowmelt.sim.world import Broken, World
 
 SETTINGS: Final = Settings()
 CALLS: Final = 40
+NAME: Final = "snowmelt"
+"""What a simulated cluster is called."""
 
 
 def address(node: NodeId) -> Address:
@@ -40,7 +42,11 @@ def address(node: NodeId) -> Address:
 
 
 def member(
-    node: NodeId, contacts: tuple[NodeId, ...], chance: Random, *families: Family
+    node: NodeId,
+    contacts: tuple[NodeId, ...],
+    chance: Random,
+    *families: Family,
+    coordinator: str = DISK,
 ) -> Node[Any]:
     """One process of a simulated cluster; its families stand on the membership."""
     identity = Identity(
@@ -48,8 +54,8 @@ def member(
         address=address(node),
         contacts=tuple(contact(address(one)) for one in contacts),
     )
-    machine = MembershipNode(identity, SETTINGS, chance)
-    return Host(node, [Family("membership", machine, MESSAGES), *families])
+    machine = MembershipNode(identity, SETTINGS, chance, "" if coordinator == DISK else NAME)
+    return Host(node, [Family("membership", machine, HEARD), *families])
 
 
 class Sighting(msgspec.Struct, frozen=True):
@@ -72,7 +78,8 @@ class MembershipLife(FamilyLife):
         self._newest: dict[NodeId, int] = {}
         self._current: dict[NodeId, View] = {}
         # Rule 8 promises politeness only to nodes whose clocks run and who run themselves.
-        self._polite = not any(isinstance(one, Pause | ClockJump) for one in scenario.faults)
+        hurt = (*scenario.faults, *scenario.weather)
+        self._polite = not any(isinstance(one, Pause | ClockJump) for one in hurt)
 
     @property
     def bound(self) -> Duration:
@@ -110,7 +117,8 @@ class MembershipLife(FamilyLife):
 
     def _add_node(self, world: World, node: NodeId, contacts: tuple[NodeId, ...]) -> None:
         def build(chance: Random) -> Node[Any]:
-            return planted(self._scenario.bug, member(node, contacts, chance))
+            process = member(node, contacts, chance, coordinator=self._scenario.coordinator)
+            return planted(self._scenario.bug, process)
 
         world.add(node, build, address(node))
 

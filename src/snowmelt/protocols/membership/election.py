@@ -1,0 +1,222 @@
+"""Who leads, where etcd decides: looking, standing, and being sure of it for a while.
+
+Rules, which go on from those of `records.py`:
+
+14. A node that is content, heard by who leads, asks etcd nothing. One that is not looks who leads,
+    at most every so often, and speaks to that one; if nobody does, it stands for election: it takes
+    a lease, and puts the leader's key under it if there is still none. So any node can lead, and at
+    rest nobody but the leader says a word to etcd.
+15. A leader refreshes its lease four times within it, and is *sure* until four fifths of it have
+    passed since it sent what was answered last. Unsure, it answers no member, and looks anew. It is
+    courtesy alone: whoever leads next finds no member that this one accepted later, unless a clock
+    runs wild. What keeps two from deciding is rule 12.
+16. What it can't know, whether a lost word of its own put the key, it need not: a key that holds an
+    earlier lead of this node, or one of its disk's, is taken away by comparing it, and it stands
+    anew under another value.
+"""
+
+from collections.abc import Iterator
+from enum import Enum
+from random import Random
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.instant import SECOND, START, Duration, Instant, later
+from snowmelt.core.node import Effect, Note, Send
+from snowmelt.protocols.etcd import (
+    ETCD,
+    Answer,
+    Delete,
+    Failed,
+    Grant,
+    Granted,
+    Holds,
+    Put,
+    Read,
+    Refresh,
+    Refreshed,
+    Request,
+    Row,
+    Transact,
+    Transacted,
+    Unchanged,
+)
+from snowmelt.protocols.membership.records import ANSWER, CLUSTER, LEADER, Founded, Leader
+from snowmelt.protocols.membership.settings import Settings
+
+Effects = list[Effect[object]]
+
+REFRESHES_KEPT: Final = 16
+
+
+class Step(Enum):
+    """Where this node stands.
+
+    resting -> looking -> (nobody leads) taking a lease -> standing -> elected; a key of its own
+    that it knows nothing of: clearing; whatever else comes: resting.
+    """
+
+    RESTING = "resting"
+    LOOKING = "looking"
+    CLEARING = "clearing"
+    TAKING = "taking a lease"
+    STANDING = "standing"
+    ELECTED = "elected"
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What a look brought: whose the prefix is, and who leads; None where there is nothing."""
+
+    founded: Founded | None
+    leader: Leader | None
+
+
+class Election:
+    """One node's part in finding who leads."""
+
+    def __init__(self, settings: Settings, chance: Random, numbers: Iterator[int]) -> None:
+        self.step = Step.RESTING
+        self.mine = b""
+        """The value of the leader's key that is, or was to be, this node's."""
+        self._settings = settings
+        self._chance = chance
+        self._numbers = numbers
+        self._asked: Request | None = None
+        self._asked_at: Instant = START
+        self._look_due: Instant = START
+        self._lease = 0
+        self._lease_length = Duration(0)
+        self._sure_until: Instant = START
+        self._refresh_due: Instant = START
+        self._refreshes: dict[int, Instant] = {}
+
+    def sure(self, now: Instant) -> bool:
+        """Rule 15."""
+        return self.step is Step.ELECTED and now < self._sure_until
+
+    def due(self, now: Instant) -> Instant:
+        """When to be asked again whether there is something to do."""
+        if self.step is Step.ELECTED:
+            return min(self._refresh_due, self._sure_until)
+        answer_due = later(self._asked_at, ANSWER)
+        if self.step is Step.RESTING or answer_due <= now:
+            return max(self._look_due, later(now, self._pause))
+        return answer_due
+
+    @property
+    def _pause(self) -> Duration:
+        return Duration(self._settings.interval // 3)
+
+    # --- time -------------------------------------------------------------------------------------
+
+    def look(self, now: Instant) -> Effects:
+        """Rule 14: who leads; not more often than there can be news."""
+        waits = (
+            self.step not in (Step.RESTING, Step.ELECTED) and later(self._asked_at, ANSWER) > now
+        )
+        if self.step is Step.ELECTED or waits or now < self._look_due:
+            return []
+        jitter = self._chance.randrange(self._pause)
+        self._look_due = later(now, Duration(self._pause + jitter))
+        nobody = (Unchanged(LEADER, 0),)
+        read = Read(LEADER), Read(CLUSTER)
+        return self._ask(Step.LOOKING, Transact(next(self._numbers), nobody, read, read), now)
+
+    def refresh(self, now: Instant) -> Effects:
+        """Rule 15."""
+        if self.step is not Step.ELECTED or now < self._refresh_due:
+            return []
+        self._refresh_due = later(now, Duration(self._lease_length // 4))
+        number = next(self._numbers)
+        self._refreshes[number] = now
+        while len(self._refreshes) > REFRESHES_KEPT:
+            del self._refreshes[next(iter(self._refreshes))]
+        return [Send(ETCD, Refresh(number, self._lease))]
+
+    def stand(self, now: Instant) -> Effects:
+        """Nobody leads: this node would."""
+        return self._ask(Step.TAKING, Grant(next(self._numbers), self._settings.lead_seconds), now)
+
+    def clear(self, leader: Leader, now: Instant) -> Effects:
+        """Rule 16."""
+        return self._ask(Step.CLEARING, self._without(msgspec.msgpack.encode(leader)), now)
+
+    def step_down(self) -> Effects:
+        """Leads no more, if it did; the next need not wait for the lease's end."""
+        led = self.step is Step.ELECTED
+        self.step, self._asked, self._look_due = Step.RESTING, None, START
+        self._refreshes.clear()
+        return [Send(ETCD, self._without(self.mine))] if led else []
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def answered(
+        self, answer: Answer, leader: Leader, now: Instant
+    ) -> tuple[Found | None, Effects]:
+        """Takes an answer; what a look brought is for whoever asked for it.
+
+        `leader` is what this node would put: its nonce is drawn here.
+        """
+        if answer.number in self._refreshes:
+            return None, self._refreshed(answer)
+        if self._asked is None or answer.number != self._asked.number:
+            return None, []
+        self._asked = None
+        match self.step, answer:
+            case Step.LOOKING, Transacted(read=read):
+                self.step = Step.RESTING
+                return _found(read), []
+            case Step.TAKING, Granted(_, lease, length):
+                return None, self._put(lease, Duration(length * SECOND), leader, now)
+            case Step.STANDING, Transacted(succeeded=True):
+                self.step = Step.ELECTED
+                self._refresh_due = later(now, Duration(self._lease_length // 4))
+                return None, [Note("nobody led -> this node does")]
+            case Step.CLEARING, Transacted():
+                self._look_due = now
+        self.step = Step.RESTING
+        if isinstance(answer, Failed):
+            return None, [Note(f"etcd: {answer.text} -> asked again")]
+        return None, []
+
+    def _refreshed(self, answer: Answer) -> Effects:
+        sent = self._refreshes.pop(answer.number)
+        if self.step is not Step.ELECTED or not isinstance(answer, Refreshed):
+            return []
+        if not answer.seconds:
+            self._sure_until = START
+            return [Note("the lease in etcd has ended")]
+        self._sure_until = max(self._sure_until, later(sent, _sure(self._lease_length)))
+        return []
+
+    def _put(self, lease: int, length: Duration, leader: Leader, now: Instant) -> Effects:
+        self._lease, self._lease_length = lease, length
+        # Its time began somewhere between asking and now.
+        self._sure_until = later(self._asked_at, _sure(length))
+        nonce = self._chance.getrandbits(63)
+        self.mine = msgspec.msgpack.encode(msgspec.structs.replace(leader, nonce=nonce))
+        put = Put(LEADER, self.mine, lease)
+        asked = Transact(next(self._numbers), (Unchanged(LEADER, 0),), (put,))
+        return self._ask(Step.STANDING, asked, now)
+
+    def _without(self, value: bytes) -> Transact:
+        return Transact(next(self._numbers), (Holds(LEADER, value),), (Delete(LEADER),))
+
+    def _ask(self, step: Step, request: Request, now: Instant) -> Effects:
+        self.step, self._asked, self._asked_at = step, request, now
+        return [Send(ETCD, request)]
+
+
+def _sure(length: Duration) -> Duration:
+    return Duration(length * 4 // 5)
+
+
+def _found(read: tuple[tuple[Row, ...], ...]) -> Found:
+    rows = {row.key: row.value for rows in read for row in rows}
+    founded = rows.get(CLUSTER)
+    leader = rows.get(LEADER)
+    return Found(
+        None if founded is None else msgspec.msgpack.decode(founded, type=Founded),
+        None if leader is None else msgspec.msgpack.decode(leader, type=Leader),
+    )

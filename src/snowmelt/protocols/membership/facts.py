@@ -1,0 +1,30 @@
+"""What membership and the other machines of a node say to each other where etcd decides."""
+
+import msgspec
+
+
+class Leads(msgspec.Struct, frozen=True):
+    """Announced: this node leads from now on, and these are the homes that etcd has.
+
+    By queue, each as it was kept.
+    """
+
+    homes: tuple[tuple[str, bytes], ...]
+
+
+class LeadsNoMore(msgspec.Struct, frozen=True):
+    """Announced: what was asked to be kept and not told yet may be kept, or never."""
+
+
+class RecordsKept(msgspec.Struct, frozen=True):
+    """Announced: what was asked under these tickets is in etcd."""
+
+    tickets: tuple[int, ...]
+
+
+class KeepRecord(msgspec.Struct, frozen=True, tag="membership.keep-record", array_like=True):
+    """Asked of membership within a node that leads: that etcd keep this."""
+
+    ticket: int
+    key: str
+    value: bytes

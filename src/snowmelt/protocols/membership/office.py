@@ -1,0 +1,307 @@
+"""The office of the leader, where etcd decides: how a node comes to it, holds it, and loses it.
+
+Rules, which go on from those of `election.py`:
+
+17. A prefix that names no cluster is founded by the first who leads, if its disk belongs to none.
+    A node whose disk or `--cluster` says another cluster than the prefix does not stand; it halts
+    if it was never accepted, and says so if it was.
+18. Who is elected reads all records, and then decides on a view that has itself in it, with its
+    present start, as the coordinator. Only when that is kept does it hear members, each with the
+    whole time to be heard, and the homes of queues are decided on.
+19. An etcd that was put back from a backup may know less than the members. That is the case of a
+    coordinator on an older disk (rule 6): who leads takes a number above its own view's, and
+    surpasses what others know.
+20. Who leaves in order takes itself out of the view, then takes the leader's key away. A view
+    without its coordinator makes every member look.
+
+What etcd says late, twice, or not at all, and what happens then:
+
+- No answer to a look, a grant, a try to stand: asked again after 2 s, from the look on (14, 16).
+- No answer to a change: asked again every 2 s, and done once, whichever came through (12, 13).
+- A change comes through when another leads: it compares the leader's key, and does nothing (12).
+- A change comes through when its leader has given up, and nobody leads: it is a decision that
+  nobody was told of, and the next leader reads it (18).
+- The lease ended without the leader knowing: nothing that it decides comes through (12).
+- The lease is prolonged, by a new leader of etcd: nobody leads for as long. Members are cut off
+  after `misses` heartbeats, and go on as soon as somebody does.
+- No answers at all: the leader is unsure after four fifths of its lease, members are cut off
+  `misses` heartbeats after that at the latest; until then all goes on but for changes.
+- No room: leases and reads go on, so members stay current; changes wait, and a note says why.
+- History is compacted, a watch lags or breaks: nothing here reads history, or watches.
+- Older records, from a backup: rule 19.
+- Somebody else changes what is under the prefix: the leader steps down, and says which record.
+"""
+
+from collections.abc import Iterator
+from enum import Enum
+from itertools import count
+from random import Random
+
+import msgspec
+
+from snowmelt.core.instant import Instant
+from snowmelt.core.names import contact
+from snowmelt.core.node import Announce, Effect, Halt, Note, Persisted, Send, SetTimer
+from snowmelt.protocols.etcd import Answer
+from snowmelt.protocols.membership.coordinator import EtcdCoordinator
+from snowmelt.protocols.membership.disk import Kept
+from snowmelt.protocols.membership.election import Election, Found, Step
+from snowmelt.protocols.membership.facts import KeepRecord, Leads, LeadsNoMore, RecordsKept
+from snowmelt.protocols.membership.keeper import Keeper, refused
+from snowmelt.protocols.membership.member import Follower, Standing
+from snowmelt.protocols.membership.messages import Adopt, JoinByEtcd
+from snowmelt.protocols.membership.records import (
+    CLUSTER,
+    HOMES,
+    LEDGER,
+    Change,
+    Founded,
+    Leader,
+    Records,
+)
+from snowmelt.protocols.membership.settings import Settings
+from snowmelt.protocols.membership.view import Ledger, Surpass, View
+
+Effects = list[Effect[object]]
+
+_TAKEN_UP = 0
+"""The ticket of what is kept on coming to office."""
+
+
+class OfficeTimer(Enum):
+    """When there may be something to look for, or to say."""
+
+    LOOK = "membership.look"
+
+
+class Office:
+    """One node's part in leading; while it leads, a keeper hears the members."""
+
+    def __init__(
+        self,
+        follower: Follower,
+        settings: Settings,
+        chance: Random,
+        tickets: Iterator[int],
+        name: str,
+    ) -> None:
+        self.keeper: Keeper | None = None
+        self._follower = follower
+        self._settings = settings
+        self._chance = chance
+        self._tickets = tickets
+        self._name = name
+        # What was answered to another process of this node is no answer to this one.
+        self._numbers = count(1 + chance.getrandbits(48))
+        self._election = Election(settings, chance, self._numbers)
+        self._records: Records | None = None
+        self._taking_up: Ledger | None = None
+        self._set_at: Instant | None = None
+        self._lost_view = False
+
+    def begin(self, found: Kept, *, lost_view: bool) -> Effects:
+        """What is on the disk must go with etcd."""
+        self._lost_view = lost_view
+        if found.ledger is None:
+            return []
+        return [
+            Halt(
+                "this disk decides for its cluster by itself, and a cluster can't go from a disk to"
+                " etcd yet: start without --coordinator, or with an empty folder"
+            )
+        ]
+
+    def check(self) -> None:
+        """Members are heard only by who was elected and has read all records."""
+        elected = self._election.step is Step.ELECTED
+        assert elected or self._records is None
+        assert self.keeper is None or (self._records is not None and self._records.complete)
+        for part in (self._records, self.keeper):
+            if part is not None:
+                part.check()
+
+    # --- before and after every event -------------------------------------------------------------
+
+    def before(self, now: Instant) -> Effects:
+        """Rule 15: looked at before every event, since a node that slept wakes with any of them."""
+        if self._election.step is not Step.ELECTED or self._election.sure(now):
+            return []
+        return self._deposed("not sure to lead any more")
+
+    def after(self, now: Instant) -> Effects:
+        """Says and asks what is due, and sets when to be woken."""
+        follower, election = self._follower, self._election
+        if follower.standing is Standing.WAKING:
+            return []
+        if follower.standing is Standing.LEFT:  # rule 20
+            return self._deposed("it left") if election.step is Step.ELECTED else []
+        effects = election.refresh(now)
+        if self._records is not None:
+            effects += self._records.tick(now)
+        elif self._discontent(now):
+            effects += election.look(now)
+        due = election.due(now)
+        if self._set_at is None or due < self._set_at or self._set_at <= now:
+            self._set_at = due
+            effects.append(SetTimer(OfficeTimer.LOOK, due))
+        return effects
+
+    def _discontent(self, now: Instant) -> bool:
+        """Rule 14: whether who leads is not heard, or not there at all."""
+        follower = self._follower
+        view = follower.view
+        if view is None or follower.standing is not Standing.CURRENT:
+            return True
+        if view.coordinator == follower.identity.id or view.member(view.coordinator) is None:
+            return True
+        return 2 * (now - follower.heard) >= 3 * self._settings.interval
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def answered(self, answer: Answer, now: Instant) -> Effects:
+        """Etcd says something."""
+        effects: Effects = []
+        records = self._records
+        if records is not None:
+            kept, effects = records.answered(answer, now)
+            if records.deposed:
+                return [*effects, *self._deposed(records.deposed)]
+            effects += self._kept(kept, now)
+            if records.complete and self.keeper is None and self._taking_up is None:
+                effects += self._take_up(records, now)
+        try:
+            found, more = self._election.answered(answer, self._leader(), now)
+        except ValueError as error:
+            return [*effects, *self._barred(f"what is under this prefix can't be read ({error})")]
+        effects += more
+        if found is not None:
+            effects += self._found(found, now)
+        if self._election.step is Step.ELECTED and self._records is None:
+            self._records = Records(self._election.mine, self._numbers)
+            effects += self._records.read(now)
+        return effects
+
+    def keep(self, asked: KeepRecord, now: Instant) -> Effects:
+        """A part of this node that leads decided something."""
+        if self._records is None or self.keeper is None:
+            return []  # it is told that this node leads no more
+        return self._records.keep([Change(asked.ticket, asked.key, asked.value)], now)
+
+    def _found(self, found: Found, now: Instant) -> Effects:
+        follower, leader = self._follower, found.leader
+        barrier = self._barrier(found.founded)
+        if barrier:
+            return self._barred(barrier)
+        if leader is None:
+            effects = follower.direct(None, now)
+            if follower.standing is not Standing.LEAVING:
+                effects += self._election.stand(now)
+            return effects
+        own = follower.member
+        if (leader.node, leader.birth) == (own.id, own.birth) and leader.start <= own.start:
+            return self._election.clear(leader, now)
+        if leader.address == own.address:
+            return []  # of another life of this node: it is waited for, until its lease ends
+        return follower.direct(contact(leader.address), now)
+
+    def _barrier(self, founded: Founded | None) -> str:
+        """Rule 17: why this node does not belong to what is under the prefix."""
+        view = self._follower.view
+        if founded is None:
+            if view is None and not self._lost_view:
+                return ""
+            return (
+                "this disk belongs to a cluster, and etcd has none under this prefix: give the"
+                " prefix of the cluster, put etcd's data back, or start with an empty folder"
+            )
+        if founded.name != self._name:
+            return (
+                f"the prefix in etcd belongs to the cluster {founded.name!r}, and this node was"
+                f" told {self._name!r}: give it another prefix, or the same --cluster"
+            )
+        if view is not None and view.cluster != founded.cluster:
+            return (
+                "this disk belongs to another cluster than the prefix in etcd: give the other"
+                " prefix, or start with an empty folder"
+            )
+        return ""
+
+    def _barred(self, reason: str) -> Effects:
+        effects = self._deposed(reason)
+        if self._follower.heard:
+            return [*effects, Note(f"{reason} -> go on asking")]
+        return [*effects, Halt(reason)]
+
+    # --- coming to office, and losing it ----------------------------------------------------------
+
+    def _leader(self) -> Leader:
+        own = self._follower.member
+        return Leader(own.id, own.address, own.birth, own.start, nonce=0)
+
+    def _take_up(self, records: Records, now: Instant) -> Effects:
+        """Rules 17 to 19: all records are read."""
+        follower, written = self._follower, records.values.get(LEDGER)
+        founding = written is None and CLUSTER not in records.values
+        if founding:
+            cluster = 1 + self._chance.getrandbits(62)
+            ledger = Ledger(View(cluster, 0, follower.identity.id, ()))
+        elif written is None:
+            return self._barred("the ledger is gone from under this prefix: put etcd's data back")
+        else:
+            ledger = Ledger.read(written)
+        application = follower.application(0)
+        refusal = refused(application, ledger, JoinByEtcd)
+        if refusal is not None:
+            return [*self._deposed(refusal.reason), *follower.refused(refusal, now)]
+        if follower.view is not None and follower.view.epoch > ledger.view.epoch:
+            ledger = ledger.after(Surpass(follower.view.epoch))
+        self._taking_up = ledger.led(application.member, application.run)
+        changes = [Change(_TAKEN_UP, LEDGER, self._taking_up.written())]
+        if founding:  # in one step with it
+            value = msgspec.msgpack.encode(Founded(ledger.view.cluster, self._name))
+            changes.append(Change(_TAKEN_UP, CLUSTER, value))
+        return records.keep(changes, now)
+
+    def _kept(self, kept: tuple[Change, ...], now: Instant) -> Effects:
+        """What was asked is in etcd."""
+        effects: Effects = []
+        homes: list[int] = []
+        for change in kept:
+            if change.key.startswith(HOMES):
+                homes.append(change.ticket)
+            elif self.keeper is not None:
+                effects += self.keeper.settled(Persisted(change.ticket), now) or []
+            elif change.key == LEDGER:
+                effects += self._taken_up(now)
+        return [*effects, Announce(RecordsKept(tuple(homes)))] if homes else effects
+
+    def _taken_up(self, now: Instant) -> Effects:
+        """Rule 18: from now on this node decides."""
+        ledger, records = self._taking_up, self._records
+        assert ledger is not None
+        assert records is not None
+        me, self._taking_up = self._follower.identity.id, None
+        homes = tuple(
+            (key.removeprefix(HOMES), value)
+            for key, value in records.values.items()
+            if key.startswith(HOMES)
+        )
+        records.values.clear()
+        coordinator = EtcdCoordinator(ledger, self._tickets, me)
+        self.keeper = Keeper(self._settings, coordinator, JoinByEtcd)
+        return [
+            Note(f"leads with {ledger.view}"),
+            *self.keeper.begin(now),
+            *(Send(member.id, Adopt(ledger.view)) for member in ledger.view.members),
+            Announce(Leads(homes)),
+            *self._follower.direct(me, now),
+        ]
+
+    def _deposed(self, reason: str) -> Effects:
+        led = self.keeper is not None
+        self.keeper = self._records = self._taking_up = None
+        effects: Effects = [Note(f"{reason} -> leads no more")] if led else []
+        effects += self._election.step_down()
+        if led:
+            effects.append(Announce(LeadsNoMore()))
+        return effects

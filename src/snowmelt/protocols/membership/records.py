@@ -1,0 +1,218 @@
+"""What a cluster keeps in etcd, and how a leader reads and changes it.
+
+Rules, which go on from those of the package:
+
+11. Under a cluster's prefix there are four kinds of records: `cluster`, who founded it and what it
+    is called, put once; `leader`, under a lease, whose value no other leader's ever is; `ledger`,
+    as a coordinator on a disk keeps it; and `home/` with a queue's name for each queue.
+12. Whatever a leader reads or changes is a transaction that compares the leader's key with its own
+    value, the cluster's with what was read, and each record that it changes with the revision that
+    it read or wrote last. So one who slept decides nothing, however late its words arrive, and what
+    it asked twice is done once.
+13. One transaction is under way at a time, and what comes meanwhile goes with the next. When there
+    is no answer it is asked again. When it is told that something does not hold, it was done
+    already if the records are what they were to be; if not, this node leads no more.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.instant import Instant, later, seconds
+from snowmelt.core.names import Address, NodeId
+from snowmelt.core.node import Effect, Note, Send
+from snowmelt.protocols.etcd import (
+    ETCD,
+    ROWS_MAX,
+    Answer,
+    Condition,
+    Failed,
+    Holds,
+    Put,
+    Read,
+    Row,
+    Transact,
+    Transacted,
+    Trouble,
+    Unchanged,
+)
+
+Effects = list[Effect[object]]
+
+CLUSTER: Final = "cluster"
+LEADER: Final = "leader"
+LEDGER: Final = "ledger"
+HOMES: Final = "home/"
+HOMES_END: Final = "home0"
+
+ANSWER: Final = seconds(2)
+"""So long an answer is waited for before it is asked again."""
+TOGETHER_MAX: Final = 100
+BYTES_MAX: Final = 512 << 10
+"""So many records, and so many bytes of them, go in one transaction."""
+
+
+class Founded(msgspec.Struct, frozen=True):
+    """Of which cluster all under a prefix is."""
+
+    cluster: int
+    name: str
+    version: int = 1
+
+
+class Leader(msgspec.Struct, frozen=True):
+    """Who leads, and where it is reached. The nonce makes each lead another one."""
+
+    node: NodeId
+    address: Address
+    birth: int
+    start: int
+    nonce: int
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A record to be kept, and the ticket under which that is told."""
+
+    ticket: int
+    key: str
+    value: bytes
+
+
+class Flight(msgspec.Struct, frozen=True):
+    """What was asked and not answered yet."""
+
+    asked: Transact
+    changes: tuple[Change, ...]
+    sent: Instant
+
+
+class Records:
+    """The records of a cluster, as one leader has them."""
+
+    def __init__(self, mine: bytes, numbers: Iterator[int]) -> None:
+        self.deposed = ""
+        """Why this node leads no more."""
+        self.complete = False
+        """Whether all was read."""
+        self.values: dict[str, bytes] = {}
+        """What was read, until somebody takes it."""
+        self._mine = mine
+        self._numbers = numbers
+        self._revisions: dict[str, int] = {}
+        self._waiting: list[Change] = []
+        self._flight: Flight | None = None
+
+    def check(self) -> None:
+        """Nothing is changed before all was read."""
+        assert self.complete or not self._waiting
+
+    def read(self, now: Instant, after: str = "") -> Effects:
+        """All there is; after that queue, if one is named."""
+        homes = Read(HOMES + after + "\0" if after else HOMES, HOMES_END)
+        whole = (homes,) if after else (Read(CLUSTER), Read(LEDGER), homes)
+        asked = Transact(next(self._numbers), (Holds(LEADER, self._mine),), whole)
+        return self._ask(Flight(asked, (), now))
+
+    def keep(self, changes: list[Change], now: Instant) -> Effects:
+        """Asks that records be kept, together if nothing is under way; `answered` tells when."""
+        self._waiting += changes
+        return self._next(now)
+
+    def tick(self, now: Instant) -> Effects:
+        """Asks again what was not answered."""
+        flight = self._flight
+        if flight is None or later(flight.sent, ANSWER) > now:
+            return []
+        return self._ask(msgspec.structs.replace(flight, sent=now))
+
+    def answered(self, answer: Answer, now: Instant) -> tuple[tuple[Change, ...], Effects]:
+        """Takes an answer; returns what is kept by it."""
+        flight = self._flight
+        if flight is None or answer.number != flight.asked.number:
+            return (), []
+        if isinstance(answer, Failed):  # it is asked again in time
+            if answer.trouble is Trouble.UNKNOWN:
+                return (), []
+            return (), [Note(f"etcd keeps nothing: {answer.text} -> asked again")]
+        assert isinstance(answer, Transacted)
+        self._flight = None
+        if not flight.changes:
+            return (), self._took(answer, now)
+        if answer.succeeded:
+            for change in flight.changes:
+                self._revisions[change.key] = answer.revision
+        elif not self._was_done(flight, answer):
+            return (), []
+        return flight.changes, self._next(now)
+
+    # --- within -----------------------------------------------------------------------------------
+
+    def _took(self, answer: Transacted, now: Instant) -> Effects:
+        """A part of what there is."""
+        if not answer.succeeded:
+            self.deposed = "another leads"
+            return []
+        rows = [row for rows in answer.read for row in rows]
+        for row in rows:
+            self._have(row)
+        if len(answer.read[-1]) == ROWS_MAX:
+            return self.read(now, rows[-1].key.removeprefix(HOMES))
+        self.complete = True
+        return self._next(now)
+
+    def _have(self, row: Row) -> None:
+        self.values[row.key] = row.value
+        self._revisions[row.key] = row.revision
+
+    def _was_done(self, flight: Flight, answer: Transacted) -> bool:
+        """Rule 13."""
+        found = {row.key: row for rows in answer.read for row in rows}
+        if LEADER not in found or found[LEADER].value != self._mine:
+            self.deposed = "another leads"
+            return False
+        for change in flight.changes:
+            row = found.get(change.key)
+            if row is None or row.value != change.value:
+                self.deposed = f"the record {change.key!r} was changed by somebody else"
+                return False
+            self._revisions[change.key] = row.revision
+        return True
+
+    def _next(self, now: Instant) -> Effects:
+        if self._flight is not None or not self._waiting or not self.complete:
+            return []
+        changes, self._waiting = _together(self._waiting)
+        keys = [change.key for change in changes]
+        unchanged: list[Condition] = [Unchanged(key, self._revisions.get(key, 0)) for key in keys]
+        if CLUSTER in self._revisions and CLUSTER not in keys:
+            unchanged.append(Unchanged(CLUSTER, self._revisions[CLUSTER]))
+        asked = Transact(
+            next(self._numbers),
+            (Holds(LEADER, self._mine), *unchanged),
+            tuple(Put(change.key, change.value) for change in changes),
+            (Read(LEADER), *(Read(key) for key in keys)),
+        )
+        return self._ask(Flight(asked, tuple(changes), now))
+
+    def _ask(self, flight: Flight) -> Effects:
+        self._flight = flight
+        return [Send(ETCD, flight.asked)]
+
+
+def _together(waiting: list[Change]) -> tuple[list[Change], list[Change]]:
+    """What goes in the next transaction, each key once, and what stays for another.
+
+    >>> one, two = Change(1, "a", b""), Change(2, "a", b"")
+    >>> _together([one, two]) == ([one], [two])
+    True
+    """
+    keys: dict[str, None] = {}
+    size = 0
+    for at, change in enumerate(waiting):
+        size += len(change.value)
+        full = at == TOGETHER_MAX or (at and size > BYTES_MAX)
+        if full or change.key in keys:
+            return waiting[:at], waiting[at:]
+        keys[change.key] = None
+    return waiting, []

@@ -1,0 +1,80 @@
+"""What befalls etcd, and whoever leads, in lives where etcd decides.
+
+It is drawn by dice of its own, so that the rest of a life is what it is over a disk.
+"""
+
+from random import Random
+from typing import Final
+
+from snowmelt.core.instant import MILLISECOND, SECOND, Duration, Instant, later, milliseconds
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.etcd import ETCD
+from snowmelt.sim.faults import (
+    ClockJump,
+    ClockSkew,
+    Crash,
+    CutLinks,
+    Fault,
+    LeaderCrash,
+    LeaderPause,
+    OfLeader,
+    Partition,
+    Pause,
+    SlowNode,
+)
+
+KINDS: Final = (
+    *("outage", "still", "slow", "early", "skewed", "cut", "parted", "beside"),
+    *("leader-crash", "leader-pause"),
+)
+LEADERS: Final = 0.7
+"""Of how many lives the leader's death, and its pause, are part; the others of four in ten."""
+
+
+def weather(seed: int, nodes: tuple[NodeId, ...], end: Instant) -> tuple[Fault | OfLeader, ...]:
+    """The weather of one life, in the order that it begins.
+
+    >>> weather(1, (NodeId("n1"),), Instant(SECOND)) == weather(1, (NodeId("n1"),), Instant(SECOND))
+    True
+    """
+    drawn: list[Fault | OfLeader] = []
+    for kind in KINDS:
+        own = Random(f"{seed}/etcd/{kind}")
+        share = LEADERS if kind.startswith("leader") else 0.4
+        if own.random() >= share:
+            continue
+        for _ in range(own.randint(1, 4)):
+            at = Instant(own.randrange(end))
+            length = int(MILLISECOND * 50 * 400 ** own.random())  # 50 ms to 20 s
+            until = min(later(at, Duration(length)), end)
+            drawn.append(_one(own, kind, at, until, nodes))
+    return tuple(sorted(drawn, key=lambda fault: fault.at))
+
+
+def _one(
+    chance: Random, kind: str, at: Instant, until: Instant, nodes: tuple[NodeId, ...]
+) -> Fault | OfLeader:
+    some = tuple(sorted(chance.sample(nodes, chance.randint(1, len(nodes)))))
+    match kind:
+        case "outage":
+            return Crash(at, until, ETCD, chance.random() < 0.5)
+        case "still":
+            return Pause(at, until, ETCD)
+        case "slow":
+            return SlowNode(at, until, ETCD, milliseconds(chance.randrange(5, 1_500)))
+        case "early":
+            return ClockJump(at, ETCD, Duration(chance.randrange(MILLISECOND, 10 * SECOND)))
+        case "skewed":
+            return ClockSkew(at, ETCD, chance.randrange(-40_000, 40_000))
+        case "cut":
+            one_way = chance.random() < 0.5
+            links = tuple((n, ETCD) if chance.random() < 0.5 else (ETCD, n) for n in some)
+            return CutLinks(at, until, links, one_way)
+        case "parted":
+            return Partition(at, until, "with etcd", (*some, ETCD), chance.random() < 0.3)
+        case "beside":
+            return Partition(at, until, "without etcd", some)
+        case "leader-crash":
+            return LeaderCrash(at, until)
+        case _:
+            return LeaderPause(at, until)

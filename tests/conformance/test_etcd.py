@@ -1,0 +1,214 @@
+"""The simulated etcd and a real one, asked the same: no machine can tell them apart.
+
+The real half needs an etcd on this machine (Debian: `apt-get install etcd-server`), and is left out
+with a word where there is none.
+"""
+
+import shutil
+import socket
+import subprocess
+import time
+from itertools import count
+
+import pytest
+
+from snowmelt.core.instant import Instant, later, seconds
+from snowmelt.core.names import Address
+from snowmelt.protocols.etcd import (
+    Delete,
+    Failed,
+    Grant,
+    Granted,
+    Holds,
+    Put,
+    Read,
+    Refresh,
+    Refreshed,
+    Row,
+    Transact,
+    Transacted,
+    Trouble,
+    Unchanged,
+)
+from snowmelt.runtime.etcd import EtcdPlace
+from snowmelt.runtime.etcd.client import Line
+from snowmelt.sim.etcd import Model
+
+START_SECONDS = 20.0
+
+
+class Simulated:
+    """The model, and a clock that leaps."""
+
+    def __init__(self):
+        self.model, self.now = Model(), Instant(0)
+
+    def ask(self, request):
+        self.model.expire(self.now)
+        return self.model.answer(request, self.now)
+
+    def wait_for_end(self, length):
+        self.now = later(self.now, seconds(length))
+
+
+class Real:
+    """A prefix of its own in a real one."""
+
+    def __init__(self, address, prefix):
+        place = EtcdPlace(endpoints=(address,), prefix=prefix)
+        self._line = Line(place)
+
+    def ask(self, request):
+        return self._line.carry(request)
+
+    def close(self):
+        self._line.close()
+
+    def wait_for_end(self, length):
+        time.sleep(length + 1.5)  # it looks every half a second
+
+
+def free_ports(wanted):
+    sockets = [socket.socket() for _ in range(wanted)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    program = shutil.which("etcd")
+    if program is None:
+        pytest.skip("no etcd is installed: the simulated one was not compared with a real one")
+    client, peer = (f"http://127.0.0.1:{port}" for port in free_ports(2))
+    folder = tmp_path_factory.mktemp("etcd")
+    process = subprocess.Popen(
+        [
+            *(program, "--name", "m1", "--data-dir", str(folder / "data")),
+            *("--listen-client-urls", client, "--advertise-client-urls", client),
+            *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
+            *("--initial-cluster", f"m1={peer}", "--initial-cluster-state", "new"),
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    address = Address.parse(client.removeprefix("http://"))
+    end = time.monotonic() + START_SECONDS
+    first = Real(address, "/up/")
+    while isinstance(first.ask(Transact(1, (), (Read("x"),))), Failed):
+        assert time.monotonic() < end, "etcd does not start"
+        assert process.poll() is None, "etcd has ended"
+        time.sleep(0.05)
+    first.close()
+    yield address
+    process.kill()
+    process.wait(10)
+
+
+PREFIXES = count(1)
+
+
+@pytest.fixture(params=["simulated", "real"])
+def etcd(request):
+    if request.param == "simulated":
+        yield Simulated()
+        return
+    real = Real(request.getfixturevalue("real"), f"/prefix-{next(PREFIXES)}/")
+    yield real
+    real.close()
+
+
+def put(key, value, revision=0, number=1):
+    return Transact(number, (Unchanged(key, revision),), (Put(key, value),), (Read(key),))
+
+
+def test_a_key_that_is_not_there_is_put_once(etcd):
+    first = etcd.ask(put("a", b"one"))
+    assert isinstance(first, Transacted)
+    assert (first.number, first.succeeded, first.read) == (1, True, ())
+    again = etcd.ask(put("a", b"two", number=2))
+    assert (again.number, again.succeeded) == (2, False)
+    assert again.read == ((Row("a", b"one", first.revision),),)
+
+
+def test_a_change_compares_the_revision_that_was_read(etcd):
+    first = etcd.ask(put("a", b"one"))
+    second = etcd.ask(put("a", b"two", first.revision))
+    assert second.succeeded
+    assert second.revision == first.revision + 1
+    assert not etcd.ask(put("a", b"three", first.revision)).succeeded
+
+
+def test_a_change_compares_another_keys_value(etcd):
+    etcd.ask(put("leader", b"n1"))
+    when = Holds("leader", b"n1"), Unchanged("a", 0)
+    assert not etcd.ask(Transact(1, (Holds("leader", b"n2"),), (Put("a", b""),))).succeeded
+    assert not etcd.ask(Transact(1, (Holds("nobody", b""),), (Put("a", b""),))).succeeded
+    assert etcd.ask(Transact(1, when, (Put("a", b"x"),))).succeeded
+
+
+def test_all_of_a_transaction_happens_at_one_revision_or_nothing_does(etcd):
+    both = etcd.ask(Transact(1, (), (Put("a", b"1"), Put("b", bytes(range(256))))))
+    read = Transact(2, (), (Read("a"), Read("b"), Read("c")))
+    assert etcd.ask(read).read == (
+        (Row("a", b"1", both.revision),),
+        (Row("b", bytes(range(256)), both.revision),),
+        (),
+    )
+
+
+def test_what_is_read_comes_in_order_and_in_pages(etcd):
+    keys = [f"home/q{number:03}" for number in range(40)]
+    etcd.ask(Transact(1, (), tuple(Put(key, key.encode()) for key in reversed(keys))))
+    etcd.ask(put("home0", b"behind"))
+    page = etcd.ask(Transact(1, (), (Read("home/", "home0", 25),))).read[0]
+    assert [row.key for row in page] == keys[:25]
+    rest = etcd.ask(Transact(1, (), (Read(page[-1].key + "\0", "home0", 25),))).read[0]
+    assert [row.key for row in rest] == keys[25:]
+
+
+def test_what_is_deleted_is_as_if_it_had_never_been(etcd):
+    first = etcd.ask(put("a", b"one"))
+    gone = etcd.ask(Transact(1, (Holds("a", b"one"),), (Delete("a"),)))
+    assert gone.revision == first.revision + 1
+    assert etcd.ask(Transact(1, (), (Delete("a"),))).revision == gone.revision
+    assert etcd.ask(Transact(1, (), (Read("a"),))).read == ((),)
+    assert etcd.ask(put("a", b"anew")).succeeded
+
+
+def test_a_key_under_a_lease_ends_with_it_and_not_before(etcd):
+    lease = etcd.ask(Grant(7, 1))
+    assert isinstance(lease, Granted)
+    assert (lease.number, lease.seconds) == (7, 2)  # it is never shorter
+    etcd.ask(Transact(1, (Unchanged("leader", 0),), (Put("leader", b"n1", lease.lease),)))
+    assert not etcd.ask(put("leader", b"n2")).succeeded
+    assert etcd.ask(Refresh(8, lease.lease)) == Refreshed(8, 2)
+    etcd.wait_for_end(lease.seconds)
+    assert etcd.ask(Refresh(9, lease.lease)) == Refreshed(9, 0)
+    assert etcd.ask(put("leader", b"n2")).succeeded
+
+
+def test_nothing_is_put_under_a_lease_that_is_not_there(etcd):
+    answer = etcd.ask(Transact(3, (), (Put("a", b"", 12345),)))
+    assert isinstance(answer, Failed)
+    assert (answer.number, answer.trouble) == (3, Trouble.NO_LEASE)
+    assert etcd.ask(Transact(1, (), (Read("a"),))).read == ((),)
+
+
+def test_a_transaction_with_too_many_operations_is_refused(etcd):
+    many = tuple(Put(f"k{number}", b"") for number in range(129))
+    answer = etcd.ask(Transact(4, (), many))
+    assert isinstance(answer, Failed)
+    assert answer.trouble is Trouble.REFUSED
+    assert etcd.ask(Transact(1, (), (Read("k0"),))).read == ((),)
+
+
+def test_a_large_value_comes_back_whole(etcd):
+    value = bytes(range(256)) * 2_000
+    etcd.ask(put("ledger", value))
+    (row,) = etcd.ask(Transact(1, (), (Read("ledger"),))).read[0]
+    assert row.value == value

@@ -1,0 +1,208 @@
+"""Lives where a simulated etcd decides: any node leads, and who slept decides nothing."""
+
+import pytest
+
+from snowmelt.core.instant import Instant, seconds
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import Announce, Received, Reply
+from snowmelt.protocols.etcd import ETCD
+from snowmelt.protocols.membership import CutOff, Depart, View
+from snowmelt.sim.etcd import EtcdNode, leader_of
+from snowmelt.sim.families import family
+from snowmelt.sim.families.membership import address, member
+from snowmelt.sim.life import Ending, live
+from snowmelt.sim.scenario import ETCD_DECIDES, drawn, kinds_of
+from snowmelt.sim.world import Observer, World
+
+NAMES = [NodeId(f"n{number}") for number in range(1, 6)]
+
+
+class Seen(Observer):
+    """What was announced, and why who halted did."""
+
+    def __init__(self):
+        self.views, self.cut, self.halts = {}, [], []
+        self.replies = []
+
+    def announced(self, at: Instant, node: NodeId, effect: Announce) -> None:
+        match effect.fact:
+            case View() as view:
+                self.views[node] = view
+            case CutOff():
+                self.cut.append((node, at))
+
+    def halted(self, at: Instant, node: NodeId, reason: str) -> None:
+        del at
+        self.halts.append((node, reason))
+
+    def replied(self, at: Instant, node: NodeId, effect: Reply) -> None:
+        del at
+        self.replies.append((node, effect.message))
+
+
+def cluster(names=NAMES, keep=False):
+    seen = Seen()
+    world = World(7, observer=seen, keep=keep)
+    world.add(ETCD, lambda _: EtcdNode())
+    world.start(ETCD)
+    for name in names:
+        add(world, name)
+        world.start(name)
+    world.run(Instant(seconds(10)))
+    return world, seen
+
+
+def add(world, name, contacts=(), coordinator=ETCD_DECIDES):
+    world.add(
+        name,
+        lambda chance: member(name, contacts, chance, coordinator=coordinator),
+        address(name),
+    )
+
+
+def after(world, span):
+    world.run(Instant(world.now + seconds(span)))
+
+
+def names_of(view):
+    return [one.id for one in view.members]
+
+
+def test_nodes_that_know_nobody_come_together_through_etcd():
+    world, seen = cluster()
+    leader = leader_of(world)
+    for node in NAMES:
+        assert names_of(seen.views[node]) == NAMES
+        assert seen.views[node].coordinator == leader
+    assert not seen.cut
+
+
+def test_when_the_leader_dies_another_leads_within_seconds_and_nobody_is_cut_off():
+    world, seen = cluster()
+    leader = leader_of(world)
+    world.stop(leader)
+    after(world, 9)
+    heir = leader_of(world)
+    rest = [node for node in NAMES if node != leader]
+    assert heir in rest
+    assert {seen.views[node].coordinator for node in rest} == {heir}
+    after(world, 12)
+    assert all(names_of(seen.views[node]) == rest for node in rest)
+    assert not [node for node, _ in seen.cut if node != leader]
+
+
+def test_a_leader_that_is_started_again_at_once_need_not_wait_for_its_own_lease():
+    world, seen = cluster(NAMES[:1])
+    world.stop(NAMES[0])
+    world.start(NAMES[0])
+    after(world, 1.5)
+    assert seen.views[NAMES[0]].member(NAMES[0]).start == 2
+
+
+def test_a_leader_that_slept_leads_no_more_and_is_a_member_again():
+    world, seen = cluster()
+    leader = leader_of(world)
+    world.slots[leader].paused_until = Instant(world.now + seconds(30))
+    after(world, 31)
+    heir = leader_of(world)
+    assert heir != leader
+    after(world, 10)
+    assert leader_of(world) == heir
+    assert names_of(seen.views[leader]) == NAMES
+    assert seen.views[leader].coordinator == heir
+
+
+def test_at_rest_etcd_is_asked_about_once_a_second_however_many_nodes_there_are():
+    world, _ = cluster(keep=True)
+    before = asked(world)
+    after(world, 60)
+    assert 30 <= asked(world) - before <= 90
+
+
+def asked(world):
+    steps = world.trace.kept()
+    return sum(step.node == ETCD and isinstance(step.event, Received) for step in steps)
+
+
+def test_while_etcd_is_away_members_stay_current_for_nine_seconds_and_come_back_with_it():
+    world, seen = cluster()
+    begin = world.now
+    world.stop(ETCD)
+    after(world, 9)
+    assert not seen.cut
+    after(world, 30)
+    assert sorted({node for node, _ in seen.cut}) == NAMES
+    assert max(at for _, at in seen.cut) - begin <= seconds(4 + 9 + 1)
+    seen.views.clear()
+    world.start(ETCD)
+    after(world, 15)
+    assert sorted(seen.views) == NAMES
+
+
+def test_a_leader_leaves_in_order_and_another_leads_at_once():
+    world, seen = cluster()
+    leader = leader_of(world)
+    world.request(leader, OperationId(leader, 1), Depart())
+    after(world, 4)
+    rest = [node for node in NAMES if node != leader]
+    assert leader_of(world) in rest
+    assert all(names_of(seen.views[node]) == rest for node in rest)
+    assert [node for node, _ in seen.replies] == [leader]
+
+
+def test_a_machine_that_is_gone_for_good_is_missed_and_a_new_one_takes_its_place():
+    world, seen = cluster()
+    leader = leader_of(world)
+    world.stop(leader)
+    add(world, NodeId("n6"))
+    world.start(NodeId("n6"))
+    after(world, 25)
+    wanted = sorted([*(node for node in NAMES if node != leader), NodeId("n6")])
+    assert all(names_of(seen.views[node]) == wanted for node in wanted)
+
+
+def test_a_node_that_was_told_of_no_etcd_is_refused_with_the_reason():
+    world, seen = cluster()
+    add(world, NodeId("n9"), (NAMES[0],), "disk")
+    world.start(NodeId("n9"))
+    after(world, 1)
+    assert seen.halts == [
+        ("n9", "etcd decides here: start with the same --coordinator as the other nodes")
+    ]
+
+
+def test_a_disk_that_decided_for_its_cluster_does_not_start_with_etcd():
+    seen = Seen()
+    world = World(7, observer=seen)
+    add(world, NAMES[0], coordinator="disk")
+    world.start(NAMES[0])
+    after(world, 1)
+    world.stop(NAMES[0])
+    world.slots[NAMES[0]].build = lambda chance: member(
+        NAMES[0], (), chance, coordinator=ETCD_DECIDES
+    )
+    world.start(NAMES[0])
+    ((node, reason),) = seen.halts
+    assert node == "n1"
+    assert "start without --coordinator" in reason
+
+
+def test_a_disk_of_a_cluster_that_etcd_has_lost_founds_no_other():
+    world, seen = cluster(NAMES[:2])
+    for node in (*NAMES[:2], ETCD):
+        world.stop(node)
+    world.replace_disk(ETCD)
+    world.start(ETCD)
+    for node in NAMES[:2]:
+        world.start(node)
+    after(world, 3)
+    assert {node for node, _ in seen.halts} == {"n1", "n2"}
+    assert all("etcd has none under this prefix" in reason for _, reason in seen.halts)
+
+
+@pytest.mark.parametrize("protocol", ["membership", "fifo"])
+def test_lives_come_to_rest_whoever_dies(protocol):
+    for seed in range(12 if protocol == "membership" else 4):
+        scenario = drawn(protocol, seed, kinds_of(protocol), coordinator=ETCD_DECIDES)
+        report = live(scenario, family(protocol))
+        assert report.ending is Ending.SETTLED, (seed, report.sentence)

@@ -7,8 +7,8 @@ The work: batches of items appended, read in order, deleted from the front. A re
 
 The harm: a process writes records and then dies, or closes as it should; then one bit of its files
 is flipped, or an end is cut off, and another process opens what is left and reads all of it. Each
-engine sits behind the same small adapter and has no checksums of ours; the last lines of the second
-table are our store.
+engine sits behind the same small adapter and has no checksums of ours; the last column of the first
+table and the last lines of the second are our store.
 
 RocksDB takes part when `rocksdict` is installed. Ratios are to the first engine, within this run.
 """
@@ -33,7 +33,7 @@ import lmdb
 from rich.console import Console
 from rich.table import Table
 
-from snowmelt.core.record import Record, Write
+from snowmelt.core.record import Erase, Record, Write
 from snowmelt.store import Store
 
 try:
@@ -152,7 +152,7 @@ class RocksStrict(Rocks):
 
 
 class Snowmelt:
-    """Our store: LMDB, audited when opened, each record sealed."""
+    """Our store: LMDB behind a log, audited when opened, each record sealed."""
 
     def __init__(self, folder: Path) -> None:
         self.store = Store.open(folder / "data")
@@ -161,13 +161,16 @@ class Snowmelt:
         self.store.commit([[Write(key, value) for key, value in records]])
 
     def read(self) -> Iterator[tuple[bytes, bytes]]:
-        for found in self.store.scan(b"", END, 1 << 30):
-            if not isinstance(found, Record):
-                raise TypeError(f"{found.key!r} is damaged")
-            yield found.key, found.value
+        start, limit = b"", 1
+        while part := self.store.scan(start, END, limit):
+            for found in part:
+                if not isinstance(found, Record):
+                    raise TypeError(f"{found.key!r} is damaged")
+                yield found.key, found.value
+            start, limit = part[-1].key + b"\0", min(2 * limit, 1024)
 
     def erase(self, start: bytes, stop: bytes) -> None:
-        raise NotImplementedError
+        self.store.commit([[Erase(start, stop)]])
 
     def close(self) -> None:
         self.store.close()
@@ -178,7 +181,7 @@ HARMED: dict[str, type[Engine]] = dict(ENGINES)
 if rocksdict is not None:
     ENGINES["rocksdb"] = Rocks
     HARMED |= {"rocksdb": Rocks, "rocksdb strict": RocksStrict}
-HARMED["snowmelt"] = Snowmelt
+ENGINES["snowmelt"] = HARMED["snowmelt"] = Snowmelt
 
 
 def key(number: int) -> bytes:

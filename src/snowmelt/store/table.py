@@ -106,28 +106,24 @@ class View:
         """Records met whose seal did not fit."""
 
     def walk(self, start: bytes, stop: bytes | None) -> Iterator[Record | Damaged]:
-        """What is in a range, in order."""
+        """What is in a range, in order: the table's records, and the engine's through its gaps."""
         values, written = self._table.values, self._table.between(start, stop)
         ours = next(written, None)
-        for key, sealed in self._through_gaps(start, stop):
-            while ours is not None and ours < key:
-                yield Record(ours, values[ours])
-                ours = next(written, None)
-            if ours != key:
-                yield self._unsealed(key, sealed)
-        while ours is not None:
-            yield Record(ours, values[ours])
-            ours = next(written, None)
-
-    def _through_gaps(self, start: bytes, stop: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         cursor = self._transaction.cursor()
         for begin, end in self._table.gaps(start, stop):
             if not (cursor.set_range(begin) if begin else cursor.first()):
-                return
+                break
             for key, sealed in cursor:
                 if end is not None and key >= end:
                     break
-                yield key, sealed
+                while ours is not None and ours <= key:
+                    yield Record(ours, values[ours])
+                    ours = next(written, None)
+                if key not in values:
+                    yield self._unsealed(key, sealed)
+        while ours is not None:
+            yield Record(ours, values[ours])
+            ours = next(written, None)
 
     def found(self, key: bytes) -> Found:
         """What is under a key."""

@@ -68,6 +68,7 @@ from snowmelt.protocols.fifo.calls import (
     Redrive,
     Settle,
 )
+from snowmelt.protocols.fifo.labels import each_own
 from snowmelt.protocols.fifo.settings import QueueSettings, queue_name
 from snowmelt.runtime.clock import steady_now
 
@@ -107,15 +108,16 @@ class FifoSteps(LeaseSteps):
     ) -> Asked:
         """One item to be put."""
         one = One(parcel(body).blob, packed_headers(headers), delay_of(delay))
-        return Puts.asked(one, _time(timeout))
+        return Puts.asked(one, _time(timeout), one.delay)
 
     def put(self, some: Sequence[One], wait: Wait, sequence: int | None = None) -> Steps[list[int]]:
-        """Items of one call and one number, alike in headers and delay; their positions.
+        """Items of one call and one number, with one delay; their positions.
 
         -1 for what was put before and is no longer remembered.
         """
         items = together([one.body for one in some])
-        done = yield from self._put(items, some[0].headers, -some[0].delay, wait, sequence)
+        headers = each_own([one.headers for one in some])
+        done = yield from self._put(items, headers, -some[0].delay, wait, sequence)
         return (
             list(range(done.start, done.start + items.count)) if done.stop else [-1] * items.count
         )

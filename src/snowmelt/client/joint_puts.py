@@ -1,11 +1,11 @@
 """Puts of several callers to one queue, as one call.
 
-They are alike in all but their bodies and priorities, and keep their order. A call for several
+They are alike in what their queue says (`alike`), and keep their order. A call for several
 waits for no room: a part of them may find some. When there is none for all of them each asks for
 itself, and waits for itself.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Final
 
 import msgspec
@@ -32,7 +32,7 @@ class One(msgspec.Struct, frozen=True):
 
 
 Put = Callable[[Sequence[One], Wait], Steps[list[int]]]
-"""Puts some that have headers and delay in common; the position of each."""
+"""Puts some that are alike; the position of each."""
 
 
 class Puts:
@@ -46,9 +46,9 @@ class Puts:
         self._put = put
 
     @staticmethod
-    def asked(one: One, wait: Wait) -> Asked:
+    def asked(one: One, wait: Wait, alike: Hashable) -> Asked:
         """What one caller asks."""
-        return Asked(one, wait, (one.headers, one.delay), len(one.body) + _BODY)
+        return Asked(one, wait, alike, len(one.body) + len(one.headers) + _BODY)
 
     def call(self, asked: Sequence[Asked]) -> Steps[list[int]]:
         """One put."""

@@ -79,6 +79,19 @@ def pack(labels: Labels) -> bytes:
     return _ENCODE(labels)
 
 
+def each_own(shared: list[bytes]) -> bytes:
+    r"""The headers of several puts of one item each, as those of one put.
+
+    >>> each_own([b"", b""]), unpack(each_own([b"", b"\x81\xa1a\xa1b"])).headers
+    (b'', (None, {'a': 'b'}))
+    """
+    first = shared[0]
+    if shared.count(first) == len(shared):
+        return first
+    rows = [msgspec.Raw(one) if one else None for one in shared]
+    return _ENCODE(({}, None, rows))
+
+
 def _unpack(packed: bytes) -> Labels:
     if not packed:
         return Labels()
@@ -100,7 +113,7 @@ def sliced(packed: bytes, first: int, stop: int) -> bytes:
     """What goes with some of the items. Free for shared headers, O(items) for labels."""
     if not are_labels(packed):
         return packed
-    common, keys, headers = _rows(packed) if len(packed) <= _SMALL else _rows_large(packed)
+    common, keys, headers = _rows_small(packed) if len(packed) <= _SMALL else _rows_large(packed)
     parts = [None if rows is None else rows[first:stop] for rows in (keys, headers)]
     return _ENCODE((common, *parts))
 
@@ -111,7 +124,9 @@ def _rows(packed: bytes) -> tuple[msgspec.Raw, _Rows | None, _Rows | None]:
     return whole.common, rows[0], rows[1]
 
 
-_rows_large: Final = lru_cache(maxsize=1)(_rows)  # a put is handed out part after part
+# A put is handed out part after part.
+_rows_small: Final = lru_cache(maxsize=4)(_rows)
+_rows_large: Final = lru_cache(maxsize=1)(_rows)
 
 
 def check_shared(packed: bytes) -> None:

@@ -1,0 +1,1 @@
+"""Exact quantiles of a table and of what waits in a queue."""

@@ -8,9 +8,12 @@ import shutil
 import socket
 import subprocess
 import time
+from contextlib import contextmanager
 from itertools import count
 
+import msgspec
 import pytest
+import trustme
 
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import Address
@@ -35,6 +38,7 @@ from snowmelt.runtime.etcd.client import Line
 from snowmelt.sim.etcd import Model
 
 START_SECONDS = 20.0
+READ = Transact(1, (), (Read("x"),))
 
 
 class Simulated:
@@ -78,35 +82,45 @@ def free_ports(wanted):
     return ports
 
 
-@pytest.fixture(scope="module")
-def real(tmp_path_factory):
+@contextmanager
+def running(folder, *options, **fields):
+    """An etcd of one member; yields a place in it."""
     program = shutil.which("etcd")
     if program is None:
         pytest.skip("no etcd is installed: the simulated one was not compared with a real one")
-    client, peer = (f"http://127.0.0.1:{port}" for port in free_ports(2))
-    folder = tmp_path_factory.mktemp("etcd")
+    port, peer_port = free_ports(2)
+    scheme = "https" if fields.get("authority") else "http"
+    client, peer = f"{scheme}://127.0.0.1:{port}", f"http://127.0.0.1:{peer_port}"
     process = subprocess.Popen(
         [
             *(program, "--name", "m1", "--data-dir", str(folder / "data")),
             *("--listen-client-urls", client, "--advertise-client-urls", client),
             *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
             *("--initial-cluster", f"m1={peer}", "--initial-cluster-state", "new"),
+            *options,
         ],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    address = Address.parse(client.removeprefix("http://"))
-    end = time.monotonic() + START_SECONDS
-    first = Real(address, "/up/")
-    while isinstance(first.ask(Transact(1, (), (Read("x"),))), Failed):
-        assert time.monotonic() < end, "etcd does not start"
-        assert process.poll() is None, "etcd has ended"
-        time.sleep(0.05)
-    first.close()
-    yield address
-    process.kill()
-    process.wait(10)
+    place = EtcdPlace(endpoints=(Address("127.0.0.1", port),), prefix="/up/", **fields)
+    try:
+        line, end = Line(place), time.monotonic() + START_SECONDS
+        while isinstance(line.carry(READ), Failed):
+            assert time.monotonic() < end, "etcd does not start"
+            assert process.poll() is None, "etcd has ended"
+            time.sleep(0.05)
+        line.close()
+        yield place
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    with running(tmp_path_factory.mktemp("etcd")) as place:
+        yield place.endpoints[0]
 
 
 PREFIXES = count(1)
@@ -212,3 +226,51 @@ def test_a_large_value_comes_back_whole(etcd):
     etcd.ask(put("ledger", value))
     (row,) = etcd.ask(Transact(1, (), (Read("ledger"),))).read[0]
     assert row.value == value
+
+
+def carried(place):
+    line = Line(place)
+    try:
+        return line.carry(READ)
+    finally:
+        line.close()
+
+
+def test_a_real_one_with_users_wants_a_password(tmp_path):
+    with running(tmp_path) as place:
+        line = Line(place)
+        for path, body in [
+            ("user/add", {"name": "root", "password": "snow"}),
+            ("role/add", {"name": "root"}),
+            ("user/grant", {"user": "root", "role": "root"}),
+            ("enable", {}),
+        ]:
+            status, answer = line._post(f"/v3/auth/{path}", msgspec.json.encode(body))
+            assert status == 200, answer
+        line.close()
+        known = msgspec.structs.replace(place, user="root", password="snow")
+        assert isinstance(carried(known), Transacted)
+        told = carried(place)
+        assert isinstance(told, Failed)
+        assert told.trouble is Trouble.REFUSED
+        wrong = carried(msgspec.structs.replace(known, password="rain"))
+        assert isinstance(wrong, Failed)
+        assert "does not let root in" in wrong.text
+
+
+def test_a_real_one_with_tls_is_believed_by_its_authority_alone(tmp_path):
+    authority, other = trustme.CA(), trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    for name, part in [
+        ("key", certificate.private_key_pem),
+        ("cert", certificate.cert_chain_pems[0]),
+        ("ca", authority.cert_pem),
+        ("other", other.cert_pem),
+    ]:
+        part.write_to_path(tmp_path / name)
+    options = "--cert-file", str(tmp_path / "cert"), "--key-file", str(tmp_path / "key")
+    with running(tmp_path, *options, authority=tmp_path / "ca") as place:
+        assert isinstance(carried(place), Transacted)
+        told = carried(msgspec.structs.replace(place, authority=tmp_path / "other"))
+        assert isinstance(told, Failed)
+        assert "CERTIFICATE_VERIFY_FAILED" in told.text

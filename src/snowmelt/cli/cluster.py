@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.live import Live
 
 from snowmelt.cli.local import LocalCluster, end_on_sigterm
-from snowmelt.cli.node import checked_heartbeat, read_token
+from snowmelt.cli.local_etcd import LocalEtcd
+from snowmelt.cli.node import checked_heartbeat, read_coordinator, read_token
 from snowmelt.cli.show import as_builtins, standing_table, status_table
 from snowmelt.client.cluster import Cluster
 from snowmelt.core.errors import BadOption
@@ -52,6 +53,10 @@ def up(
     ] = None,
     port: Annotated[int, typer.Option(help="Port of the first; the others follow.")] = 4410,
     heartbeat: Annotated[float, typer.Option(help="Seconds between heartbeats.")] = 3.0,
+    coordinator: Annotated[
+        str,
+        typer.Option(help="disk; etcd, started beside the nodes; or etcd://HOST:PORT/PREFIX."),
+    ] = "disk",
 ) -> None:
     """Run a local cluster in the foreground until Ctrl-C."""
     if not 1 <= nodes <= 99:
@@ -62,7 +67,13 @@ def up(
     end_on_sigterm()
     with ExitStack() as stack:
         folder = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="snowmelt-")))
-        cluster = stack.enter_context(LocalCluster(nodes, folder, heartbeat, port))
+        url = coordinator
+        if coordinator == "etcd":
+            url = stack.enter_context(LocalEtcd(folder / "etcd")).url
+        else:
+            read_coordinator(coordinator)
+        options = [] if url == "disk" else ["--coordinator", url]
+        cluster = stack.enter_context(LocalCluster(nodes, folder, heartbeat, port, options=options))
         view = cluster.start()
         console = Console()
         kept = folder if data else "a folder that is thrown away (--data keeps it)"

@@ -23,7 +23,15 @@ from snowmelt.sim.explore.walk import STATES_MAX
 from snowmelt.sim.families import family
 from snowmelt.sim.life import Ending, Report, Tally
 from snowmelt.sim.planted import Bug, bugs_of
-from snowmelt.sim.scenario import drawn, kinds_of
+from snowmelt.sim.scenario import (
+    COORDINATORS,
+    DISK,
+    ETCD_DECIDES,
+    OVER_ETCD,
+    Scenario,
+    drawn,
+    kinds_of,
+)
 from snowmelt.sim.sweep import sweep
 
 SHOWN = 3
@@ -49,6 +57,10 @@ def sim(
     plant: Annotated[
         str, typer.Option(help="Plant a known bug: " + ", ".join(bug.value for bug in Bug))
     ] = "",
+    coordinator: Annotated[
+        str,
+        typer.Option(help="Who decides on members: disk, or etcd, a simulated one with weather."),
+    ] = DISK,
     jobs: Annotated[int, typer.Option(help="Processes; 0 is one for each core.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     explores: Annotated[
@@ -78,11 +90,12 @@ def sim(
     range_ = _range(seed, seeds)
     kinds = faults_.kinds(faults.split(","), kinds_of(protocol))
     bug = _bug(plant, protocol)
+    _check_coordinator(coordinator, protocol)
     if jobs < 0:
         raise BadOption("--jobs", jobs, "0 or more")
     console = Console(stderr=True)
     if len(range_) == 1 and not as_json:
-        _print_scenario(protocol, range_[0], kinds, bug)
+        _print_scenario(drawn(protocol, range_[0], kinds, bug, coordinator=coordinator))
     workers = 1 if len(range_) < 64 else (jobs or os.cpu_count() or 1)
     begin = time.perf_counter()
     reports: list[Report] = []
@@ -95,7 +108,7 @@ def sim(
         disable=not console.is_terminal or len(range_) == 1,
     ) as progress:
         task = progress.add_task(protocol, total=len(range_))
-        for report in sweep(protocol, range_, kinds, bug, workers):
+        for report in sweep(protocol, range_, kinds, bug, workers, coordinator):
             reports.append(report if report.ending else msgspec.structs.replace(report, story=()))
             progress.advance(task)
     took = time.perf_counter() - begin
@@ -104,6 +117,7 @@ def sim(
         print(json.dumps(_summary(reports, bad, kinds, took)))
     else:
         again = f"--faults {faults}" + (f" --plant {plant}" if plant else "")
+        again += "" if coordinator == DISK else f" --coordinator {coordinator}"
         _tell(reports, bad, took, again)
     if bad:
         raise typer.Exit(int(bad[0].ending))
@@ -131,16 +145,27 @@ def _bug(word: str, protocol: str) -> Bug | None:
     return known[word]
 
 
-def _print_scenario(protocol: str, seed: int, kinds: tuple[str, ...], bug: Bug | None) -> None:
+def _check_coordinator(given: str, protocol: str) -> None:
+    if given not in COORDINATORS:
+        raise BadOption("--coordinator", given, " or ".join(COORDINATORS))
+    if given == ETCD_DECIDES and protocol not in OVER_ETCD:
+        allowed = "disk for this family; etcd for " + ", ".join(OVER_ETCD)
+        raise BadOption("--coordinator", given, allowed)
+
+
+def _print_scenario(scenario: Scenario) -> None:
     """The seed and all that is drawn from it, before anything happens."""
-    scenario = drawn(protocol, seed, kinds, bug)
     style = scenario.style
-    print(f"{protocol}, seed {seed}: {len(scenario.nodes)} nodes, faults until ", end="")
+    print(
+        f"{scenario.protocol}, seed {scenario.seed}: {len(scenario.nodes)} nodes, faults until ",
+        end="",
+    )
     print(spelled(scenario.faults_end), end="")
     order = "in order" if style.in_order else "in any order"
     delay = f"{spelled(style.delay_min)} + {spelled(style.delay_mean)} on average"
     print(f"; links {order}, {delay}")
-    for fault in scenario.faults:
+    hurts = (*scenario.faults, *scenario.weather)
+    for fault in sorted(hurts, key=lambda one: one.at):
         fields = msgspec.structs.asdict(fault)
         at, until = fields.pop("at"), fields.pop("until", None)
         when = spelled(at) + (f" to {spelled(until)}" if until is not None else "")

@@ -24,7 +24,7 @@ from snowmelt.protocols.membership import (
     View,
 )
 from snowmelt.sim.families.load import Clients
-from snowmelt.sim.faults import ClockJump, Pause
+from snowmelt.sim.faults import ClockJump, LeaderPause, Pause
 from snowmelt.sim.life import FamilyLife
 from snowmelt.sim.planted import planted
 from snowmelt.sim.scenario import DISK, Scenario
@@ -79,7 +79,7 @@ class MembershipLife(FamilyLife):
         self._current: dict[NodeId, View] = {}
         # Rule 8 promises politeness only to nodes whose clocks run and who run themselves.
         hurt = (*scenario.faults, *scenario.weather)
-        self._polite = not any(isinstance(one, Pause | ClockJump) for one in hurt)
+        self._polite = not any(isinstance(one, Pause | LeaderPause | ClockJump) for one in hurt)
 
     @property
     def bound(self) -> Duration:

@@ -69,7 +69,7 @@ class MulticastLife(FamilyLife):
         self._world = world
         chance, nodes, end = self._chance, self._scenario.nodes, self._scenario.faults_end
         self._stage = Stage(world, nodes, self._ledgers)
-        self._operators = Operators(world, nodes)
+        self._operators = Operators(world, nodes, nodes[0])
         for node in nodes:
             world.add(node, partial(self._node, node), address(node))
             begin = 0 if node == nodes[0] else chance.randrange(seconds(2))

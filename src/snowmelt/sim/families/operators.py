@@ -20,11 +20,12 @@ AGAIN: Final = seconds(1)
 class Operators:
     """As many as nodes lose their disks; each asks until it is told that its node's id is free."""
 
-    def __init__(self, world: World, nodes: tuple[NodeId, ...]) -> None:
+    def __init__(self, world: World, nodes: tuple[NodeId, ...], coordinator: NodeId | None) -> None:
         self.over = False
         """Whether the cluster can't go on: then there is nothing more to be seen."""
         self._world = world
-        self._coordinator = nodes[0]
+        self._coordinator = coordinator
+        """Whose disk the cluster can't go on without; None where etcd decides."""
         self._targets = [contact(address(node)) for node in nodes]
         self._frees: dict[NodeId, NodeId] = {}
         self._lost: dict[NodeId, Instant] = {}

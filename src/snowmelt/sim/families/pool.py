@@ -136,7 +136,9 @@ class PoolLife(FamilyLife):
     def _node(self, node: NodeId, chance: Random) -> Node[Any]:
         founder = self._nodes[0]
         introducer = Family("pool", Introducer(node, chance), introductions.MESSAGES)
-        process = member(node, () if node == founder else (founder,), chance, introducer)
+        contacts = () if node == founder else (founder,)
+        decided_by = self._scenario.coordinator
+        process = member(node, contacts, chance, introducer, coordinator=decided_by)
         return planted(self._scenario.bug, process)
 
     def _peer(self, peer: NodeId, chance: Random) -> Node[Any]:

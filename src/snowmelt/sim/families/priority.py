@@ -40,7 +40,7 @@ from snowmelt.sim.faults import (
 from snowmelt.sim.life import FamilyLife, Tally
 from snowmelt.sim.network import LinkStyle
 from snowmelt.sim.planted import Bug, planted
-from snowmelt.sim.scenario import Scenario
+from snowmelt.sim.scenario import DISK, Scenario
 from snowmelt.sim.world import World
 
 AWAY: Final = seconds(15)
@@ -53,10 +53,12 @@ def process(
     chance: Random,
     limits: Limits = LIMITS,
     bug: Bug | None = None,
+    coordinator: str = DISK,
 ) -> Node[Any]:
     """One process of a simulated cluster with priority queues."""
     family = Family("priority", machine(bug, node, chance, limits), priority.MESSAGES)
-    return member(node, () if node == founder else (founder,), chance, family)
+    contacts = () if node == founder else (founder,)
+    return member(node, contacts, chance, family, coordinator=coordinator)
 
 
 class PriorityLife(FamilyLife):
@@ -102,7 +104,8 @@ class PriorityLife(FamilyLife):
         duplicates = any(isinstance(one, Duplication) for one in scenario.faults)
         targets = [contact(address(node)) for node in nodes]
         self._stage = Stage(world, targets, duplicates, actors={})
-        self._operators = Operators(world, nodes)
+        disk = scenario.coordinator == DISK
+        self._operators = Operators(world, nodes, nodes[0] if disk else None)
         for node in nodes:
             self._add_node(world, node)
             late = chance.random() < 0.15
@@ -129,9 +132,10 @@ class PriorityLife(FamilyLife):
 
     def _add_node(self, world: World, node: NodeId) -> None:
         founder, bug = self._scenario.nodes[0], self._scenario.bug
+        limits, decided_by = self._load.limits, self._scenario.coordinator
 
         def build(chance: Random) -> Node[Any]:
-            return planted(bug, process(node, founder, chance, self._load.limits, bug))
+            return planted(bug, process(node, founder, chance, limits, bug, decided_by))
 
         world.add(node, build, address(node))
 

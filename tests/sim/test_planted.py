@@ -11,7 +11,7 @@ from snowmelt.protocols.membership.member import MemberTimer
 from snowmelt.sim.families import family
 from snowmelt.sim.faults import KINDS
 from snowmelt.sim.life import Ending, live
-from snowmelt.sim.planted import FIFO_BUGS, PRIORITY_BUGS, Bug, bugs_of, planted
+from snowmelt.sim.planted import FIFO_BUGS, PRIORITY_BUGS, SEAP_BUGS, Bug, bugs_of, planted
 from snowmelt.sim.scenario import drawn
 
 TICK = Expired(MemberTimer.SPEAK)
@@ -92,8 +92,9 @@ def test_a_life_of_the_fifo_finds_it(bug, seed):
 
 
 def test_only_its_own_family_has_the_bugs_of_a_machine():
-    assert set(Bug) - set(bugs_of("fifo")) == set(PRIORITY_BUGS)
-    assert set(Bug) - set(bugs_of("priority")) == set(FIFO_BUGS)
-    assert set(Bug) - set(bugs_of("baton")) == {*FIFO_BUGS, *PRIORITY_BUGS}
+    assert set(Bug) - set(bugs_of("fifo")) == {*PRIORITY_BUGS, *SEAP_BUGS}
+    assert set(Bug) - set(bugs_of("priority")) == {*FIFO_BUGS, *SEAP_BUGS}
+    assert set(Bug) - set(bugs_of("seap")) == set(FIFO_BUGS)
+    assert set(Bug) - set(bugs_of("baton")) == {*FIFO_BUGS, *PRIORITY_BUGS, *SEAP_BUGS}
     with pytest.raises(BadOption, match="--plant is 'late-lease'"):
         _bug("late-lease", "baton")

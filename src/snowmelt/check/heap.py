@@ -17,6 +17,9 @@ they come back: it may have had them. So may the next ones after a get that was 
 more than it could carry and gave them back by itself. A get of unknown outcome that names nothing
 may have had anything, and leaves what could be its doing undecided.
 
+Operations may have one order, that of a *phase*: what comes in, then what is got, the smallest
+first, then the gets that found nothing. So a phase is judged as the set of what it took.
+
 One sweep along the order, with a heap of what is in the queue: O(n log n).
 """
 
@@ -99,7 +102,7 @@ class _Sweep:
         self._keys = _keys(history)
         gets = history.attempted(Kind.GET)
         self._exempt = {value for value, get in rows(gets) if not get.orders}
-        self._moments = sorted(_moments(history), key=lambda one: (one.order, one.rank))
+        self._moments = sorted(_moments(history), key=self._when)
         self._inside: dict[Value, Key] = {}
         self._heap: list[tuple[Key, str, Value]] = []
 
@@ -118,13 +121,18 @@ class _Sweep:
                 self._inside[value] = self._keys[value]
                 heappush(self._heap, (self._keys[value], repr(value), value))
 
+    def _when(self, one: Moment) -> tuple[int, int, Key]:
+        """Of those that are got in one phase the smallest is got first."""
+        key = None if one.value is None else self._keys.get(one.value)
+        return one.order, one.rank, key or (0, 0)
+
     def _early(self, moment: Moment) -> Invalid | None:
         """Rule 1."""
         value, get = moment.value, moment.operation
         put = None if value is None else self._puts.get(value)
         if value is None or put is None or put.ended is not Ended.SUCCEEDED or not put.orders:
             return None
-        if put.orders[put.values.index(value)] < moment.order:
+        if put.orders[put.values.index(value)] <= moment.order:  # the same: of the same phase
             return None
         return Invalid(NAME, f"{value!r} was got before it was put, by the order", (put, get))
 

@@ -66,6 +66,8 @@ class Portion(msgspec.Struct, frozen=True):
     headers: bytes
     failures: int
     reason: str
+    number: int | float | None = None
+    """Their priority, where it is not in their places."""
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -100,12 +102,14 @@ def portion(part: Part, first: int, stop: int) -> Part:
     """Some of the items of a part, with their own bytes alone. O(bytes)."""
     if not first and stop == part_items(part):
         return part
+    number: int | float | None = getattr(part, "number", None)
     headers = sliced(part.headers, first, stop) if part.headers else b""
     if stop == first + 1:
         start, end = _ONE.unpack_from(part.offsets, first * OFFSET_BYTES)
         edges = _ONE.pack(0, end - start)
         body = part.blob[start:end]
-        return Portion(part.start + first, edges, body, headers, part.failures, part.reason)
+        start = part.start + first
+        return Portion(start, edges, body, headers, part.failures, part.reason, number)
     some = Batch.known(part.offsets, part.blob).slice(first, stop).trimmed()
     return Portion(
         part.start + first,
@@ -114,12 +118,19 @@ def portion(part: Part, first: int, stop: int) -> Part:
         headers,
         part.failures,
         part.reason,
+        number,
     )
 
 
 def label_of(part: Part, position: int) -> tuple[bytes | None, dict[str, str]]:
     """The key and the headers of the item at a position of a part."""
     return unpack(part.headers).of(position - part.start)
+
+
+def priority_of(part: Part, place: int) -> int | float:
+    """Of the item at a place of a part: it is in the place, or goes with the part."""
+    number: int | float | None = getattr(part, "number", None)
+    return place >> PLACE_BITS if number is None else number
 
 
 def joined(parts: tuple[Part, ...]) -> Batch:

@@ -6,13 +6,13 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from snowmelt.client.delivered import (
-    PLACE_BITS,
     PLACE_MASK,
     Delivered,
     Part,
     joined,
     label_of,
     part_bodies,
+    priority_of,
 )
 from snowmelt.client.items import UNTOLD, failure_text
 from snowmelt.client.joint_acks import Acks
@@ -104,9 +104,9 @@ class Item:
         return Position(self._place & PLACE_MASK)
 
     @property
-    def priority(self) -> int:
+    def priority(self) -> int | float:
         """Its priority; 0 in a fifo."""
-        return self._place >> PLACE_BITS
+        return priority_of(self._part, self._place)
 
     @property
     def headers(self) -> dict[str, str]:

@@ -28,7 +28,7 @@ class One(msgspec.Struct, frozen=True):
     body: bytes
     headers: bytes
     delay: Duration
-    priority: int = 0
+    priority: int | float = 0
 
 
 Put = Callable[[Sequence[One], Wait], Steps[list[int]]]

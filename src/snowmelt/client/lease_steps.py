@@ -11,13 +11,13 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from snowmelt.client.delivered import (
-    PLACE_BITS,
     PLACE_MASK,
     Delivered,
     Part,
     Refused,
     label_of,
     part_bodies,
+    priority_of,
     shortened,
 )
 from snowmelt.client.queue_options import seconds_of
@@ -71,7 +71,7 @@ class Seen(msgspec.Struct, frozen=True):
     """How often it was delivered in vain."""
     reason: str
     """Why the last of those deliveries failed."""
-    priority: int = 0
+    priority: int | float = 0
 
 
 Late: TypeAlias = dict[int, Refused]
@@ -309,7 +309,7 @@ def shown(parts: Sequence[Part]) -> list[Seen]:
             label_of(part, place)[1],
             part.failures,
             part.reason,
-            place >> PLACE_BITS,
+            priority_of(part, place),
         )
         for part in parts
         for place, body in enumerate(part_bodies(part), start=part.start)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from snowmelt.client.joint_puts import Puts
 from snowmelt.client.lease_steps import ITEMS_HIGHEST, Seen, checked_count
+from snowmelt.client.priority_parts import RANK_HIGHEST, Prioritized, checked_share
 from snowmelt.client.priority_staging import (
     HOLD,
     Holding,
@@ -12,7 +13,7 @@ from snowmelt.client.priority_staging import (
     count_of,
     not_staged,
 )
-from snowmelt.client.priority_steps import Prioritized, PriorityStatus, PrioritySteps
+from snowmelt.client.priority_steps import PriorityStatus, PrioritySteps
 from snowmelt.client.session import TIMEOUT
 from snowmelt.client.steps import KeepingPort, run_async
 from snowmelt.client.taking_async import Taking
@@ -38,7 +39,7 @@ class PriorityQueue(Taking[PrioritySteps]):
         self,
         body: Buffer,
         *,
-        priority: int = 0,
+        priority: float = 0,
         headers: Mapping[str, str] | None = None,
         delay: float = 0.0,
         timeout: float = TIMEOUT,
@@ -54,7 +55,7 @@ class PriorityQueue(Taking[PrioritySteps]):
         self,
         items: Iterable[Buffer] | Iterable[Prioritized] | Batch,
         *,
-        priority: int | None = None,
+        priority: float | None = None,
         headers: Mapping[str, str] | None = None,
         delay: float = 0.0,
         timeout: float = TIMEOUT,
@@ -75,7 +76,7 @@ class PriorityQueue(Taking[PrioritySteps]):
         self,
         items: Iterable[Buffer] | Iterable[Prioritized] | Batch,
         *,
-        priority: int | None = None,
+        priority: float | None = None,
         headers: Mapping[str, str] | None = None,
         delay: float = 0.0,
         hold: float = HOLD,
@@ -111,6 +112,22 @@ class PriorityQueue(Taking[PrioritySteps]):
         """Shows the next items (or of those set aside as dead), taking none of them."""
         checked_count("count", count, ITEMS_HIGHEST)
         return await run_async(self._port, self._steps.peek(count, dead, timeout))
+
+    async def select(self, rank: int, *, timeout: float = TIMEOUT) -> Seen | None:
+        """The item of this rank among those that are ready, 1 being the next; it stays there.
+
+        None when fewer are ready. Of queues with any priorities (`priorities=int` or `float`).
+        """
+        checked_count("rank", rank, RANK_HIGHEST)
+        return await run_async(self._port, self._steps.select(rank, None, timeout))
+
+    async def quantile(self, share: float, *, timeout: float = TIMEOUT) -> Seen | None:
+        """The item behind this share of those that are ready: 0.5 is the median.
+
+        None when none is ready. Of queues with any priorities, as `select`.
+        """
+        checked_share(share)
+        return await run_async(self._port, self._steps.select(0, share, timeout))
 
     async def purge(self, *, dead: bool = False, timeout: float = TIMEOUT) -> int:
         """Removes all items that wait (or all dead ones) for ever; returns how many."""

@@ -5,13 +5,14 @@ from typing import Any, TypedDict, Unpack
 
 from snowmelt.client.queue_options import seconds_of
 from snowmelt.core.errors import BadOption
-from snowmelt.protocols.priority.settings import OPTIONS, QueueSettings
+from snowmelt.protocols.priority.batches import PRIORITIES_MAX
+from snowmelt.protocols.priority.settings import ANY, OPTIONS, QueueSettings
 
 
 class PriorityOptions(TypedDict, total=False):
     """The settings of a priority queue; those not given are as `QueueSettings` has them."""
 
-    priorities: int
+    priorities: int | type[int] | type[float]
     largest_first: bool
     replicas: int
     lease: float
@@ -35,12 +36,17 @@ def priority_settings(name: str, **options: Unpack[PriorityOptions]) -> QueueSet
     True
     >>> priority_settings("jobs", priorities=2, lease=60).lease
     60000000000
+    >>> priority_settings("jobs", priorities=float).kind
+    'any float'
     >>> priority_settings("jobs", priorities=1000)
     Traceback (most recent call last):
-    snowmelt.core.errors.BadOption: priorities is 1000; allowed: 1 to 256
+    snowmelt.core.errors.BadOption: priorities is 1000; allowed: 1 to 256, int or float
     """
     given: dict[str, Any] = {}
     for option, value in options.items():
+        if option == "priorities" and value in (int, float):
+            given.update(priorities=ANY, floats=value is float)
+            continue
         if option not in OPTIONS:
             raise BadOption("option", option, ", ".join(OPTIONS))
         given[OPTIONS[option]] = _read(option, value)
@@ -85,4 +91,6 @@ def _read(option: str, value: object) -> int:
         return value
     if type(value) is not int:
         raise BadOption(option, value, "a whole number")
+    if option == "priorities" and not 1 <= value <= PRIORITIES_MAX:
+        raise BadOption(option, value, f"1 to {PRIORITIES_MAX}, int or float")
     return value

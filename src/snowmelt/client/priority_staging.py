@@ -16,7 +16,8 @@ import msgspec
 from snowmelt.client.bodies import packed_headers
 from snowmelt.client.delivered import PLACE_BITS, PLACE_MASK, Delivered
 from snowmelt.client.lease_steps import PIECES_MAX, delay_of
-from snowmelt.client.priority_steps import Prioritized, PrioritySteps, calls_of
+from snowmelt.client.priority_parts import Prioritized, calls_of
+from snowmelt.client.priority_steps import PrioritySteps
 from snowmelt.client.queue_options import seconds_of
 from snowmelt.client.staging_steps import HOLD
 from snowmelt.client.steps import Rest, Steps
@@ -59,7 +60,7 @@ class Holding:
     def stage(
         self,
         items: Iterable[Buffer] | Iterable[Prioritized] | Batch,
-        priority: int | None,
+        priority: float | None,
         headers: Mapping[str, str] | None,
         delay: float,
         hold: float,

@@ -13,22 +13,12 @@
    another put.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from snowmelt.client.bodies import (
-    CALL_BYTES,
-    CALL_ITEMS,
-    Parcel,
-    packed_headers,
-    parcel,
-    parcels,
-    together,
-)
+from snowmelt.client.bodies import packed_headers, parcel
 from snowmelt.client.delivered import PLACE_BITS, PLACE_MASK, Delivered, Refused
 from snowmelt.client.joint import Asked
 from snowmelt.client.joint_puts import One, Puts
@@ -42,6 +32,14 @@ from snowmelt.client.lease_steps import (
     ask_anybody,
     delay_of,
     shown,
+)
+from snowmelt.client.priority_parts import (
+    Prioritized,
+    Some,
+    by_priority,
+    calls_of,
+    checked_priority,
+    parts_of,
 )
 from snowmelt.client.steps import Query, Rest, Steps
 from snowmelt.client.waits import Wait
@@ -60,7 +58,7 @@ from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import Address, NodeId, contact
 from snowmelt.protocols.calling import FIRST_WAIT
-from snowmelt.protocols.priority.batches import PRIORITIES_MAX, Share
+from snowmelt.protocols.priority.batches import Share
 from snowmelt.protocols.priority.calls import (
     GET_ITEMS,
     Counted,
@@ -77,6 +75,7 @@ from snowmelt.protocols.priority.calls import (
     Queues,
     Receipt,
     Redrive,
+    Select,
     Settle,
     Settled,
     Statistics,
@@ -85,6 +84,7 @@ from snowmelt.protocols.priority.calls import (
 )
 from snowmelt.protocols.priority.messages import Piece
 from snowmelt.protocols.priority.settings import QueueSettings, queue_name
+from snowmelt.protocols.seap.keys import to_float
 from snowmelt.runtime.clock import steady_now
 
 DOOR: Final = seconds(10)
@@ -95,8 +95,6 @@ HOME_SECONDS: Final = 2.0
 """So long it is waited for, or half of what a call has left."""
 _WEIGHT: Final = 1 << 20
 _MISSING_PAUSE: Final = 0.2
-
-Prioritized = tuple[int, Buffer]
 
 
 class Door(msgspec.Struct, frozen=True):
@@ -120,6 +118,8 @@ class Stretch(msgspec.Struct, frozen=True):
     headers: bytes
     failures: int
     reason: str
+    number: int | float | None = None
+    """Their priority, where it is not in their places."""
 
 
 class PriorityStatus(msgspec.Struct, frozen=True):
@@ -131,6 +131,7 @@ class PriorityStatus(msgspec.Struct, frozen=True):
     """The node that gives positions just now."""
     ready: int
     ready_by_priority: dict[int, int]
+    """Of a queue with any priorities there is none."""
     delayed: int
     leased: int
     dead: int
@@ -144,6 +145,8 @@ class PrioritySteps(LeaseSteps):
         super().__init__(queue_name(name))
         self._settings = settings
         self._fifo = fifo
+        self._known: QueueSettings | None = None
+        """As it was when it was last opened."""
         self._door: Door | None = None
         self._far = Instant(0)
         """Until when the queue's home is left alone (rule 3)."""
@@ -153,7 +156,7 @@ class PrioritySteps(LeaseSteps):
     def one(
         self,
         body: Buffer,
-        priority: int,
+        priority: float,
         headers: Mapping[str, str] | None,
         delay: float,
         timeout: float,
@@ -165,21 +168,15 @@ class PrioritySteps(LeaseSteps):
 
     def put(self, some: Sequence[One], wait: Wait) -> Steps[list[int]]:
         """Items of one call, alike in headers and delay; their positions within priorities."""
-        bodies: dict[int, list[bytes]] = {}
-        for one in some:
-            bodies.setdefault(one.priority, []).append(one.body)
-        parts = tuple([_part(priority, together(bodies[priority])) for priority in bodies])
-        done = yield from self.put_parts(parts, some[0].headers, some[0].delay, wait)
-        stands: dict[int, list[Interval]] = {}
-        for share in done.shares:  # a priority may come again
-            stands.setdefault(share.priority, []).extend(share.intervals)
-        places = {priority: chain.from_iterable(stands[priority]) for priority in stands}
-        return [next(places[one.priority]) for one in some]
+        several, order = by_priority([(one.priority, one.body) for one in some])
+        done = yield from self.put_parts(several, some[0].headers, some[0].delay, wait)
+        places = [at for share in done.shares for one in share.intervals for at in one]
+        return [place for _, place in sorted(zip(order, places, strict=True))]
 
     def put_many(
         self,
         items: Iterable[Buffer] | Iterable[Prioritized] | Batch,
-        priority: int | None,
+        priority: float | None,
         headers: Mapping[str, str] | None,
         delay: float,
         timeout: float,
@@ -198,22 +195,22 @@ class PrioritySteps(LeaseSteps):
 
     def put_parts(
         self,
-        parts: tuple[Part, ...],
+        several: tuple[Some, ...],
         headers: bytes,
         delay: Duration,
         wait: Wait,
         hold: Duration = Duration(0),  # noqa: B008 - an int
     ) -> Steps[PutDone]:
         """One put, of items that are packed already."""
+        made: dict[QueueSettings, tuple[Part, ...]] = {}
 
         def make(door: Door, wait: Wait) -> Put:
-            for part in parts:
-                if part.priority >= door.settings.priorities:
-                    allowed = f"0 to {door.settings.priorities - 1} in {self.name}"
-                    raise BadOption("priority", part.priority, allowed)
-            return Put(self.name, door.via, parts, headers, delay, wait.patience, hold)
+            settings = door.settings
+            if settings not in made:
+                made[settings] = parts_of(several, settings)
+            return Put(self.name, door.via, made[settings], headers, delay, wait.patience, hold)
 
-        weight = sum(len(part.blob) for part in parts)
+        weight = sum(len(some.blob) for some in several)
         done: PutDone
         done, _ = yield from self._ask(make, wait, weight, once=True)
         return done
@@ -246,7 +243,7 @@ class PrioritySteps(LeaseSteps):
             refused, settle = refused or _late_ones(leased.lost), None
             if not leased.token:
                 return None, refused
-            parts = tuple([_stretch(piece) for piece in leased.pieces])
+            parts = tuple([self._stretch(piece) for piece in leased.pieces])
             delivered = Delivered(leased.token, parts, leased.lease, later(asked, leased.lease))
             if (yield from self.held(delivered)):
                 return delivered, refused
@@ -304,7 +301,18 @@ class PrioritySteps(LeaseSteps):
         """The next items, taking none of them."""
         ask = Peek(self.name, min(count, GET_ITEMS), dead)
         peeked: Peeked = yield from self._about(lambda *_: ask, timeout)
-        return shown([_stretch(piece) for piece in peeked.pieces])[:count]
+        return shown([self._stretch(piece) for piece in peeked.pieces])[:count]
+
+    def select(self, rank: int, share: float | None, timeout: float) -> Steps[Seen | None]:
+        """The item of a rank, from 1 on, or at a part of all; None when there is none."""
+
+        def make(door: Door, _: Wait) -> Select:
+            if not door.settings.keyed:
+                raise BadOption("priorities", door.settings.kind, "int or float, to select by rank")
+            return Select(self.name, rank, share)
+
+        peeked: Peeked = yield from self._about(make, timeout)
+        return next(iter(shown([self._stretch(piece) for piece in peeked.pieces])), None)
 
     def purge(self, dead: bool, timeout: float) -> Steps[int]:
         """Removes what waits, or what is dead; how many."""
@@ -324,12 +332,13 @@ class PrioritySteps(LeaseSteps):
         """How the queue is."""
         told: Status = yield from self._about(lambda *_: Statistics(self.name), timeout)
         ready = {one.priority: one.count for one in told.ready}
+        by_priority = {} if told.settings.keyed else ready
         return PriorityStatus(
             queue=self.name,
             settings=told.settings,
             anchor=told.anchor,
             ready=sum(ready.values()),
-            ready_by_priority=ready,
+            ready_by_priority=by_priority,
             delayed=told.held,
             leased=told.leased,
             dead=told.dead,
@@ -339,6 +348,15 @@ class PrioritySteps(LeaseSteps):
     def ask_about(self, ask: Any, timeout: float) -> Steps[Any]:
         """Asks what may be asked twice, through any node."""
         return (yield from self._about(lambda *_: ask, timeout))
+
+    def _stretch(self, piece: Piece) -> Stretch:
+        settings = self._known
+        start, number = (piece.priority << PLACE_BITS) + piece.start, None
+        if settings is not None and settings.keyed:
+            number = to_float(piece.key) if settings.floats else piece.key
+        return Stretch(
+            start, piece.offsets, piece.blob, piece.headers, piece.failures, piece.reason, number
+        )
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -398,7 +416,7 @@ class PrioritySteps(LeaseSteps):
                 f"queue {self.name} is there with {settings.priorities} priorities, and no fifo: "
                 "take it by cluster.priority"
             )
-        self.missing = False
+        self.missing, self._known = False, settings
         if opened.home is not None and steady_now() >= self._far:
             opened = yield from self._homed(opened, opened.home, wait)
         return Door(opened.via, contact(opened.address), settings, later(steady_now(), DOOR))
@@ -429,80 +447,6 @@ def list_priority_queues(timeout: float) -> Steps[list[str]]:
     """The names of all priority queues."""
     told = yield from ask_anybody(Queues(), Wait(timeout))
     return [one.queue for one in told.settings]
-
-
-def checked_priority(priority: object) -> int:
-    """A priority that some queue may have; raises `BadOption`.
-
-    >>> checked_priority(-1)
-    Traceback (most recent call last):
-    snowmelt.core.errors.BadOption: priority is -1; allowed: 0 to 255, and below...
-    """
-    if type(priority) is int and 0 <= priority < PRIORITIES_MAX:
-        return priority
-    allowed = f"0 to {PRIORITIES_MAX - 1}, and below the queue's priorities"
-    raise BadOption("priority", priority, allowed)
-
-
-def calls_of(
-    items: Iterable[Buffer] | Iterable[Prioritized] | Batch, priority: int | None
-) -> Iterator[tuple[Part, ...]]:
-    """Items cut into calls: bodies of one priority, or pairs of a priority and a body.
-
-    >>> [[one.priority for one in parts] for parts in calls_of([(2, b"b"), (0, b"a")], None)]
-    [[0, 2]]
-    >>> list(calls_of([(2, b"b")], 1))
-    Traceback (most recent call last):
-    TypeError: a body is bytes, not tuple; give priority= or pairs of a priority and a body...
-    """
-    if isinstance(items, Batch | str | bytes | bytearray | memoryview):
-        for one in parcels(items):
-            yield (_part(checked_priority(0 if priority is None else priority), one),)
-        return
-    rest = iter(items)
-    while some := list(islice(rest, CALL_ITEMS)):
-        pairs = [one for one in some if isinstance(one, tuple)]
-        if pairs and (priority is not None or len(pairs) < len(some)):
-            raise TypeError(
-                "a body is bytes, not tuple; give priority= or pairs of a priority and a body, "
-                "not both"
-            )
-        if pairs:
-            yield from _mixed(pairs)
-        else:
-            own = checked_priority(0 if priority is None else priority)
-            for one in parcels(some):  # type: ignore[arg-type]  # no pair is among them
-                yield (_part(own, one),)
-
-
-def _mixed(pairs: list[Prioritized]) -> Iterator[tuple[Part, ...]]:
-    """One call when it takes them all, else some for each priority."""
-    odd = set(map(len, pairs)) - {2}
-    if odd:
-        raise TypeError(f"pairs of a priority and a body are put, not {min(odd)} things")
-    priorities = [priority for priority, _ in pairs]
-    plain = set(map(type, priorities)) == {int}
-    for priority in set(priorities) if plain else priorities:
-        checked_priority(priority)
-    bodies: dict[int, list[Buffer]] = defaultdict(list)
-    for priority, body in pairs:
-        bodies[priority].append(body)
-    parts = [
-        _part(priority, one) for priority in sorted(bodies) for one in parcels(bodies[priority])
-    ]
-    if sum(len(part.blob) for part in parts) <= CALL_BYTES:
-        yield tuple(parts)
-    else:
-        yield from ((part,) for part in parts)
-
-
-def _part(priority: int, items: Parcel) -> Part:
-    return Part(priority, items.offsets, items.blob)
-
-
-def _stretch(piece: Piece) -> Stretch:
-    start = (piece.priority << PLACE_BITS) + piece.start
-    return Stretch(start, piece.offsets, piece.blob, piece.headers, piece.failures, piece.reason)
 
 
 def _receipts(token: int, places: Iterable[Interval]) -> tuple[Receipt, ...]:

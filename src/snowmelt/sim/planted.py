@@ -60,13 +60,20 @@ class Bug(Enum):
     LAPSED_KEEPING = "lapsed-keeping"
     PUBLISHED_TWICE = "published-twice"
     UNSTAGED = "unstaged"
+    REUSED_RANK = "reused-rank"
+    ONE_SHORT = "one-short"
+    FORGOTTEN_KEYS = "forgotten-keys"
+    OPEN_PHASE = "open-phase"
+    EARLIER_PHASE = "earlier-phase"
 
 
 _BUGS: Final = tuple(Bug)
 FIFO_BUGS: Final = _BUGS[_BUGS.index(Bug.GHOST_ADMITTED) : _BUGS.index(Bug.REUSED_POSITION)]
 """Those of the fifo's own machine (`families/fifo_planted.py`)."""
-PRIORITY_BUGS: Final = _BUGS[_BUGS.index(Bug.REUSED_POSITION) :]
+PRIORITY_BUGS: Final = _BUGS[_BUGS.index(Bug.REUSED_POSITION) : _BUGS.index(Bug.REUSED_RANK)]
 """Those of the priority queue's own machine (`families/priority_planted.py`)."""
+SEAP_BUGS: Final = _BUGS[_BUGS.index(Bug.REUSED_RANK) :]
+"""Those of what it does where priorities have no number (`families/seap_planted.py`)."""
 
 
 def bugs_of(protocol: str) -> tuple[Bug, ...]:
@@ -75,8 +82,13 @@ def bugs_of(protocol: str) -> tuple[Bug, ...]:
     >>> Bug.LATE_LEASE in bugs_of("fifo"), Bug.LATE_LEASE in bugs_of("echo")
     (True, False)
     """
-    own = {"fifo": FIFO_BUGS, "priority": PRIORITY_BUGS}
-    others = {bug for name, bugs in own.items() if name != protocol for bug in bugs}
+    own = {
+        "fifo": FIFO_BUGS,
+        "priority": PRIORITY_BUGS,
+        "seap": (*PRIORITY_BUGS, *SEAP_BUGS),
+    }
+    theirs = {bug for bugs in own.values() for bug in bugs}
+    others = theirs.difference(own.get(protocol, ()))
     return tuple(bug for bug in Bug if bug not in others)
 
 

@@ -15,7 +15,7 @@ from snowmelt.sim.planted import Bug
 from snowmelt.sim.themes import ANY, theme_of
 from snowmelt.sim.weather import weather
 
-NODES: Final = {"fifo": (1, 7), "pool": (4, 9), "priority": (1, 9)}
+NODES: Final = {"fifo": (1, 7), "pool": (4, 9), "priority": (1, 9), "seap": (1, 9)}
 """How many nodes a family's lives have, at least and at most; where nothing is said, 3 to 7."""
 
 _DISKS: Final = ("failing-disk", "filling-disk", "slow-disk")
@@ -28,6 +28,7 @@ JUDGED_HARDER: Final = {
     "baton": _TOKENS,
     "multicast": _TOKENS,
     "priority": (*_TOKENS, "power-cut"),
+    "seap": (*_TOKENS, "power-cut"),
     "pool": ("cut-links", "split", "long-pause", *_DISKS, "quick-restarts", "rolling-restart"),
 }
 """Which of the harder kinds of faults a family's lives meet; docs/simulation.md says why."""
@@ -49,6 +50,7 @@ CLIENTS: Final = {
         "steward",
     ),
     "priority": tuple(f"{kind}{number}" for kind in "pk" for number in range(1, 5)),
+    "seap": tuple(f"{kind}{number}" for kind in "pk" for number in range(1, 5)),
 }
 """The names that clients of a family's lives may have; a life need not have them all."""
 

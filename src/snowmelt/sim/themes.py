@@ -116,6 +116,9 @@ OF_TWENTY: Final[dict[str, dict[int, tuple[str, Theme]]]] = {
 }
 """Which of any twenty seeds in a row have these themes; the others have what they had."""
 
+ALIKE: Final = {"seap": "priority"}
+"""Families with the themes of another."""
+
 
 def theme_of(
     protocol: str, seed: int, name: str | None = None
@@ -128,10 +131,11 @@ def theme_of(
     >>> name, only
     ('everything', None)
     """
-    themes = THEMES.get(protocol, {ANY: Theme(1)})
+    like = ALIKE.get(protocol, protocol)
+    themes = THEMES.get(like, {ANY: Theme(1)})
     chance = Random(f"{seed}/{protocol}/theme")
     drawn = chance.choices(list(themes), [theme.weight for theme in themes.values()])[0]
-    drawn, theme = OF_TWENTY.get(protocol, {}).get(seed % 20, (drawn, themes[drawn]))
+    drawn, theme = OF_TWENTY.get(like, {}).get(seed % 20, (drawn, themes[drawn]))
     if name is None:
         name = drawn
     else:

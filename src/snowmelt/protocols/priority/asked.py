@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt.core.batch import Batch as Bodies
-from snowmelt.protocols.priority.calls import Get, Put, Receipt, Settle, Show
+from snowmelt.protocols.priority.calls import Get, Put, Receipt, Select, Settle, Show
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.settings import (
     DELAY_LONGEST,
@@ -15,6 +15,7 @@ from snowmelt.protocols.priority.settings import (
     REASON_BYTES_MAX,
     QueueSettings,
 )
+from snowmelt.protocols.seap.keys import KEY_BYTES
 
 RECEIPTS_MAX: Final = 4_096
 """In one call, of all kinds."""
@@ -39,6 +40,8 @@ def problem(call: Any, settings: QueueSettings, limits: Limits) -> Problem:
             text = f"what is settled with a get is of its own queue, not of {call.settle.queue}"
             return "BadOption", text
         return _settle_problem(call.settle, settings)
+    if isinstance(call, Select) and not settings.keyed:
+        return "BadOption", f"queue {settings.queue} has priorities by number: nothing is selected"
     if isinstance(call, Show):
         return _receipts_problem((call.receipt,), settings)
     return None
@@ -61,13 +64,18 @@ def _put_problem(call: Put, settings: QueueSettings, limits: Limits) -> Problem:
         return "BadOption", f"hold is {call.hold} ns; allowed: 0 to {HOLD_LONGEST}"
     count = 0
     for part in call.parts:
-        if part.priority >= settings.priorities:
-            allowed = f"allowed: 0 to {settings.priorities - 1}"
+        if part.priority >= settings.rows:
+            allowed = f"allowed: 0 to {settings.rows - 1}"
             return "BadOption", f"priority is {part.priority}; {allowed}"
         try:
-            count += len(Bodies(part.offsets, part.blob))
+            size = len(Bodies(part.offsets, part.blob))
         except (ValueError, TypeError) as error:
             return "BadOption", str(error)
+        count += size
+        keys = KEY_BYTES * size if settings.keyed else 0
+        if len(part.keys) != keys:
+            text = f"{size} elements come with {len(part.keys)} bytes of priorities, not {keys}"
+            return "BadOption", text
     if not 1 <= count <= limits.put_items:
         return "BadOption", f"a put holds 1 to {limits.put_items} elements, not {count}"
     if settings.items_max and count > settings.items_max:
@@ -93,8 +101,8 @@ def _receipts_problem(receipts: Sequence[Receipt], settings: QueueSettings) -> P
     if pieces > PIECES_MAX:
         return "TooLarge", f"a call names at most {PIECES_MAX} intervals, not {pieces}"
     for share in shares:
-        if share.priority >= settings.priorities:
-            allowed = f"allowed: 0 to {settings.priorities - 1}"
+        if share.priority >= settings.rows:
+            allowed = f"allowed: 0 to {settings.rows - 1}"
             return "BadOption", f"priority is {share.priority}; {allowed}"
         for one in share.intervals:
             if one.start < 0 or one.stop > _POSITION_MAX:

@@ -87,6 +87,8 @@ class Batch(msgspec.Struct, frozen=True, array_like=True):
     """There never was anything that counts."""
     patient: bool = False
     """Whether a get of it waits for elements when there are none."""
+    fresh: bool = False
+    """Whether a home has something for those who wait (`seap`, rule 11)."""
 
 
 class GrantedRun(msgspec.Struct, frozen=True, array_like=True):
@@ -108,6 +110,8 @@ class Grant(msgspec.Struct, frozen=True, array_like=True):
     held: Shares = ()
     gone: Shares = ()
     """Large intervals of which all is gone now: whoever knows it in small pieces may join them."""
+    phase: Order = 0
+    """Which phase its gets were served by, whose positions are ranks (`seap`, rule 9)."""
 
 
 def combined(batches: Sequence[Batch]) -> Batch:
@@ -127,6 +131,7 @@ def combined(batches: Sequence[Batch]) -> Batch:
         union([share for batch in batches for share in batch.gone]),
         union([share for batch in batches for share in batch.void]),
         any(batch.patient for batch in batches),
+        any(batch.fresh for batch in batches),
     )
 
 
@@ -150,6 +155,7 @@ def decomposed(grant: Grant, batches: Sequence[Batch]) -> list[Grant]:
             tuple([rows[at].part(run) for at, run in enumerate(batch.runs)]),
             held.by_priority(batch.held),
             grant.gone,
+            grant.phase,
         )
         for batch in batches
     ]

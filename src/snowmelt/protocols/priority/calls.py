@@ -6,8 +6,9 @@ import msgspec
 
 from snowmelt.core.instant import Duration
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.priority.batches import Priority, Shares, SharesInOrder, Some
-from snowmelt.protocols.priority.messages import Piece, Token, Weight
+from snowmelt.protocols.priority.batches import Order, Priority, Shares, SharesInOrder, Some
+from snowmelt.protocols.priority.fields import Token, Weight
+from snowmelt.protocols.priority.messages import Piece
 from snowmelt.protocols.priority.settings import Name, QueueSettings
 
 GET_ITEMS: Final = 100_000
@@ -64,6 +65,8 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     priority: Priority
     offsets: bytes
     blob: bytes
+    keys: bytes = b""
+    """The priority of each, where priorities have no number (`seap.keys`)."""
 
 
 class Put(msgspec.Struct, frozen=True, tag="priority.put", array_like=True):
@@ -177,6 +180,17 @@ class Peek(msgspec.Struct, frozen=True, tag="priority.peek", array_like=True):
     dead: bool = False
 
 
+class Select(msgspec.Struct, frozen=True, tag="priority.select", array_like=True):
+    """Shows the element of a rank, from 1 on, or at a share of all that is ready, taking nothing.
+
+    Of queues with any priorities; answered as `Peek` is, with nothing when there is none.
+    """
+
+    queue: Name
+    rank: Order = 0
+    share: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+
+
 class Show(msgspec.Struct, frozen=True, tag="priority.show", array_like=True):
     """Shows once more what is leased under a token, to whoever knows it."""
 
@@ -241,8 +255,8 @@ class Counted(msgspec.Struct, frozen=True, tag="priority.counted", array_like=Tr
     count: int
 
 
-Request = Open | Queues | Put | Settle | Get | Peek | Show | Statistics | Purge | Redrive
+Request = Open | Queues | Put | Settle | Get | Peek | Show | Statistics | Purge | Redrive | Select
 Response = Opened | QueuesAre | PutDone | Settled | Leased | Peeked | Shown | Status | Counted
 
-CALLS: Final = (Open, Queues, Put, Settle, Get, Peek, Show, Statistics, Purge, Redrive)
+CALLS: Final = (Open, Queues, Put, Settle, Get, Peek, Show, Statistics, Purge, Redrive, Select)
 """All that clients ask."""

@@ -57,6 +57,7 @@ from snowmelt.protocols.priority.calls import (
 )
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.ends import Ends
+from snowmelt.protocols.priority.fields import Token
 from snowmelt.protocols.priority.gets import Gets, shares_of
 from snowmelt.protocols.priority.hand import Again, GetInHand, Hand, PutInHand, TakenOver
 from snowmelt.protocols.priority.limits import Limits
@@ -65,12 +66,12 @@ from snowmelt.protocols.priority.messages import (
     Refusal,
     Stored,
     Taken,
-    Token,
     Word,
 )
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.puts import Puts, in_hand
 from snowmelt.protocols.priority.reports import Reports
+from snowmelt.protocols.priority.searches import Searches
 from snowmelt.protocols.priority.sending import Sending
 from snowmelt.protocols.priority.settings import How, QueueSettings, State
 from snowmelt.protocols.priority.settles import SettleInHand, Settles
@@ -108,6 +109,7 @@ class Door:
         self._gets = Gets(desk, settings, sending, self._ends)
         self._settles = Settles(settings, self._ends)
         self._hand = Hand()
+        self.searches = Searches(self._hand, self._gets, self._ends)
         self._unsettled: dict[OperationId, Instant] = {}
         """Gets that have yet to settle what comes first, and until when they wait (rule 6)."""
         self._epoch = 0
@@ -187,13 +189,14 @@ class Door:
                 self._hand.riding.append((operation, -1))
                 continue
             else:
-                if not runs or runs[-1][1]:
+                if not runs or (runs[-1][1] and not self._settings.keyed):
                     runs.append(([], 0))
                 runs[-1][0].extend(one.counts())
             self._hand.riding.append((operation, len(runs) - 1))
         back, gone, void = self._reports.taken()
+        fresh, self._reports.fresh = self._reports.fresh, False
         rows = tuple([Run(summed(puts), gets) for puts, gets in runs])
-        return Batch(rows, summed(held), back, gone, void, patient)
+        return Batch(rows, summed(held), back, gone, void, patient, fresh)
 
     def granted(self, grant: Grant) -> None:
         """Positions for what rides (rule 1)."""
@@ -210,7 +213,7 @@ class Door:
                 continue
             if isinstance(one, GetInHand):
                 self._settle_first(operation)
-                shares = gets[run].in_order(one.count)
+                shares, one.phase = gets[run].in_order(one.count), grant.phase
                 self._got(one, shares, got_orders[run])
                 got_orders[run] += sum([share.total for share in shares])
             else:
@@ -224,7 +227,9 @@ class Door:
                 else:
                     self._no_room(one, given_up)
         self._give_up([share for cut in (held, *puts) for share in cut.left])
-        self._reports.add(back=union([share for cut in gets for share in cut.left]))
+        unwanted = union([share for cut in gets for share in cut.left])
+        self._reports.add(back=() if self._settings.keyed else unwanted)
+        self.searches.unwanted(unwanted if self._settings.keyed else ())
         if grant.gone:
             self._shelf.mark(Mark(grant.gone, 0, 0, State.GONE))
         if placed:
@@ -254,7 +259,7 @@ class Door:
             if operation in self._hand.all
         ]
         ours = [one for one in puts if isinstance(one, PutInHand)]
-        for one in self._puts.stored(message, ours):
+        for one in self._puts.stored(message, ours, sent.message):
             if not one.left and not one.refused:
                 answer = self._puts.done(one)
                 del self._hand.all[one.operation]
@@ -303,6 +308,7 @@ class Door:
         self._hand.placing = placing
         self._ends.viewed()
         self._gets.viewed()
+        self.searches.taken()
         rides = [operation for operation, _ in self._hand.riding]
         self._hand.riding = []
         self.interrupted = []
@@ -342,10 +348,8 @@ class Door:
             self._hand.ask(operation)
         if self._hand.waiting.next is not None:
             self._desk.wake(self._hand.waiting.next, self._settings.queue)
-        for memory in (self._hand.answered, self._hand.elsewhere):
-            memory.forget(now)
-            if memory.until is not None:
-                self._desk.wake(memory.until, self._settings.queue)
+        for until in self._hand.forget(now):
+            self._desk.wake(until, self._settings.queue)
 
     # --- within: taking up ------------------------------------------------------------------------
 
@@ -378,7 +382,7 @@ class Door:
         answered = self._hand.answered.get(one.operation)
         begun = begun or self._hand.elsewhere.get(one.operation) is not None
         if isinstance(answered, Again) and isinstance(one, GetInHand):
-            one.again = True
+            one.again, one.phase = True, answered.order
             self._gets.take(one, answered.granted, answered.token, self._hand.at())
         elif begun:
             one.another = True
@@ -405,11 +409,14 @@ class Door:
     def _got(self, one: GetInHand, shares: Shares, order: int) -> None:
         if shares:
             one.fresh = True
-            self._gets.take(one, shares, order, self._hand.at())
+            if self._settings.keyed:  # where these ranks are is found out first
+                self.searches.begin(one, shares, order)
+            else:
+                self._gets.take(one, shares, order, self._hand.at())
             if self._hand.waiting.more:
                 self.fed()
             return
-        one.order, one.token = order, 0
+        one.order, one.token = one.phase or order, 0
         if isinstance(one.call, Purge) or one.deadline <= self._desk.now or one.nobody:
             self._answer_get(one)
         else:

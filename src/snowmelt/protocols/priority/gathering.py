@@ -21,6 +21,7 @@ from snowmelt.protocols.priority.batches import Batch, Grant, combined, decompos
 from snowmelt.protocols.priority.desk import AGAIN_FIRST, Desk
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.messages import Climb, Food, Granted
+from snowmelt.protocols.priority.phases import RankAnchor
 from snowmelt.protocols.priority.settings import QueueSettings
 
 CENSUS: Final = 0
@@ -56,6 +57,8 @@ class Gathering:
         """At the root alone."""
         self.fed = False
         """Whether there may be elements for those who wait."""
+        self.arrived: list[Arrival[Batch]] = []
+        """At the root of a queue with any priorities: what waits for a phase (`phases.py`)."""
         self._entry = tree.entry(desk.me).index
         self._counted: dict[int, Climbing[Census, Grant]] = {}
         self._places: dict[int, Climbing[Batch, Grant]] = {}
@@ -141,6 +144,14 @@ class Gathering:
             return None
         return self._grants(message.index, message.number, message.grant)
 
+    def serve(self, number: int, grant: Grant) -> Grant | None:
+        """What waited at the root has all it gets; what of it is for this node's own operations."""
+        return self._grants(self._tree.root.index, number, grant)
+
+    def feed_all(self) -> None:
+        """The anchor says that elements have come (rule 4)."""
+        self.feed(self._tree.root.index)
+
     def feed(self, index: int) -> None:
         """Elements have come: whoever waits may ask (rule 4)."""
         if index in self._places:
@@ -175,9 +186,9 @@ class Gathering:
         for one in sent:
             if isinstance(one, Arrival):
                 settings = self._settings
-                self.anchor = Anchor(
+                self.anchor = (RankAnchor if settings.keyed else Anchor)(
                     self._desk.epoch,
-                    settings.priorities,
+                    settings.rows,
                     one.batch,
                     bound=settings.items_max or None,
                     largest_first=settings.largest_first,
@@ -204,6 +215,9 @@ class Gathering:
         for one in sent:
             if isinstance(one, Arrival):
                 assert self.anchor is not None, "batches climb after the census"
+                if self._settings.keyed:
+                    self.arrived.append(one)
+                    continue
                 grant = self._grants(index, one.number, self.anchor.granted(one.batch)) or grant
                 if self.anchor.hungry and self.anchor.free:
                     self.anchor.hungry = False

@@ -31,6 +31,8 @@ class Gets:
     def take(self, one: GetInHand, granted: Shares, token: int, placing: Placing) -> None:
         """Asks the homes for what was granted; a purge needs no lease."""
         one.granted, one.token, one.order = granted, token, token
+        if self._settings.keyed:
+            one.order = one.phase
         operation, call = one.operation, one.call
         homes = sorted(placing.by_home(granted).items())
         if not isinstance(call, Get):
@@ -61,11 +63,14 @@ class Gets:
         one.waits -= 1
         one.pieces.extend(given.pieces)
         one.left.extend(given.left)
+        if given.left and self._settings.keyed and given.pieces:  # a home tells its least first
+            last = _rank(self._settings, given.pieces[-1].key, given.pieces[-1].start)
+            one.last = last if one.last is None else min(last, one.last)
         return one.waits == 0
 
     def leased(self, one: GetInHand) -> Leased:
         """The answer, in the order in which it was granted."""
-        pieces = _ordered(one.pieces, self._settings)
+        pieces = ordered(one.pieces, self._settings)
         token = one.token if pieces else 0
         order = one.order if pieces or not one.token else 0
         lost = tuple(one.lost)
@@ -78,8 +83,10 @@ class Gets:
         """
         if not isinstance(one.call, Get) or (len(one.pieces) < 2 and not one.left):
             return True
-        pieces = _ordered(one.pieces, self._settings)
-        if one.left:
+        pieces = ordered(one.pieces, self._settings)
+        if one.left and one.last is not None:
+            here = [_rank(self._settings, each.key, each.start) <= one.last for each in pieces]
+        elif one.left:
             first = min(
                 [
                     _rank(self._settings, share.priority, share.intervals[0].start)
@@ -124,8 +131,10 @@ def _rank(settings: QueueSettings, priority: int, position: int) -> tuple[int, i
     return (-priority if settings.largest_first else priority), position
 
 
-def _ordered(pieces: Sequence[Piece], settings: QueueSettings) -> tuple[Piece, ...]:
+def ordered(pieces: Sequence[Piece], settings: QueueSettings) -> tuple[Piece, ...]:
     """Most urgent first, also where leases of an earlier view are told in another order."""
     if len(pieces) < 2:  # as often
         return tuple(pieces)
+    if settings.keyed:  # there is one row; of two with one key the lesser position is first
+        return tuple(sorted(pieces, key=lambda piece: _rank(settings, piece.key, piece.start)))
     return tuple(sorted(pieces, key=lambda piece: _rank(settings, piece.priority, piece.start)))

@@ -1,6 +1,7 @@
 """Operations that a door has in hand, and what it remembers of those that it had."""
 
 from collections import OrderedDict, deque
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -63,6 +64,8 @@ class PutInHand(msgspec.Struct):
     """For so many homes."""
     copies: int = 0
     refused: str = ""
+    keys: bytes = b""
+    """The priorities of its elements, where these have no number (`seap`)."""
 
     def counts(self) -> tuple[Some, ...]:
         """How many positions it needs, by priority."""
@@ -105,6 +108,10 @@ class GetInHand(msgspec.Struct):
     """Whether it can be answered, but for what was to be settled first."""
     nobody: bool = False
     """Whether the client has gone: what comes goes back."""
+    phase: int = 0
+    """By which it was served (`seap`, rule 4)."""
+    last: tuple[int, int] | None = None
+    """What a home has not told is behind this, where priorities have no number."""
 
 
 class Memory:
@@ -201,6 +208,13 @@ class Hand:
         """Where positions lie; grants come within a view."""
         assert self.placing is not None
         return self.placing
+
+    def forget(self, now: Instant) -> Iterator[Instant]:
+        """What is too old; and when there is more to forget."""
+        for memory in (self.answered, self.elsewhere):
+            memory.forget(now)
+            if memory.until is not None:
+                yield memory.until
 
     def dropped(self, one: PutInHand, desk: Desk) -> bool:
         """A put for which there is no room leaves: whether without a word (door, rule 7)."""

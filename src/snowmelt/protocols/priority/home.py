@@ -38,7 +38,7 @@ Rules
    what was done by the first word can't be done by the second, and would be refused.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -81,6 +81,7 @@ from snowmelt.protocols.priority.settings import (
 from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.priority.spreading import NO_ROOM, Outcome, Spreading
 from snowmelt.protocols.priority.thin import Thin
+from snowmelt.protocols.priority.urgency import NO_KEYS, Urgency
 
 ANSWERED_PIECES: Final = 65_536
 """So much of what was refused is remembered, with one for each answer."""
@@ -132,7 +133,7 @@ class Home:
         """What stands in this home's blocks, with whomever, as of the settling."""
         self._pending: dict[int, Pending] = {}
         self._busy: set[tuple[NodeId, int]] = set()
-        self._answers: Recent[tuple[NodeId, int], Ended] = Recent(ANSWERED_PIECES)
+        self._answers: Recent[tuple[NodeId, int], Ended | Stored] = Recent(ANSWERED_PIECES)
         """To doors that have not heard them, the same is said again; by door and serial."""
         self._delivery = Delivery(desk, settings.queue, shelf)
         self._waiting: dict[tuple[NodeId, int, int], Take] = {}
@@ -145,16 +146,23 @@ class Home:
         """What a take waits for that somebody has: to be fetched first, and copied first."""
         self.unread: list[Share] = []
         """What was here and can't be read: to be fetched from who has copies."""
+        self.urgency: Urgency | None = None
+        """What is free in the order of its keys, where priorities have no number."""
+        if settings.keyed:
+            self.urgency = Urgency(desk, settings, shelf, placing)
         self.copied: list[tuple[NodeId, Shares, bool]] = []
         """Copies for those who lacked them, and whether they had room."""
 
     # --- a new view -------------------------------------------------------------------------------
 
-    def begin(self, there: Shares) -> None:
-        """All members have told (rule 1). Leases begin anew (rule 7)."""
+    def begin(self, there: Shares, keys: Mapping[int, int] = NO_KEYS) -> None:
+        """All members have told (rule 1), and the keys too. Leases begin anew (rule 7)."""
         self.sure, self._there = True, there
+        free: list[Share] = []
         for priority, where, standing in self._shelf.rows.standings(there):
             share = Share(priority, (where,))
+            if standing.state == State.FREE:
+                free.append(share)
             if standing.state == State.LEASED and standing.time != FOR_GOOD:
                 time = Duration(0) if self._desk.alone else standing.time
                 self._leases.lease(standing.token, (share,), time)
@@ -162,6 +170,9 @@ class Home:
                 self._leases.hold((share,), standing.due)
             elif standing.state == State.STAGED:
                 self._leases.hold((share,), standing.due + ERASED)
+        if self.urgency is not None:
+            self.urgency.know(keys)
+            self.urgency.begin(free)
 
     def census(self, gone: Shares, void: Shares) -> Census:
         """What this home answers for."""
@@ -179,6 +190,11 @@ class Home:
 
     def store(self, door: NodeId, message: Store) -> None:
         """Elements come home."""
+        answer = self._answers.get((door, message.serial))
+        if answer is not None:  # rule 11: the phase is that of the first answer
+            if self.urgency is None or not self.urgency.beginning:
+                self._desk.send(door, answer)
+            return
         if not self._takes(door, message.serial):
             return
         elements = message.elements
@@ -212,6 +228,8 @@ class Home:
         refusals: list[Refusal] = []
         again: list[Mark] = []
         for at, word in enumerate(message.words):
+            if self.urgency is not None:
+                self.urgency.said(word)
             those, same, refused = self._said(word)
             marks += those
             again += same
@@ -292,9 +310,11 @@ class Home:
         """The bodies of what is handed out; what can't be read is lacking from now on (rule 3)."""
         door, take, lacking, unread = self._delivery.loaded(number, found)
         if lacking:
+            if self.urgency is not None:
+                self.urgency.keep_keys(unread)
             self._shelf.spare(unread)
-            self._there = union([*self._there, *unread])
             self.unread.extend(unread)
+            self._there = union([*self._there, *unread])
             self._waiting.update({(door, take.serial, at): take for at in lacking})
 
     # --- within -----------------------------------------------------------------------------------
@@ -355,6 +375,8 @@ class Home:
         marks, refused = self._rules.become(self._shelf.rows, minus(want.shares, lost), rule)
         refused = union([*refused, *lost])
         had = _kept_order(want.shares, refused)
+        if self.urgency is not None:
+            self.urgency.leased(want.shares)
         if had:
             self._leases.lease(want.token, had, message.lease)
         if len(marks) != 1 or marks[0].shares != had:
@@ -411,6 +433,13 @@ class Home:
         else:
             absent = minus(self._shelf.rows.lacking(pending.back), self._there)  # rule 5
             pending.back = minus(pending.back, absent)
+            if self.urgency is not None:  # seap, rule 2
+                self.urgency.add(pending.back)
+                pending.back = ()
+                pending.gone = self.urgency.reported(pending.gone)
+                pending.void = pending.void if self._settings.items_max else ()
+                if type(pending.asked) is Store and not pending.reason:
+                    self.urgency.stored(pending.asked.elements.shares)
             self._reports.add(pending.back, pending.gone, pending.void)
             self._answer(outcome, pending)
         for one in late:
@@ -433,10 +462,15 @@ class Home:
         self._busy.discard((door, asked.serial))
         if type(asked) is Store:
             copies = 0 if pending.reason else outcome.copies
-            self._desk.send(
-                door,
-                Stored(era, self._queue, asked.serial, copies, pending.reason, pending.refused),
+            phase = 0 if self.urgency is None else self.urgency.phase
+            told = Stored(
+                era, self._queue, asked.serial, copies, pending.reason, pending.refused, phase
             )
+            if self.urgency is None:
+                self._desk.send(door, told)
+                return
+            self._answers.keep((door, asked.serial), told, 1)
+            self.urgency.answer_put(door, told)
         else:
             rows = self._shelf.rows
             refusals = [

@@ -21,7 +21,8 @@ import msgspec
 
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.priority.desk import Desk
-from snowmelt.protocols.priority.messages import OPERATIONS_MAX, Inquire, Inquired, Trace
+from snowmelt.protocols.priority.fields import OPERATIONS_MAX
+from snowmelt.protocols.priority.messages import Inquire, Inquired, Trace
 from snowmelt.protocols.priority.sending import Sending
 
 AT_ONCE = min(256, OPERATIONS_MAX)

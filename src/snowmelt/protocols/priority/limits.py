@@ -33,6 +33,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Smaller intervals are not worth the word."""
     large: int = 8_192
     """What is gone in intervals of this size is told to all, whole (settling, rule 4)."""
+    least: int = 64
+    """So many elements a step of a phase shows at once (`seap`, rule 7)."""
+    sample: int = 64
+    """So many are sorted at once in a selection (`seap`, rule 8)."""
     stash: int = 1_000
     """Messages of a view that this node has not heard of yet."""
 

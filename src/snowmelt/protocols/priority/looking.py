@@ -18,6 +18,7 @@ from snowmelt.protocols.priority.calls import (
     Peeked,
     Purge,
     Redrive,
+    Select,
     Show,
     Shown,
     Statistics,
@@ -26,6 +27,7 @@ from snowmelt.protocols.priority.calls import (
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.ends import Ends
 from snowmelt.protocols.priority.fitting import fitting
+from snowmelt.protocols.priority.gets import ordered
 from snowmelt.protocols.priority.messages import Look, Looked, Piece, Read, Refusal, Seen, Word
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import first_of
@@ -37,7 +39,7 @@ LOOKS_MAX: Final = 1_000
 PEEK_BYTES: Final = 16 << 20
 """What one look shows at most."""
 
-Call = Peek | Show | Statistics | Purge | Redrive
+Call = Peek | Select | Show | Statistics | Purge | Redrive
 
 
 class Stage(IntEnum):
@@ -102,7 +104,7 @@ class Looking:
         one = self._of(self._sending.answered(source, message.serial))
         if one is not None:
             one.shares, one.free = message.shares, message.free
-            self._read(one, message.shares, everybody=not isinstance(one.call, Peek))
+            self._read(one, message.shares, everybody=not isinstance(one.call, Peek | Select))
 
     def seen(self, source: NodeId, message: Seen) -> None:
         """A home has told."""
@@ -144,7 +146,10 @@ class Looking:
     def _start(self, one: LookInHand) -> None:
         assert self._root is not None
         call = one.call
-        if isinstance(call, Peek) and not call.dead:
+        rank, share = (call.rank, call.share) if isinstance(call, Select) else (0, None)
+        if isinstance(call, Select):
+            count = 1
+        elif isinstance(call, Peek) and not call.dead:
             count = call.items_max
         elif isinstance(call, Statistics):
             count = 0
@@ -157,7 +162,7 @@ class Looking:
             return
 
         def make(serial: int) -> Look:
-            return Look(self._desk.era, self._settings.queue, serial, count)
+            return Look(self._desk.era, self._settings.queue, serial, count, rank, share)
 
         self._sending.send(self._root, (one.operation,), make)
 
@@ -190,18 +195,25 @@ class Looking:
             )  # fmt: skip
             self._answer(one, status)
         elif isinstance(call, Show):
-            pieces = fitting(_ordered(one.pieces, one.shares), PEEK_BYTES)[0]
+            pieces = fitting(self._ordered(one), PEEK_BYTES)[0]
             self._answer(one, Shown(pieces, union(one.had), union(one.away)))
         elif isinstance(call, Peek) and call.dead and one.stage == Stage.HOMES and dead:
             one.stage = Stage.ENDS
             one.shares = first_of(dead, call.items_max)
             self._read(one, one.shares, everybody=False)
-        elif isinstance(call, Peek):
-            self._answer(one, Peeked(fitting(_ordered(one.pieces, one.shares), PEEK_BYTES)[0]))
+        elif isinstance(call, Peek | Select):
+            self._answer(one, Peeked(fitting(self._ordered(one), PEEK_BYTES)[0]))
         elif one.dead:
             self._tell(one)
         else:
             self._answer(one, Counted(0))
+
+    def _ordered(self, one: LookInHand) -> tuple[Piece, ...]:
+        """As they would be got."""
+        if self._settings.keyed:
+            return ordered(one.pieces, self._settings)
+        rank = {share.priority: at for at, share in enumerate(one.shares)}
+        return tuple(sorted(one.pieces, key=lambda piece: (rank[piece.priority], piece.start)))
 
     def _tell(self, one: LookInHand) -> None:
         one.stage = Stage.ENDS
@@ -211,9 +223,3 @@ class Looking:
     def _answer(self, one: LookInHand, answer: Peeked | Shown | Status | Counted) -> None:
         del self._hand[one.operation]
         self._desk.reply(one.operation, answer)
-
-
-def _ordered(pieces: Sequence[Piece], shares: Shares) -> tuple[Piece, ...]:
-    """As they would be got."""
-    rank = {share.priority: at for at, share in enumerate(shares)}
-    return tuple(sorted(pieces, key=lambda piece: (rank[piece.priority], piece.start)))

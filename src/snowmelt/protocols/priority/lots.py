@@ -7,6 +7,7 @@ from snowmelt.core.interval import Interval
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.messages import Elements, Origin
 from snowmelt.protocols.priority.positions import overlaps
+from snowmelt.protocols.seap.keys import part as keys_of
 
 
 def cut(elements: Elements, wanted: Shares) -> Elements:
@@ -36,6 +37,7 @@ def cut(elements: Elements, wanted: Shares) -> Elements:
         elements.due,
         elements.staged,
         elements.delay,
+        b"".join([keys_of(elements.keys, index.start, index.stop) for index, _ in stretches]),
     )
 
 

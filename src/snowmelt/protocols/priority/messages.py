@@ -20,30 +20,27 @@ from snowmelt.protocols.priority.batches import (
     SharesInOrder,
     Some,
 )
+from snowmelt.protocols.priority.fields import (
+    OPERATIONS_MAX,
+    Era,
+    Index,
+    Operations,
+    Place,
+    Serial,
+    Token,
+    Weight,
+)
+from snowmelt.protocols.priority.phase_messages import Answered, Asked, Met, Ranked, Seek, Sought
 from snowmelt.protocols.priority.settings import Name, QueueSettings
 
-OPERATIONS_MAX: Final = 65_536
-"""In one message; whoever sends stays below (`puts.py`)."""
 CHANGES_MAX: Final = 1 << 17
 """A get has no more elements, and each has one standing."""
 PIECES_MAX: Final = 100_000
 """A get has no more elements, and none of them has more than one piece."""
 QUEUES_MAX: Final = 4_096
-BYTES_MAX: Final = 64 << 20
 SEVERAL_MAX: Final = 256
 SEVERAL_BYTES: Final = 1 << 20
 """So many messages go together, while they weigh no more than this; a larger one goes by itself."""
-
-Era = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
-"""A view: its epoch above, and below what tells it from another of the same number."""
-Serial = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
-Index = Annotated[int, msgspec.Meta(ge=0, le=2)]
-Operations = Annotated[tuple[OperationId, ...], msgspec.Meta(max_length=OPERATIONS_MAX)]
-Weight = Annotated[int, msgspec.Meta(ge=1, le=BYTES_MAX)]
-Place = Annotated[int, msgspec.Meta(ge=0, lt=OPERATIONS_MAX)]
-"""Which of the parts of a message one part of its answer is about."""
-Token = Order
-"""Of a lease: the order of the get that was given it. A later lease has a greater one."""
 
 
 # --- the tree -------------------------------------------------------------------------------------
@@ -133,6 +130,8 @@ class Elements(msgspec.Struct, frozen=True, array_like=True):
     """Whether it waits to be published until then, and is void when nobody does."""
     delay: Duration = Duration(0)
     """For how long it is held when it is published."""
+    keys: bytes = b""
+    """Their priorities where these have no number (`seap.keys`); else empty."""
 
 
 class Store(msgspec.Struct, frozen=True, tag="priority.store", array_like=True):
@@ -157,6 +156,8 @@ class Stored(msgspec.Struct, frozen=True, tag="priority.stored", array_like=True
     refused: str = ""
     void: Shares = ()
     """Positions that can't be had any more: an attempt at them was given up, or found no room."""
+    phase: Order = 0
+    """Before which phase they came in (`seap`, rule 4)."""
 
 
 class Want(msgspec.Struct, frozen=True, array_like=True):
@@ -188,6 +189,8 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     headers: bytes = b""
     failures: int = 0
     reason: str = ""
+    key: int = 0
+    """The priority of all of them, where it has no number (`seap`)."""
 
     @property
     def share(self) -> Share:
@@ -224,7 +227,7 @@ class Word(msgspec.Struct, frozen=True, array_like=True):
 
     token: Token
     shares: Shares
-    how: Annotated[int, msgspec.Meta(ge=0, le=8)]
+    how: Annotated[int, msgspec.Meta(ge=0, le=9)]
     """One of `settings.How`."""
     reason: str = ""
     time: Duration = Duration(0)
@@ -314,6 +317,8 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
     stored: Shares
     gone: Shares
     marks: Annotated[tuple[Mark, ...], msgspec.Meta(max_length=CHANGES_MAX)] = ()
+    keys: bytes = b""
+    """Of what is stored, in its order (`seap`, rule 1)."""
 
 
 class Make(msgspec.Struct, frozen=True, tag="priority.make", array_like=True):
@@ -460,6 +465,10 @@ class Look(msgspec.Struct, frozen=True, tag="priority.look", array_like=True):
     queue: Name
     serial: Serial
     count: Annotated[int, msgspec.Meta(ge=0, le=100_000)]
+    rank: Order = 0
+    """Which one, from 1 on, instead of the first ones (`seap`, rule 8)."""
+    share: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
+    """The same as a part of how many there are."""
 
 
 class Looked(msgspec.Struct, frozen=True, tag="priority.looked", array_like=True):
@@ -505,7 +514,7 @@ class Seen(msgspec.Struct, frozen=True, tag="priority.seen", array_like=True):
 One = (
     Climb | Granted | Food | Store | Stored | Take | Taken | End | Ended | Follow | Followed | Make
     | Made | Declare | Declared | Anew | Others | Tell | Told | Fetch | Fetched | Spare | Inquire
-    | Inquired | Look | Looked | Read | Seen
+    | Inquired | Look | Looked | Read | Seen | Asked | Answered | Ranked | Met | Seek | Sought
 )  # fmt: skip
 
 
@@ -520,7 +529,7 @@ Message = One | Several
 MESSAGES: Final = (
     Climb, Granted, Food, Store, Stored, Take, Taken, End, Ended, Follow, Followed, Make, Made,
     Declare, Declared, Anew, Others, Tell, Told, Fetch, Fetched, Spare, Inquire, Inquired, Look,
-    Looked, Read, Seen, Several,
+    Looked, Read, Seen, Several, Asked, Answered, Ranked, Met, Seek, Sought,
 )  # fmt: skip
 """All that nodes say to each other."""
 

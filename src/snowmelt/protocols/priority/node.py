@@ -30,7 +30,7 @@ from snowmelt.core.node import (
 from snowmelt.core.record import BULK
 from snowmelt.protocols.calling import Gone
 from snowmelt.protocols.membership import CutOff, View
-from snowmelt.protocols.priority import calls, messages
+from snowmelt.protocols.priority import calls, messages, phase_messages
 from snowmelt.protocols.priority.asked import problem
 from snowmelt.protocols.priority.attempts import decided
 from snowmelt.protocols.priority.desk import Desk
@@ -44,6 +44,7 @@ from snowmelt.protocols.priority.messages import (
     Several,
     Tell,
 )
+from snowmelt.protocols.priority.phasing import Phasing
 from snowmelt.protocols.priority.queue import NO_GETS, Here, Queue, queue_of
 from snowmelt.protocols.priority.queues import SETTINGS, Queues
 from snowmelt.protocols.priority.settings import State
@@ -399,4 +400,25 @@ def _table() -> dict[type, Hears]:
         messages.Looked: lambda queue, _, source, message: queue.looking.looked(source, message),
         messages.Read: lambda queue, _, source, message: queue.read(source, message),
         messages.Seen: lambda queue, _, source, message: queue.looking.seen(source, message),
+        phase_messages.Sought: lambda queue, _, source, message: queue.sought(source, message),
+        **_phases(),
+    }
+
+
+def _phases() -> dict[type, Hears]:
+    """The same for queues with any priorities."""
+
+    def phasing(hears: Callable[[Phasing, NodeId, Any], None]) -> Hears:
+        def heard(_: Queue, here: Here, source: NodeId, message: Any) -> None:
+            if here.phasing is not None:
+                hears(here.phasing, source, message)
+
+        return heard
+
+    return {
+        phase_messages.Asked: phasing(lambda one, source, word: one.waves.asked(source, word)),
+        phase_messages.Answered: phasing(lambda one, source, it: one.waves.answered(source, it)),
+        phase_messages.Ranked: phasing(lambda one, source, word: one.meeting.ranked(source, word)),
+        phase_messages.Met: phasing(lambda one, source, word: one.meeting.met(source, word)),
+        phase_messages.Seek: phasing(lambda one, source, word: one.meeting.seek(source, word)),
     }

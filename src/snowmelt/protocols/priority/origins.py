@@ -20,6 +20,8 @@ class Lot(msgspec.Struct, frozen=True, array_like=True):
     """All of it is gone, and it is remembered until then, by the wall clock; 0 while there."""
     size: int = 0
     """How much there is to be read of it."""
+    keys: bytes = b""
+    """The priorities of its elements, where these have no number (`seap`)."""
 
 
 class Origins:

@@ -86,6 +86,13 @@ class Placing:
             yield Interval(start, stop)
             start = stop
 
+    def whole(self, interval: Interval) -> Iterator[Interval]:
+        """The blocks that an interval touches; none where everybody keeps everything."""
+        if not self.everybody:
+            size = self._block
+            for at in range(interval.start // size, (interval.stop - 1) // size + 1):
+                yield Interval(at * size, (at + 1) * size)
+
     def by_home(self, shares: Iterable[Share]) -> dict[NodeId, Shares]:
         """Which positions go to which home; at each in the order given."""
         if self.everybody:

@@ -11,18 +11,19 @@ from snowmelt.core.names import OperationId
 from snowmelt.protocols.priority.batches import Cut, Share, Shares, union
 from snowmelt.protocols.priority.calls import Put, PutDone
 from snowmelt.protocols.priority.desk import Desk
+from snowmelt.protocols.priority.fields import OPERATIONS_MAX
 from snowmelt.protocols.priority.hand import Placed, PutInHand
 from snowmelt.protocols.priority.lots import cut, in_order, together, whole
 from snowmelt.protocols.priority.messages import (
-    OPERATIONS_MAX,
     Elements,
     Origin,
     Store,
     Stored,
 )
 from snowmelt.protocols.priority.placing import Placing
-from snowmelt.protocols.priority.positions import minus
+from snowmelt.protocols.priority.positions import common, minus
 from snowmelt.protocols.priority.sending import Sending
+from snowmelt.protocols.seap.keys import part as keys_of
 
 STORE_BYTES: Final = 32 << 20
 """So much goes home in one message, if it is more than one put."""
@@ -39,7 +40,8 @@ def in_hand(operation: OperationId, call: Put, desk: Desk, *, again: bool) -> Pu
         at += count
     deadline = later(desk.now, call.patience)
     rows = tuple(stretches)
-    return PutInHand(operation, call, bodies, rows, deadline, list(rows), again=again)
+    keys = b"".join([part.keys for part in call.parts])
+    return PutInHand(operation, call, bodies, rows, deadline, list(rows), again=again, keys=keys)
 
 
 class Puts:
@@ -81,7 +83,7 @@ class Puts:
             for some in _portions(ours):
                 self._store(_elements(some, due), placing, some)
 
-    def stored(self, message: Stored, puts: Iterable[PutInHand]) -> list[PutInHand]:
+    def stored(self, message: Stored, puts: Iterable[PutInHand], sent: Store) -> list[PutInHand]:
         """A home has them, or refuses them: the puts of which all homes have answered."""
         answered: list[PutInHand] = []
         for one in puts:
@@ -92,6 +94,8 @@ class Puts:
                 one.copies = min(one.copies or message.copies, message.copies)
             if message.void:
                 _give_up(one, message.void)
+            if one.keys:
+                _came_in(one, sent.elements.shares, message.phase)
             if one.waits == 0:
                 answered.append(one)
         return answered
@@ -99,6 +103,9 @@ class Puts:
     def done(self, one: PutInHand) -> PutDone:
         """The answer."""
         placed = sorted(one.placed, key=lambda each: each.first)
+        if one.keys:  # the phases of what was begun before are not known here (`seap`, rule 4)
+            orders = () if one.again else tuple([each.order for each in placed])
+            return PutDone(tuple([each.share for each in placed]), one.copies, orders)
         shares = in_order([each.share for each in placed])
         return PutDone(shares, one.copies, tuple([each.order for each in placed]))
 
@@ -142,16 +149,29 @@ def _give_up(one: PutInHand, shares: Shares) -> None:
     one.left = one.lacking()
 
 
+def _came_in(one: PutInHand, shares: Shares, phase: int) -> None:
+    """These came in before a phase (`seap`, rule 4)."""
+    placed: list[Placed] = []
+    for each in one.placed:
+        here, others = common((each.share,), shares), minus((each.share,), shares)
+        placed += [each.part(part) for share in others for part in share.intervals]
+        parts = [each.part(part) for share in here for part in share.intervals]
+        placed += [Placed(part.first, part.share, phase) for part in parts]
+    one.placed = placed
+
+
 def _elements(puts: Sequence[PutInHand], due: int) -> Elements:
     """What has positions of several puts that were asked for alike, as it goes home."""
     shares: list[Share] = []
     origins: list[Origin] = []
     bodies: list[Bodies] = []
+    keys: list[bytes] = []
     for one in puts:
         start = stop = 0
         for placed in one.placed:
             count = placed.share.total
             shares.append(placed.share)
+            keys.append(keys_of(one.keys, placed.first, placed.first + count))
             origins.append(Origin(one.operation, placed.first, count, placed.order, one.again))
             if placed.first != stop:
                 bodies += [one.bodies.slice(start, stop)] if start < stop else []
@@ -162,4 +182,5 @@ def _elements(puts: Sequence[PutInHand], due: int) -> Elements:
     return Elements(
         in_order(shares), tuple(origins), whole(all_of_them.offsets), whole(all_of_them.blob),
         call.headers, due, bool(call.hold), call.delay if call.hold else Duration(0),
+        b"".join(keys),
     )  # fmt: skip

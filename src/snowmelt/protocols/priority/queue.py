@@ -12,7 +12,7 @@ from snowmelt.core.record import Found
 from snowmelt.protocols.overlay.ring import Ring
 from snowmelt.protocols.overlay.tree import DeBruijnTree, FlatTree, Tree
 from snowmelt.protocols.priority.attempts import stamped
-from snowmelt.protocols.priority.batches import Share, Shares, union
+from snowmelt.protocols.priority.batches import INTERVALS_MAX, Share, Shares, union
 from snowmelt.protocols.priority.copies import Copies
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.door import Door
@@ -20,6 +20,7 @@ from snowmelt.protocols.priority.ends import NOBODY
 from snowmelt.protocols.priority.fitting import fitting
 from snowmelt.protocols.priority.gathering import Gathering
 from snowmelt.protocols.priority.home import Home
+from snowmelt.protocols.priority.keyed import keys_told, with_keys
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.looking import Looking
 from snowmelt.protocols.priority.lots import in_order
@@ -35,6 +36,8 @@ from snowmelt.protocols.priority.messages import (
     Seen,
     Spare,
 )
+from snowmelt.protocols.priority.phase_messages import Sought
+from snowmelt.protocols.priority.phasing import REPORTED_MAX, Phasing
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import common, minus
 from snowmelt.protocols.priority.repair import Repair
@@ -81,6 +84,10 @@ class Here:
         self.repair: Repair | None = None
         self.copying = 0
         """How many copies are on their way to those who lack them."""
+        self.phasing: Phasing | None = None
+        """Where priorities have no number."""
+        if settings.keyed:
+            self.phasing = Phasing(desk, settings, self.gathering, self.placing, limits)
 
 
 class Queue:
@@ -92,7 +99,8 @@ class Queue:
         self.settings = settings
         self.name = settings.queue
         self.shelf = Shelf(prefix_of(settings.queue))
-        self._reports = Reports(bounded=settings.items_max > 0)
+        most = REPORTED_MAX if settings.keyed else INTERVALS_MAX
+        self._reports = Reports(bounded=settings.items_max > 0, most=most)
         self._sending = Sending(desk, self.name)
         self.door = Door(desk, settings, self.shelf, self._reports, self._sending, limits)
         self.looking = Looking(desk, settings, self._sending)
@@ -117,7 +125,8 @@ class Queue:
     def kept(self) -> dict[NodeId, list[Kept]]:
         """What there is here for each home."""
         assert self.here is not None
-        return kept_for(self.name, self.shelf, self.here.placing, self._limits.large)
+        kept = kept_for(self.name, self.shelf, self.here.placing, self._limits.large)
+        return with_keys(kept, self.shelf) if self.settings.keyed else kept
 
     def settled(
         self,
@@ -147,7 +156,7 @@ class Queue:
             self.shelf.mark(mark)
         said = union([share for one in marks if one.state == State.VOID for share in one.shares])
         voids = rows.voids_of(said)
-        here.home.begin(there)
+        here.home.begin(there, keys_told(told.values()) if self.settings.keyed else {})
         here.repair = Repair(self._desk, self.name, self.shelf, here.placing, there, dict(told))
         here.home.thin.owed = here.repair.owed
         self._teach(here, told, there)
@@ -191,6 +200,10 @@ class Queue:
 
     def look(self, source: NodeId, message: Look) -> None:
         """A door asks the anchor."""
+        phasing = self.here.phasing if self.here is not None else None
+        if phasing is not None:
+            phasing.look(source, message)
+            return
         anchor = self.here.gathering.anchor if self.here is not None else None
         if anchor is not None:
             shares, free = anchor.first(message.count), anchor.by_priority()
@@ -225,6 +238,8 @@ class Queue:
         pieces, _ = fitting(self.shelf.pieces(found, had)[0], message.bytes_max)
         unread = self.shelf.unread(had, found)
         if unread and here.home.sure:  # whoever asks again has them from another copy
+            if here.home.urgency is not None:
+                here.home.urgency.keep_keys(unread)
             self.shelf.spare(unread)
             here.home.unread.extend(unread)
         away = minus(rows.lacking(message.shares), had)
@@ -234,6 +249,8 @@ class Queue:
         """How many of this home are leased, how many held; which are dead; how many staged."""
         held = staged = 0
         leased = self._reports.returning  # nobody can have them yet
+        if self.here is not None and self.here.home.urgency is not None:
+            leased += self.here.home.urgency.out
         dead: list[Share] = []
         me = self._desk.me
         for mark in self.shelf.rows.marks():  # those that are merely there need not be looked at
@@ -338,9 +355,14 @@ class Queue:
                 self.door.fed()
             own = self.door.batch() if gathering.takes else None
             grant = gathering.send(own)
+            if here.phasing is not None:
+                grant = here.phasing.go_on(here.home)
             if grant is None:
                 break
             self.door.granted(grant)
+        if here.phasing is not None:
+            here.phasing.search(self.door.searches.taken())
+            self._reports.fresh = self._reports.fresh or here.phasing.feeds(here.home)
         self.door.leave()
         self.looking.leave()
 
@@ -356,8 +378,17 @@ class Queue:
         if here is not None:
             here.home.tick()
             here.gathering.again()
+            if here.phasing is not None:
+                here.phasing.again()
             if here.repair is not None:
                 here.repair.again()
+
+    def sought(self, source: NodeId, message: Sought) -> None:
+        """Where the elements are whose ranks a get was given."""
+        phasing = self.here.phasing if self.here is not None else None
+        found = phasing.meeting.sought(source, message) if phasing is not None else None
+        if found is not None:
+            self.door.searches.found(*found)
 
     def check(self) -> None:
         """What must hold after every event."""

@@ -5,7 +5,7 @@ it is neither leased nor there to be got. What is gone is nothing that anybody w
 queue has a bound: it goes with the next batch, and by itself only when none has come for a while.
 """
 
-from snowmelt.protocols.priority.batches import Share, Shares, union
+from snowmelt.protocols.priority.batches import INTERVALS_MAX, Share, Shares, union
 
 
 class Reports:
@@ -23,14 +23,18 @@ class Reports:
     (False, True)
     """
 
-    def __init__(self, *, bounded: bool = False) -> None:
+    def __init__(self, *, bounded: bool = False, most: int = INTERVALS_MAX) -> None:
         self._bounded = bounded
+        self._most = most
+        """So many intervals of a row go with one batch."""
         self._back: list[Share] = []
         self._gone: list[Share] = []
         self._void: list[Share] = []
         self._late = False
         self.coming = 0
         """How many are free again, and that is not on all disks yet."""
+        self.fresh = False
+        """Whether a home has something for those who wait (`seap`, rule 11)."""
 
     @property
     def returning(self) -> int:
@@ -46,7 +50,7 @@ class Reports:
     def pressing(self) -> bool:
         """Whether it is told though there is nothing else to say."""
         gone = self._gone or self._void
-        return bool(self._back or (gone and (self._bounded or self._late)))
+        return bool(self._back or self.fresh or (gone and (self._bounded or self._late)))
 
     def hurry(self) -> None:
         """What is gone has waited long enough."""
@@ -60,11 +64,21 @@ class Reports:
 
     def viewed(self) -> None:
         """The census says all of it."""
-        self.taken()
-        self.coming = 0
+        self._back, self._gone, self._void, self._late = [], [], [], False
+        self.coming, self.fresh = 0, False
 
     def taken(self) -> tuple[Shares, Shares, Shares]:
         """What goes with the next batch."""
-        taken = union(self._back), union(self._gone), union(self._void)
-        self._back, self._gone, self._void, self._late = [], [], [], False
+        gone, more_gone = _first(union(self._gone), self._most)
+        void, more_void = _first(union(self._void), self._most)
+        taken = union(self._back), gone, void
+        self._back, self._gone, self._void, self._late = [], more_gone, more_void, False
         return taken
+
+
+def _first(shares: Shares, most: int) -> tuple[Shares, list[Share]]:
+    """The first intervals of each row, and the others."""
+    if all(len(share.intervals) <= most for share in shares):  # as mostly
+        return shares, []
+    heads = tuple([Share(share.priority, share.intervals[:most]) for share in shares])
+    return heads, [Share(share.priority, share.intervals[most:]) for share in shares]

@@ -28,6 +28,8 @@ REMEMBERED: Final = seconds(600)
 REDONE: Final = seconds(7 * 86_400)
 """The same for an operation that was begun anew, since elements of the first attempt may come back
 with a node that was away."""
+ANY: Final = 0
+"""Instead of how many priorities there are: they are any numbers of 64 bits (`seap`)."""
 _COUNT_MAX: Final = 2**39
 
 Name = Annotated[str, msgspec.Meta(max_length=100)]
@@ -63,6 +65,8 @@ class How(IntEnum):
     """Positions that a door was granted and has no use for."""
     PUBLISH = 7
     """What is staged may be got; what was published before is left as it is."""
+    UNWANTED = 9
+    """Elements that a phase has taken for a get that does not want them any more (`seap`)."""
     KEEP = 8
     """The lease lasts until its holder says what became of it."""
 
@@ -72,7 +76,7 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
 
     queue: Name
     priorities: int = 4
-    """Priorities are 0 up to, not including, this; 0 is the most urgent."""
+    """Priorities are 0 up to, not including, this; 0 is the most urgent. Or `ANY`."""
     largest_first: bool = False
     """Whether the largest number is the most urgent instead."""
     replicas: int = 1
@@ -83,17 +87,40 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """After so many failed deliveries an element is set aside as dead."""
     items_max: int = 0
     """The bound in elements; 0 is none."""
+    floats: bool = False
+    """Whether any priorities are fractions; else they are whole numbers."""
+
+    @property
+    def keyed(self) -> bool:
+        """Whether its priorities have no number: a key goes with each element (`seap`)."""
+        return self.priorities == ANY
+
+    @property
+    def kind(self) -> str:
+        """What its priorities are, as a person is told.
+
+        >>> QueueSettings(queue="jobs").kind, QueueSettings(queue="jobs", priorities=ANY).kind
+        ('4', 'any int')
+        """
+        return ("any float" if self.floats else "any int") if self.keyed else str(self.priorities)
+
+    @property
+    def rows(self) -> int:
+        """How many rows of positions it has."""
+        return 1 if self.keyed else self.priorities
 
     def checked(self) -> "QueueSettings":
         """Itself; raises `BadOption` for a value that can't be had.
 
-        >>> QueueSettings(queue="jobs", priorities=0).checked()
+        >>> QueueSettings(queue="jobs", priorities=1000).checked()
         Traceback (most recent call last):
-        snowmelt.core.errors.BadOption: priorities is 0; allowed: 1 to 256
+        snowmelt.core.errors.BadOption: priorities is 1000; allowed: 1 to 256
         """
         queue_name(self.queue)
+        if self.floats and not self.keyed:
+            raise BadOption("floats", "true", "only with any priorities, not with a number of them")
         bounds = (
-            ("priorities", self.priorities, 1, PRIORITIES_MAX),
+            ("priorities", self.rows, 1, PRIORITIES_MAX),
             ("replicas", self.replicas, 1, REPLICAS_MAX),
             ("lease", self.lease, LEASE_SHORTEST, LEASE_LONGEST),
             ("max_deliveries", self.deliveries_max, 1, 1_000_000),
@@ -123,17 +150,21 @@ def differences(there: QueueSettings, asked: QueueSettings) -> str:
     >>> differences(there, asked)
     'lease=30, asked 60'
     """
-    return "; ".join(
-        f"{option}={_shown(option, getattr(there, name))}, "
-        f"asked {_shown(option, getattr(asked, name))}"
+    rows = [
+        (option, _shown(option, there, name), _shown(option, asked, name))
         for option, name in OPTIONS.items()
-        if getattr(there, name) != getattr(asked, name)
+    ]
+    return "; ".join(
+        f"{option}={one}, asked {other}" for option, one, other in rows if one != other
     )
 
 
-def _shown(option: str, value: int) -> str:
+def _shown(option: str, settings: QueueSettings, name: str) -> str:
+    value = getattr(settings, name)
     if option == "lease":
         return f"{value / SECOND:g}"
+    if option == "priorities":
+        return settings.kind
     return "none" if option == "max_items" and not value else str(value)
 
 

@@ -20,6 +20,7 @@ import msgspec
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.desk import Desk, Patience
+from snowmelt.protocols.priority.keyed import keys_in
 from snowmelt.protocols.priority.messages import (
     Anew,
     Attempt,
@@ -259,9 +260,11 @@ def _pages(things: Sequence[T], size: int) -> Iterator[tuple[T, ...]]:
 
 
 def _as_one(queue: str, several: list[Kept]) -> Kept:
+    stored = union([share for one in several for share in one.stored])
     return Kept(
         queue,
-        union([share for one in several for share in one.stored]),
+        stored,
         union([share for one in several for share in one.gone]),
         tuple(mark for one in several for mark in one.marks),
+        keys_in(stored, several),
     )

@@ -17,7 +17,7 @@ Rules
    `changes` is called, and that is all that its disk needs to make the same shelf again.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Final
 
@@ -37,6 +37,8 @@ from snowmelt.protocols.priority.recent import Bulk, Endings, Recent
 from snowmelt.protocols.priority.rows import STANDING, Row, Rows, Where
 from snowmelt.protocols.priority.settings import REDONE, REMEMBERED, State
 from snowmelt.protocols.priority.standing import Standing, standing_of
+from snowmelt.protocols.seap.keys import part as part_of
+from snowmelt.protocols.seap.keys import unpacked
 
 _LOT: Final = b"l/"
 READ_BYTES: Final = 64 << 20
@@ -115,7 +117,8 @@ class Shelf:
 
     def store(self, elements: Elements) -> int | None:
         """Keeps those of them that are not known yet (rule 4); the lot's number, if there are."""
-        number, lot = self._next, Lot(elements.shares, elements.origins, size=len(elements.blob))
+        number, size = self._next, len(elements.blob)
+        lot = Lot(elements.shares, elements.origins, size=size, keys=elements.keys)
         if not self._put_on(number, lot):
             if not self.origins.knows(lot):
                 self._next += 1
@@ -251,14 +254,14 @@ class Shelf:
                             unpacked = Bodies.known(bulk.offsets, bulk.blob)
                             lots[where.lot] = unpacked, bulk.headers
                         bodies, headers = lots[where.lot]
+                        keys = self.origins.lots[where.lot].keys
                         for stretch, standing in row.standings(part):
-                            first = stretch.start + where.base
-                            some = bodies.slice(first, first + stretch.stop - stretch.start)
-                            pieces.append(
-                                _piece(
-                                    share.priority, stretch.start, some.trimmed(), headers, standing
+                            for alike, key in _alike(stretch, where.base, keys):
+                                first = alike.start + where.base
+                                some = bodies.slice(first, first + alike.size).trimmed()
+                                pieces.append(
+                                    _piece(share.priority, alike, some, headers, standing, key)
                                 )
-                            )
             rows.append(tuple(pieces))
         return rows
 
@@ -291,7 +294,9 @@ class Shelf:
             bulk = self._recent.get(number) or bulks.get(self._bulk(number))
             if bulk is not None:
                 lot = self.origins.lots[number]
-                came = Elements(lot.shares, lot.origins, bulk.offsets, bulk.blob, bulk.headers)
+                came = Elements(
+                    lot.shares, lot.origins, bulk.offsets, bulk.blob, bulk.headers, keys=lot.keys
+                )
                 whole.append(cut(came, union(wanted)))
         return tuple(whole)
 
@@ -399,8 +404,22 @@ def _attempts(rows: Rows, found: Iterable[tuple[Origin, Share]]) -> list[Attempt
     return [one for origin, share in found for one in attempts_of(rows, origin, share)]
 
 
-def _piece(priority: int, start: int, bodies: Bodies, headers: bytes, standing: Standing) -> Piece:
+def _piece(
+    priority: int, where: Interval, bodies: Bodies, headers: bytes, standing: Standing, key: int
+) -> Piece:
     return Piece(
-        priority, start, whole(bodies.offsets), whole(bodies.blob), headers,
-        standing.failures, standing.reason,
+        priority, where.start, whole(bodies.offsets), whole(bodies.blob), headers,
+        standing.failures, standing.reason, key,
     )  # fmt: skip
+
+
+def _alike(where: Interval, base: int, keys: bytes) -> Iterator[tuple[Interval, int]]:
+    """The parts of an interval with one key each; all of it where there are no keys."""
+    start = where.start
+    if keys:
+        row = unpacked(part_of(keys, start + base, where.stop + base))
+        for at in range(1, len(row)):
+            if row[at] != row[at - 1]:
+                yield Interval(start, where.start + at), row[at - 1]
+                start = where.start + at
+    yield Interval(start, where.stop), row[-1] if keys else 0

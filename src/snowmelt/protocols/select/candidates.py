@@ -1,11 +1,12 @@
 """One node's elements, and what it answers of them (rules 2 to 4, 17 and 20)."""
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from snowmelt.protocols.overlay.labels import key
 from snowmelt.protocols.select.elements import Element, Window
+from snowmelt.protocols.select.ordered import Ordered
 from snowmelt.protocols.select.steps import Bounds, Draw, Drawn, EqualRanks, Ranks
 
 _MASK: Final = (1 << 64) - 1
@@ -39,7 +40,9 @@ class Candidates:
     """
 
     def __init__(self, salt: str, elements: Iterable[Element]) -> None:
-        self.elements: Final = sorted(elements)
+        self.elements: Final[Sequence[Element]] = (
+            elements if isinstance(elements, Ordered) else sorted(elements)
+        )
         self.drawn: list[Element] = []
         """In the last draw, in order."""
         self._salt = salt
@@ -76,8 +79,10 @@ class Candidates:
         return Drawn(cut_start - start, stop - cut_stop, len(self.drawn))
 
     def _within(self, window: Window) -> tuple[int, int]:
-        start = 0 if window.start is None else bisect_left(self.elements, window.start)
-        stop = len(self.elements)
-        if window.stop is not None:
-            stop = bisect_left(self.elements, window.stop)
+        start = 0 if window.start is None else self._rank(window.start)
+        stop = len(self.elements) if window.stop is None else self._rank(window.stop)
         return start, max(start, stop)
+
+    def _rank(self, element: Element) -> int:
+        row = self.elements
+        return row.rank(element) if isinstance(row, Ordered) else bisect_left(row, element)

@@ -13,7 +13,7 @@ from snowmelt.protocols.overlay.family import Carry, Tell
 from snowmelt.protocols.overlay.labels import CIRCLE, key
 from snowmelt.protocols.select.elements import Element
 
-Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 63)]
+Number = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class Branch(msgspec.Struct, frozen=True, tag="select.branch", array_like=True):

@@ -11,7 +11,7 @@ from snowmelt.protocols.select.elements import Element, Window
 SURE: Final = 1 << 32
 """The chance that draws every element."""
 
-Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 63)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 Chance = Annotated[int, msgspec.Meta(ge=0, le=SURE)]
 
 # --- answers --------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ FAMILIES: Final[dict[str, type[FamilyLife]]] = {
     "multicast": MulticastLife,
     "pool": PoolLife,
     "priority": PriorityLife,
+    "seap": PriorityLife,
 }
 
 

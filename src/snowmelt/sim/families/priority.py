@@ -25,7 +25,7 @@ from snowmelt.sim.families.priority_ending import judge
 from snowmelt.sim.families.priority_excuses import Excuses
 from snowmelt.sim.families.priority_groups import Keeper, Stager
 from snowmelt.sim.families.priority_ledger import Ledger
-from snowmelt.sim.families.priority_load import load_of, settings_of
+from snowmelt.sim.families.priority_load import any_priorities, load_of, settings_of
 from snowmelt.sim.families.priority_planted import machine
 from snowmelt.sim.families.priority_users import Consumer, Looker, Producer, Steward
 from snowmelt.sim.faults import (
@@ -81,6 +81,8 @@ class PriorityLife(FamilyLife):
             name = f"q{number}"
             settings = settings_of(chance, self._load, name, len(scenario.nodes), len(hurt))
             settings = _in_reach(settings, scenario.style)
+            if scenario.protocol == "seap":
+                settings = any_priorities(chance, self._load, settings)
             ledger = Ledger(settings, self._excuses, self._load.limits.block, early=early)
             ledger.leaps = leaps
             self._ledgers.append(ledger)
@@ -88,11 +90,15 @@ class PriorityLife(FamilyLife):
 
     @property
     def bound(self) -> Duration:
-        """What membership takes, twice; what clients wait; and to drain what is leased and held."""
+        """What membership takes, twice; what clients wait; and to drain what is leased and held.
+
+        Where all that is got is selected, from samples as small as can be, that takes longer.
+        """
         members = SETTINGS.patience + SETTINGS.lease
         lease = max(ledger.settings.lease for ledger in self._ledgers)
+        slow = seconds(120) if self._scenario.protocol == "seap" else 0
         return Duration(
-            2 * members + 2 * (PATIENCE + self._load.patience) + 6 * lease + seconds(30)
+            2 * members + 2 * (PATIENCE + self._load.patience) + 6 * lease + seconds(30) + slow
         )
 
     # --- who is there -----------------------------------------------------------------------------

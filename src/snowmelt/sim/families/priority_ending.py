@@ -21,6 +21,8 @@ from snowmelt.sim.families.priority_excuses import AWAY, FOR_EVER, Place, Told
 from snowmelt.sim.families.priority_ledger import Asked, Got, Ledger
 
 CHECKS = (check_sequence, check_linear, check_leases, check_heap, check_conservation)
+PHASED = (check_linear, check_leases, check_heap, check_conservation)
+"""Where orders are those of phases, which many share."""
 
 
 def judge(ledger: Ledger) -> None:
@@ -28,7 +30,7 @@ def judge(ledger: Ledger) -> None:
     if ledger.excuses.over is None:
         ending = _Ending(ledger)
         history = ending.history()
-        for check in CHECKS:
+        for check in PHASED if ledger.settings.keyed else CHECKS:
             verdict = check(history)
             undecided = isinstance(verdict, Undecided) and ledger.drained is not None
             if isinstance(verdict, Invalid):
@@ -118,7 +120,7 @@ class _Ending:
             yield Operation(
                 put.process, Kind.PUT, (value,), put.called, None if lost else put.returned,
                 Ended.UNKNOWN if lost else Ended.SUCCEEDED,
-                priorities=(self._sign * put.priorities[index],),
+                priorities=(self._ledger.key(value, told.place),),
                 positions=() if lost or moved else (told.place.position,), orders=orders,
             )  # fmt: skip
 
@@ -133,11 +135,12 @@ class _Ending:
             forgotten = self._keepers.forgotten(told, max(got.held, got.returned))
             lost = self._excuse(got, forgotten) not in ("", AWAY)
             moved = self._moved(got, value, told)
-            order = () if lost or moved or not got.order else (got.order + index,)
+            at = got.order + (0 if self._ledger.settings.keyed else index)
+            order = () if lost or moved or not got.order else (at,)
             over = got.over if index + 1 == len(got.values) else 0
             yield Operation(
                 got.process, Kind.GET, (value,), got.called, got.returned,
-                priorities=(self._sign * told.place.priority,),
+                priorities=(self._ledger.key(value, told.place),),
                 positions=() if lost or moved else (told.place.position,), orders=order,
                 token=None if lost else got.token, held=0 if forgotten else got.held, over=over,
             )  # fmt: skip

@@ -20,6 +20,7 @@ from snowmelt.protocols.priority.calls import Receipt
 from snowmelt.sim.families.fifo_actors import PATIENCE, PAUSE, Phase
 from snowmelt.sim.families.priority_excuses import FOR_EVER
 from snowmelt.sim.families.priority_ledger import Asked, Got, receipts_of
+from snowmelt.sim.families.priority_load import priority_of
 from snowmelt.sim.families.priority_users import Timed, User
 
 HOURS: Final = seconds(3600)
@@ -38,12 +39,12 @@ class Stager(Timed):
         self._attempt(number, [self._some(f"{number}/{part}") for part in range(2)], hold)
 
     def _some(self, name: str) -> Asked:
-        priorities, most = self.ledger.settings.priorities, min(4, self.load.items)
+        settings, most = self.ledger.settings, min(4, self.load.items)
         parts = tuple(
-            (self.chance.randrange(priorities), (f"{self.name}/{name}/{index}",))
+            (priority_of(self.chance, settings), (f"{self.name}/{name}/{index}",))
             for index in range(self.chance.randint(1, most))
         )
-        put = Asked(self.name, parts, b"", Duration(0), self.now, staged=True)
+        put = Asked(self.name, parts, b"", Duration(0), self.now, staged=True, keyed=settings.keyed)
         self.ledger.asked(put)
         return put
 

@@ -17,6 +17,7 @@ from snowmelt.protocols.priority.batches import Share, Shares
 from snowmelt.protocols.priority.calls import Leased, Part, Put, PutDone, Receipt
 from snowmelt.protocols.priority.messages import Piece
 from snowmelt.protocols.priority.settings import QueueSettings
+from snowmelt.protocols.seap.keys import packed
 from snowmelt.sim.families.priority_excuses import Excuses, Keepers, Place, Told
 from snowmelt.sim.world import Broken
 
@@ -43,6 +44,8 @@ class Asked(msgspec.Struct):
     """When it was first said that it is to be published."""
     shares: Shares = ()
     """Where it is staged."""
+    keyed: bool = False
+    """Whether its priorities have no number."""
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -59,7 +62,8 @@ class Asked(msgspec.Struct):
         parts = []
         for priority, values in self.parts:
             bodies = Batch.of([value.encode() for value in values])
-            parts.append(Part(priority, bytes(bodies.offsets), bytes(bodies.blob)))
+            row, keys = (0, packed([priority] * len(values))) if self.keyed else (priority, b"")
+            parts.append(Part(row, bytes(bodies.offsets), bytes(bodies.blob), keys))
         return msgspec.structs.replace(
             template, parts=tuple(parts), headers=self.headers, delay=self.delay
         )
@@ -163,7 +167,8 @@ class Ledger:
             text = f"{len(places)} positions for {len(put.values)} elements from {put.values[0]}"
             self.wrong(text, put.process)
         told = tuple([place.priority for place in places])
-        if told != put.priorities:
+        rows = (0,) * len(places) if put.keyed else put.priorities
+        if told != rows:
             self.wrong(f"{put.values[0]} is told to be of priority {told[0]}", put.process)
         put.ended, put.returned = Ended.SUCCEEDED, at
         put.places, put.orders = places, orders
@@ -202,7 +207,8 @@ class Ledger:
         got.values, got.places, got.failures = tuple(values), tuple(places), tuple(failures)
         if len(values) > asked:
             self.wrong(f"{len(values)} elements, and {asked} were asked for", process)
-        urgency = [self._urgency(place) for place in places]
+        rows = zip(values, places, strict=True)
+        urgency = [self._urgency(value, place) for value, place in rows]
         if urgency != sorted(urgency):
             self.wrong(f"{values[0]} and others came in no order of urgency", process)
         got.held = later(called, shortest(self.settings.lease))
@@ -220,8 +226,9 @@ class Ledger:
                 self.wrong(f"{value!r} was never put", value[:20])
                 continue
             priority = put.priorities[put.values.index(value)]
-            if piece.priority != priority:
-                self.wrong(f"{value} came with priority {piece.priority}, not {priority}", value)
+            told = piece.key if put.keyed else piece.priority
+            if told != priority:
+                self.wrong(f"{value} came with priority {told}, not {priority}", value)
             if piece.headers != put.headers:
                 self.wrong(f"{value} came with other headers", value)
             unkept = put.ended is Ended.FAILED or (put.staged and put.naming is None)
@@ -235,7 +242,7 @@ class Ledger:
             slack = 2 * (at * FASTEST_PPM // 1_000_000 + self.early)
             if put.delay and at + slack < put.called + put.delay:
                 self.wrong(f"{value} is shown before it is due", value)
-            found.append((value, Place(priority, piece.start + index)))
+            found.append((value, Place(piece.priority, piece.start + index)))
         return found
 
     def lose(
@@ -250,7 +257,7 @@ class Ledger:
     ) -> None:
         """Somebody was shown what is next, or what is dead."""
         shown = [one for piece in pieces for one in self.shown(piece, at)]
-        urgency = [self._urgency(place) for _, place in shown]
+        urgency = [self._urgency(value, place) for value, place in shown]
         if not dead and urgency != sorted(urgency):
             self.wrong(f"{shown[0][0]} and others are shown in no order of urgency", process)
         values = {value: None for value, _ in shown}
@@ -350,9 +357,14 @@ class Ledger:
             self.excused[put.process, put.called] = reason or hurts[-1].reason
         return bool(reason or hurts)
 
-    def _urgency(self, place: Place) -> tuple[int, int]:
-        sign = -1 if self.settings.largest_first else 1
-        return sign * place.priority, place.position
+    def key(self, value: str, place: Place) -> int:
+        """The smaller one is the more urgent."""
+        put = self.by_value[value]
+        priority = put.priorities[put.values.index(value)] if put.keyed else place.priority
+        return -priority if self.settings.largest_first else priority
+
+    def _urgency(self, value: str, place: Place) -> tuple[int, int]:
+        return self.key(value, place), place.position
 
 
 def shortest(time: Duration) -> Duration:
@@ -391,6 +403,9 @@ def _orders(put: Asked, answer: PutDone) -> tuple[int, ...]:
     sizes = [interval.size for share in answer.shares for interval in share.intervals]
     if put.delay or not answer.orders:
         return ()
+    if put.keyed:  # phases: as many as there are stretches
+        rows = zip(answer.orders, answer.shares, strict=True)
+        return tuple([order for order, share in rows for _ in range(share.total)])
     if len(answer.orders) == 1:
         return tuple(range(answer.orders[0], answer.orders[0] + sum(sizes)))
     orders: list[int] = []

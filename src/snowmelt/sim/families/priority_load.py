@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from snowmelt.core.instant import Duration, milliseconds, seconds
 from snowmelt.protocols.priority.limits import LIMITS, Limits
-from snowmelt.protocols.priority.settings import QueueSettings
+from snowmelt.protocols.priority.settings import ANY, QueueSettings
+from snowmelt.protocols.seap.keys import KEY_MAX, KEY_MIN
 
 
 class Load(msgspec.Struct, kw_only=True):
@@ -127,3 +128,18 @@ def settings_of(chance: Random, load: Load, queue: str, nodes: int, losses: int)
         deliveries_max=chance.choice((1_000, 1_000, 1_000, chance.randint(2, 3))),
         items_max=items_max,
     )
+
+
+def any_priorities(chance: Random, load: Load, settings: QueueSettings) -> QueueSettings:
+    """The same with any priorities, and phases that come to their limits."""
+    least, sample = chance.choice((0, 0, 1, 3, LIMITS.least)), chance.choice((8, 8, LIMITS.sample))
+    load.limits = replace(load.limits, least=least, sample=sample)
+    return replace(settings, priorities=ANY)
+
+
+def priority_of(chance: Random, settings: QueueSettings) -> int:
+    """Of some elements of a put: a few that come often, and all that there may be."""
+    if not settings.keyed:
+        return chance.randrange(settings.priorities)
+    ends = chance.choice((KEY_MIN, KEY_MIN + 1, KEY_MAX))
+    return chance.choice((chance.randrange(3), chance.randrange(KEY_MIN, KEY_MAX), ends))

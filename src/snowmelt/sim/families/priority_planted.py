@@ -32,7 +32,8 @@ from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.priority.spreading import Outcome, Spreading
 from snowmelt.protocols.priority.standing import Standing
 from snowmelt.protocols.priority.writing import Task
-from snowmelt.sim.planted import PRIORITY_BUGS, Bug
+from snowmelt.sim.families.seap_planted import spoil_phases
+from snowmelt.sim.planted import PRIORITY_BUGS, SEAP_BUGS, Bug
 
 
 class NumberingAnchor(Anchor):
@@ -286,11 +287,11 @@ class Spoiled(PriorityNode):
             case Bug.SHORT_LEASE:
                 here.home._leases.__class__ = ShortLeases  # noqa: SLF001 - it is spoiled
             case _:
-                pass
+                spoil_phases(self._bug, here)
 
 
 def machine(bug: Bug | None, me: NodeId, chance: Random, limits: Limits) -> PriorityNode:
     """The priority machine, with this bug in it if it is one of its own."""
-    if bug is not None and bug in PRIORITY_BUGS:
+    if bug is not None and bug in (*PRIORITY_BUGS, *SEAP_BUGS):
         return Spoiled(bug, me, chance, limits)
     return PriorityNode(me, chance, limits=limits)

@@ -21,7 +21,7 @@ from snowmelt.protocols.priority import calls
 from snowmelt.sim.families.fifo_actors import PATIENCE, PAUSE, Actor, Phase, Stage, Then
 from snowmelt.sim.families.membership import address
 from snowmelt.sim.families.priority_ledger import Asked, Got, Ledger, receipts_of
-from snowmelt.sim.families.priority_load import Load
+from snowmelt.sim.families.priority_load import Load, priority_of
 
 DELAY: Final = seconds(4)
 EMPTY: Final = 4
@@ -155,14 +155,16 @@ class Producer(Timed):
         parts: list[tuple[int, tuple[str, ...]]] = []
         while values:
             some = chance.randint(1, len(values))
-            parts.append((chance.randrange(settings.priorities), tuple(values[:some])))
+            parts.append((priority_of(chance, settings), tuple(values[:some])))
             values = values[some:]
         headers = b""
         if chance.random() < 0.3:
             headers = msgspec.msgpack.encode({"from": f"{self.name}/{count // 3}"})
         delayed = chance.random() < 0.12 and self.delays
         delay = self.some(DELAY) if delayed else Duration(0)
-        put = Asked(self.name, tuple(parts), headers, delay, self.now)
+        put = Asked(
+            self.name, tuple(parts), headers, delay, self.now, keyed=self.ledger.settings.keyed
+        )
         self.ledger.asked(put)
         patience = self.some(self.load.patience) if chance.random() < 0.5 else Duration(0)
         call = put.call(calls.Put(self.queue, self.via, (), patience=patience))

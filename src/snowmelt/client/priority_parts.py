@@ -1,0 +1,176 @@
+"""Bodies with their priorities, cut into calls, and made what a queue's settings ask for."""
+
+import math
+import struct
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from snowmelt.client.bodies import CALL_BYTES, CALL_ITEMS, Parcel, parcels, together
+from snowmelt.core.batch import OFFSET_BYTES, Batch, Buffer
+from snowmelt.core.errors import BadOption
+from snowmelt.protocols.priority.batches import PRIORITIES_MAX
+from snowmelt.protocols.priority.calls import Part
+from snowmelt.protocols.priority.settings import QueueSettings
+from snowmelt.protocols.seap.keys import KEY_MAX, KEY_MIN, of_float, packed
+
+Prioritized = tuple[int | float, Buffer]
+RANK_HIGHEST: Final = 1 << 40
+
+
+class Some(msgspec.Struct, frozen=True):
+    """Bodies with one priority, or one each."""
+
+    priority: int | float | tuple[int | float, ...]
+    offsets: bytes
+    blob: bytes
+
+    @classmethod
+    def of(cls, priority: float | tuple[int | float, ...], items: Parcel) -> "Some":
+        """Of bodies that are packed."""
+        return cls(priority, items.offsets, items.blob)
+
+    @property
+    def priorities(self) -> tuple[int | float, ...]:
+        """Of each of them."""
+        if isinstance(self.priority, tuple):
+            return self.priority
+        return (self.priority,) * (len(self.offsets) // OFFSET_BYTES - 1)
+
+
+def checked_priority(priority: object) -> int | float:
+    """A priority that some queue may have; raises `BadOption`.
+
+    >>> checked_priority(float("nan"))
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: priority is nan; allowed: a whole number of 64 bits or a float
+    """
+    if type(priority) is int and KEY_MIN <= priority <= KEY_MAX:
+        return priority
+    if type(priority) is float and not math.isnan(priority):
+        return priority
+    raise BadOption("priority", priority, "a whole number of 64 bits or a float")
+
+
+def checked_share(share: object) -> None:
+    """Which part of all; raises `BadOption`."""
+    if type(share) not in (int, float) or not 0 <= share <= 1:  # type: ignore[operator]
+        raise BadOption("share", share, "0 to 1")
+
+
+def calls_of(
+    items: Iterable[Buffer] | Iterable[Prioritized] | Batch, priority: float | None
+) -> Iterator[tuple[Some, ...]]:
+    """Items cut into calls: bodies of one priority, or pairs of a priority and a body.
+
+    >>> [[one.priority for one in some] for some in calls_of([(2, b"b"), (0, b"a")], None)]
+    [[0, 2]]
+    >>> list(calls_of([(2, b"b")], 1))
+    Traceback (most recent call last):
+    TypeError: a body is bytes, not tuple; give priority= or pairs of a priority and a body...
+    """
+    if isinstance(items, Batch | str | bytes | bytearray | memoryview):
+        for one in parcels(items):
+            yield (Some.of(checked_priority(0 if priority is None else priority), one),)
+        return
+    rest = iter(items)
+    while some := list(islice(rest, CALL_ITEMS)):
+        pairs = [one for one in some if isinstance(one, tuple)]
+        if pairs and (priority is not None or len(pairs) < len(some)):
+            raise TypeError(
+                "a body is bytes, not tuple; give priority= or pairs of a priority and a body, "
+                "not both"
+            )
+        if pairs:
+            yield from _mixed(pairs)
+        else:
+            own = checked_priority(0 if priority is None else priority)
+            for one in parcels(some):  # type: ignore[arg-type]  # no pair is among them
+                yield (Some.of(own, one),)
+
+
+def parts_of(several: tuple[Some, ...], settings: QueueSettings) -> tuple[Part, ...]:
+    """As a queue with these settings takes them; raises `BadOption` where it does not.
+
+    >>> some = Some.of(-1, next(parcels([b"a"])))
+    >>> parts_of((some,), QueueSettings(queue="jobs"))
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: priority is -1; allowed: 0 to 3 in jobs
+    """
+    if settings.keyed:
+        return tuple(
+            [
+                Part(0, some.offsets, some.blob, packed([_key(one, settings) for one in row]))
+                for some in several
+                for row in (some.priorities,)
+            ]
+        )
+    for some in several:
+        for one in {some.priority} if not isinstance(some.priority, tuple) else some.priority:
+            if type(one) is not int or not 0 <= one < settings.priorities:
+                allowed = f"0 to {settings.priorities - 1} in {settings.queue}"
+                raise BadOption("priority", one, allowed)
+    return tuple([Part(int(some.priorities[0]), some.offsets, some.blob) for some in several])
+
+
+def _key(priority: float, settings: QueueSettings) -> int:
+    if settings.floats:
+        return of_float(priority)
+    if type(priority) is not int:
+        allowed = f"a whole number in {settings.queue}; make it with priorities=float for others"
+        raise BadOption("priority", priority, allowed)
+    return priority
+
+
+def by_priority(pairs: Sequence[Prioritized]) -> tuple[tuple[Some, ...], list[int]]:
+    """What goes in one call; and of each body, as they go, which of the pairs it was.
+
+    >>> several, order = by_priority([(2, b"b"), (0, b"a"), (2, b"c")])
+    >>> [one.priority for one in several], order
+    ([2, 0], [0, 2, 1])
+    """
+    rows: dict[int | float, list[int]] = {}
+    for at, (priority, _) in enumerate(pairs):
+        rows.setdefault(priority, []).append(at)
+    bodies = [bytes(body) for _, body in pairs]
+    if len(rows) > PRIORITIES_MAX:  # no queue has so many by number
+        priorities = tuple([priority for priority, _ in pairs])
+        return (Some.of(priorities, together(bodies)),), list(range(len(pairs)))
+    several = [Some.of(one, together([bodies[at] for at in rows[one]])) for one in rows]
+    return tuple(several), [at for one in rows for at in rows[one]]
+
+
+def _mixed(pairs: list[Prioritized]) -> Iterator[tuple[Some, ...]]:
+    """One call when it takes them all, else some for each priority."""
+    odd = set(map(len, pairs)) - {2}
+    if odd:
+        raise TypeError(f"pairs of a priority and a body are put, not {min(odd)} things")
+    priorities = [priority for priority, _ in pairs]
+    plain = set(map(type, priorities)) == {int}
+    for priority in set(priorities) if plain else priorities:
+        checked_priority(priority)
+    if len(set(priorities)) > PRIORITIES_MAX:  # no queue has so many by number
+        yield from _each_its_own(pairs)
+        return
+    bodies: dict[int | float, list[Buffer]] = defaultdict(list)
+    for priority, body in pairs:
+        bodies[priority].append(body)
+    parts = [
+        Some.of(priority, one) for priority in sorted(bodies) for one in parcels(bodies[priority])
+    ]
+    if sum(len(part.blob) for part in parts) <= CALL_BYTES:
+        yield tuple(parts)
+    else:
+        yield from ((part,) for part in parts)
+
+
+def _each_its_own(pairs: list[Prioritized]) -> Iterator[tuple[Some, ...]]:
+    """A priority for each of them."""
+    at = 0
+    for one in parcels([body for _, body in pairs]):
+        count = len(one.offsets) // struct.calcsize("<i") - 1
+        yield (Some.of(tuple([priority for priority, _ in pairs[at : at + count]]), one),)
+        at += count

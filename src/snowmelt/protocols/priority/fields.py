@@ -1,0 +1,23 @@
+"""What the fields of messages may be."""
+
+from typing import Annotated, Final
+
+import msgspec
+
+from snowmelt.core.names import OperationId
+from snowmelt.protocols.priority.batches import Order
+
+OPERATIONS_MAX: Final = 65_536
+"""In one message; whoever sends stays below (`puts.py`)."""
+BYTES_MAX: Final = 64 << 20
+
+Era = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+"""A view: its epoch above, and below what tells it from another of the same number."""
+Serial = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+Index = Annotated[int, msgspec.Meta(ge=0, le=2)]
+Operations = Annotated[tuple[OperationId, ...], msgspec.Meta(max_length=OPERATIONS_MAX)]
+Weight = Annotated[int, msgspec.Meta(ge=1, le=BYTES_MAX)]
+Place = Annotated[int, msgspec.Meta(ge=0, lt=OPERATIONS_MAX)]
+"""Which of the parts of a message one part of its answer is about."""
+Token = Order
+"""Of a lease: the order of the get that was given it. A later lease has a greater one."""

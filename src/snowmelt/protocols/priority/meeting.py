@@ -1,0 +1,147 @@
+"""Where doors learn which elements have the ranks that they were given: seap, rule 10.
+
+1. The node that keeps the hash of a block of ranks is told by homes where the elements are, and
+   tells doors. A door that comes first waits.
+2. What was told is forgotten `FORGOTTEN` later: by then whoever asked has heard it, since within a
+   view nobody fails and all is said again until it is heard.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from snowmelt.core.instant import Instant, later, seconds
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.protocols.priority.batches import Share, Shares
+from snowmelt.protocols.priority.desk import Desk
+from snowmelt.protocols.priority.lots import in_order
+from snowmelt.protocols.priority.phase_messages import Met, Ranked, Seek, Sought
+from snowmelt.protocols.priority.placing import Placing
+from snowmelt.protocols.priority.sending import Unanswered
+
+RANKS: Final = 1
+"""The row of ranks; elements have row 0."""
+RANKS_AT_ONCE: Final = 4_096
+FORGOTTEN: Final = seconds(60)
+
+
+class Search(msgspec.Struct):
+    """The ranks of one get, until it is known where all of them are."""
+
+    operation: OperationId | None
+    """None when nobody wants them any more."""
+    waits: int = 0
+    found: dict[int, Shares] = {}
+    """By the first rank."""
+
+
+class Meeting:
+    """One node's part, for one queue, in one view: as a home, as a door, and between them."""
+
+    def __init__(self, desk: Desk, queue: str, placing: Placing) -> None:
+        self._desk = desk
+        self._queue = queue
+        self._placing = placing
+        self._sending: Unanswered[tuple[int, int]] = Unanswered(desk, queue)
+        self._searches: dict[int, Search] = {}
+        self._number = 0
+        self._at: dict[int, int] = {}
+        """Positions by rank."""
+        self._waiting: dict[tuple[NodeId, int], Interval] = {}
+        self._told: deque[tuple[Instant, Interval]] = deque()
+
+    # --- a home, and a door -----------------------------------------------------------------------
+
+    def bring(self, start: int, positions: Sequence[int]) -> None:
+        """This home's elements have these ranks."""
+        for node, ranks in self._nodes(Interval(start, start + len(positions))):
+            some = positions[ranks.start - start : ranks.stop - start]
+            shares = in_order([Share(0, (Interval(at, at + 1),)) for at in some])
+
+            def make(serial: int, first: int = ranks.start, shares: Shares = shares) -> Ranked:
+                return Ranked(self._desk.era, self._queue, serial, first, shares)
+
+            self._sending.send(node, (), make)
+
+    def search(self, operation: OperationId | None, ranks: Interval) -> None:
+        """This door was given these ranks."""
+        self._number += 1
+        search = self._searches[self._number] = Search(operation)
+        for node, part in self._nodes(ranks):
+            search.waits += 1
+
+            def make(serial: int, part: Interval = part) -> Seek:
+                return Seek(self._desk.era, self._queue, serial, part)
+
+            self._sending.send(node, ((self._number, part.start),), make)
+
+    def met(self, source: NodeId, message: Met) -> None:
+        """It is known."""
+        self._sending.answered(source, message.serial)
+
+    def sought(self, source: NodeId, message: Sought) -> tuple[OperationId | None, Shares] | None:
+        """Where some are; for whom, once all are known."""
+        sent = self._sending.answered(source, message.serial)
+        if sent is None:
+            return None
+        ((number, start),) = sent.operations
+        search = self._searches[number]
+        search.found[start] = message.shares
+        search.waits -= 1
+        if search.waits:
+            return None
+        del self._searches[number]
+        found = [share for at in sorted(search.found) for share in search.found[at]]
+        return search.operation, in_order(found)
+
+    def again(self) -> None:
+        """What was not answered is said again."""
+        self._sending.again()
+
+    # --- between them -----------------------------------------------------------------------------
+
+    def ranked(self, source: NodeId, message: Ranked) -> None:
+        """A home tells (rule 1)."""
+        rank = message.start
+        for share in message.shares:
+            for interval in share.intervals:
+                for position in interval:
+                    self._at[rank] = position
+                    rank += 1
+        self._desk.send(source, Met(self._desk.era, self._queue, message.serial))
+        for (door, serial), ranks in list(self._waiting.items()):
+            if ranks.start < rank and message.start < ranks.stop and self._known(ranks):
+                del self._waiting[door, serial]
+                self._tell(door, serial, ranks)
+
+    def seek(self, source: NodeId, message: Seek) -> None:
+        """A door asks (rule 1)."""
+        while self._told and self._told[0][0] <= self._desk.now:  # rule 2
+            for rank in self._told.popleft()[1]:
+                self._at.pop(rank, None)
+        if self._known(message.ranks):
+            self._tell(source, message.serial, message.ranks)
+        else:
+            self._waiting[source, message.serial] = message.ranks
+
+    def _known(self, ranks: Interval) -> bool:
+        return all(rank in self._at for rank in ranks)
+
+    def _tell(self, door: NodeId, serial: int, ranks: Interval) -> None:
+        shares = in_order(
+            [Share(0, (Interval(at, at + 1),)) for at in map(self._at.get, ranks) if at is not None]
+        )
+        self._told.append((later(self._desk.now, FORGOTTEN), ranks))
+        self._desk.send(door, Sought(self._desk.era, self._queue, serial, shares))
+
+    def _nodes(self, ranks: Interval) -> Iterator[tuple[NodeId, Interval]]:
+        """Who keeps which of them."""
+        for block in self._placing.blocks(ranks):
+            start = block.start
+            while start < block.stop:
+                stop = min(block.stop, start + RANKS_AT_ONCE)
+                yield self._placing.home(RANKS, start), Interval(start, stop)
+                start = stop

@@ -1,0 +1,214 @@
+"""A home's free elements in the order of their keys, and what a phase asks of them: seap.
+
+1. What is free, and flushed by all who should keep it, is in the order; what comes while a phase
+   runs waits until it is over (seap, rule 5).
+2. What a phase has taken is *chosen*, until it is leased, or nobody wants it. It is free on the
+   shelf all the while: if the view ends, it is free in the next one.
+3. Of what lies with others alone for now, the keys are known from the settling.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.priority.anchor import first_of
+from snowmelt.protocols.priority.batches import Share, Shares
+from snowmelt.protocols.priority.desk import Desk
+from snowmelt.protocols.priority.keyed import keys_of
+from snowmelt.protocols.priority.messages import Stored, Word
+from snowmelt.protocols.priority.placing import Placing
+from snowmelt.protocols.priority.settings import How, QueueSettings, State
+from snowmelt.protocols.priority.shelf import Shelf
+from snowmelt.protocols.seap.steps import (
+    Answer,
+    Assign,
+    Begin,
+    Choose,
+    Chosen,
+    Heard,
+    Least,
+    Release,
+    Sample,
+    Step,
+)
+from snowmelt.protocols.select.candidates import Candidates
+from snowmelt.protocols.select.elements import Element
+from snowmelt.protocols.select.ordered import Ordered
+from snowmelt.protocols.select.steps import Draw, Ranks, Sort
+
+NO_KEYS: Final[Mapping[int, int]] = {}
+
+
+class Urgency:
+    """One queue's, at one home, in one view."""
+
+    def __init__(self, desk: Desk, settings: QueueSettings, shelf: Shelf, placing: Placing) -> None:
+        self._desk = desk
+        self._placing = placing
+        self._settings = settings
+        self._shelf = shelf
+        self._queue = settings.queue
+        self._row = Ordered()
+        self._inside: set[int] = set()
+        """What is in the order, or comes into it after the phase."""
+        self._late: list[Element] = []
+        self._chosen: dict[int, Element] = {}
+        self._keys: dict[int, int] = {}
+        """Of what is not here (rule 3)."""
+        self._candidates: Candidates | None = None
+        self.phase = first_of(desk.epoch)
+        """The phase that will take what comes in now, or a later one."""
+        self.beginning = False
+        """Whether not all homes may know that a phase has begun (seap, rule 5)."""
+        self._held_up: list[tuple[NodeId, Stored]] = []
+        """Answers to puts, until all know that a phase has begun."""
+        self.hungry = False
+        """Whether somebody waits for elements."""
+
+    @property
+    def out(self) -> int:
+        """How many are chosen and not leased, or wait for a phase to be over."""
+        return len(self._chosen) + len(self._late)
+
+    def feeds(self) -> bool:
+        """Whether there is something for whoever waits; then it is told, once."""
+        if self.hungry and self._candidates is None and len(self._row):
+            self.hungry = False
+            return True
+        return False
+
+    # --- in and out -------------------------------------------------------------------------------
+
+    def know(self, keys: Mapping[int, int]) -> None:
+        """Of what is not here, or will not be (rule 3)."""
+        self._keys.update(keys)
+
+    def keep_keys(self, shares: Shares) -> None:
+        """These are taken off the shelf, and are with others."""
+        self._keys.update(keys_of(self._shelf, shares))
+
+    def begin(self, shares: Iterable[Share]) -> None:
+        """These are free as the view begins."""
+        elements = list(self._elements(shares))
+        self._inside.update([one.id for one in elements])
+        self._row = Ordered(elements)
+
+    def add(self, shares: Shares) -> None:
+        """What is free of these is so from now on, if that was not known; some may be gone."""
+        standings = self._shelf.rows.standings(shares)
+        free = [Share(row, (at,)) for row, at, one in standings if one.state == State.FREE]
+        for element in self._elements(free):
+            if element.id in self._inside or element.id in self._chosen:
+                continue
+            self._inside.add(element.id)
+            if self._candidates is None:
+                self._row.add(element)
+            else:
+                self._late.append(element)
+
+    def stored(self, shares: Shares) -> None:
+        """Elements came, and are flushed by all: what is free of them is in."""
+        self.add(self._shelf.rows.present(shares))
+
+    def answer_put(self, door: NodeId, answer: Stored) -> None:
+        """As soon as all know that a phase has begun, if one begins (seap, rule 5)."""
+        if self.beginning:
+            self._held_up.append((door, answer))
+        else:
+            self._desk.send(door, answer)
+
+    def said(self, word: Word) -> None:
+        """What is said of elements, some of which may be chosen."""
+        if word.how == How.UNWANTED:
+            self.unchosen(word.shares)
+        elif word.how == How.PURGE:
+            self.leased(word.shares)
+
+    def leased(self, shares: Shares) -> None:
+        """A get has had what was chosen for it, or can't have it."""
+        for share in shares:
+            for interval in share.intervals:
+                for position in interval:
+                    self._chosen.pop(position, None)
+
+    def reported(self, gone: Shares) -> Shares:
+        """What of this the anchor hears: whole blocks, unless it counts what there is room for."""
+        if self._settings.items_max:
+            return gone
+        row = self._shelf.rows.row(0).gone
+        intervals = [one for share in gone for one in share.intervals]
+        blocks = dict.fromkeys(one for each in intervals for one in self._placing.whole(each))
+        whole = [one for one in blocks if row.covers(one)]
+        return (Share(0, tuple(whole)),) if whole else ()
+
+    def unchosen(self, shares: Shares) -> None:
+        """Nobody wants what was chosen."""
+        for share in shares:
+            for interval in share.intervals:
+                for position in interval:
+                    if self._chosen.pop(position, None) is not None:
+                        self.add((Share(0, (Interval(position, position + 1),)),))
+
+    # --- a phase ----------------------------------------------------------------------------------
+
+    def answer(self, step: Step) -> tuple[Answer, list[int]]:
+        """What this home says to a step; and the positions of what it gives ranks to."""
+        taken: list[int] = []
+        answer: Answer
+        self.beginning = isinstance(step, Begin)
+        if not self.beginning:
+            held_up, self._held_up = self._held_up, []
+            for door, told in held_up:
+                self._desk.send(door, told)
+        match step:
+            case Begin(phase, least):
+                self._thaw()
+                self._candidates = Candidates(f"{self._queue}/{phase}", self._row)
+                self.phase, self.hungry = phase + 1, False
+                answer = Least(1, len(self._row), least, tuple(self._row[:least]))
+            case Ranks():
+                answer = self._frozen.ranks(step)
+            case Draw():
+                answer = self._frozen.draw(step)
+            case Choose(upto):
+                answer = Chosen(self._upto(upto))
+            case Assign(_, upto, hungry):
+                count = len(self._row) if upto is None else self._upto(upto)
+                chosen = self._row.take(count)
+                taken = [one.id for one in chosen]
+                self._chosen.update({one.id: one for one in chosen})
+                self._inside.difference_update(taken)
+                self._thaw()
+                self.hungry, answer = hungry, Heard()
+            case Sort():
+                answer = Sample(tuple(self._frozen.drawn))
+            case Release(hungry):
+                self._thaw()
+                self.hungry, answer = hungry, Heard()
+        return answer, taken
+
+    @property
+    def _frozen(self) -> Candidates:
+        assert self._candidates is not None, "a selection runs within a phase"
+        return self._candidates
+
+    def _upto(self, element: Element) -> int:
+        return self._row.rank(Element(element.priority, element.id + 1))
+
+    def _thaw(self) -> None:
+        """The phase is over: what came meanwhile comes in (rule 1)."""
+        self._candidates = None
+        late, self._late = self._late, []
+        for element in late:
+            self._row.add(element)
+
+    def _elements(self, shares: Iterable[Share]) -> Iterator[Element]:
+        turned = self._settings.largest_first
+        for share in shares:
+            here = keys_of(self._shelf, (share,))
+            for interval in share.intervals:
+                for position in interval:
+                    key = here.get(position)
+                    key = self._keys[position] if key is None else key
+                    yield Element(~key if turned else key, position)

@@ -1,0 +1,143 @@
+"""One phase, as the anchor sees it: from what is wanted to who has it (rules 6 to 9)."""
+
+from math import ceil
+from typing import Final
+
+from snowmelt.protocols.seap.steps import (
+    SAMPLE,
+    SHOWN_MAX,
+    Answer,
+    Assign,
+    Begin,
+    Choose,
+    Chosen,
+    Heard,
+    Least,
+    Release,
+    Sample,
+    Step,
+)
+from snowmelt.protocols.select.anchor import Selection
+from snowmelt.protocols.select.elements import Element
+from snowmelt.protocols.select.plans import Progress, RepairedPlan
+from snowmelt.protocols.select.steps import (
+    Bounds,
+    Counts,
+    Done,
+    Drawn,
+    End,
+    EqualRanks,
+    Sort,
+)
+from snowmelt.protocols.select.steps import Step as Selecting
+
+
+class GatheredPlan(RepairedPlan):
+    """The sample is as large whatever the number of homes, since it comes up in one message."""
+
+    def sample(self, at: Progress) -> int:
+        """Rule 8."""
+        del at
+        return self.sample_min
+
+
+class Phase:
+    """What is asked of all homes for one batch of gets, or for one look.
+
+    >>> phase = Phase(7, wanted=3)
+    >>> phase.step
+    Begin(phase=7, least=3)
+    >>> phase.answered(Least(1, 2, 3, (Element(1, 1), Element(4, 2)))), phase.taken
+    (Assign(start=7, upto=Element(priority=4, id=2), hungry=False), 2)
+    >>> phase.answered(Heard()) is None
+    True
+    """
+
+    def __init__(
+        self,
+        number: int,
+        *,
+        wanted: int = 0,
+        rank: int = 0,
+        share: float | None = None,
+        least: int = SHOWN_MAX,
+        sample: int = SAMPLE,
+        patient: bool = False,
+    ) -> None:
+        self.number: Final = number
+        self.wanted: Final = wanted
+        self.elements = 0
+        """How many there are."""
+        self.least: tuple[Element, ...] = ()
+        """The first of them."""
+        self.taken = 0
+        """How many are taken."""
+        self.value: Element | None = None
+        """What has the rank that is looked for."""
+        self._rank, self._share = rank, share
+        self._patient = patient
+        self._plan = GatheredPlan(sample)
+        self._k = 0
+        self._selection: Selection | None = None
+        shown = min(max(wanted, rank) or SHOWN_MAX, least)
+        self.step: Step | None = Begin(number, shown)
+        """What is asked; None when it is over."""
+
+    def answered(self, answer: Answer) -> Step | None:
+        """All homes' answer to the last step: the next one."""
+        match answer:
+            case Least():
+                self.step = self._counted(answer)
+            case Drawn():
+                self.step = self._select(answer)
+            case Bounds():
+                self.step = self._select(answer)
+            case Sample(elements):
+                assert isinstance(self.step, Sort), f"{self.step} was answered by a sample"
+                low, high = self.step.low, self.step.high
+                self.step = self._select(
+                    Bounds(elements[low - 1] if low else None, elements[high - 1] if high else None)
+                )
+            case Chosen(count):
+                assert count == self._k, f"{count} are chosen, and {self._k} are to be"
+                self.step = self._assign(self.value)
+            case Heard():
+                self.step = None
+        return self.step
+
+    def _counted(self, told: Least) -> Step:
+        self.elements, self.least = told.elements, told.least
+        self._k = min(self.wanted, told.elements)
+        if self._share is not None:
+            self._rank = max(1, ceil(self._share * told.elements))
+        if not self.wanted and 1 <= self._rank <= told.elements:
+            self._k = self._rank
+        if self._k == 0:
+            return self._release()
+        if self._k <= len(told.least):
+            self.value = told.least[self._k - 1]
+            return self._assign(self.value) if self.wanted else self._release()
+        if self.wanted and self._k == told.elements:
+            return self._assign(None)
+        self._selection = Selection(self._k, self._plan)
+        return self._asked(self._selection.answered(Counts(told.nodes, told.elements)))
+
+    def _select(self, answer: Drawn | Bounds) -> Step:
+        assert self._selection is not None, f"{answer} comes of a selection"
+        return self._asked(self._selection.answered(answer))
+
+    def _asked(self, step: Selecting) -> Step:
+        if not isinstance(step, Done):
+            assert not isinstance(step, EqualRanks), "that is the printed plan's"
+            return step
+        assert step.end is End.FOUND, f"a selection among elements that stay ends {step.end}"
+        self.value = step.value
+        assert self.value is not None, "what was found is something"
+        return Choose(self.value) if self.wanted else self._release()
+
+    def _assign(self, upto: Element | None) -> Step:
+        self.taken = self._k
+        return Assign(self.number, upto, self._patient and self._k < self.wanted)
+
+    def _release(self) -> Step:
+        return Release(hungry=self._patient and self._k < self.wanted)

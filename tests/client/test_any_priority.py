@@ -1,0 +1,114 @@
+"""Queues with any priorities, as programs hold them."""
+
+import asyncio
+import tempfile
+
+import pytest
+
+import snowmelt
+import snowmelt.aio
+from snowmelt.client.group_steps import BEGINNING
+from snowmelt.core.errors import BadOption, QueueExists
+
+EARLY, LATE = -(1 << 63), (1 << 63) - 1
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with snowmelt.open(tmp_path_factory.mktemp("any")) as cluster:
+        yield cluster
+
+
+def test_any_whole_number_is_a_priority(cluster):
+    jobs = cluster.priority("ends", priorities=int)
+    jobs.put(b"late", priority=LATE)
+    jobs.put(b"early", priority=EARLY)
+    assert jobs.put_many([(7, b"seven"), (-1, b"less"), (7, b"seven too")]) == 3
+    got = [(item.priority, item.body) for item in jobs.get_many(timeout=0)]
+    assert got == [
+        (EARLY, b"early"),
+        (-1, b"less"),
+        (7, b"seven"),
+        (7, b"seven too"),
+        (LATE, b"late"),
+    ]
+
+
+def test_a_thousand_priorities_go_in_one_call(cluster):
+    jobs = cluster.priority("many", priorities=int)
+    assert jobs.put_many([(3 * at % 1000, b"%d" % at) for at in range(1000)]) == 1000
+    assert [item.priority for item in jobs.get_many(1000, timeout=0)] == list(range(1000))
+
+
+def test_fractions_keep_their_order_and_the_largest_may_be_first(cluster):
+    jobs = cluster.priority("fractions", priorities=float, largest_first=True)
+    for priority in (0.5, -3, float("inf"), -0.25, 1e300):
+        jobs.put(b"x", priority=priority)
+    got = [item.priority for item in jobs.get_many(timeout=0)]
+    assert got == [float("inf"), 1e300, 0.5, -0.25, -3.0]
+
+
+def test_what_comes_back_has_its_old_priority(cluster):
+    jobs = cluster.priority("back", priorities=int)
+    jobs.put_many([(10**12, b"a"), (10**15, b"b")])
+    first = jobs.get(timeout=0)
+    assert first.body == b"a"
+    first.nack()
+    again = jobs.get(timeout=0)
+    assert (again.body, again.priority, again.failures) == (b"a", 10**12, 1)
+
+
+def test_a_rank_and_a_share_are_selected_and_stay(cluster):
+    jobs = cluster.priority("selected", priorities=int)
+    assert jobs.quantile(0.5) is None
+    jobs.put_many([(at * at, b"%d" % at) for at in range(-50, 51)])
+    assert [jobs.select(rank).priority for rank in (1, 2, 3, 101)] == [0, 1, 1, 2500]
+    assert jobs.select(102) is None
+    assert jobs.quantile(0.5).priority == 25 * 25
+    assert (jobs.quantile(0).priority, jobs.quantile(1).priority) == (0, 2500)
+    assert jobs.stats().ready == 101
+    with pytest.raises(BadOption, match="share is 2"):
+        jobs.quantile(2)
+    numbered = cluster.priority("numbered", priorities=3)
+    numbered.put(b"x")
+    with pytest.raises(BadOption, match="allowed: int or float"):
+        numbered.select(1)
+
+
+def test_what_a_queue_can_not_order_is_refused_before_it_is_put(cluster):
+    jobs = cluster.priority("refused", priorities=int)
+    jobs.put(b"x", priority=1)
+    for priority in (1.5, LATE + 1, float("nan"), "soon"):
+        with pytest.raises(BadOption, match="priority is"):
+            jobs.put(b"y", priority=priority)
+    with pytest.raises(QueueExists, match="priorities=any int, asked any float"):
+        cluster.priority("refused", priorities=float).put(b"y")
+    assert jobs.stats().ready == 1
+
+
+def test_staged_items_and_groups_take_any_priorities(cluster):
+    jobs = cluster.priority("staged", priorities=int)
+    receipt = jobs.stage([(10**9, b"later"), (-(10**9), b"first")])
+    assert jobs.stats().ready == 0
+    jobs.publish(receipt)
+    group = jobs.group("readers")
+    given = group.advance()
+    (note,) = group.batches(BEGINNING, given.end)
+    assert [piece.key for piece in group.read(note)] == [-(10**9), 10**9]
+
+
+def test_it_is_the_same_with_await():
+    async def work(folder):
+        async with snowmelt.aio.open(folder) as cluster:
+            jobs = cluster.priority("jobs", priorities=float)
+            await jobs.put(b"slow", priority=2.5)
+            await jobs.put(b"fast", priority=-2.5)
+            middle = await jobs.quantile(1)
+            assert (middle.body, middle.priority) == (b"slow", 2.5)
+            assert (await jobs.select(1)).body == b"fast"
+            item = await jobs.get(timeout=0)
+            assert (item.priority, item.body) == (-2.5, b"fast")
+            await item.ack()
+
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(work(folder))

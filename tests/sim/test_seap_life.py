@@ -1,0 +1,37 @@
+"""Lives of queues with any priorities, and the known bugs of their own machine."""
+
+import pytest
+
+from snowmelt.sim.families import family
+from snowmelt.sim.life import Ending, live
+from snowmelt.sim.planted import Bug
+from snowmelt.sim.scenario import drawn, kinds_of
+
+# Whoever changes what nodes say to each other changes lives too, so there are several of each.
+FOUND_BY = {
+    Bug.REUSED_RANK: (0, 1),
+    Bug.ONE_SHORT: (0, 1, 3),
+    Bug.FORGOTTEN_KEYS: (3, 7),
+    Bug.OPEN_PHASE: (7, 10),
+    Bug.EARLIER_PHASE: (0, 1),
+    Bug.LONE_COPY: (87, 74, 19, 153),
+    Bug.IGNORED_TOKEN: (12, 16, 32, 36),
+}
+
+
+def lived(seed, bug=None):
+    return live(drawn("seap", seed, kinds_of("seap"), bug), family("seap"))
+
+
+@pytest.mark.parametrize(
+    ("bug", "seeds"), FOUND_BY.items(), ids=lambda one: getattr(one, "value", "")
+)
+def test_a_life_of_any_priorities_finds_it(bug, seeds):
+    assert any(lived(seed, bug).ending is not Ending.SETTLED for seed in seeds)
+
+
+# 7: a look had a greater number than the gets that waited for it; 15: what came back was gone
+# before all knew it; 85: looks waited behind gets for ever.
+@pytest.mark.parametrize("seed", [1, 7, 15, 85])
+def test_without_them_these_lives_go_well(seed):
+    assert lived(seed).ending is Ending.SETTLED

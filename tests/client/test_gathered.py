@@ -99,7 +99,7 @@ def test_a_priority_that_the_queue_has_not_refuses_its_own_put_alone(node: Local
 
 def test_a_queue_that_gets_full_refuses_only_those_who_find_no_room(play: Play) -> None:
     async def scene(queue: Queue) -> None:
-        puts = [queue.put(b"%d" % at, timeout=0.5) for at in range(TASKS)]
+        puts = [queue.put(b"%d" % at, timeout=0) for at in range(TASKS)]
         told = await asyncio.gather(*puts, return_exceptions=True)
         assert Counter(map(type, told)) == {int: 40, Full: TASKS - 40}
         assert len(await bodies(queue)) == 40

@@ -44,7 +44,7 @@ def settings_object(settings: QueueSettings) -> dict[str, object]:
 def priority_settings_object(settings: PrioritySettings) -> dict[str, object]:
     """Those of a priority queue, likewise."""
     return {
-        "priorities": settings.priorities,
+        "priorities": settings.kind if settings.keyed else settings.priorities,
         "largest_first": settings.largest_first,
         "replicas": settings.replicas,
         "lease": settings.lease / SECOND,

@@ -350,10 +350,10 @@ class PrioritySteps(LeaseSteps):
         return (yield from self._about(lambda *_: ask, timeout))
 
     def _stretch(self, piece: Piece) -> Stretch:
-        settings = self._known
-        start, number = (piece.priority << PLACE_BITS) + piece.start, None
-        if settings is not None and settings.keyed:
-            number = to_float(piece.key) if settings.floats else piece.key
+        start = (piece.priority << PLACE_BITS) + piece.start
+        number: int | float | None = piece.key
+        if piece.key is not None and self._known is not None and self._known.floats:
+            number = to_float(piece.key)
         return Stretch(
             start, piece.offsets, piece.blob, piece.headers, piece.failures, piece.reason, number
         )

@@ -72,10 +72,11 @@ class Queues:
         """A queue, most urgent first, made when it is first used.
 
         With options it is made with these, and `QueueExists` is raised if it is there with others:
-        `priorities` (4; up to 256) are 0, the most urgent, to one below it, or the other way round
-        with `largest_first`; on `replicas` nodes (1) an item is flushed before its put is answered;
-        a get holds it for `lease` seconds (30); after `max_deliveries` (20) that failed it is set
-        aside as dead; the queue holds `max_items` at most. Without any it is taken as it is.
+        `priorities` (4; up to 256) are 0, the most urgent, to one below it, or `int`, or `float`:
+        any number of 64 bits; or the other way round with `largest_first`; on `replicas` nodes (1)
+        an item is flushed before its put is answered; a get holds it for `lease` seconds (30);
+        after `max_deliveries` (20) that failed it is set aside as dead; the queue holds `max_items`
+        at most. Without any it is taken as it is.
         """
         return PriorityQueue(self._queues, PrioritySteps(name, priority_settings(name, **options)))
 

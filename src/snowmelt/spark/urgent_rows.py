@@ -6,6 +6,7 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 
+from snowmelt.core.errors import BadOption
 from snowmelt.protocols.fifo.calls import Part
 from snowmelt.protocols.priority.messages import Piece
 from snowmelt.spark.rows import Rows
@@ -24,6 +25,10 @@ class UrgentRows(Rows):
 
     def of_pieces(self, pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
         """The rows of pieces, in their order, each batch of one priority."""
+        pieces = list(pieces)
+        if any(piece.key is not None for piece in pieces):
+            allowed = "a queue with a number of priorities: Spark reads no others"
+            raise BadOption("queue", self._queue, allowed)
         for self._priority, some in groupby(pieces, lambda piece: piece.priority):
             yield from self.of([_part(piece) for piece in some])
 

@@ -64,7 +64,7 @@ class Gets:
         one.pieces.extend(given.pieces)
         one.left.extend(given.left)
         if given.left and self._settings.keyed and given.pieces:  # a home tells its least first
-            last = _rank(self._settings, given.pieces[-1].key, given.pieces[-1].start)
+            last = _rank(self._settings, given.pieces[-1].key or 0, given.pieces[-1].start)
             one.last = last if one.last is None else min(last, one.last)
         return one.waits == 0
 
@@ -85,7 +85,7 @@ class Gets:
             return True
         pieces = ordered(one.pieces, self._settings)
         if one.left and one.last is not None:
-            here = [_rank(self._settings, each.key, each.start) <= one.last for each in pieces]
+            here = [_rank(self._settings, each.key or 0, each.start) <= one.last for each in pieces]
         elif one.left:
             first = min(
                 [
@@ -136,5 +136,5 @@ def ordered(pieces: Sequence[Piece], settings: QueueSettings) -> tuple[Piece, ..
     if len(pieces) < 2:  # as often
         return tuple(pieces)
     if settings.keyed:  # there is one row; of two with one key the lesser position is first
-        return tuple(sorted(pieces, key=lambda piece: _rank(settings, piece.key, piece.start)))
+        return tuple(sorted(pieces, key=lambda piece: _rank(settings, piece.key or 0, piece.start)))
     return tuple(sorted(pieces, key=lambda piece: _rank(settings, piece.priority, piece.start)))

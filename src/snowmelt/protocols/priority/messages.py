@@ -189,7 +189,7 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     headers: bytes = b""
     failures: int = 0
     reason: str = ""
-    key: int = 0
+    key: int | None = None
     """The priority of all of them, where it has no number (`seap`)."""
 
     @property

@@ -405,7 +405,12 @@ def _attempts(rows: Rows, found: Iterable[tuple[Origin, Share]]) -> list[Attempt
 
 
 def _piece(
-    priority: int, where: Interval, bodies: Bodies, headers: bytes, standing: Standing, key: int
+    priority: int,
+    where: Interval,
+    bodies: Bodies,
+    headers: bytes,
+    standing: Standing,
+    key: int | None,
 ) -> Piece:
     return Piece(
         priority, where.start, whole(bodies.offsets), whole(bodies.blob), headers,
@@ -413,7 +418,7 @@ def _piece(
     )  # fmt: skip
 
 
-def _alike(where: Interval, base: int, keys: bytes) -> Iterator[tuple[Interval, int]]:
+def _alike(where: Interval, base: int, keys: bytes) -> Iterator[tuple[Interval, int | None]]:
     """The parts of an interval with one key each; all of it where there are no keys."""
     start = where.start
     if keys:
@@ -422,4 +427,4 @@ def _alike(where: Interval, base: int, keys: bytes) -> Iterator[tuple[Interval, 
             if row[at] != row[at - 1]:
                 yield Interval(start, where.start + at), row[at - 1]
                 start = where.start + at
-    yield Interval(start, where.stop), row[-1] if keys else 0
+    yield Interval(start, where.stop), row[-1] if keys else None

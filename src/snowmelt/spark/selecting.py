@@ -198,7 +198,8 @@ class _Scans:
         """By what is wanted; a sample is followed by the count that it is for."""
         inside = self._inside(wanted.gaps)
         if isinstance(wanted, Collect):
-            keys = self._brought(inside.withColumn(MARK, self._mark()))
+            marked = inside.withColumn(MARK, self._mark()) if search.rounds else inside
+            keys = self._brought(marked)
             return search.collected(keys, keys.mark)
         share = inside if wanted.share >= 1 else inside.sample(False, wanted.share, self.done)
         cuts = search.cuts(self._brought(share))

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.standalone import SMALL, Standalone, plain_environment, sources
+from tests.cluster.standalone import SMALL, plain_environment, small, sources
 
 import snowmelt
 from snowmelt.cli.local import LocalCluster
 from snowmelt.client.cluster import Cluster
+from snowmelt.spark.standalone import Daemon, Standalone
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 280
@@ -44,11 +45,9 @@ class Bench:
 
     def run(self, *command: str, **variables: str) -> "subprocess.CompletedProcess[str]":
         """Runs a program as if nobody had said anything of Spark but this."""
-        path = sources()["PYTHONPATH"]
-        environment = plain_environment() | {"PYTHONPATH": f"{path}:{ROOT}"} | variables
         return subprocess.run(
             command,
-            env=environment,
+            env=_environment(variables),
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -57,17 +56,28 @@ class Bench:
             check=False,
         )
 
+    def begin(self, name: str, *words: str, variables: Mapping[str, str]) -> Daemon:
+        """Starts a driver of `programs.py`, which may be killed."""
+        command = [sys.executable, "-m", "tests.cluster.programs", name, *words]
+        log = self.folder / f"{name}.log"
+        return Daemon(command, log, "", _environment(variables))
+
     def bodies(self, queue: str) -> list[bytes]:
         """What waits in a queue."""
         return sorted(seen.body for seen in self.queues.fifo(queue).peek(100_000))
 
 
+def _environment(variables: Mapping[str, str]) -> dict[str, str]:
+    path = sources()["PYTHONPATH"]
+    return plain_environment() | {"PYTHONPATH": f"{path}:{ROOT}"} | dict(variables)
+
+
 @contextmanager
-def bench_of(folder: Path) -> Iterator[Bench]:
-    """All of it, while this lasts."""
+def bench_of(folder: Path, hidden: Path | None = None) -> Iterator[Bench]:
+    """All of it, while this lasts; of a hidden folder workers see nothing."""
     with (
         LocalCluster(1, folder / "nodes", 0.5) as nodes,
-        Standalone(folder / "daemons") as spark,
+        small(folder / "daemons", hidden) as spark,
     ):
         nodes.start()
         with snowmelt.connect(nodes.url) as queues:

@@ -27,6 +27,14 @@ def stream(url: str, folder: str, queue: str, **where: str) -> dict[str, Any]:
     return {"master": spark.conf.get("spark.master")}
 
 
+def slowly(url: str, folder: str, queue: str) -> dict[str, Any]:
+    """The same in batches of a hundred."""
+    spark = snowmelt.spark.session("slowly")
+    rows = _rows(spark, url, queue, maxMessagesPerTrigger="100")
+    _drained(rows, url, f"{queue}.loud", Path(folder, queue))
+    return {}
+
+
 def each_batch(url: str, folder: str, queue: str, **where: str) -> dict[str, Any]:
     """What a batch holds is put into a queue by a function, under the number of the batch."""
     spark = snowmelt.spark.session("each", **where)
@@ -38,7 +46,7 @@ def each_batch(url: str, folder: str, queue: str, **where: str) -> dict[str, Any
 
     writer = _rows(spark, url, queue).writeStream.foreachBatch(count)
     writer = writer.option("checkpointLocation", folder).trigger(availableNow=True)
-    assert writer.start().awaitTermination(90)
+    assert writer.start().awaitTermination(250)
     return {"cores": at_once(spark)}
 
 
@@ -86,11 +94,12 @@ def _rows(spark: SparkSession, url: str, queue: str, **options: str) -> DataFram
 def _drained(rows: DataFrame, url: str, queue: str, checkpoint: Path) -> None:
     writer = rows.writeStream.format("snowmelt").options(url=url, queue=queue)
     writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
-    assert writer.start().awaitTermination(90)
+    assert writer.start().awaitTermination(250)
 
 
 PROGRAMS: dict[str, Callable[..., dict[str, Any]]] = {
     "stream": stream,
+    "slowly": slowly,
     "each_batch": each_batch,
     "states": states,
 }

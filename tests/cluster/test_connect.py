@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.cluster.bench import Bench
+from tests.cluster.standalone import connect_server
 from tests.cluster.test_standalone import RUN
 
 from snowmelt.cli.local import free_port
@@ -22,7 +23,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def gate(bench: Bench) -> str:
     """A server with our package, and where it is."""
-    return bench.spark.connect_server({"PYSPARK_PYTHON": sys.executable})
+    return connect_server(bench.spark, {"PYSPARK_PYTHON": sys.executable})
 
 
 @pytest.mark.soak
@@ -65,7 +66,7 @@ def test_a_server_that_is_not_there_is_told_at_once(bench: Bench) -> None:
 
 @pytest.mark.soak
 def test_a_server_without_the_package_is_told_before_the_first_query(bench: Bench) -> None:
-    bare = bench.spark.connect_server({"PYSPARK_PYTHON": sys.base_prefix + "/bin/python3"})
+    bare = connect_server(bench.spark, {"PYSPARK_PYTHON": sys.base_prefix + "/bin/python3"})
     done = bench.run(*RUN, "--url", bench.url, "--remote", bare, PARQUET=str(Path("out")))
     assert done.returncode == 2
     assert "snowmelt: the Spark server" in done.stderr

@@ -57,6 +57,8 @@ def test_kafkas_names_mean_the_same_and_case_means_nothing() -> None:
     ("given", "said"),
     [
         ({**RAW, "maxMesagesPerTrigger": "1"}, "maxMessagesPerTrigger, which is the nearest"),
+        ({**RAW, "startingOffsets": "latest"}, "none: a new group begins with what waits"),
+        ({**RAW, "kafka.bootstrap.servers": "a:1"}, "none: the option `url` says where"),
         ({**RAW, "path": "raw"}, "named by the option `queue`"),
         ({"queue": "raw"}, "url is None; allowed: where the cluster is"),
         ({"url": "kafka://a:1", "queue": "raw"}, "url is 'kafka://a:1'; allowed: snowmelt://"),

@@ -51,6 +51,13 @@ _ALIASES: Final = {
     "maxOffsetsPerTrigger": "maxMessagesPerTrigger",
     "topic": "queue",
 }
+_KAFKAS: Final = {
+    "startingOffsets": "none: a new group begins with what waits. Give each reader its own queue",
+    "endingOffsets": "none: a run of trigger(availableNow=True) ends with what waits at its start",
+    "startingTimestamp": "none: a new group begins with what waits, however old it is",
+    "kafka.bootstrap.servers": "none: the option `url` says where the cluster is",
+}
+"""What Kafka's source has and a queue has not, and what to do instead."""
 _SPARKS_OWN: Final = ("checkpointlocation", "queryname")
 """What Spark adds for itself."""
 
@@ -174,11 +181,18 @@ def _known(given: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
             raise BadOption("path", value, "none: a queue is named by the option `queue`")
         name = spelled.get(written) or aliases.get(written)
         if name is None:
-            raise BadOption("option", key, _nearest(written, spelled))
+            raise _unknown(key, value, spelled)
         if name in said and said[name] != value:
             raise BadOption(name, value, f"one value; it is also given as {said[name]!r}")
         said[name] = value
     return said
+
+
+def _unknown(key: str, value: str, spelled: Mapping[str, str]) -> BadOption:
+    for name, allowed in _KAFKAS.items():
+        if key.lower() == name.lower():
+            return BadOption(name, value, allowed)
+    return BadOption("option", key, _nearest(key.lower(), spelled))
 
 
 def _nearest(written: str, spelled: Mapping[str, str]) -> str:

@@ -1,0 +1,154 @@
+"""A cluster of Spark's own on this machine: a standalone master and workers, a process each.
+
+The programs are those of the installed PySpark, started by `spark-class`. Each has a process group,
+in which its children are as well, executors among them; so what is ended in the end is all of it.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from pyspark.find_spark_home import _find_spark_home
+
+from snowmelt.core.errors import Unavailable
+from snowmelt.spark.java import ensure_java
+
+MASTER: Final = "org.apache.spark.deploy.master.Master"
+WORKER: Final = "org.apache.spark.deploy.worker.Worker"
+START_SECONDS: Final = 60.0
+STOP_SECONDS: Final = 10.0
+LOOK_SECONDS: Final = 0.05
+TOLD: Final = 2000
+QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Daemons have little to do: code compiled fast serves them better than fast code."""
+
+
+class Daemon:
+    """One long-lived program, whose log tells when it is ready."""
+
+    def __init__(
+        self, command: Sequence[str], log: Path, ready: str, environment: Mapping[str, str]
+    ) -> None:
+        self.log = log
+        self._ready = re.compile(ready)
+        with log.open("wb") as file:
+            self.process = subprocess.Popen(  # noqa: S603  # Spark's own programs
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env=dict(environment),
+                cwd=log.parent,
+                start_new_session=True,
+            )
+
+    def wait(self) -> str:
+        """Waits until it says that it is ready; what it says then."""
+        end = time.monotonic() + START_SECONDS
+        while True:
+            text = self.log.read_text(errors="replace")
+            if found := self._ready.search(text):
+                return found[0]
+            if self.process.poll() is not None or time.monotonic() > end:
+                raise Unavailable(f"{self.log.stem} of Spark did not start: {text[-TOLD:]}")
+            time.sleep(LOOK_SECONDS)
+
+    def children(self) -> list[int]:
+        """The processes it has started, as executors are a worker's."""
+        pid = self.process.pid
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+    def kill(self) -> None:
+        """Ends it, with all its children, at once."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(STOP_SECONDS)
+
+    def stop(self) -> None:
+        """Asks it and all its children to end; whoever does not is killed."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(STOP_SECONDS)
+        self.kill()
+
+
+class Standalone:
+    """A master, and workers of one core each. Use it in a `with`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        workers: int = 2,
+        *,
+        memory: str = "1g",
+        environment: Mapping[str, str] | None = None,
+        prefix: Sequence[str] = (),
+    ) -> None:
+        ensure_java()
+        self.folder = folder
+        self.url = ""
+        self.daemons: list[Daemon] = []
+        self._count = workers
+        self._memory = memory
+        self._environment = dict(os.environ if environment is None else environment)
+        self._environment.setdefault("SPARK_DAEMON_MEMORY", "200m")
+        self._environment.setdefault("SPARK_DAEMON_JAVA_OPTS", QUICK)
+        self._prefix = list(prefix)
+        """What a worker's command begins with."""
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def workers(self) -> list[Daemon]:
+        """The workers, the first to be started first."""
+        return self.daemons[1 : 1 + self._count]
+
+    def stop(self) -> None:
+        """Ends the workers, and then the master."""
+        for daemon in reversed(self.daemons):
+            daemon.stop()
+        self.daemons.clear()
+
+    def begin(
+        self, command: Sequence[str], name: str, ready: str, more: Mapping[str, str] | None = None
+    ) -> Daemon:
+        """Starts a program that ends with the cluster."""
+        environment = self._environment | dict(more or {})
+        daemon = Daemon(command, self.folder / f"{name}.log", ready, environment)
+        self.daemons.append(daemon)
+        return daemon
+
+    def _start(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        start = str(Path(_find_spark_home(), "bin", "spark-class"))
+        here = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        master = self.begin([start, MASTER, *here], "master", r"spark://127\.0\.0\.1:[1-9]\d*")
+        self.url = master.wait()
+        share = ("--cores", "1", "--memory", self._memory, "--work-dir", str(self.folder / "work"))
+        for number in range(self._count):
+            worker = [*self._prefix, start, WORKER, *here, *share, self.url]
+            self.begin(worker, f"worker-{number}", "Successfully registered with master")
+        for daemon in self.workers:
+            daemon.wait()

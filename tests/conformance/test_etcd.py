@@ -176,12 +176,12 @@ def test_all_of_a_transaction_happens_at_one_revision_or_nothing_does(etcd):
 
 
 def test_what_is_read_comes_in_order_and_in_pages(etcd):
-    keys = [f"home/q{number:03}" for number in range(40)]
+    keys = [f"~home/q{number:03}" for number in range(40)]
     etcd.ask(Transact(1, (), tuple(Put(key, key.encode()) for key in reversed(keys))))
-    etcd.ask(put("home0", b"behind"))
-    page = etcd.ask(Transact(1, (), (Read("home/", "home0", 25),))).read[0]
+    etcd.ask(put("~home0", b"behind"))
+    page = etcd.ask(Transact(1, (), (Read("~home/", "~home0", 25),))).read[0]
     assert [row.key for row in page] == keys[:25]
-    rest = etcd.ask(Transact(1, (), (Read(page[-1].key + "\0", "home0", 25),))).read[0]
+    rest = etcd.ask(Transact(1, (), (Read(page[-1].key + "\0", "~home0", 25),))).read[0]
     assert [row.key for row in rest] == keys[25:]
 
 

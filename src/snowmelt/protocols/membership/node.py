@@ -221,6 +221,6 @@ class MembershipNode:
     def _elsewhere(self) -> Elsewhere | Declined:
         view = self._follower.view
         decider = view.member(view.coordinator) if view else None
-        if decider is None:
-            return Declined("Unavailable", "this node knows no coordinator yet")
+        if decider is None or decider.id == self._follower.identity.id:
+            return Declined("Unavailable", "this node knows nobody who decides just now")
         return Elsewhere(decider.id, decider.address)

@@ -4,7 +4,7 @@ Rules, which go on from those of the package:
 
 11. Under a cluster's prefix there are four kinds of records: `cluster`, who founded it and what it
     is called, put once; `leader`, under a lease, whose value no other leader's ever is; `ledger`,
-    as a coordinator on a disk keeps it; and `home/` with a queue's name for each queue.
+    as a coordinator on a disk keeps it; and `~home/` with a queue's name for each queue.
 12. Whatever a leader reads or changes is a transaction that compares the leader's key with its own
     value, the cluster's with what was read, and each record that it changes with the revision that
     it read or wrote last. So one who slept decides nothing, however late its words arrive, and what
@@ -43,8 +43,9 @@ Effects = list[Effect[object]]
 CLUSTER: Final = "cluster"
 LEADER: Final = "leader"
 LEDGER: Final = "ledger"
-HOMES: Final = "home/"
-HOMES_END: Final = "home0"
+HOMES: Final = "~home/"
+"""The sign in it is none that a prefix may have, so no prefix below another holds homes of it."""
+HOMES_END: Final = "~home0"
 
 ANSWER: Final = seconds(2)
 """So long an answer is waited for before it is asked again."""

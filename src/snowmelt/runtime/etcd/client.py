@@ -18,8 +18,11 @@ from snowmelt.runtime.logs import tell
 
 ANSWER_SECONDS: Final = 1.5
 """Less than a machine waits before it asks again."""
-WAITING_MAX: Final = 64
-"""So many requests of a line wait; more are `UNKNOWN` at once."""
+WAITING_MAX: Final = 2
+"""So many requests are on a line or wait for it; another is dropped, as if it was lost.
+
+What waits long behind one that is not answered would be of no use to who asked it.
+"""
 
 Deliver = Callable[[NodeId, Answer], None]
 

@@ -393,3 +393,33 @@ def test_a_folder_of_version_1_is_opened_and_gets_a_log(tmp_path: Path) -> None:
         assert content(tmp_path) == [(b"a", b"1")]
         assert read_stamp(tmp_path) == stamp
         assert (tmp_path / LOG_NAME).stat().st_size == SHORT
+
+
+@pytest.mark.parametrize("gone", [("stamp",), ("stamp", "records")])
+def test_records_that_only_the_log_has_are_not_begun_anew_over(
+    tmp_path: Path, gone: Sequence[str]
+) -> None:
+    with Store.open(tmp_path / "n1") as store:
+        store.commit([[Write(b"a", b"1")]])
+        copy = killed(tmp_path / "n1", tmp_path / "n2")
+    for name in gone:
+        (copy / name).unlink()
+    for _ in range(2):
+        with pytest.raises(StoreDamaged, match="its stamp is gone"):
+            Store.open(copy)
+    for name in gone:
+        shutil.copy(tmp_path / "n1" / name, copy)
+    assert content(copy) == [(b"a", b"1")]
+
+
+def test_an_older_stamp_beside_a_log_that_was_written_to_is_told(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "n1") as store:
+        store.commit([[Write(b"a", b"1")]])
+        copy = killed(tmp_path / "n1", tmp_path / "n2")
+    stamp = read_stamp(copy)
+    assert stamp is not None
+    write_stamp(copy, Stamp(1, stamp.identity))
+    with pytest.raises(StoreDamaged, match="its stamp is an older one"):
+        Store.open(copy)
+    write_stamp(copy, stamp)
+    assert content(copy) == [(b"a", b"1")]

@@ -15,7 +15,7 @@ import lmdb
 from snowmelt.core.errors import StoreDamaged, StoreError
 from snowmelt.store.audit import audit
 from snowmelt.store.folder import OWNER_NAME, flush_folder
-from snowmelt.store.log import LOG_NAME, make_log
+from snowmelt.store.log import LOG_NAME, is_written, make_log
 from snowmelt.store.room import reserve
 from snowmelt.store.stamp import (
     STAMP_NAME,
@@ -44,8 +44,8 @@ def open_engine(folder: Path, size_max: int, *, flush: bool) -> tuple[lmdb.Envir
         _make_file(file)
     elif not file.exists():
         raise StoreDamaged(
-            f"{folder} is stamped as a store, but {file} is gone; bring back a copy, or remove the "
-            "stamp to begin with nothing and let the other nodes fill it"
+            f"{folder} is stamped as a store, but {file} is gone; bring back a copy, or empty the "
+            "folder and let the other nodes fill it"
         )
     audit(file)
     env = _opened(file, size_max + 2 * reserve(size_max), flush=flush)
@@ -74,14 +74,16 @@ def _make_file(file: Path) -> None:
 def _stamped(folder: Path, env: lmdb.Environment, stamp: Stamp | None) -> Stamp:
     """Stamps a store that is being made or upgraded, perhaps again after a crash on the way here.
 
-    The log is there before the stamp that tells of one. From then on it is missed when it is gone.
+    The log is there before the stamp that tells of one. From then on it is missed when it is gone;
+    and one that was written to had that stamp.
     """
     if stamp is not None and stamp.version == VERSION:
         return stamp
-    if stamp is None and env.stat()["entries"]:
+    if is_written(folder) or (stamp is None and env.stat()["entries"]):
         raise StoreDamaged(
-            f"{folder} holds records, but its stamp is gone, so they can't be told from others; "
-            "bring back the stamp, or empty the folder and let the other nodes fill it"
+            f"{folder} holds records, but its stamp is {'gone' if stamp is None else 'an older one'}"
+            ", so they can't be told from others; bring back the stamp, or empty the folder and "
+            "let the other nodes fill it"
         )
     stamp = Stamp(VERSION, stamp.identity) if stamp is not None else new_stamp()
     make_log(folder)

@@ -69,6 +69,12 @@ def make_log(folder: Path) -> None:
     flush_folder(folder)
 
 
+def is_written(folder: Path) -> bool:
+    """Whether there is a log that has had a record."""
+    file = folder / LOG_NAME
+    return file.exists() and any(file.read_bytes())
+
+
 class Log:
     """The log of a store that is open.
 

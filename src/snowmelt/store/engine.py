@@ -80,10 +80,10 @@ def _stamped(folder: Path, env: lmdb.Environment, stamp: Stamp | None) -> Stamp:
     if stamp is not None and stamp.version == VERSION:
         return stamp
     if is_written(folder) or (stamp is None and env.stat()["entries"]):
+        lost = "gone" if stamp is None else "an older one"
         raise StoreDamaged(
-            f"{folder} holds records, but its stamp is "
-            f"{'gone' if stamp is None else 'an older one'}, so they can't be told from others; bring back the stamp, or empty the folder and "
-            "let the other nodes fill it"
+            f"{folder} holds records, but its stamp is {lost}, so they can't be told from others; "
+            "bring back the stamp, or empty the folder and let the other nodes fill it"
         )
     stamp = Stamp(VERSION, stamp.identity) if stamp is not None else new_stamp()
     make_log(folder)

@@ -62,7 +62,8 @@ def commits(count: int, rng: random.Random) -> list[list[Change]]:
 def test_a_write_that_was_cut_off_anywhere_leaves_what_was_before_it(tmp_path: Path) -> None:
     make_log(tmp_path)
     file = tmp_path / LOG_NAME
-    first, last = [Write(b"a", b"1"), Erase(b"b", b"c")], [Write(b"d", b"2" * 100)]
+    first: list[Change] = [Write(b"a", b"1"), Erase(b"b", b"c")]
+    last: list[Change] = [Write(b"d", b"2" * 100)]
     before = written(tmp_path, first)
     begin = 2 * PAGE
     after = written(tmp_path, first, last)
@@ -101,7 +102,7 @@ def test_sectors_that_came_in_any_order_leave_all_commits_but_the_last(
 
 def test_no_bit_that_flips_takes_a_commit(tmp_path: Path) -> None:
     make_log(tmp_path)
-    several = [[Write(b"a", b"1"), Erase(b"b", b"c")], [Write(b"d", b"")]]
+    several: list[list[Change]] = [[Write(b"a", b"1"), Erase(b"b", b"c")], [Write(b"d", b"")]]
     whole = written(tmp_path, *several)
     sound = [change for changes in several for change in changes]
     written_to = [at for at in range(len(whole)) if any(whole[at // 64 * 64 :][:64])]
@@ -231,7 +232,7 @@ def test_erasing_what_is_not_there_is_carried_too(tmp_path: Path) -> None:
 
 
 class Hooked:
-    """An engine that calls before and after each commit, or fails there."""
+    """An engine that calls something before each commit and each flush, or fails there."""
 
     def __init__(self, env: lmdb.Environment, before: Callable[[], None]) -> None:
         self._env = env
@@ -244,6 +245,9 @@ class Hooked:
         if write:
             self._before()
         return self._env.begin(write=write)
+
+    def sync(self, _: bool) -> None:
+        self._before()
 
 
 def test_a_crash_round_a_carry_loses_nothing_and_makes_nothing_twice(tmp_path: Path) -> None:
@@ -312,18 +316,30 @@ def test_a_log_whose_flush_failed_is_never_written_again(tmp_path: Path) -> None
 def test_a_commit_that_is_interrupted_is_the_last_and_made_whole_or_not(
     tmp_path: Path, value: bytes
 ) -> None:
-    def interrupted() -> None:
+    def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     with Store.open(tmp_path) as store:
         store.commit([[Write(b"a", b"1")]])
-        store._table.make = lambda _: interrupted()  # type: ignore[method-assign]
+        store._table.make = interrupted  # type: ignore[method-assign]
         store._table.clear = interrupted  # type: ignore[method-assign]
         with pytest.raises(KeyboardInterrupt):
             store.commit([[Write(b"b", value), erase(b"a")]])
         with pytest.raises(StoreError, match="was interrupted; open the store anew"):
             store.commit([[Write(b"c", b"3")]])
     assert content(tmp_path) == [(b"b", value)]
+
+
+def test_a_disk_that_fails_at_opening_is_told(tmp_path: Path) -> None:
+    def failed() -> None:
+        raise lmdb.DiskError("input/output error")
+
+    with Store.open(tmp_path) as store:
+        env = store._env
+        store._env = Hooked(env, failed)  # type: ignore[assignment]
+        with pytest.raises(StoreError, match=r"failed .*input/output error.*open the store anew"):
+            store._replay()
+        store._env = env
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EFBIG, errno.EDQUOT])

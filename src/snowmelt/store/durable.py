@@ -278,8 +278,11 @@ class Store:
 
     def _replay(self) -> None:
         """Brings to the engine what is found in the log (rule 7)."""
-        if self._flush:
-            self._env.sync(True)
+        try:
+            if self._flush:
+                self._env.sync(True)
+        except lmdb.Error as error:
+            raise self._broken(error) from error
         for change in self._log.replayed(self._env.info()["last_txnid"]):
             self._table.make(change)
         if not self._log.empty and not self._carried(()):

@@ -321,7 +321,7 @@ def test_a_commit_that_is_interrupted_is_the_last_and_made_whole_or_not(
 
     with Store.open(tmp_path) as store:
         store.commit([[Write(b"a", b"1")]])
-        store._table.make = interrupted  # type: ignore[method-assign]
+        store._table.make = interrupted  # type: ignore[assignment]
         store._table.clear = interrupted  # type: ignore[method-assign]
         with pytest.raises(KeyboardInterrupt):
             store.commit([[Write(b"b", value), erase(b"a")]])

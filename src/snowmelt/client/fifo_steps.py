@@ -238,11 +238,11 @@ class FifoSteps(LeaseSteps):
             return steady_now(), Refused(str(error))
         return asked, None
 
-    def tell_done(self, words: Sequence[Word]) -> Steps[Late]:
+    def tell_done(self, words: Sequence[Word], wait: Wait) -> Steps[Late]:
         """Tells what is done of one lease."""
         [word] = words
         try:
-            yield from self._ask(self._settle(word), Wait(0), _master, make=False)
+            yield from self._ask(self._settle(word), wait, _master, make=False)
         except LeaseLost as error:
             return {word.token: Refused(str(error))}
         return {}

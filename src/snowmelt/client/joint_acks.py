@@ -50,7 +50,8 @@ class Acks:
         told: list[tuple[Delivered, tuple[Interval, ...]]] = [
             (each.what.delivered, each.what.where) for each in asked
         ]
-        late = yield from self._steps.tell_done(words_of(told))
+        wait = Wait.longest([each.wait for each in asked])
+        late = yield from self._steps.tell_done(words_of(told), wait)
         whole = [refused.why for refused in late.values() if refused.lost is None]
         if whole and len(asked) > 1:
             raise LeaseLost(whole[0])  # it may be the fault of one

@@ -97,7 +97,7 @@ class LeaseSteps(ABC):
         """Tells one word; when that was asked for which it was answered, and what was too late."""
 
     @abstractmethod
-    def tell_done(self, words: Sequence[Word]) -> Steps[Late]:
+    def tell_done(self, words: Sequence[Word], wait: Wait) -> Steps[Late]:
         """Tells in one call what is done of leases that `joins` puts together."""
 
     @abstractmethod

@@ -262,10 +262,10 @@ class PrioritySteps(LeaseSteps):
         assert first is not None
         return first, _late(tuple(lost))
 
-    def tell_done(self, words: Sequence[Word]) -> Steps[Late]:
+    def tell_done(self, words: Sequence[Word], wait: Wait) -> Steps[Late]:
         """Tells what is done, of any leases."""
         settled: Settled
-        settled, _ = yield from self._ask(_just(self._done(words)), Wait(0), to_make=False)
+        settled, _ = yield from self._ask(_just(self._done(words)), wait, to_make=False)
         return _late_ones(settled.lost)
 
     def joins(self, token: int) -> Hashable:

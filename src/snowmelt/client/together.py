@@ -153,6 +153,11 @@ class Together:
         return [self._gone([each], now) for each in here]
 
     @property
+    def waiting(self) -> bool:
+        """Whether anything waits to go."""
+        return bool(self._waiting)
+
+    @property
     def due(self) -> Instant | None:
         """When something is to be done next: `go` or `over`."""
         keys = {each.key for each in self._waiting}

@@ -85,7 +85,8 @@ class TogetherThreads:
             finally:
                 with self._lock:
                     self._line.back(lone)
-                    self._hand_out(self._line.go(steady_now()))
+                    if self._line.waiting:
+                        self._hand_out(self._line.go(steady_now()))
         finally:
             self._within.discard(me)
 

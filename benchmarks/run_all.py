@@ -34,6 +34,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "arrow_directory": (),
     "spark_rates": (),
     "spark_latency": (),
+    "spark_select": ("--sizes", "100000", "10000000", "--ways", "snowmelt", "gk_select", "sort"),
     "spark_chaos": ("--rounds", "5"),
 }
 """Each with the options that make it short."""

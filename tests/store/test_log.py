@@ -14,6 +14,7 @@ from snowmelt.core.errors import DiskFull, StoreDamaged, StoreError
 from snowmelt.core.record import Change, Erase, Missing, Record, Write, erase
 from snowmelt.store import Store
 from snowmelt.store import log as log_module
+from snowmelt.store import room as room_module
 from snowmelt.store.changes import PAGE, Group
 from snowmelt.store.log import LOG_NAME, Log, make_log
 from snowmelt.store.stamp import Stamp, read_stamp, write_stamp
@@ -439,3 +440,25 @@ def test_an_older_stamp_beside_a_log_that_was_written_to_is_told(tmp_path: Path)
         Store.open(copy)
     write_stamp(copy, stamp)
     assert content(copy) == [(b"a", b"1")]
+
+
+def test_a_deep_tree_gets_scattered_changes_on_the_room_that_was_promised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each comes to a leaf and a branch that no other comes to, and splits the leaf."""
+    monkeypatch.setattr(log_module, "LOG_BYTES", 1 << 20)
+    monkeypatch.setattr(room_module, "_STRIDE_MAX", 0)
+    filler = b"k" * 392
+    with Store.open(tmp_path, flush=False) as store:
+        for first in range(0, 16_000, 400):
+            keys = [b"%08d" % at + filler for at in range(first, first + 400)]
+            store.commit([[Write(key, b"v" * 100) for key in keys]])
+        carries = store.statistics().carries
+        for at in range(0, 16_000, 54 * 50):
+            keys = [b"%08d" % near + filler[:-1] + b"z" for near in range(at, at + 54 * 50, 54)]
+            assert store.commit([[Write(key, b"w" * 590) for key in keys]]) == [None]
+        assert store.statistics().carries == carries
+        room = (tmp_path / "records").stat().st_size
+        assert store._carried(())
+        info = store._env.info()
+        assert (info["last_pgno"] + 1) * PAGE <= room

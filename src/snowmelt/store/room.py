@@ -14,9 +14,9 @@ comes as a clean answer, before anything was begun, and some space is always in 
 
 What is committed to the log alone (`log.py`) is promised its room: it counts as if the engine had
 it, and what its transaction may need at most is behind the end of the engine's file already: in the
-worst case each change copies a page and splits it, and all pages there are become free, which is
-noted with eight bytes for each. Where that can't be had, nothing is promised, and a commit goes to
-the engine at once.
+worst case each change copies the pages from the root to its own and splits them, and all pages
+there are become free, which is noted with eight bytes for each. Where that can't be had, nothing
+is promised, and a commit goes to the engine at once.
 """
 
 import errno
@@ -64,6 +64,7 @@ class Room:
         stat = env.stat()
         pages = stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
         self._used = pages * stat["psize"]
+        self._depth = max(stat["depth"], 1)
         self._end = (env.info()["last_pgno"] + 1) * PAGE
         self._promised = self._promises = 0
 
@@ -86,7 +87,7 @@ class Room:
 
     def covers(self, pages: int, changes: int) -> bool:
         """Whether the engine is sure to have room for these changes too when it gets them."""
-        copied = 2 * min((self._promises + changes) * PAGE, self._used)
+        copied = 2 * min((self._promises + changes) * self._depth * PAGE, self._used)
         end = self._end + self._promised + pages + copied + self._used // (PAGE // 16)
         if self._promises + changes > _PROMISES_MAX or end + _AHEAD > self._map:
             return False

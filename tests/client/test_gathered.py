@@ -1,6 +1,7 @@
 """What many tasks ask of one queue at once, on a real node: together, and each its own."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
@@ -8,8 +9,8 @@ import pytest
 
 import snowmelt.aio
 from snowmelt.aio import Fifo, PriorityQueue
-from snowmelt.cli.local import LocalNode
-from snowmelt.core.errors import BadOption, Empty, Full, LeaseLost, TooLarge
+from snowmelt.cli.local import LocalNode, free_port
+from snowmelt.core.errors import BadOption, Empty, Full, LeaseLost, TooLarge, Unreachable
 
 TASKS = 64
 Queue = Fifo | PriorityQueue
@@ -306,3 +307,48 @@ def test_items_of_one_call_are_extended_and_lost_apart(play: Play) -> None:
         assert (stats.ready, stats.leased) == (0, 0)
 
     play(scene)
+
+
+def test_an_answer_that_came_while_the_loop_was_busy_counts(play: Play) -> None:
+    async def scene(queue: Queue) -> None:
+        await queue.put(b"first")
+        puts = [asyncio.ensure_future(queue.put(b"%d" % at, timeout=0.1)) for at in range(4)]
+        for _ in range(5):  # until they are on their way
+            await asyncio.sleep(0)
+        time.sleep(0.5)  # longer than any of them waits
+        assert all([await one for one in puts])
+
+    play(scene)
+
+
+def test_what_one_forgot_comes_back_though_another_of_its_call_extends_its_own(play: Play) -> None:
+    async def scene(queue: Queue) -> None:
+        await queue.put_many([b"a", b"b"])
+        worked_on, _ = await asyncio.gather(queue.get(), queue.get())
+
+        async def work() -> None:
+            while True:
+                await asyncio.sleep(0.1)
+                await worked_on.extend()
+
+        working = asyncio.ensure_future(work())
+        again = await queue.get(timeout=10)
+        assert (again.body, again.failures, again.reason) == (b"b", 1, "the lease ended")
+        working.cancel()
+        await asyncio.gather(worked_on.ack(), again.ack())
+        assert (await queue.stats()).leased == 0
+
+    play(scene, lease=0.3)
+
+
+def test_who_finds_no_node_is_told_so_beside_one_who_waits_longer() -> None:
+    async def scene() -> None:
+        async with snowmelt.aio.connect(f"snowmelt://127.0.0.1:{free_port()}") as cluster:
+            queue = cluster.fifo("nobody")
+            waits = [0.1, 0.5, 0.1, 0.1]
+            told = await asyncio.gather(
+                *(queue.put(b"x", timeout=wait) for wait in waits), return_exceptions=True
+            )
+            assert list(map(type, told)) == [Unreachable] * 4  # so it did not happen
+
+    asyncio.run(scene())

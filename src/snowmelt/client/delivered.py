@@ -10,9 +10,10 @@ is 0 in a fifo. So the items of a lease are one set of numbers, whatever queue t
 import struct
 import threading
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final, Protocol
+from weakref import ref
 
 import msgspec
 
@@ -189,13 +190,24 @@ def _positions(parts: tuple[Part, ...]) -> tuple[Interval, ...]:
     return (*found, Interval(start, stop))
 
 
+class Share(msgspec.Struct, eq=False):
+    """What one caller holds of a lease that several have: its own time, and none of the bodies."""
+
+    of: "ref[Delivered]"
+    left: IntervalSet
+    ends: Instant
+
+
 class Delivered:
-    """Items under one lease."""
+    """Items under one lease; where several callers share it, those of one of them."""
 
     __slots__ = (
+        "__weakref__",
         "_lock",
         "_origin",
         "_returned",
+        "_share",
+        "_shares",
         "ends",
         "lease",
         "left",
@@ -209,6 +221,9 @@ class Delivered:
         self._origin = Origin()
         self._returned: tuple[Interval, ...] = ()
         self._lock = threading.Lock()  # a consumer and who renews its leases are two threads
+        self._share: Share | None = None
+        self._shares: list[Share] = []
+        """All of the lease, this one's among them; who shares it has the same list, and lock."""
         self.token = token
         self.parts = parts
         self.lease = lease
@@ -282,6 +297,38 @@ class Delivered:
     def extended(self, now: Instant) -> None:
         """It lasts a whole lease from now."""
         self.ends = later(now, self.lease)
+        if self._share is not None:
+            self._share.ends = self.ends
+
+    def divided(self, hands: Sequence[tuple[Part, ...]]) -> "list[Delivered | None]":
+        """In parts, each one caller's; None for who has nothing."""
+        found = [
+            Delivered(self.token, hand, self.lease, self.ends) if hand else None for hand in hands
+        ]
+        mates = [one for one in found if one is not None]
+        shares = [Share(ref(one), one.left, one.ends) for one in mates]
+        for one, share in zip(mates, shares, strict=True):
+            one.shares(share, shares, self._lock)
+        return found
+
+    def shares(self, own: Share, shares: list[Share], lock: threading.Lock) -> None:
+        """It is one of several parts of a lease; told before anybody else has it."""
+        self._share, self._shares, self._lock = own, shares, lock
+
+    def overdue(self, now: Instant) -> tuple[list[Share], tuple[Interval, ...]]:
+        """Who of the same lease did not extend it and is over time, and what they hold."""
+        with self._lock:
+            late = [one for one in self._shares if one is not self._share and one.ends <= now]
+            return late, runs([interval for one in late for interval in one.left])
+
+    def passed_on(self, shares: Sequence[Share]) -> None:
+        """These went back."""
+        with self._lock:
+            self._shares[:] = [one for one in self._shares if one not in shares]
+            for one in shares:
+                holder = one.of()
+                if holder is not None and one.left.total:
+                    holder.lost = f"lease {self.token} ran out before it was extended"
 
     def check_held(self, now: Instant) -> None:
         """Raises `LeaseLost` when it is known to be over."""

@@ -108,7 +108,7 @@ class FifoSteps(LeaseSteps):
     ) -> Asked:
         """One item to be put."""
         one = One(parcel(body).blob, packed_headers(headers), delay_of(delay))
-        return Puts.asked(one, _time(timeout), one.delay)
+        return Puts.asked(one, _time(timeout), (one.delay, timeout))
 
     def put(self, some: Sequence[One], wait: Wait, sequence: int | None = None) -> Steps[list[int]]:
         """Items of one call and one number, with one delay; their positions.

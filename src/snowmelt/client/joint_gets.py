@@ -2,8 +2,9 @@
 
 A call for several asks for as many items as all of them want, and is answered as soon as there is
 one: what came is dealt out, first come first served, and whoever got none asks again with others.
-All are under one lease; each caller holds its own positions of it, and settles those alone. What
-they are done with of earlier leases is told in the same call, where one call may tell it.
+All are under one lease; each caller holds its own positions of it, and settles those alone. Nodes
+extend it as a whole; whoever does gives back what another has let run out (`Delivered.overdue`).
+What they are done with of earlier leases is told in the same call, where one call may tell it.
 
 Only gets with one time-out go together, so that one which waits for nothing is told at once.
 """
@@ -95,9 +96,8 @@ class Gets:
         if len(asked) == 1:
             return ([answer], None) if asked[0] is not None else ([None], answer)
         wants = [0 if each is None else each.what.items_max for each in asked]
-        *hands, rest = dealt(answer.parts, wants)
-        values = [AGAIN if not hand else _part_of(answer, hand) for hand in hands]
-        return values, _part_of(answer, rest) if rest else None
+        *hands, spare = answer.divided(dealt(answer.parts, wants))
+        return [AGAIN if hand is None else hand for hand in hands], spare
 
     def late(self, asked: Asked, *, gone: bool) -> Value:
         """Nothing came."""
@@ -142,7 +142,3 @@ def dealt(parts: Sequence[Part], wants: Sequence[int]) -> list[tuple[Part, ...]]
             at, first = (at + 1, 0) if stop == count else (at, stop)
         hands.append(tuple(hand))
     return hands
-
-
-def _part_of(delivered: Delivered, parts: tuple[Part, ...]) -> Delivered:
-    return Delivered(delivered.token, parts, delivered.lease, delivered.ends)

@@ -1,6 +1,8 @@
 """Puts of several callers to one queue, as one call.
 
-They are alike in what their queue says (`alike`), and keep their order. A call for several
+They are alike in what their queue says (`alike`), and keep their order. Their time-outs are one,
+too: a call goes on asking until its time is over, and no put may be sent when its own is, nor be
+told that it may have happened when the call reached nobody. A call for several
 waits for no room: a part of them may find some. When there is none for all of them each asks for
 itself, and waits for itself.
 """

@@ -35,6 +35,7 @@ from snowmelt.core.errors import (
 )
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.interval import Interval, Position
+from snowmelt.protocols.fifo.leases import LEASE_ENDED
 from snowmelt.protocols.fifo.settings import DELAY_LONGEST
 from snowmelt.runtime.clock import steady_now
 
@@ -163,7 +164,19 @@ class LeaseSteps(ABC):
     def extend(self, delivered: Delivered) -> Steps[None]:
         """What is left of the lease lasts its whole time again."""
         delivered.check_process()
+        yield from self._pass_on(delivered)
         yield from self.settle(delivered, Word(delivered.token, extend=True))
+
+    def _pass_on(self, delivered: Delivered) -> Steps[None]:
+        """Nodes extend a lease as a whole: what is others' and not extended by them goes back."""
+        overdue, back = delivered.overdue(steady_now())
+        if not back:
+            return
+        try:
+            yield from self.tell(delivered, Word(delivered.token, back=back, reason=LEASE_ENDED))
+        except SnowmeltError:
+            return  # with the next extension, then
+        delivered.passed_on(overdue)
 
     def settle(self, delivered: Delivered, word: Word) -> Steps[None]:
         """Says something about a lease; raises `LeaseLost` when it came too late."""

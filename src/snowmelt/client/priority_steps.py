@@ -164,7 +164,7 @@ class PrioritySteps(LeaseSteps):
         """One item to be put."""
         own = checked_priority(priority)
         one = One(parcel(body).blob, packed_headers(headers), delay_of(delay), own)
-        return Puts.asked(one, Wait(timeout), (one.headers, one.delay))
+        return Puts.asked(one, Wait(timeout), (one.headers, one.delay, timeout))
 
     def put(self, some: Sequence[One], wait: Wait) -> Steps[list[int]]:
         """Items of one call, alike in headers and delay; their positions within priorities."""

@@ -75,11 +75,7 @@ class TogetherAsync:
     def _look(self) -> None:
         """Makes the calls that are to be made now."""
         self._looking = False
-        now = steady_now()
-        for ticket, call in self._line.over(now):
-            asked, caller = self._callers.pop(ticket.number)
-            _tell(caller, self._kind.late(asked, gone=call != 0))
-        self._make(self._line.go(now))
+        self._make(self._line.go(steady_now()))
         due = self._line.due
         if due is not None and (self._due is None or due < self._due):
             self._set_timer(due)
@@ -92,6 +88,13 @@ class TogetherAsync:
 
     def _expire(self) -> None:
         self._timer = self._due = None
+        asyncio.get_running_loop().call_soon(self._end)  # first whoever's answer is here by now
+
+    def _end(self) -> None:
+        """Tells those whose time is over."""
+        for ticket, call in self._line.over(steady_now()):
+            asked, caller = self._callers.pop(ticket.number)
+            _tell(caller, self._kind.late(asked, gone=call != 0))
         self._look()
 
     def _make(self, bundles: Sequence[Bundle]) -> None:
@@ -110,7 +113,9 @@ class TogetherAsync:
             for each in tickets:
                 _, caller = self._callers.pop(each.number, (None, None))
                 if caller is not None:
+                    self._line.answered(each.number)
                     caller.cancel()
+            self._line.back(bundle)
             raise
         finally:
             del self._calls[bundle.number]

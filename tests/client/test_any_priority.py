@@ -1,12 +1,14 @@
 """Queues with any priorities, as programs hold them."""
 
 import asyncio
+import random
 import tempfile
 
 import pytest
 
 import snowmelt
 import snowmelt.aio
+from snowmelt.cli.local import LocalCluster
 from snowmelt.client.group_steps import BEGINNING
 from snowmelt.core.errors import BadOption, QueueExists
 
@@ -112,3 +114,30 @@ def test_it_is_the_same_with_await():
 
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(work(folder))
+
+
+def test_nodes_as_processes_keep_the_order_when_one_is_killed(tmp_path):
+    dice = random.Random(5)
+    keys = [dice.randrange(EARLY, LATE) for _ in range(400)]
+    with LocalCluster(4, tmp_path, 0.5) as nodes:
+        nodes.start()
+        with snowmelt.connect(nodes.nodes[0].url) as cluster:
+            jobs = cluster.priority("jobs", priorities=int, replicas=2)
+            for at in range(0, len(keys), 40):
+                jobs.put_many([(key, b"%d" % key) for key in keys[at : at + 40]])
+            assert jobs.quantile(1).priority == max(keys)
+            got = taken(jobs, 150)
+            nodes.nodes[3].kill()
+            got += taken(jobs, 250)
+    assert got == sorted(keys)
+
+
+def taken(jobs, count):
+    """So many, acknowledged, as they come."""
+    got = []
+    while len(got) < count:
+        items = jobs.get_many(min(30, count - len(got)), timeout=60)
+        assert all(int(item.body) == item.priority for item in items)
+        got += [item.priority for item in items]
+        items.ack()
+    return got

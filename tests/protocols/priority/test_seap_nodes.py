@@ -162,3 +162,13 @@ def test_the_first_ones_are_shown_and_any_rank_is_selected() -> None:
     assert not nodes.call("n2", calls.Select("jobs", 101)).pieces
     assert numbers(nodes.call("n3", calls.Select("jobs", 0, 0.25))) == [75]
     assert numbers(nodes.get("n4", 100)) == list(range(99, -1, -1))
+
+
+def test_who_waits_is_not_forgotten_over_a_look() -> None:
+    nodes = opened(4, SMALL, replicas=2)
+    get = nodes.ask("n3", nodes.get_call("n3", 5, patience=60))
+    nodes.pass_time(0.01)
+    nodes.call("n2", calls.Statistics("jobs"))
+    put(nodes, "n1", 7)
+    nodes.pass_time(0.05)
+    assert numbers(nodes.told(get)) == [7]

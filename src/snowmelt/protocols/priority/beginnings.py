@@ -133,6 +133,7 @@ class Beginnings:
         if marks and isinstance(one.call, Get):
             token = max(mark.token for mark in marks)
             shares = [share for mark in marks if mark.token == token for share in mark.shares]
+            one.phase = one.phase if one.token == token else 0
             self._gets.take(one, union(shares), token, self._hand.at())
         else:
             self._hand.line.append(one.operation)

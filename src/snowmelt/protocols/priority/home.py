@@ -51,6 +51,7 @@ from snowmelt.protocols.priority.attempts import stamped
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.delivery import Delivery, Leasing
 from snowmelt.protocols.priority.desk import Desk
+from snowmelt.protocols.priority.keyed import positions_of
 from snowmelt.protocols.priority.leases import Leases
 from snowmelt.protocols.priority.lots import in_order
 from snowmelt.protocols.priority.messages import (
@@ -171,7 +172,8 @@ class Home:
             elif standing.state == State.STAGED:
                 self._leases.hold((share,), standing.due + ERASED)
         if self.urgency is not None:
-            self.urgency.know(keys)
+            lacking = self._shelf.rows.lacking(there)
+            self.urgency.know({at: keys[at] for at in positions_of(lacking)})
             self.urgency.begin(free)
 
     def census(self, gone: Shares, void: Shares) -> Census:

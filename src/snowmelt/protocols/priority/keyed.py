@@ -44,17 +44,18 @@ def keys_told(told: Iterable[Kept]) -> dict[int, int]:
     """The keys of all that is told, by positions."""
     keys: dict[int, int] = {}
     for kept in told:
-        keys.update(zip(_positions(kept.stored), unpacked(kept.keys), strict=True))
+        keys.update(zip(positions_of(kept.stored), unpacked(kept.keys), strict=True))
     return keys
 
 
 def keys_in(stored: Shares, told: Iterable[Kept]) -> bytes:
     """The same as they travel, in the order of what is stored; nothing where there are none."""
     keys = keys_told([one for one in told if one.keys])
-    return packed([keys[at] for at in _positions(stored)]) if keys else b""
+    return packed([keys[at] for at in positions_of(stored)]) if keys else b""
 
 
-def _positions(shares: Shares) -> Iterator[int]:
+def positions_of(shares: Shares) -> Iterator[int]:
+    """One by one, in order."""
     for share in shares:
         for interval in share.intervals:
             yield from interval

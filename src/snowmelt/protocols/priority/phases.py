@@ -145,6 +145,7 @@ class Phases:
 
     def _begin(self, phase: Phase) -> None:
         self._phase = phase
+        phase.waited_for = self._anchor.hungry
         assert phase.step is not None, "a phase begins with a step"
         self._waves.ask(phase.step)
 
@@ -170,8 +171,7 @@ class Phases:
             return
         arrival, self._arrival = self._arrival, None
         assert arrival is not None, "a phase takes something for a batch"
-        if arrival.batch.patient and phase.taken < phase.wanted:
-            self._anchor.hungry = True
+        self._anchor.hungry = phase.hungry
         ranks = Interval(phase.number, phase.number + phase.taken)
         gets = (Share(0, (ranks,)),) if phase.taken else ()
         run = msgspec.structs.replace(self._grant.runs[0], gets=gets)

@@ -355,14 +355,17 @@ class Queue:
                 self.door.fed()
             own = self.door.batch() if gathering.takes else None
             grant = gathering.send(own)
+            fed = False
             if here.phasing is not None:
                 grant = here.phasing.go_on(here.home)
-            if grant is None:
+                fed = here.phasing.feeds(here.home)
+                self._reports.fresh = self._reports.fresh or fed
+            if grant is not None:
+                self.door.granted(grant)
+            elif not fed:
                 break
-            self.door.granted(grant)
         if here.phasing is not None:
             here.phasing.search(self.door.searches.taken())
-            self._reports.fresh = self._reports.fresh or here.phasing.feeds(here.home)
         self.door.leave()
         self.looking.leave()
 

@@ -76,6 +76,8 @@ class Phase:
         """What has the rank that is looked for."""
         self._rank, self._share = rank, share
         self._patient = patient
+        self.waited_for = False
+        """Whether somebody waits since an earlier phase."""
         self._plan = GatheredPlan(sample)
         self._k = 0
         self._selection: Selection | None = None
@@ -137,7 +139,12 @@ class Phase:
 
     def _assign(self, upto: Element | None) -> Step:
         self.taken = self._k
-        return Assign(self.number, upto, self._patient and self._k < self.wanted)
+        return Assign(self.number, upto, self.hungry)
 
     def _release(self) -> Step:
-        return Release(hungry=self._patient and self._k < self.wanted)
+        return Release(self.hungry)
+
+    @property
+    def hungry(self) -> bool:
+        """Whether somebody waits: of these gets, or since an earlier phase (rule 11)."""
+        return self.waited_for or (self._patient and self._k < self.wanted)

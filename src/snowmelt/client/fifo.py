@@ -32,8 +32,8 @@ class Fifo(Taking[FifoSteps]):
     """A queue, first in first out, made on first use. `cluster.fifo(name)` gives it.
 
     `timeout` is how many seconds a call may take; 0 means that nothing is waited for but the
-    answer. Threads may share a fifo; none waits for another. Reading makes no queue: a get waits
-    for a queue that is not there as it waits for its items.
+    answer. Threads may share a fifo; what they ask at once goes together. Reading makes no queue: a
+    get waits for a queue that is not there as it waits for its items.
 
     >>> import snowmelt, tempfile
     >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:

@@ -1,7 +1,8 @@
 """What a get gives a person: one `Item`, or `Items` under one lease. Blocking.
 
 Items know how to be acknowledged, but not by what way: that is their desk's matter. A `Desk` sends
-each word at once; `consume` has another, which gathers acknowledgements (see `consuming.py`).
+each word, and waits until it is taken; `consume` has another, which gathers acknowledgements (see
+`consuming.py`).
 """
 
 from collections.abc import Iterator

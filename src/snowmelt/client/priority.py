@@ -32,8 +32,8 @@ class PriorityQueue(Taking[PrioritySteps]):
     come in the order in which they were put, and what was given back comes ahead of later ones.
 
     `timeout` is how many seconds a call may take; 0 means that nothing is waited for but the
-    answer. Threads may share a queue; none waits for another. Reading makes no queue: a get waits
-    for a queue that is not there as it waits for its items.
+    answer. Threads may share a queue; what they ask at once goes together. Reading makes no queue:
+    a get waits for a queue that is not there as it waits for its items.
 
     >>> import snowmelt, tempfile
     >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:

@@ -7,9 +7,11 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announce, Received, Reply
 from snowmelt.protocols.etcd import ETCD
 from snowmelt.protocols.membership import CutOff, Depart, View
+from snowmelt.protocols.membership.records import LEDGER
 from snowmelt.sim.etcd import EtcdNode, leader_of
 from snowmelt.sim.families import family
 from snowmelt.sim.families.membership import address, member
+from snowmelt.sim.faults import CutLinks, HeldBack
 from snowmelt.sim.life import Ending, live
 from snowmelt.sim.scenario import ETCD_DECIDES, drawn, kinds_of
 from snowmelt.sim.world import Observer, World
@@ -110,6 +112,43 @@ def test_a_leader_that_slept_leads_no_more_and_is_a_member_again():
     assert leader_of(world) == heir
     assert names_of(seen.views[leader]) == NAMES
     assert seen.views[leader].coordinator == heir
+
+
+def test_what_a_leader_of_before_asked_comes_late():
+    world, seen = cluster()
+    leader = leader_of(world)
+    held = HeldBack(world.now, Instant(world.now + seconds(15)), leader, ETCD)
+    world.network.begin(held)
+    add(world, NodeId("n6"))
+    world.start(NodeId("n6"))  # it is let in by the one, which asks etcd, and then by the other
+    after(world, 14)
+    heir = leader_of(world)
+    assert heir != leader
+    ledger = world.slots[ETCD].node.held(LEDGER)
+    world.network.end(held)
+    after(world, 2)
+    assert world.slots[ETCD].node.held(LEDGER) == ledger
+    after(world, 10)
+    assert {seen.views[node].coordinator for node in [*NAMES, "n6"]} == {heir}
+
+
+def test_a_leader_that_can_not_reach_etcd_says_so():
+    world, seen = cluster()
+    leader = leader_of(world)
+    links = tuple((node, ETCD) for node in NAMES)
+    world.network.begin(CutLinks(world.now, Instant(world.now + seconds(60)), links))
+    after(world, 14)
+    assert leader in [node for node, _ in seen.cut]
+
+
+def test_when_two_stand_at_once_one_is_elected():
+    world, seen = cluster()
+    world.stop(leader_of(world))
+    after(world, 9)
+    views = [seen.views[node] for node in NAMES if world.slots[node].node is not None]
+    assert all(view == views[0] for view in views)
+    numbers = [view.epoch for view in views]
+    assert numbers == [6] * 4  # five joined, and one leads anew
 
 
 def test_at_rest_etcd_is_asked_about_once_a_second_however_many_nodes_there_are():

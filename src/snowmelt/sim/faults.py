@@ -320,7 +320,23 @@ class LeaderPause(msgspec.Struct, frozen=True, tag="leader-pause"):
     until: Instant
 
 
-OfLeader = LeaderCrash | LeaderPause
+class LeaderHeld(msgspec.Struct, frozen=True, tag="leader-held"):
+    """What whoever leads then asks of etcd comes to it when this is over, and not before."""
+
+    at: Instant
+    until: Instant
+
+
+class HeldBack(msgspec.Struct, frozen=True, tag="held-back"):
+    """What one process sends another comes when this is over; what it is sent comes as ever."""
+
+    at: Instant
+    until: Instant
+    source: NodeId
+    target: NodeId
+
+
+OfLeader = LeaderCrash | LeaderPause | LeaderHeld
 
 Fault = (
     Loss

@@ -4,6 +4,7 @@ from typing import assert_never
 
 from snowmelt.core.instant import START, Duration, Instant, later
 from snowmelt.core.names import NodeId
+from snowmelt.protocols.etcd import ETCD
 from snowmelt.sim.disk import Disk, Ending
 from snowmelt.sim.etcd import leader_of
 from snowmelt.sim.faults import (
@@ -17,7 +18,9 @@ from snowmelt.sim.faults import (
     FillingDisk,
     FlippedBit,
     FullDisk,
+    HeldBack,
     LeaderCrash,
+    LeaderHeld,
     LeaderPause,
     LongPause,
     LostDisk,
@@ -139,6 +142,10 @@ def _hurt_leader(world: World, fault: OfLeader) -> None:
             world.at(until, world.wake, leader)
         case LeaderPause(until=until):
             _pause(world, leader, until)
+        case LeaderHeld(until=until):
+            held = HeldBack(world.now, until, leader, ETCD)
+            world.network.begin(held)
+            world.at(until, world.network.end, held)
 
 
 def _pause(world: World, name: NodeId, until: Instant) -> None:

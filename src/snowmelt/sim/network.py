@@ -10,6 +10,7 @@ from snowmelt.sim.faults import (
     CutLinks,
     Delay,
     Duplication,
+    HeldBack,
     Loss,
     OneDoor,
     Partition,
@@ -29,7 +30,7 @@ class LinkStyle(msgspec.Struct, frozen=True):
 
 
 Cut = Partition | CutLinks | Split | OneDoor | QuickRestarts | RestartInCut
-NetworkFault = Loss | Duplication | Reordering | Delay | Cut
+NetworkFault = Loss | Duplication | Reordering | Delay | HeldBack | Cut
 
 
 class Network:
@@ -75,6 +76,8 @@ class Network:
                     extra += self._chance.randrange(most)
                 case Reordering():
                     in_order = False
+                case HeldBack() if (source, target) == (fault.source, fault.target):
+                    extra = max(extra, fault.until - now)
                 case Partition() if _parted(fault, source, target, now):
                     copies = 0
                 case CutLinks() | Split() | OneDoor() | QuickRestarts() | RestartInCut() if _cut(

@@ -16,6 +16,7 @@ from snowmelt.sim.faults import (
     CutLinks,
     Fault,
     LeaderCrash,
+    LeaderHeld,
     LeaderPause,
     OfLeader,
     Partition,
@@ -25,10 +26,10 @@ from snowmelt.sim.faults import (
 
 KINDS: Final = (
     *("outage", "still", "slow", "early", "skewed", "cut", "parted", "beside"),
-    *("leader-crash", "leader-pause"),
+    *("leader-crash", "leader-pause", "leader-held"),
 )
 LEADERS: Final = 0.7
-"""Of how many lives the leader's death, and its pause, are part; the others of four in ten."""
+"""Of how many lives each thing that befalls the leader is part; the others of four in ten."""
 
 
 def weather(seed: int, nodes: tuple[NodeId, ...], end: Instant) -> tuple[Fault | OfLeader, ...]:
@@ -74,6 +75,8 @@ def _one(
             return Partition(at, until, "with etcd", (*some, ETCD), chance.random() < 0.3)
         case "beside":
             return Partition(at, until, "without etcd", some)
+        case "leader-held":
+            return LeaderHeld(at, later(at, Duration(chance.randrange(6, 20) * SECOND)))
         case "leader-crash":
             return LeaderCrash(at, until)
         case _:

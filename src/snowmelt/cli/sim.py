@@ -35,6 +35,7 @@ from snowmelt.sim.scenario import (
 from snowmelt.sim.sweep import sweep
 
 SHOWN = 3
+COORDINATOR = typer.Option(help="Who decides: disk, or etcd, a simulated one with weather.")
 _SPANS = ("extra", "by", "period", "down", "up", "taken", "fails", "length")
 _SEEDS = re.compile(r"(\d{1,18}):(\d{1,18})")
 
@@ -57,10 +58,7 @@ def sim(
     plant: Annotated[
         str, typer.Option(help="Plant a known bug: " + ", ".join(bug.value for bug in Bug))
     ] = "",
-    coordinator: Annotated[
-        str,
-        typer.Option(help="Who decides on members: disk, or etcd, a simulated one with weather."),
-    ] = DISK,
+    coordinator: Annotated[str, COORDINATOR] = DISK,
     jobs: Annotated[int, typer.Option(help="Processes; 0 is one for each core.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     explores: Annotated[

@@ -248,7 +248,10 @@ class Office:
         elif written is None:
             return self._barred("the ledger is gone from under this prefix: put etcd's data back")
         else:
-            ledger = Ledger.read(written)
+            try:
+                ledger = Ledger.read(written)
+            except ValueError as error:
+                return self._barred(f"the ledger under this prefix can't be read ({error})")
         application = follower.application(0)
         refusal = refused(application, ledger, JoinByEtcd)
         if refusal is not None:

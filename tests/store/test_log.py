@@ -356,6 +356,29 @@ def test_a_log_without_room_gives_its_work_to_the_engine(tmp_path: Path, code: i
     assert found == content(tmp_path / "n1") == [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]
 
 
+def test_a_log_with_room_for_a_part_only_gives_its_work_to_the_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a file with holes, brought back from a copy, on a disk that is full."""
+    room = [PAGE, 0]
+    pwrite = os.pwrite
+
+    def full(handle: int, data: bytes, place: int) -> int:
+        left = room.pop(0)
+        if not left:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return pwrite(handle, data[:left], place)
+
+    with Store.open(tmp_path) as store:
+        store.commit([[Write(b"a", b"1")]])
+        with monkeypatch.context() as disk:
+            disk.setattr(os, "pwrite", full)
+            assert store.commit([[Write(b"b", b"2")]]) == [None]
+        assert (store.statistics().carries, room) == (2, [])
+        assert store.commit([[Write(b"c", b"3")]]) == [None]
+    assert content(tmp_path) == [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]
+
+
 def test_where_neither_log_nor_engine_has_room_the_fate_is_unknown(tmp_path: Path) -> None:
     def full() -> None:
         raise lmdb.MapFullError("commit")
@@ -462,3 +485,15 @@ def test_a_deep_tree_gets_scattered_changes_on_the_room_that_was_promised(
         assert store._carried(())
         info = store._env.info()
         assert (info["last_pgno"] + 1) * PAGE <= room
+
+
+def test_a_log_that_finds_no_room_leaves_none_of_it_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        make_log(tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -22,7 +22,6 @@ Rules:
    record ever follows one that was torn.
 """
 
-import errno
 import os
 import struct
 from collections.abc import Iterable, Iterator, Sequence
@@ -60,11 +59,15 @@ class _Sound(NamedTuple):
 def make_log(folder: Path) -> None:
     """Makes the file under another name first, so that under its own it is whole (rule 1)."""
     fresh = folder / (LOG_NAME + ".new")
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(bytes(LOG_BYTES))
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(bytes(LOG_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        fresh.unlink(missing_ok=True)  # half of it would keep the room that others need
+        raise
     fresh.replace(folder / LOG_NAME)
     flush_folder(folder)
 
@@ -129,8 +132,10 @@ class Log:
         checksum = self._checksum(head, changes).to_bytes(_CHECKSUM_BYTES, "little")
         copy = b"".join((checksum, head, changes)).ljust(size, b"\0")
         place, self._end = self._end, self._end + 2 * size  # should this fail, it isn't empty
-        if os.pwrite(self._handle, copy + copy, place) != 2 * size:
-            raise OSError(errno.EIO, "the log was written in part", str(self._file))
+        data = memoryview(copy + copy)
+        while data:  # what is written in part tells only the next time why: no room, perhaps
+            count = os.pwrite(self._handle, data, place)
+            place, data = place + count, data[count:]
         return True
 
     def replayed(self, generation: int) -> Iterator[Change]:

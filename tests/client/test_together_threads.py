@@ -2,11 +2,13 @@
 
 import os
 import signal
+import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -15,9 +17,11 @@ import snowmelt
 from snowmelt.cli.local import LocalNode
 from snowmelt.client.joint import AGAIN, Asked, Value
 from snowmelt.client.steps import Query, Steps
+from snowmelt.client.together import Together
 from snowmelt.client.together_threads import TogetherThreads
 from snowmelt.client.waits import Wait
 from snowmelt.core.errors import Full, OutcomeUnknown, SnowmeltError
+from snowmelt.core.instant import seconds
 
 WAIT = 20.0
 
@@ -213,6 +217,51 @@ def test_a_thread_that_is_interrupted_leaves_the_others_their_call(
             assert one.result(WAIT) == at
         except OutcomeUnknown:
             assert not repeats
+
+
+@contextmanager
+def interrupted_at(step: str) -> Iterator[None]:
+    """This thread is interrupted when it comes to this step of the line."""
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        if event == "call" and frame.f_code.co_name == step:
+            sys.settrace(None)
+            raise Interrupted
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.parametrize("step", ["_parted", "_cut", "_make", "share", "tell", "answered"])
+def test_wherever_a_thread_is_interrupted_the_others_are_told_their_own(
+    pool: ThreadPoolExecutor, step: str
+) -> None:
+    scene = Scene(pool)
+    line = scene.line._line = Together(100, seconds(60), ordered=True)
+    begun = scene.asks("begun")
+    scene.doors.wait()
+    others = [scene.asks(at) for at in range(3)]
+    over = threading.Event()
+
+    def let_go() -> None:
+        while len(line._waiting) < len(others) + 1 and not over.is_set():
+            over.wait(0.001)
+        scene.doors.open(100)
+
+    going = pool.submit(let_go)
+    while len(line._waiting) < len(others):
+        time.sleep(0.001)
+    with interrupted_at(step), suppress(Interrupted):
+        scene.line.ask(Asked("mine", Wait(60), "key", 1))
+    over.set()
+    going.result(WAIT)
+    assert begun.result(WAIT) == "begun"
+    assert [one.result(WAIT) for one in others] == [0, 1, 2]
+    assert not line._tickets
 
 
 def test_a_handler_of_signals_asks_though_its_thread_is_within_a_call(

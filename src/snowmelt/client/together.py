@@ -81,8 +81,8 @@ class Together:
         """A caller asks; the number of its ticket."""
         self._numbers = number = self._numbers + 1
         ticket = Ticket(number, what, key, weight, until)
-        self._open[number] = 0
         self._tickets[number] = ticket
+        self._open[number] = 0
         if self._next_over is None or until < self._next_over:
             self._next_over = until
         self._waiting.append(ticket)
@@ -134,6 +134,10 @@ class Together:
         """Whether somebody waits for what becomes of this ticket."""
         return number in self._open
 
+    def within(self, number: int, bundle: Bundle) -> bool:
+        """Whether this call is what decides over this ticket, which nobody has answered."""
+        return self._open.get(number) == bundle.number
+
     def answered(self, number: int) -> None:
         """This ticket has what it came for."""
         self._open.pop(number, None)
@@ -151,6 +155,13 @@ class Together:
         """Rule 5: each by itself, at once and in order."""
         here = [each for each in tickets if each.number in self._open]
         return [self._gone([each], now) for each in here]
+
+    def restore(self) -> None:
+        """A step was broken off in the middle: whoever has not gone waits."""
+        self._waiting = [
+            each for each in self._tickets.values() if self._open.get(each.number, 0) == 0
+        ]
+        self._weight = sum([each.weight for each in self._waiting])
 
     @property
     def waiting(self) -> bool:

@@ -97,6 +97,7 @@ class TogetherThreads:
 
     def _told(self, seat: Seat) -> Value:
         asked = seat.asked
+        call: Bundle | None = None
         try:
             with self._lock:
                 now = steady_now()
@@ -113,7 +114,7 @@ class TogetherThreads:
                     seat.wait(_pause(asked, due))
                     due = self._look(seat) or due
         except BaseException:  # interrupted
-            self._leave(seat)
+            self._leave(seat, call)
             raise
 
     def _look(self, seat: Seat) -> Instant | None:
@@ -125,6 +126,9 @@ class TogetherThreads:
             for ticket, call in self._line.over(now):
                 late: Seat = ticket.what
                 late.tell(self._kind.late(late.asked, gone=call != 0))
+            if not self._line.waits(seat.number) and not seat.told:
+                # Whoever was to tell it was interrupted.
+                seat.tell(self._kind.late(seat.asked, gone=True))
             self._hand_out(self._line.go(now))
             return self._line.due
 
@@ -151,10 +155,6 @@ class TogetherThreads:
         except Exception as error:  # raised where it was asked
             with self._lock:
                 self._back(bundle, refused(error, len(asked)))
-        except BaseException:  # this thread was interrupted, the others were not
-            with self._lock:
-                self._back(bundle, [self._broken_off(each) for each in asked])
-            raise
         else:
             with self._lock:
                 here = [each.what.asked if self._here(each) else None for each in bundle.tickets]
@@ -176,25 +176,34 @@ class TogetherThreads:
         again: list[Ticket] = []
         apart: list[Ticket] = []
         for ticket, value in zip(bundle.tickets, values, strict=True):
-            if not self._here(ticket):
+            if not self._line.within(ticket.number, bundle):
+                continue
+            if ticket.what.gone:
                 self._line.answered(ticket.number)
             elif type(value) is Further:
                 (apart if value.apart else again).append(ticket)
             else:
-                self._line.answered(ticket.number)
                 ticket.what.tell(value)
+                self._line.answered(ticket.number)
         self._line.again(again)
         self._hand_out(self._line.apart(apart, now))
         self._line.back(bundle)
         self._hand_out(self._line.go(now))
 
-    def _leave(self, seat: Seat) -> None:
-        """This thread asks no more: what it was to make is made by another."""
+    def _leave(self, seat: Seat, made: Bundle | None) -> None:
+        """This thread was interrupted, anywhere, and the others were not.
+
+        The call that it made is broken off; what it was to make is made by another.
+        """
         seat.gone = True
         with self._lock:
             self._line.leave(seat.number)
+            self._line.restore()
+            if made is not None:
+                self._back(made, [self._broken_off(each.what.asked) for each in made.tickets])
             if seat.call is not None:
                 self._back(seat.call, [AGAIN] * len(seat.call.tickets))
+            self._hand_out(self._line.go(steady_now()))
 
 
 def _given(value: Value) -> Value:

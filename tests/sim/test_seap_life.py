@@ -14,8 +14,6 @@ FOUND_BY = {
     Bug.FORGOTTEN_KEYS: (3, 7),
     Bug.OPEN_PHASE: (7, 10),
     Bug.EARLIER_PHASE: (0, 1),
-    Bug.LONE_COPY: (87, 74, 19, 153),
-    Bug.IGNORED_TOKEN: (12, 16, 32, 36),
 }
 
 

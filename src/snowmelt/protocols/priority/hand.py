@@ -66,6 +66,8 @@ class PutInHand(msgspec.Struct):
     refused: str = ""
     keys: bytes = b""
     """The priorities of its elements, where these have no number (`seap`)."""
+    sent: int = 0
+    """How often it went home: the rest for which there was no room goes with what was there."""
 
     def counts(self) -> tuple[Some, ...]:
         """How many positions it needs, by priority."""

@@ -76,6 +76,7 @@ class Puts:
         """Takes what has positions home; those that go together, together."""
         groups: dict[tuple[bytes, int, int], list[PutInHand]] = {}
         for one in puts:
+            one.sent += 1
             kind = one.call.headers, one.call.delay, one.call.hold
             groups.setdefault(kind, []).append(one)
         for (_, delay, hold), ours in groups.items():
@@ -103,8 +104,9 @@ class Puts:
     def done(self, one: PutInHand) -> PutDone:
         """The answer."""
         placed = sorted(one.placed, key=lambda each: each.first)
-        if one.keys:  # the phases of what was begun before are not known here (`seap`, rule 4)
-            orders = () if one.again else tuple([each.order for each in placed])
+        if one.keys:  # of what was there before the phases are not known here (`seap`, rule 4)
+            first = one.sent == 1 and not one.again
+            orders = tuple([each.order for each in placed]) if first else ()
             return PutDone(tuple([each.share for each in placed]), one.copies, orders)
         shares = in_order([each.share for each in placed])
         return PutDone(shares, one.copies, tuple([each.order for each in placed]))

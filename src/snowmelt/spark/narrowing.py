@@ -44,7 +44,7 @@ import msgspec
 from snowmelt.core.errors import FrameChanged
 
 DEVIATIONS: Final = 3.0
-ALL_AT_ONCE: Final = 1 << 19
+ALL_AT_ONCE: Final = 1 << 21
 """So many keys are brought without a sample (rule 6)."""
 FEW: Final = 16
 """So many are brought however long they are."""

@@ -9,8 +9,11 @@ import pytest
 
 import snowmelt.aio
 from snowmelt.aio import Fifo, PriorityQueue
-from snowmelt.cli.local import LocalNode, free_port
-from snowmelt.core.errors import BadOption, Empty, Full, LeaseLost, TooLarge, Unreachable
+from snowmelt.cli.local import LocalNode
+from snowmelt.client.fifo_steps import FifoSteps
+from snowmelt.client.priority_steps import PrioritySteps
+from snowmelt.client.queue_options import Producer
+from snowmelt.core.errors import BadOption, Empty, Full, LeaseLost, TooLarge
 
 TASKS = 64
 Queue = Fifo | PriorityQueue
@@ -341,14 +344,12 @@ def test_what_one_forgot_comes_back_though_another_of_its_call_extends_its_own(p
     play(scene, lease=0.3)
 
 
-def test_who_finds_no_node_is_told_so_beside_one_who_waits_longer() -> None:
-    async def scene() -> None:
-        async with snowmelt.aio.connect(f"snowmelt://127.0.0.1:{free_port()}") as cluster:
-            queue = cluster.fifo("nobody")
-            waits = [0.1, 0.5, 0.1, 0.1]
-            told = await asyncio.gather(
-                *(queue.put(b"x", timeout=wait) for wait in waits), return_exceptions=True
-            )
-            assert list(map(type, told)) == [Unreachable] * 4  # so it did not happen
+@pytest.mark.parametrize("kind", ["fifo", "priority"])
+def test_a_put_goes_with_those_alone_that_are_asked_for_no_longer(kind: str) -> None:
+    def key(timeout: float) -> object:
+        if kind == "fifo":
+            fifo = FifoSteps("any", None, Producer())
+            return fifo.one(b"", None, 0.0, timeout).key
+        return PrioritySteps("any", None).one(b"", 0, None, 0.0, timeout).key
 
-    asyncio.run(scene())
+    assert key(0.5) == key(0.5) != key(5.0)

@@ -1,10 +1,11 @@
 """The commit log: torn at every byte, harmed at every bit, carried to the engine at any time."""
 
+import contextlib
 import errno
 import os
 import random
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import lmdb
@@ -12,7 +13,7 @@ import pytest
 
 from snowmelt.core.errors import DiskFull, StoreDamaged, StoreError
 from snowmelt.core.record import Change, Erase, Missing, Record, Write, erase
-from snowmelt.store import Store
+from snowmelt.store import Store, room
 from snowmelt.store import log as log_module
 from snowmelt.store import room as room_module
 from snowmelt.store.changes import PAGE, Group
@@ -209,6 +210,40 @@ def test_a_large_commit_takes_along_what_was_before_it(tmp_path: Path) -> None:
         assert store.load([b"a", b"b"]) == (Record(b"a", LARGE), Missing(b"b"))
         store.commit([[Write(b"c", b"4")]])
         assert content(killed(tmp_path / "n1", tmp_path / "n2")) == [(b"a", LARGE), (b"c", b"4")]
+
+
+def test_who_reads_between_a_commit_of_the_engine_and_the_end_of_the_table_sees_the_commit(
+    tmp_path: Path,
+) -> None:
+    seen = []
+
+    class Read(Hooked):
+        @contextlib.contextmanager
+        def begin(self, *, write: bool = False) -> Iterator[object]:
+            with self._env.begin(write=write) as transaction:
+                yield transaction
+            if write:
+                seen.append(store.load([b"a", b"b"]))
+
+    with Store.open(tmp_path) as store:
+        store.commit([[Write(b"a", b"1"), Write(b"b", b"2")]])
+        env = store._env
+        store._env = Read(env, lambda: None)  # type: ignore[assignment]
+        store.commit([[Write(b"a", LARGE), erase(b"b")]])
+        store._env = env
+    assert seen == [(Record(b"a", LARGE), Missing(b"b"))]
+
+
+def test_no_more_changes_wait_for_the_engine_than_it_makes_in_a_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "_PROMISES_MAX", 10)
+    with Store.open(tmp_path) as store:
+        store.commit([[erase(b"%d" % at) for at in range(10)]])
+        assert store.statistics().carries == 0
+        store.commit([[Write(b"one more", b"")]])
+        assert store.statistics().carries == 1
+    assert content(tmp_path) == [(b"one more", b"")]
 
 
 def test_closing_leaves_an_empty_log(tmp_path: Path) -> None:

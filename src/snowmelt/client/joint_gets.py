@@ -10,6 +10,7 @@ Only gets with one time-out go together, so that one which waits for nothing is 
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -19,6 +20,7 @@ from snowmelt.client.joint import AGAIN, Asked, Value
 from snowmelt.client.lease_steps import BYTES_MAX, LeaseSteps, Word
 from snowmelt.client.steps import Steps
 from snowmelt.client.waits import Wait
+from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.interval import Interval
 
 WORTH: Final = 1_000
@@ -75,7 +77,12 @@ class Gets:
         delivered, late = yield from self._steps.lease(count, size, wait, words)
         whole = any(refused.lost is None for refused in late.values())
         if whole and len(told) > 1:  # it may be the fault of one
-            yield from self._tell_each(told)
+            try:
+                yield from self._tell_each(told)
+            except SnowmeltError:  # nobody knows of what came
+                with suppress(SnowmeltError):
+                    yield from self.unclaimed(delivered)
+                raise
         else:
             for before, done in told:
                 self._steps.noted(before, done, late)

@@ -99,7 +99,9 @@ class TogetherAsync:
 
     def _make(self, bundles: Sequence[Bundle]) -> None:
         for each in bundles:
-            self._calls[each.number] = asyncio.ensure_future(self._call(each))
+            call = asyncio.ensure_future(self._call(each))
+            if not call.done():  # as tasks may be that begin at once
+                self._calls[each.number] = call
 
     async def _call(self, bundle: Bundle) -> None:
         tickets = bundle.tickets
@@ -118,7 +120,7 @@ class TogetherAsync:
             self._line.back(bundle)
             raise
         finally:
-            del self._calls[bundle.number]
+            self._calls.pop(bundle.number, None)
         self._share(tickets, values)
         self._line.back(bundle)
         if spare is not None:

@@ -24,6 +24,7 @@ def test_quantiles_of_a_table_are_those_of_sorting(
     assert "at 0.99, the 19,602th" in capsys.readouterr().out
 
 
+@pytest.mark.soak
 def test_quantiles_of_a_queue_are_those_of_what_waits(spark, tmp_path: Path) -> None:
     with queues_of(1, tmp_path) as queues:
         fill(queues.url, 5_000)

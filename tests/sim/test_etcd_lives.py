@@ -241,7 +241,7 @@ def test_a_disk_of_a_cluster_that_etcd_has_lost_founds_no_other():
 
 @pytest.mark.parametrize("protocol", ["membership", "fifo"])
 def test_lives_come_to_rest_whoever_dies(protocol):
-    for seed in range(12 if protocol == "membership" else 4):
+    for seed in range(12 if protocol == "membership" else 2):
         scenario = drawn(protocol, seed, kinds_of(protocol), coordinator=ETCD_DECIDES)
         report = live(scenario, family(protocol))
         assert report.ending is Ending.SETTLED, (seed, report.sentence)

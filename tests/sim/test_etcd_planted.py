@@ -6,7 +6,6 @@ import test_etcd_lives as lives
 
 from snowmelt.core.instant import START
 from snowmelt.protocols.fifo.homes import Homes
-from snowmelt.protocols.fifo.registry import Registry
 from snowmelt.protocols.membership.coordinator import EtcdCoordinator
 from snowmelt.protocols.membership.keeper import Keeper
 from snowmelt.protocols.membership.member import Follower
@@ -72,20 +71,6 @@ def who_leads_is_not_spoken_to(patch):
     patch.setattr(Follower, "direct", lambda *_: [])
 
 
-def a_leader_of_before_goes_on_with_the_homes_it_had(patch):
-    told = Registry.told
-    had = {}
-
-    def remembering(self, fact):
-        before = had.setdefault(self._desk.me, dict(self._kept.known)) or dict(self._kept.known)
-        told(self, fact)
-        had[self._desk.me] = {**before, **self._kept.known}
-        if self._leads:
-            self._kept.known.update(before)
-
-    patch.setattr(Registry, "told", remembering)
-
-
 def a_home_is_told_before_it_is_kept(patch):
     keep = Homes.keep
 
@@ -115,7 +100,6 @@ PLANTED = [
     (a_new_leader_blames_members_for_its_predecessors_silence, lived("membership", 79)),
     (a_change_without_an_answer_is_never_asked_again, lived("membership", 30)),
     (who_leads_is_not_spoken_to, lived("membership", 6)),
-    (a_leader_of_before_goes_on_with_the_homes_it_had, lived("fifo", 0)),
     (a_home_is_told_before_it_is_kept, lived("fifo", 6)),
 ]
 

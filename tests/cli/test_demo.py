@@ -20,3 +20,14 @@ def test_the_demo_loses_a_node_and_no_event(tmp_path: Path) -> None:
     counts = re.search(r"([\d,]+) +rejected by the test\n +(\d+) +passed", ended.stdout)
     assert counts is not None
     assert int(counts[1].replace(",", "")) + int(counts[2]) == 5000
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(300)
+def test_executors_of_their_own_find_the_same(tmp_path: Path) -> None:
+    words = ("--spark-cluster", "--kill", "--events", "5000", "--out", str(tmp_path))
+    ended = snowmelt("demo", *words, seconds=280)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "Starting Spark's master and 2 workers" in ended.stdout
+    assert re.search(r"5,000 +reconstructed, each exactly once", ended.stdout)
+    assert "WRONG" not in ended.stdout

@@ -3,12 +3,14 @@
 Collisions in a toy tracker are made, reconstructed, tested and written, each stage joined to the
 next by a queue on three nodes. In the end every event is accounted for, and the histogram shows
 the particle that was hidden in them. `--kill` ends a node in the middle; the account is the same.
+With `--spark-cluster` executors do Spark's work, processes of workers apart from the driver.
 What is done with an event stands in `examples/ufmulti`.
 """
 
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
@@ -27,6 +29,8 @@ from snowmelt.core.errors import BadOption
 KILL_AT: Final = 0.3
 """The share of the events after whose reconstruction `--kill` ends a node."""
 SEED: Final = 1
+WORKERS: Final = 2
+"""Of Spark's, with `--spark-cluster`."""
 LOOK_SECONDS: Final = 0.3
 T = TypeVar("T")
 Session = Any
@@ -42,6 +46,9 @@ def demo(
     events: Annotated[int, typer.Option(help="How many events to make.")] = 100_000,
     nodes: Annotated[int, typer.Option(help="How many nodes.")] = 3,
     kill: Annotated[bool, typer.Option("--kill", help="Kill a node in the middle.")] = False,
+    spark_cluster: Annotated[
+        bool, typer.Option(help="Let Spark work on a master and two workers, a process each.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="Where to make a folder for the results.")] = Path(
         "snowmelt-demo"
     ),
@@ -63,7 +70,8 @@ def demo(
         LocalCluster(nodes, Path(scratch, "nodes"), heartbeat) as cluster,
     ):
         results = _fresh(out)
-        good = _Story(console, cluster, results, events, kill=kill).told()
+        apart = Path(scratch, "spark") if spark_cluster else None
+        good = _Story(console, cluster, results, events, kill=kill, apart=apart).told()
     console.print(f"All over in {time.perf_counter() - begin:.0f} s.")
     if not good:
         raise typer.Exit(1)
@@ -80,27 +88,41 @@ class _Story:
         events: int,
         *,
         kill: bool,
+        apart: Path | None,
     ) -> None:
         self._console = console
         self._cluster = cluster
         self._results = results
         self._events = events
         self._kill = kill
+        self._apart = apart
+        """Where the logs of a cluster of Spark's are; without it Spark works in one process."""
 
     def told(self) -> bool:
         """All of it; whether the account is as it must be."""
-        from snowmelt.spark.session import session  # noqa: PLC0415  only where Spark is needed
-
         size = len(self._cluster.nodes)
         self._step(f"Starting {size} nodes, a process each", self._cluster.start)
-        spark = self._step("Starting Spark", lambda: session("snowmelt demo"))
-        try:
-            with connect(self._cluster.url) as connection:
-                self._make_events(connection)
-                self._run(connection, spark)
-                return self._account(connection, spark)
-        finally:
-            spark.stop()
+        with ExitStack() as stack:
+            spark = self._spark(stack)
+            connection = stack.enter_context(connect(self._cluster.url))
+            self._make_events(connection)
+            self._run(connection, spark)
+            return self._account(connection, spark)
+
+    def _spark(self, stack: ExitStack) -> Session:
+        """A session, which ends with the stack; on a cluster of its own where that is wanted."""
+        from snowmelt.spark.session import quiet_settings, session  # noqa: PLC0415  only here
+        from snowmelt.spark.standalone import Standalone  # noqa: PLC0415
+
+        where: dict[str, str] = {}
+        if self._apart is not None:
+            apart = Standalone(self._apart, WORKERS)
+            text = f"Starting Spark's master and {WORKERS} workers, a process each"
+            url = self._step(text, lambda: stack.enter_context(apart)).url
+            where = {**quiet_settings(WORKERS), "master": url}
+        spark = self._step("Starting Spark", lambda: session("snowmelt demo", **where))
+        stack.callback(spark.stop)
+        return spark
 
     def _make_events(self, connection: Cluster) -> None:
         from ufmulti.feed import feed  # noqa: PLC0415

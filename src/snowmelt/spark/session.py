@@ -150,20 +150,26 @@ def link_python(folder: Path) -> None:
 
 
 def _local(master: str, conf: dict[str, str], told: dict[str, str]) -> dict[str, str]:
-    ours = {
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.shuffle.partitions": str(_cores(master)),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-    }
+    ours = quiet_settings(_cores(master))
+    logging = ours.pop(JAVA_OPTIONS)
     settings = {key: value for key, value in ours.items() if key not in told} | conf
     if "SPARK_CONF_DIR" not in os.environ:  # a person's folder brings a person's logging
-        logging = f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"
         more = conf.get(JAVA_OPTIONS, told.get(JAVA_OPTIONS, ""))
         settings[JAVA_OPTIONS] = f"{logging} {more}".strip()
     return settings
+
+
+def quiet_settings(cores: int) -> dict[str, str]:
+    """What a session has whose machines are this one: no web page, and errors alone are told."""
+    return {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        JAVA_OPTIONS: f"-Dlog4j2.configurationFile={LOGGING.as_uri()}",
+    }
 
 
 def _cores(master: str) -> int:

@@ -59,7 +59,7 @@ def left_by_its_death(folder: Path) -> Path:
     return copy
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.one_of(GROUPS, GROUPS, GROUPS, st.sampled_from(["close", "die"])), max_size=12))
 def test_a_store_does_as_a_dict_does(steps: list[list[list[Change]] | str]) -> None:
     model: dict[bytes, bytes] = {}

@@ -37,7 +37,7 @@ class RankAnchor(Anchor):
     >>> anchor = RankAnchor(0, 1)
     >>> run = anchor.granted(Batch((Run((Some(0, 3),), 2),))).runs[0]
     >>> run.puts[0].total, run.got_order, run.gets
-    (3, 3, ())
+    (3, 4, ())
     """
 
     @property

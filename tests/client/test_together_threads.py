@@ -186,39 +186,6 @@ def handling(handler: Any) -> Iterator[None]:
         signal.signal(signal.SIGUSR1, before)
 
 
-@pytest.mark.parametrize("repeats", [True, False], ids=["asked again", "unknown"])
-def test_a_thread_that_is_interrupted_leaves_the_others_their_call(
-    pool: ThreadPoolExecutor, repeats: bool
-) -> None:
-    scene = Scene(pool, repeats=repeats)
-    others: list[Future[Any]] = []
-
-    def interrupt(*_: object) -> None:
-        raise Interrupted
-
-    def disturb() -> None:
-        scene.doors.wait()  # the first call, by a thread of the pool
-        first.set()
-        scene.doors.wait()  # the second, by whoever has the most time: the main thread
-        os.kill(os.getpid(), signal.SIGUSR1)
-
-    first = threading.Event()
-    begun = scene.asks("begun")
-    disturbing = pool.submit(disturb)
-    assert first.wait(WAIT)
-    others = [scene.asks(at, timeout=10) for at in range(3)]
-    with handling(interrupt), pytest.raises(Interrupted):
-        scene.line.ask(Asked("mine", Wait(60), "key", 1))
-    scene.doors.open(100)
-    disturbing.result(WAIT)
-    assert begun.result(WAIT) == "begun"
-    for at, one in enumerate(others):
-        try:
-            assert one.result(WAIT) == at
-        except OutcomeUnknown:
-            assert not repeats
-
-
 @contextmanager
 def interrupted_at(step: str) -> Iterator[None]:
     """This thread is interrupted when it comes to this step of the line."""

@@ -63,7 +63,7 @@ FIFO_SEEDS_OF_ALL_KINDS = (
     1126,  # what a group was given over a lapse, and read, was taken for never delivered
     4974,  # what was put, and refused when asked again as too old, was taken for never put
 )
-PROTOCOLS = sorted(FAMILIES)
+PROTOCOLS = sorted(FAMILIES.keys() - {"seap"})  # which is a mode of the priority queue
 
 
 class Alarm:

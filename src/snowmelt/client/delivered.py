@@ -59,7 +59,7 @@ class Part(Protocol):
 
 
 class Portion(msgspec.Struct, frozen=True):
-    """Some of the items of a part."""
+    """Items at adjacent places, with what they have in common; such as some of another part."""
 
     start: int
     offsets: bytes

@@ -1,7 +1,6 @@
 """Bodies with their priorities, cut into calls, and made what a queue's settings ask for."""
 
 import math
-import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -171,6 +170,6 @@ def _each_its_own(pairs: list[Prioritized]) -> Iterator[tuple[Some, ...]]:
     """A priority for each of them."""
     at = 0
     for one in parcels([body for _, body in pairs]):
-        count = len(one.offsets) // struct.calcsize("<i") - 1
-        yield (Some.of(tuple([priority for priority, _ in pairs[at : at + count]]), one),)
-        at += count
+        priorities = tuple([priority for priority, _ in pairs[at : at + one.count]])
+        yield (Some.of(priorities, one),)
+        at += one.count

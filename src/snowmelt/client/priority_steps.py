@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt.client.bodies import packed_headers, parcel
-from snowmelt.client.delivered import PLACE_BITS, PLACE_MASK, Delivered, Refused
+from snowmelt.client.delivered import PLACE_BITS, PLACE_MASK, Delivered, Portion, Refused
 from snowmelt.client.joint import Asked
 from snowmelt.client.joint_puts import One, Puts
 from snowmelt.client.lease_steps import (
@@ -107,19 +107,6 @@ class Door(msgspec.Struct, frozen=True):
 
 
 Make = Callable[[Door, Wait], Any]
-
-
-class Stretch(msgspec.Struct, frozen=True):
-    """Items at adjacent places, as items know them."""
-
-    start: int
-    offsets: bytes
-    blob: bytes
-    headers: bytes
-    failures: int
-    reason: str
-    number: int | float | None = None
-    """Their priority, where it is not in their places."""
 
 
 class PriorityStatus(msgspec.Struct, frozen=True):
@@ -349,12 +336,12 @@ class PrioritySteps(LeaseSteps):
         """Asks what may be asked twice, through any node."""
         return (yield from self._about(lambda *_: ask, timeout))
 
-    def _stretch(self, piece: Piece) -> Stretch:
+    def _stretch(self, piece: Piece) -> Portion:
         start = (piece.priority << PLACE_BITS) + piece.start
         number: int | float | None = piece.key
         if piece.key is not None and self._known is not None and self._known.floats:
             number = to_float(piece.key)
-        return Stretch(
+        return Portion(
             start, piece.offsets, piece.blob, piece.headers, piece.failures, piece.reason, number
         )
 

@@ -28,7 +28,7 @@ def keys_of(shelf: Shelf, shares: Iterable[Share]) -> dict[int, int]:
 
 
 def with_keys(parts: Mapping[NodeId, list[Kept]], shelf: Shelf) -> dict[NodeId, list[Kept]]:
-    """The same with the keys of what is stored, so many at a time ."""
+    """The same with the keys of what is stored, so many at a time."""
     keyed: dict[NodeId, list[Kept]] = {}
     for node, several in parts.items():
         for kept in several:

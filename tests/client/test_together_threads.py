@@ -186,6 +186,40 @@ def handling(handler: Any) -> Iterator[None]:
         signal.signal(signal.SIGUSR1, before)
 
 
+@pytest.mark.parametrize("repeats", [True, False], ids=["asked again", "unknown"])
+def test_a_thread_that_is_interrupted_leaves_the_others_their_call(
+    pool: ThreadPoolExecutor, repeats: bool
+) -> None:
+    scene = Scene(pool, repeats=repeats)
+    scene.line._line._late = seconds(WAIT)  # so that nobody goes before the first call is back
+    others: list[Future[Any]] = []
+
+    def interrupt(*_: object) -> None:
+        raise Interrupted
+
+    def disturb() -> None:
+        while len(scene.line._line._waiting) < 4:  # three others, and the main thread
+            time.sleep(0.001)
+        scene.doors.open()
+        scene.doors.wait()  # the second, by whoever has the most time: the main thread
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    begun = scene.asks("begun")
+    scene.doors.wait()  # the first call, by a thread of the pool
+    others = [scene.asks(at, timeout=10) for at in range(3)]
+    disturbing = pool.submit(disturb)
+    with handling(interrupt), pytest.raises(Interrupted):
+        scene.line.ask(Asked("mine", Wait(60), "key", 1))
+    scene.doors.open(100)
+    disturbing.result(WAIT)
+    assert begun.result(WAIT) == "begun"
+    for at, one in enumerate(others):
+        try:
+            assert one.result(WAIT) == at
+        except OutcomeUnknown:
+            assert not repeats
+
+
 @contextmanager
 def interrupted_at(step: str) -> Iterator[None]:
     """This thread is interrupted when it comes to this step of the line."""

@@ -2,9 +2,9 @@
 
 import pytest
 
-from snowmelt.client.delivered import Delivered
+from snowmelt.client.delivered import Delivered, Portion
 from snowmelt.client.lease_steps import PIECES_MAX, Word
-from snowmelt.client.priority_steps import DOOR, Door, PrioritySteps, Stretch
+from snowmelt.client.priority_steps import DOOR, Door, PrioritySteps
 from snowmelt.client.steps import Query
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import NodeId
@@ -16,7 +16,7 @@ ONE = bytes(8)
 
 
 def test_each_piece_is_named_once_and_no_call_names_too_many() -> None:
-    parts = tuple([Stretch(2 * at, ONE, b"", b"", 0, "") for at in range(40_000)])
+    parts = tuple([Portion(2 * at, ONE, b"", b"", 0, "") for at in range(40_000)])
     delivered = Delivered(7, parts, seconds(60), Instant(0))
     steps = PrioritySteps("jobs", None)
     via, until = Via(NodeId("n1"), 1), later(steady_now(), DOOR)

@@ -1,6 +1,7 @@
 """A time-out is kept, whoever is silent; and what waits for ever lives through what ends."""
 
 import asyncio
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -58,6 +59,21 @@ def test_async_calls_keep_their_time_too(silent: str) -> None:
             assert {type(one) for one in told} <= {OutcomeUnknown, snowmelt.Unreachable}
 
     asyncio.run(asyncio.wait_for(main(), 20))
+
+
+@pytest.mark.parametrize("talk", [greeted, lambda _: None], ids=["greets", "greets not"])
+def test_a_loop_that_is_held_up_when_the_time_ends_takes_no_silence_for_an_empty_queue(
+    talk: Callable[[socket.socket], None],
+) -> None:
+    async def main(address: str) -> None:
+        async with snowmelt.aio.connect(f"snowmelt://{address}") as cluster:
+            queue = cluster.fifo("orders")
+            asyncio.get_running_loop().call_later(0.54, time.sleep, 0.1)
+            with pytest.raises((OutcomeUnknown, snowmelt.Unreachable)):
+                await queue.get(timeout=0.5)
+
+    with fake(talk) as address:
+        asyncio.run(asyncio.wait_for(main(address), 20))
 
 
 def test_a_wait_in_vain_ends_by_the_nodes_word(node: LocalNode) -> None:

@@ -16,11 +16,12 @@ from snowmelt.core.instant import Duration, Instant
 from snowmelt.protocols.fifo.calls import Part
 
 LATE = Duration(50)
+OVERDUE = Duration(30)
 FAR = Instant(10**9)
 
 
 def line(worth: int = 100, *, ordered: bool = False) -> Together:
-    return Together(worth, LATE, ordered=ordered)
+    return Together(worth, LATE, OVERDUE, ordered=ordered)
 
 
 def asked(one: Together, *whats: str, key: object = "key", weight: int = 1) -> list[int]:
@@ -139,10 +140,25 @@ def test_each_has_its_own_time() -> None:
     assert one.over(Instant(19)) == []
     assert [(ticket.number, call) for ticket, call in one.over(Instant(20))] == [(second, 0)]
     assert one.go(Instant(LATE)) == []
-    assert one.over(Instant(100)) == [(gone.tickets[0], gone.number)]
+    assert one.over(Instant(100)) == []  # its call knows why nothing came
+    assert one.over(Instant(100 + OVERDUE)) == [(gone.tickets[0], gone.number)]
     assert gone.tickets[0].number == first
     one.back(gone)
     assert one.due is None
+
+
+def test_whoever_shares_a_longer_call_does_not_wait_for_its_end() -> None:
+    one = line()
+    asked(one, "first")
+    one.go(Instant(0))
+    short = one.ask("short", "key", 1, Instant(100))
+    one.ask("long", "key", 1, Instant(200))
+    [both] = one.go(Instant(LATE))
+    assert one.over(Instant(100)) == [(both.tickets[0], both.number)]
+    assert both.tickets[0].number == short
+    one.again(both.tickets)  # now no call is to tell it
+    assert one.over(Instant(200)) == [(both.tickets[1], 0)]
+    one.back(both)
 
 
 class Account(RuleBasedStateMachine):
@@ -195,10 +211,20 @@ class Account(RuleBasedStateMachine):
     @rule(time=st.integers(1, 120))
     def pass_time(self, time: int) -> None:
         self.now += time
-        late = {number for number, (_, _, until) in self.open.items() if until <= self.now}
+        late = {number for number in self.open if self.over_at(number) <= self.now}
         assert {each.number for each, _ in self.line.over(Instant(self.now))} == late
         for number in late:
             del self.open[number]
+
+    def over_at(self, number: int) -> int:
+        """The last of a call is told by that."""
+        until = self.open[number][2]
+        ends = [
+            max(each.until for each in bundle.tickets)
+            for bundle in self.away
+            if number in [each.number for each in bundle.tickets]
+        ]
+        return until + OVERDUE if ends and until + LATE >= max(ends) else until
 
     @precondition(lambda self: self.open)
     @rule(data=st.data())

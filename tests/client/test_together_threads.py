@@ -1,6 +1,5 @@
 """What threads ask goes together, where the port is held still until a test lets it go on."""
 
-import os
 import signal
 import sys
 import threading
@@ -186,6 +185,12 @@ def handling(handler: Any) -> Iterator[None]:
         signal.signal(signal.SIGUSR1, before)
 
 
+def disturb_main(handled: threading.Event) -> None:
+    """Sends a signal until it is handled: one that comes just before a wait begins is not seen."""
+    while not handled.wait(0.01):
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+
 @pytest.mark.parametrize("repeats", [True, False], ids=["asked again", "unknown"])
 def test_a_thread_that_is_interrupted_leaves_the_others_their_call(
     pool: ThreadPoolExecutor, repeats: bool
@@ -194,15 +199,19 @@ def test_a_thread_that_is_interrupted_leaves_the_others_their_call(
     scene.line._line._late = seconds(WAIT)  # so that nobody goes before the first call is back
     others: list[Future[Any]] = []
 
+    interrupted = threading.Event()
+
     def interrupt(*_: object) -> None:
-        raise Interrupted
+        if not interrupted.is_set():
+            interrupted.set()
+            raise Interrupted
 
     def disturb() -> None:
         while len(scene.line._line._waiting) < 4:  # three others, and the main thread
             time.sleep(0.001)
         scene.doors.open()
         scene.doors.wait()  # the second, by whoever has the most time: the main thread
-        os.kill(os.getpid(), signal.SIGUSR1)
+        disturb_main(interrupted)
 
     begun = scene.asks("begun")
     scene.doors.wait()  # the first call, by a thread of the pool
@@ -271,13 +280,18 @@ def test_a_handler_of_signals_asks_though_its_thread_is_within_a_call(
     scene = Scene(pool)
     told: list[Any] = []
 
+    handled = threading.Event()
+
     def handle(*_: object) -> None:
+        if handled.is_set():
+            return
+        handled.set()
         scene.doors.open(2)
         told.append(scene.line.ask(Asked("handler", Wait(WAIT), "key", 1)))
 
     def disturb() -> None:
         scene.doors.wait()
-        os.kill(os.getpid(), signal.SIGUSR1)
+        disturb_main(handled)
 
     disturbing = pool.submit(disturb)
     with handling(handle):

@@ -13,7 +13,9 @@ A *ticket* is what one caller asks. A *call* is made of tickets of one key: only
    gone is not answered.
 5. What a call for several is refused for may be the fault of one. Then each goes alone (`apart`).
 6. A ticket of which the answer had nothing goes again, ahead of those that came later (`again`).
-7. Every ticket has its time. When it is over the ticket is out, whatever becomes of its call.
+7. Every ticket has its time. When it is over the ticket is out, whatever becomes of its call. The
+   one whose time ends last in its call, or hardly before, is told by that, which keeps this very
+   time and knows why nothing came; it is out when the call is overdue.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -21,9 +23,10 @@ from typing import Any, Final
 
 import msgspec
 
-from snowmelt.core.instant import Duration, Instant, later, milliseconds
+from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 
 LATE: Final = milliseconds(5)
+OVERDUE: Final = seconds(1.0)
 
 
 class Ticket(msgspec.Struct, frozen=True, eq=False):
@@ -60,15 +63,25 @@ class Together:
     [['two', 'three']]
     """
 
-    def __init__(self, worth: int, late: Duration = LATE, *, ordered: bool = False) -> None:
+    def __init__(
+        self,
+        worth: int,
+        late: Duration = LATE,
+        overdue: Duration = OVERDUE,
+        *,
+        ordered: bool = False,
+    ) -> None:
         self._worth = worth
         self._late = late
+        self._overdue = overdue
         self._ordered = ordered
         self._numbers = 0
         self._waiting: list[Ticket] = []
         self._weight = 0  # of those
         self._away: dict[Hashable, dict[int, Instant]] = {}
         """The calls on their way, by keys, and since when; the last to go is the last."""
+        self._ends: dict[int, Instant] = {}
+        """When the time of the last ticket of each call is over."""
         self._open: dict[int, int] = {}
         """The tickets that nobody has answered, and in which call each is; 0: it waits."""
         self._tickets: dict[int, Ticket] = {}
@@ -101,9 +114,9 @@ class Together:
         """Rule 7: the tickets whose time is over, and in which call each is. They are out."""
         if self._next_over is None or now < self._next_over:
             return []
-        late = [each for each in self._tickets.values() if each.until <= now]
+        late = [each for each in self._tickets.values() if self._over_at(each) <= now]
         left = [(each, self.leave(each.number) or 0) for each in late]
-        self._next_over = min([each.until for each in self._tickets.values()], default=None)
+        self._next_over = self._soonest()
         return left
 
     # --- on their way -----------------------------------------------------------------------------
@@ -121,6 +134,7 @@ class Together:
 
     def back(self, bundle: Bundle) -> None:
         """A call is back; each of its tickets was answered, has left, or goes again."""
+        self._ends.pop(bundle.number, None)
         calls = self._away.get(bundle.key, {})
         calls.pop(bundle.number, None)
         if not calls:
@@ -150,6 +164,7 @@ class Together:
             self._open[each.number] = 0
         self._waiting[:0] = here
         self._weight += sum([each.weight for each in here])
+        self._next_over = self._soonest()  # their call is not to tell them any more
 
     def apart(self, tickets: Iterable[Ticket], now: Instant) -> list[Bundle]:
         """Rule 5: each by itself, at once and in order."""
@@ -186,10 +201,20 @@ class Together:
         away = {call for calls in self._away.values() for call in calls}
         assert {call for call in self._open.values() if call} <= away
         assert all(self._away.values())
-        soonest = min([each.until for each in self._tickets.values()], default=None)
+        assert self._ends.keys() <= away
+        soonest = self._soonest()
         assert soonest is None or (self._next_over is not None and self._next_over <= soonest)
 
     # --- within -----------------------------------------------------------------------------------
+
+    def _over_at(self, ticket: Ticket) -> Instant:
+        """Rule 7."""
+        last = self._ends.get(self._open[ticket.number])
+        told_by_call = last is not None and later(ticket.until, self._late) >= last
+        return later(ticket.until, self._overdue) if told_by_call else ticket.until
+
+    def _soonest(self) -> Instant | None:
+        return min(map(self._over_at, self._tickets.values()), default=None)
 
     def _opens(self, key: Hashable) -> Instant:
         """Until when one waits for the calls of this key."""
@@ -209,6 +234,7 @@ class Together:
         bundle = self._begun(tickets[0].key, tuple(tickets), now)
         for each in tickets:
             self._open[each.number] = bundle.number
+        self._ends[bundle.number] = max([each.until for each in tickets])
         return bundle
 
     def _begun(self, key: Hashable, tickets: tuple[Ticket, ...], now: Instant) -> Bundle:

@@ -213,5 +213,6 @@ def _given(value: Value) -> Value:
 
 
 def _pause(asked: Asked, due: Instant | None) -> float:
+    """Until its own time is over, and then until the line has something to do for it (rule 7)."""
     until = asked.wait.until
-    return seconds_until(until if due is None or until < due else due)
+    return seconds_until(until if due is None or steady_now() < until < due else due)

@@ -1,16 +1,14 @@
 """The commands for queues, against a real cluster and a folder: bytes in, bytes out, exit codes."""
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cli.program import snowmelt
+from cli.program import piped, snowmelt
 from snowmelt.cli.local import LocalCluster, free_port
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -28,15 +26,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
         where = ("--url", cluster.url)
 
     def run(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        environment = {name: value for name, value in os.environ.items() if "SNOWMELT" not in name}
-        return subprocess.run(
-            [sys.executable, "-m", "snowmelt", *arguments, *where],
-            input=given,
-            capture_output=True,
-            timeout=60,
-            check=False,
-            env=environment | {"COLUMNS": "100", "NO_COLOR": "1"},
-        )
+        return piped(*arguments, *where, given=given)
 
     return run
 

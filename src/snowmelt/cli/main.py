@@ -6,6 +6,7 @@ the protocol; 7 this machine (disk); `snowmelt sim`: 10 broken invariant, 11 nev
 crashed machine; `snowmelt check`: 20 invalid, 21 unknown.
 """
 
+import gc
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -82,7 +83,9 @@ def _main(
 def run() -> None:
     """Runs the program; an error of ours is a sentence and an exit code, never a stack."""
     try:
-        program(sys.argv[1:])()
+        command = program(sys.argv[1:])
+        gc.freeze()  # what is loaded stays, and is not looked through again, nor at the end
+        command()
     except SnowmeltError as error:
         print(f"snowmelt: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None

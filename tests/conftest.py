@@ -1,0 +1,54 @@
+"""Where several run the tests, what takes long comes first, and what is alike to the same one.
+
+Each of them is given as many neighbours as the others, and takes half of what another has left,
+from its end, when it has done its own. So what begins its share is done by one: all that share a
+Spark; and what ends it is quick, so that nobody is waited for at last.
+"""
+
+import os
+
+import pytest
+
+ROWS = (
+    # each starts a Java, or several, or kills what it has started
+    (
+        "tests/spark/test_exactly_once.py",
+        "tests/cluster/",
+        "tests/cli/test_demo.py",
+        "tests/spark/test_java.py",
+        "tests/cli/",
+        "tests/examples/",
+    ),
+    ("tests/spark/",),  # all share one Java
+    ("tests/runtime/test_chaos.py", "tests/client/", "tests/runtime/"),  # nodes as processes
+    ("tests/sim/", "tests/lab/", "tests/store/", "tests/ordinary/"),
+)
+"""What is begun with, and in which order; of what is not named here no test takes seconds."""
+
+
+@pytest.hookimpl(trylast=True)  # when it is known which are run
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if count > 1:
+        items[:] = dealt(items, count)
+
+
+def dealt(items: list[pytest.Item], count: int) -> list[pytest.Item]:
+    """The same in an order of which each has its row at the beginning of its share."""
+    places = {path: (row, at) for row, paths in enumerate(ROWS) for at, path in enumerate(paths)}
+    heads: list[list[tuple[int, pytest.Item]]] = [[] for _ in range(count)]
+    rest = []
+    for item in items:
+        found = next((path for path in places if item.nodeid.startswith(path)), None)
+        if found is None:
+            rest.append(item)
+        else:
+            row, at = places[found]
+            heads[row % count].append((row * len(items) + at, item))
+    ordered: list[pytest.Item] = []
+    for number, head in enumerate(heads):
+        row = [item for _, item in sorted(head, key=lambda one: one[0])] + rest
+        share = (len(items) - len(ordered)) // (count - number)
+        ordered += row[:share]
+        rest = row[share:]
+    return ordered

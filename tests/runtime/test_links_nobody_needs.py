@@ -56,8 +56,8 @@ class Asked(Simple):
 
 
 @contextmanager
-def running(machine: Any, name: str) -> Iterator[Engine]:
-    made = Engine(machine, PeerConfig(name=NodeId(name), limits=SOON))
+def running(machine: Any, name: str, limits: PeerLimits = SOON) -> Iterator[Engine]:
+    made = Engine(machine, PeerConfig(name=NodeId(name), limits=limits))
     try:
         yield made
     finally:
@@ -198,7 +198,8 @@ def test_a_link_that_ends_without_a_word_while_the_other_side_is_asked_is_lost()
 
 def test_whoever_has_ended_a_link_and_dials_anew_before_that_is_heard_lost_nothing():
     machine = Asked("c-a")
-    with running(machine, "c-a") as one:
+    later = PeerLimits(unused=milliseconds(600))  # or the second is asked about while it is dialled
+    with running(machine, "c-a", later) as one:
         first = Other(one)
         first.welcomed("c-x")
         machine.producer = NodeId("c-x")

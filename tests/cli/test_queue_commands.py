@@ -122,7 +122,7 @@ def test_a_priority_queue_is_made_by_the_first_priority_and_taken_like_any(
     run: Run, queue: str, tmp_path: Path
 ) -> None:
     lines = b"sweep\ndust\n"
-    fine(run("put", queue, "--priority", "2", "--lines", given=lines))
+    fine(run("put", queue, "--priorities", "4", "--priority", "2", "--lines", given=lines))
     put = fine(run("put", queue, "fire", "smoke"))
     assert put == b"2 items put into %b with priority 0\n" % queue.encode()
     told = as_json(run("stats", queue, "--json"))

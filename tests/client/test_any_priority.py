@@ -10,6 +10,7 @@ import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalCluster
 from snowmelt.client.group_steps import BEGINNING
+from snowmelt.client.priority_groups import parts_of
 from snowmelt.core.errors import BadOption, QueueExists
 
 EARLY, LATE = -(1 << 63), (1 << 63) - 1
@@ -21,8 +22,8 @@ def cluster(tmp_path_factory):
         yield cluster
 
 
-def test_any_whole_number_is_a_priority(cluster):
-    jobs = cluster.priority("ends", priorities=int)
+def test_a_queue_of_which_nothing_is_said_takes_any_whole_number(cluster):
+    jobs = cluster.priority("ends")
     jobs.put(b"late", priority=LATE)
     jobs.put(b"early", priority=EARLY)
     assert jobs.put_many([(7, b"seven"), (-1, b"less"), (7, b"seven too")]) == 3
@@ -88,6 +89,49 @@ def test_what_a_queue_can_not_order_is_refused_before_it_is_put(cluster):
     assert jobs.stats().ready == 1
 
 
+def test_what_is_not_said_of_a_queue_is_its_own(cluster):
+    cluster.priority("own", priorities=3, lease=60).put(b"x", priority=2)
+    cluster.priority("own").put(b"x", priority=1)
+    cluster.priority("own", lease=60).put(b"x", priority=1)
+    with pytest.raises(QueueExists, match=r"there with lease=60, asked 5$"):
+        cluster.priority("own", lease=5).put(b"x")
+    with pytest.raises(BadOption, match="allowed: 0 to 2 in own"):
+        cluster.priority("own").put(b"x", priority=3)
+    largest = cluster.priority("other", largest_first=True)
+    largest.put_many([(-7, b"x"), (2**40, b"x")])
+    assert largest.select(1).priority == 2**40
+    assert cluster.priority("own").stats().ready_by_priority == {1: 2, 2: 1}
+
+
+def test_a_put_that_is_refused_makes_no_queue(cluster):
+    with pytest.raises(BadOption, match="make it with priorities=float"):
+        cluster.priority("unmade").put(b"x", priority=2.5)
+    with pytest.raises(BadOption, match="allowed: 0 to 2 in unmade"):
+        cluster.priority("unmade", priorities=3).put_many([(0, b"x"), (7, b"x")])
+    with pytest.raises(BadOption, match="priority is 1; allowed: 0 to 0"):
+        cluster.fifo("unmade", ordering="overlay").put(b"x", priority=1)
+    assert "unmade" not in cluster.queues()
+    cluster.priority("unmade", priorities=float).put(b"x", priority=2.5)
+    cluster.priority("unmade").put(b"y", priority=-0.5)
+    assert [one.priority for one in cluster.priority("unmade").peek()] == [-0.5, 2.5]
+
+
+@pytest.mark.parametrize("largest_first", [False, True])
+def test_a_group_is_given_any_priorities_in_their_order(cluster, largest_first):
+    jobs = cluster.priority(f"given-{largest_first}", largest_first=largest_first)
+    dice = random.Random(3)
+    keys = [dice.randrange(EARLY, LATE) for _ in range(2_000)]
+    jobs.put_many([(key, b"%d" % key) for key in keys])
+    group = jobs.group("readers")
+    first = group.advance(items_max=1_500).end
+    notes = [part for note in group.batches(BEGINNING, first) for part in parts_of(note, 700)]
+    got = [piece.priority for note in notes for piece in group.read(note)]
+    second = group.advance(first).end
+    got += [piece.priority for note in group.batches(first, second) for piece in group.read(note)]
+    assert got == sorted(keys, reverse=largest_first)
+    assert (group.advance(second).taken, jobs.stats().leased) == (0, 0)
+
+
 def test_staged_items_and_groups_take_any_priorities(cluster):
     jobs = cluster.priority("staged", priorities=int)
     receipt = jobs.stage([(10**9, b"later"), (-(10**9), b"first")])
@@ -96,7 +140,7 @@ def test_staged_items_and_groups_take_any_priorities(cluster):
     group = jobs.group("readers")
     given = group.advance()
     (note,) = group.batches(BEGINNING, given.end)
-    assert [piece.key for piece in group.read(note)] == [-(10**9), 10**9]
+    assert [piece.priority for piece in group.read(note)] == [-(10**9), 10**9]
 
 
 def test_it_is_the_same_with_await():

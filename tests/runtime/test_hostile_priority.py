@@ -15,6 +15,7 @@ from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.batches import Share
 from snowmelt.protocols.priority.messages import MESSAGES
+from snowmelt.protocols.priority.settings import QueueSettings
 
 NUMBERS = count(7)
 
@@ -29,7 +30,8 @@ async def told(stranger: Stranger, request: Any) -> Any:
 async def opened(stranger: Stranger) -> calls.Via:
     """A queue with one item; how this life of the node is named."""
     await stranger.greet()
-    while isinstance(there := await told(stranger, calls.Open("q")), Declined):
+    made = calls.Open("q", QueueSettings(queue="q", priorities=4))
+    while isinstance(there := await told(stranger, made), Declined):
         await asyncio.sleep(0.05)
     assert isinstance(there, calls.Opened)
     one = Batch.of([b"x"])

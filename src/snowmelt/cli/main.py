@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "node": ("node",),
     "cluster": ("up", "status", "ping", "forget"),
     "queue": ("put", "peek", "stats", "queues", "purge", "redrive"),
+    "ranks": ("select", "quantile"),
     "taking": ("get",),
     "groups": ("groups",),
     "pool": ("pool",),

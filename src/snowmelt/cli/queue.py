@@ -10,14 +10,22 @@ import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, BinaryIO, Protocol
+from typing import Annotated, BinaryIO
 
-import msgspec
 import typer
 from rich.console import Console
 
 from snowmelt.cli.cluster import DEFAULT_URL, JSON, TIMEOUT, TOKEN, URL, check_timeout, open_cluster
 from snowmelt.cli.queue_show import peek_lines, queue_object, queue_table, seen_object
+from snowmelt.cli.urgency import (
+    LARGEST_FIRST,
+    PRIORITIES,
+    PRIORITY,
+    Into,
+    into,
+    reach_of,
+    urgency,
+)
 from snowmelt.client.cluster import Cluster
 from snowmelt.client.embedded import EmbeddedCluster
 from snowmelt.client.embedded import open as open_folder
@@ -56,79 +64,31 @@ def put(
         list[str] | None, typer.Option(help="NAME=VALUE, for each item; again for more.")
     ] = None,
     delay: Annotated[float, typer.Option(help="Seconds until it may be delivered.")] = 0.0,
-    priority: Annotated[
-        int | None, typer.Option(help="Of each item; makes a priority queue when there is none.")
-    ] = None,
+    priority: Annotated[str | None, PRIORITY] = None,
+    priorities: Annotated[str | None, PRIORITIES] = None,
+    largest_first: Annotated[bool | None, LARGEST_FIRST] = None,
     url: Annotated[str, URL] = DEFAULT_URL,
     data: Annotated[Path | None, DATA] = None,
     token_file: Annotated[Path | None, TOKEN] = None,
     timeout: Annotated[float, TIMEOUT] = 10.0,
 ) -> None:
     """Put items: words, a file, or standard input, whole or line by line."""
-    headers = read_headers(header or [])
+    headers, said = read_headers(header or []), urgency(priority, priorities, largest_first)
     if file is not None and bodies:
         raise BadOption("--file", str(file), "a file or bodies, not both")
     with open_queues(url, data, token_file, timeout) as cluster:
-        into = _into(cluster, queue, priority, timeout)
+        target = into(cluster, queue, said, timeout)
         if lines:
             if bodies and bodies != ["-"]:
                 raise BadOption("--lines", bodies[0], "with --file or standard input only")
             with source(file) as stream:
-                count = _put_lines(into, stream, headers, delay, timeout)
+                count = _put_lines(target, stream, headers, delay, timeout)
             print(f"{count} items put into {queue}")
             return
         put_now = _bodies(bodies, file)
-        where = into.put_many(put_now, headers=headers, delay=delay, timeout=timeout)
-    at = f"at {where}" if isinstance(where, Interval) else f"with priority {priority or 0}"
+        where = target.put_many(put_now, headers=headers, delay=delay, timeout=timeout)
+    at = f"at {where}" if isinstance(where, Interval) else f"with priority {said.priority or 0}"
     print(f"{len(put_now)} {'item' if len(put_now) == 1 else 'items'} put into {queue} {at}")
-
-
-class Into(Protocol):
-    """Where items are put."""
-
-    @property
-    def name(self) -> str:
-        """The queue's name."""
-
-    def put_many(
-        self, bodies: list[bytes], /, *, headers: dict[str, str], delay: float, timeout: float
-    ) -> Interval | int:
-        """Puts them."""
-
-
-class Prioritized(msgspec.Struct):
-    """Items of one priority."""
-
-    queue: PriorityQueue
-    priority: int
-
-    @property
-    def name(self) -> str:
-        """The queue's name."""
-        return self.queue.name
-
-    def put_many(
-        self, bodies: list[bytes], /, *, headers: dict[str, str], delay: float, timeout: float
-    ) -> int:
-        """Puts them."""
-        priority = self.priority
-        return self.queue.put_many(
-            bodies, priority=priority, headers=headers, delay=delay, timeout=timeout
-        )
-
-
-def _into(
-    cluster: Cluster | EmbeddedCluster, name: str, priority: int | None, timeout: float
-) -> Into:
-    """The queue of this name; with a priority it is, or becomes, a priority queue."""
-    found = cluster.queue(name, timeout=timeout)
-    if isinstance(found, PriorityQueue):
-        return Prioritized(found, priority or 0)
-    if priority is None:
-        return found
-    if name in cluster.queues(timeout=timeout):
-        raise BadOption("--priority", priority, f"none: {name} is a fifo")
-    return Prioritized(cluster.priority(name), priority)
 
 
 def read_headers(words: list[str]) -> dict[str, str]:
@@ -213,11 +173,13 @@ def stats(
 ) -> None:
     """Show how a queue is."""
     with open_queues(url, data, token_file, timeout) as cluster:
-        told = cluster.queue(queue, timeout=timeout).stats(timeout=timeout)
+        found = cluster.queue(queue, timeout=timeout)
+        told = found.stats(timeout=timeout)
+        reach = reach_of(found, told, timeout)
     if as_json:
-        print(json.dumps(queue_object(told)))
+        print(json.dumps(queue_object(told, reach)))
     else:
-        Console().print(queue_table(told))
+        Console().print(queue_table(told, reach))
 
 
 def queues(

@@ -1,7 +1,8 @@
 """How queues and items look on a terminal, and as JSON."""
 
 import base64
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 
 import msgspec
 from rich.table import Table
@@ -53,11 +54,17 @@ def priority_settings_object(settings: PrioritySettings) -> dict[str, object]:
     }
 
 
-def queue_object(status: QueueStatus | PriorityStatus) -> dict[str, object]:
+Reach = Mapping[str, int | float]
+"""The first, the middle and the last of priorities that may be any numbers."""
+
+
+def queue_object(status: QueueStatus | PriorityStatus, reach: Reach) -> dict[str, object]:
     """A queue's status as one JSON object, its fields by name."""
     if isinstance(status, PriorityStatus):
         told: dict[str, object] = msgspec.structs.asdict(status)
         told["ready_by_priority"] = {str(at): n for at, n in status.ready_by_priority.items()}
+        if status.settings.keyed:
+            told["ready_reach"] = {word: plain_number(one) for word, one in reach.items()}
         told["settings"] = priority_settings_object(status.settings)
         return told
     fields: dict[str, object] = msgspec.structs.asdict(status)
@@ -66,10 +73,19 @@ def queue_object(status: QueueStatus | PriorityStatus) -> dict[str, object]:
     return fields
 
 
-def queue_table(status: QueueStatus | PriorityStatus) -> Table:
+def plain_number(number: float) -> int | float | str:
+    """As JSON has it, which knows no infinity.
+
+    >>> plain_number(2.5), plain_number(float("-inf"))
+    (2.5, '-inf')
+    """
+    return number if math.isfinite(number) else str(number)
+
+
+def queue_table(status: QueueStatus | PriorityStatus, reach: Reach) -> Table:
     """A queue's status, a line a fact."""
     if isinstance(status, PriorityStatus):
-        return _priority_table(status)
+        return _priority_table(status, reach)
     state = "paused" if status.paused else "open"
     table = _table(f"{status.queue} is {state}, at {status.master} in term {status.term}")
     for name in COUNTS:
@@ -83,14 +99,15 @@ def queue_table(status: QueueStatus | PriorityStatus) -> Table:
     return table
 
 
-def _priority_table(status: PriorityStatus) -> Table:
+def _priority_table(status: PriorityStatus, reach: Reach) -> Table:
     settings = priority_settings_object(status.settings)
     table = _table(f"{status.queue} is a priority queue; its anchor is {status.anchor}")
     table.add_row("ready", f"{status.ready:,}")
-    for priority in range(status.settings.priorities):
-        count = status.ready_by_priority.get(priority, 0)
+    for priority, count in sorted(status.ready_by_priority.items()):
         if count:
             table.add_row(f"  priority {priority}", f"{count:,}")
+    for word, number in reach.items():
+        table.add_row(f"  {word} priority", str(number))
     for name in ("delayed", "leased", "dead"):
         table.add_row(name, f"{getattr(status, name):,}")
     for option, value in settings.items():
@@ -114,7 +131,7 @@ def seen_object(seen: Seen) -> dict[str, object]:
         body = {"body_base64": base64.b64encode(seen.body).decode()}
     return {
         "position": seen.position,
-        "priority": seen.priority,
+        "priority": plain_number(seen.priority),
         **body,
         "headers": seen.headers,
         "failures": seen.failures,
@@ -125,18 +142,19 @@ def seen_object(seen: Seen) -> dict[str, object]:
 def peek_lines(items: list[Seen]) -> Iterator[str]:
     r"""A line an item: position, size, how it begins, and how it failed if it did.
 
-    Its priority stands in front where some have one above 0.
+    Its priority stands in front where some have one that is not 0.
 
     >>> from snowmelt.core.interval import Position
     >>> list(peek_lines([Seen(b"caf" + bytes([0xe9]), Position(7), {}, 2, "too hot")]))
     ["       7         4  'caf\\xe9'  failed 2 times: too hot"]
     """
     ranked = any(one.priority for one in items)
+    width = max((len(str(one.priority)) for one in items), default=0)
     for one in items:
         begin = repr(one.body[:SHOWN_BYTES])[1:]
         more = "…" if len(one.body) > SHOWN_BYTES else ""
         headers = f"  {one.headers}" if one.headers else ""
         times = "once" if one.failures == 1 else f"{one.failures} times"
         failed = f"  failed {times}: {one.reason}" if one.failures else ""
-        urgent = f"{one.priority:3} " if ranked else ""
+        urgent = f"{one.priority!s:>{max(3, width)}} " if ranked else ""
         yield f"{urgent}{one.position:8} {len(one.body):9}  {begin}{more}{headers}{failed}"

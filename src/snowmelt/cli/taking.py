@@ -149,11 +149,20 @@ def unwritable(file: Path, error: OSError) -> BadOption:
 def _to_files(folder: Path) -> Callable[[Items], None]:
     def write(items: Items) -> None:
         for item in items:
-            rank = f"{item.priority}-" if item.priority else ""
-            file = folder / f"{rank}{item.position:012}"
+            file = folder / _file_name(item.priority, item.position)
             try:
                 file.write_bytes(item.body)
             except OSError as error:
                 raise unwritable(file, error) from error
 
     return write
+
+
+def _file_name(priority: float, position: int) -> str:
+    """Of an item: its position, and before it its priority if that is not 0.
+
+    >>> _file_name(0, 7), _file_name(2, 7), _file_name(-2.5, 7)
+    ('000000000007', '2-000000000007', 'minus2.5-000000000007')
+    """
+    sign = "minus" if priority < 0 else ""  # no word of a command begins with a dash
+    return f"{sign}{abs(priority)}-{position:012}" if priority else f"{position:012}"

@@ -28,8 +28,9 @@ from snowmelt.core.interval import Position
 class PriorityQueue(Taking[PrioritySteps]):
     """Most urgent first, made on first use. `cluster.priority(name)` gives it.
 
-    Priority 0 is the most urgent, or the largest with `largest_first`; within one priority items
-    come in the order in which they were put, and what was given back comes ahead of later ones.
+    The least priority is the most urgent, or the largest with `largest_first`; within one priority
+    items come in the order in which they were put, and what was given back comes ahead of later
+    ones.
 
     `timeout` is how many seconds a call may take; 0 means that nothing is waited for but the
     answer. Threads may share a queue; what they ask at once goes together. Reading makes no queue:
@@ -37,14 +38,14 @@ class PriorityQueue(Taking[PrioritySteps]):
 
     >>> import snowmelt, tempfile
     >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
-    ...     jobs = cluster.priority("jobs", priorities=3)
+    ...     jobs = cluster.priority("jobs")
     ...     _ = jobs.put(b"sweep", priority=2)
-    ...     jobs.put_many([(2, b"dust"), (0, b"fire")])
+    ...     jobs.put_many([(2, b"dust"), (-5, b"fire")])
     ...     for item in jobs.consume(timeout=0):
     ...         print(item.priority, item.body)
     ...         item.ack()
     2
-    0 b'fire'
+    -5 b'fire'
     2 b'sweep'
     2 b'dust'
     """
@@ -151,7 +152,7 @@ class PriorityQueue(Taking[PrioritySteps]):
     def select(self, rank: int, *, timeout: float = TIMEOUT) -> Seen | None:
         """The item of this rank among those that are ready, 1 being the next; it stays there.
 
-        None when fewer are ready. Of queues with any priorities (`priorities=int` or `float`).
+        None when fewer are ready. Not of a queue that was made with a number of priorities.
         """
         checked_count("rank", rank, RANK_HIGHEST)
         return run(self._port, self._steps.select(rank, None, timeout))
@@ -159,7 +160,7 @@ class PriorityQueue(Taking[PrioritySteps]):
     def quantile(self, share: float, *, timeout: float = TIMEOUT) -> Seen | None:
         """The item behind this share of those that are ready: 0.5 is the median.
 
-        None when none is ready. Of queues with any priorities, as `select`.
+        None when none is ready. Not of a queue that was made with a number of priorities.
         """
         checked_share(share)
         return run(self._port, self._steps.select(0, share, timeout))

@@ -33,6 +33,7 @@ from snowmelt.client.queue_options import Producer, queue_settings
 from snowmelt.client.session import TIMEOUT
 from snowmelt.client.steps import Port, run
 from snowmelt.core.errors import DataLost, Empty, NoSuchQueue, QueueExists
+from snowmelt.protocols.fifo.calls import Part
 from snowmelt.protocols.priority.batches import Share, Shares
 from snowmelt.protocols.priority.calls import GET_ITEMS, Receipt
 from snowmelt.protocols.priority.messages import Piece
@@ -62,6 +63,13 @@ class Note(msgspec.Struct, frozen=True, array_like=True):
 
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _DECODE: Final = msgspec.msgpack.Decoder(Note).decode
+
+
+class Stretch(Part, frozen=True):
+    """Items of one priority at adjacent positions, with what they have in common."""
+
+    priority: int | float = 0
+    """As it was put."""
 
 
 class Given(msgspec.Struct, frozen=True):
@@ -157,11 +165,11 @@ class PriorityGroup:
             raise DataLost(text)
         return [_DECODE(body) for part in reading.parts for body in part_bodies(part)]
 
-    def read(self, note: Note, *, timeout: float = TIMEOUT) -> list[Piece]:
+    def read(self, note: Note, *, timeout: float = TIMEOUT) -> list[Stretch]:
         """The items of a batch, or of a part of it; `LeaseLost` when they are not the group's."""
         pieces, told = run(self._port, self._holding.show(note.receipt, timeout))
         check_held(self._queue.name, told, timeout)
-        return pieces
+        return [self._stretch(piece) for piece in pieces]
 
     def release(self, *, timeout: float = TIMEOUT) -> int:
         """Forgets the group; what it holds goes back to its positions. Returns how many."""
@@ -242,6 +250,13 @@ class PriorityGroup:
         replicas = status.settings.replicas
         with suppress(Empty, QueueExists):
             self._fifo(replicas).get_many(1, timeout=0).release()
+
+    def _stretch(self, piece: Piece) -> Stretch:
+        number = piece.priority if piece.key is None else self._queue.number_of(piece.key)
+        return Stretch(
+            piece.start, piece.offsets, piece.blob, piece.headers, piece.failures, piece.reason,
+            number,
+        )  # fmt: skip
 
     def _fifo(self, replicas: int = 0) -> Fifo:
         name = f"{self._queue.name}.{self.name}"

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict, Unpack
 
+import msgspec
+
 from snowmelt.client.queue_options import seconds_of
 from snowmelt.core.errors import BadOption
 from snowmelt.protocols.priority.batches import PRIORITIES_MAX
@@ -29,14 +31,22 @@ class OverlayOptions(TypedDict, total=False):
     max_items: int
 
 
-def priority_settings(name: str, **options: Unpack[PriorityOptions]) -> QueueSettings | None:
+class Wanted(msgspec.Struct, frozen=True):
+    """What a queue is made with, and which of these settings it must have if it is there."""
+
+    settings: QueueSettings
+    said: tuple[str, ...]
+
+
+def priority_settings(name: str, **options: Unpack[PriorityOptions]) -> Wanted | None:
     """The settings asked for; None when nothing was said, and the queue is taken as it is.
 
     >>> priority_settings("jobs") is None
     True
-    >>> priority_settings("jobs", priorities=2, lease=60).lease
-    60000000000
-    >>> priority_settings("jobs", priorities=float).kind
+    >>> wanted = priority_settings("jobs", lease=60)
+    >>> wanted.settings.kind, wanted.settings.lease, wanted.said
+    ('any int', 60000000000, ('lease',))
+    >>> priority_settings("jobs", priorities=float).settings.kind
     'any float'
     >>> priority_settings("jobs", priorities=1000)
     Traceback (most recent call last):
@@ -50,7 +60,9 @@ def priority_settings(name: str, **options: Unpack[PriorityOptions]) -> QueueSet
         if option not in OPTIONS:
             raise BadOption("option", option, ", ".join(OPTIONS))
         given[OPTIONS[option]] = _read(option, value)
-    return QueueSettings(queue=name, **given).checked() if given else None
+    if not given:
+        return None
+    return Wanted(QueueSettings(queue=name, **given).checked(), tuple(given))
 
 
 def overlaid(ordering: str, producer: str | None, sequence: int | None) -> bool:
@@ -69,7 +81,7 @@ def overlaid(ordering: str, producer: str | None, sequence: int | None) -> bool:
     return ordering == "overlay"
 
 
-def overlay_settings(name: str, options: Mapping[str, Any]) -> QueueSettings | None:
+def overlay_settings(name: str, options: Mapping[str, Any]) -> Wanted | None:
     """The settings of such a fifo, if any are given: it has one priority.
 
     >>> overlay_settings("log", {"flush": 0.5})

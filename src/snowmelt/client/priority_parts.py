@@ -95,7 +95,7 @@ def parts_of(several: tuple[Some, ...], settings: QueueSettings) -> tuple[Part, 
     """As a queue with these settings takes them; raises `BadOption` where it does not.
 
     >>> some = Some.of(-1, next(parcels([b"a"])))
-    >>> parts_of((some,), QueueSettings(queue="jobs"))
+    >>> parts_of((some,), QueueSettings(queue="jobs", priorities=4))
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: priority is -1; allowed: 0 to 3 in jobs
     """

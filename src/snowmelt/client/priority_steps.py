@@ -11,6 +11,9 @@
 4. A put is one call, however often the client machine asks it: it keeps its number, by which the
    nodes know it. When nobody said what became of it, it is not put again here: that would be
    another put.
+5. A put that a queue would refuse makes no such queue, since what is made is made for good. So who
+   has not opened the queue yet holds what is put against what would be made; if that would refuse
+   it, the queue must be there.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -33,6 +36,7 @@ from snowmelt.client.lease_steps import (
     delay_of,
     shown,
 )
+from snowmelt.client.priority_options import Wanted
 from snowmelt.client.priority_parts import (
     Prioritized,
     Some,
@@ -83,7 +87,7 @@ from snowmelt.protocols.priority.calls import (
     Via,
 )
 from snowmelt.protocols.priority.messages import Piece
-from snowmelt.protocols.priority.settings import QueueSettings, queue_name
+from snowmelt.protocols.priority.settings import ANY, QueueSettings, queue_name
 from snowmelt.protocols.seap.keys import to_float
 from snowmelt.runtime.clock import steady_now
 
@@ -118,7 +122,7 @@ class PriorityStatus(msgspec.Struct, frozen=True):
     """The node that gives positions just now."""
     ready: int
     ready_by_priority: dict[int, int]
-    """Of a queue with any priorities there is none."""
+    """Of a queue with any priorities there is none: they have no bound."""
     delayed: int
     leased: int
     dead: int
@@ -128,12 +132,15 @@ class PriorityStatus(msgspec.Struct, frozen=True):
 class PrioritySteps(LeaseSteps):
     """One priority queue as one user knows it; with `fifo`, one of a single priority."""
 
-    def __init__(self, name: str, settings: QueueSettings | None, *, fifo: bool = False) -> None:
+    def __init__(self, name: str, wanted: Wanted | None, *, fifo: bool = False) -> None:
         super().__init__(queue_name(name))
-        self._settings = settings
+        self._settings = wanted.settings if wanted else None
+        self._said = wanted.said if wanted else ()
         self._fifo = fifo
         self._known: QueueSettings | None = None
         """As it was when it was last opened."""
+        self._usual = QueueSettings(queue=self.name, priorities=1 if fifo else ANY)
+        """As it is made when nothing is said."""
         self._door: Door | None = None
         self._far = Instant(0)
         """Until when the queue's home is left alone (rule 3)."""
@@ -190,6 +197,8 @@ class PrioritySteps(LeaseSteps):
     ) -> Steps[PutDone]:
         """One put, of items that are packed already."""
         made: dict[QueueSettings, tuple[Part, ...]] = {}
+        if self._known is None:
+            yield from self._check_fitting(several, made, wait)
 
         def make(door: Door, wait: Wait) -> Put:
             settings = door.settings
@@ -201,6 +210,24 @@ class PrioritySteps(LeaseSteps):
         done: PutDone
         done, _ = yield from self._ask(make, wait, weight, once=True)
         return done
+
+    def _check_fitting(
+        self, several: tuple[Some, ...], made: dict[QueueSettings, tuple[Part, ...]], wait: Wait
+    ) -> Steps[None]:
+        """Rule 5."""
+        settings, going = self._settings or self._usual, Going(wait)
+        try:
+            made[settings] = parts_of(several, settings)
+        except BadOption as refused:
+            while True:
+                try:
+                    yield Query(Open(self.name, None, False), wait.left)
+                except NoSuchQueue:
+                    raise refused from None
+                except (OutcomeUnknown, Unavailable, Unreachable) as error:
+                    yield going.after(error)
+                else:
+                    return
 
     # --- items out --------------------------------------------------------------------------------
 
@@ -295,7 +322,8 @@ class PrioritySteps(LeaseSteps):
 
         def make(door: Door, _: Wait) -> Select:
             if not door.settings.keyed:
-                raise BadOption("priorities", door.settings.kind, "int or float, to select by rank")
+                allowed = f"int or float, to select by rank; {self.name} has so many"
+                raise BadOption("priorities", door.settings.kind, allowed)
             return Select(self.name, rank, share)
 
         peeked: Peeked = yield from self._about(make, timeout)
@@ -336,11 +364,13 @@ class PrioritySteps(LeaseSteps):
         """Asks what may be asked twice, through any node."""
         return (yield from self._about(lambda *_: ask, timeout))
 
+    def number_of(self, key: int) -> int | float:
+        """A priority as it was put, by its key."""
+        return to_float(key) if self._known is not None and self._known.floats else key
+
     def _stretch(self, piece: Piece) -> Portion:
         start = (piece.priority << PLACE_BITS) + piece.start
-        number: int | float | None = piece.key
-        if piece.key is not None and self._known is not None and self._known.floats:
-            number = to_float(piece.key)
+        number = None if piece.key is None else self.number_of(piece.key)
         return Portion(
             start, piece.offsets, piece.blob, piece.headers, piece.failures, piece.reason, number
         )
@@ -388,20 +418,20 @@ class PrioritySteps(LeaseSteps):
         try:
             opened: Opened
             try:
-                ask = Open(self.name, self._settings, to_make and not fifo)
+                ask = Open(self.name, self._settings, to_make and not fifo, self._said)
                 opened = yield Query(ask, wait.left)
             except NoSuchQueue:
                 if not (fifo and to_make):
                     raise
-                opened = yield Query(Open(self.name, fifo_settings(self.name)), wait.left)
+                opened = yield Query(Open(self.name, self._usual), wait.left)
         except NoSuchQueue:
             self.missing = True
             raise
         settings = opened.settings
         if self._fifo and settings.priorities != 1:
             raise QueueExists(
-                f"queue {self.name} is there with {settings.priorities} priorities, and no fifo: "
-                "take it by cluster.priority"
+                f"queue {self.name} is there with priorities={settings.kind}, and no fifo: take it "
+                "by cluster.priority"
             )
         self.missing, self._known = False, settings
         if opened.home is not None and steady_now() >= self._far:
@@ -423,11 +453,6 @@ class PrioritySteps(LeaseSteps):
 def _just(body: Any) -> Make:
     """The same, wherever it is asked."""
     return lambda *_: body
-
-
-def fifo_settings(name: str) -> QueueSettings:
-    """A fifo of which nothing else was said."""
-    return QueueSettings(queue=name, priorities=1)
 
 
 def list_priority_queues(timeout: float) -> Steps[list[str]]:

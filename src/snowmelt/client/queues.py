@@ -71,12 +71,13 @@ class Queues:
     def priority(self, name: str, **options: Unpack[PriorityOptions]) -> PriorityQueue:
         """A queue, most urgent first, made when it is first used.
 
-        With options it is made with these, and `QueueExists` is raised if it is there with others:
-        `priorities` (4; up to 256) are 0, the most urgent, to one below it, or `int`, or `float`:
-        any number of 64 bits; or the other way round with `largest_first`; on `replicas` nodes (1)
-        an item is flushed before its put is answered; a get holds it for `lease` seconds (30);
-        after `max_deliveries` (20) that failed it is set aside as dead; the queue holds `max_items`
-        at most. Without any it is taken as it is.
+        With options it is made with these, and `QueueExists` is raised if it is there with others;
+        what is not said is the queue's own, if it is there:
+        `priorities` are `int`, any whole number of 64 bits, unless you say `float`, or how many
+        there are (up to 256): then they are 0 to one below it. The least is the most urgent, or the
+        largest with `largest_first`; on `replicas` nodes (1) an item is flushed before its put is
+        answered; a get holds it for `lease` seconds (30); after `max_deliveries` (20) that failed
+        it is set aside as dead; the queue holds `max_items` at most.
         """
         return PriorityQueue(self._queues, PrioritySteps(name, priority_settings(name, **options)))
 

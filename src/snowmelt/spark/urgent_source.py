@@ -130,7 +130,7 @@ class UrgentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if partition.value is not None:
                 with self._telling():
                     pieces = self._group.read(partition.value, timeout=self._timeout)
-                yield from UrgentRows(self._name, self._schema).of_pieces(pieces)
+                yield from UrgentRows(self._name, self._schema).of(pieces)
 
     def stop(self) -> None:
         """Nothing is held here: the group keeps what it was given, and goes on where it was."""

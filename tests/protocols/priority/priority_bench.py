@@ -221,8 +221,9 @@ class Nodes:
         return calls.Via(NodeId(node), self.members[NodeId(node)].life)
 
     def open(self, node: str, **settings: Any) -> Any:
-        """Opens the queue `jobs`."""
-        return self.call(node, calls.Open("jobs", QueueSettings(queue="jobs", **settings)))
+        """Opens the queue `jobs`, of four priorities unless others are wanted."""
+        wanted = QueueSettings(queue="jobs", **{"priorities": 4, **settings})
+        return self.call(node, calls.Open("jobs", wanted))
 
     def put(self, node: str, *bodies: tuple[int, bytes], **options: Any) -> PutDone:
         """Puts bodies with their priorities."""

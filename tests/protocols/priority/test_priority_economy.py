@@ -194,7 +194,7 @@ def test_the_clock_goes_on_for_those_alone_who_wait_for_it() -> None:
     for count in (1, 200):
         nodes = Nodes(1)
         for at in range(count - 1):
-            settings = QueueSettings(queue=f"idle{at}")
+            settings = QueueSettings(queue=f"idle{at}", priorities=4)
             assert nodes.call("n1", calls.Open(settings.queue, settings)) is not None
         nodes.open("n1")
         nodes.put("n1", (0, b"one"))

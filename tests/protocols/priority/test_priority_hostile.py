@@ -139,7 +139,9 @@ def test_a_queue_for_which_there_is_no_room_is_refused_wherever_it_is_asked_for(
     nodes = Nodes(3, Limits(queues=4, opens=2))
     nodes.lost = lambda *_: True
     numbers = [
-        nodes.ask(name, calls.Open(f"{name}-{at}")) for name in nodes.members for at in range(6)
+        nodes.ask(name, calls.Open(queue, QueueSettings(queue=queue, priorities=4)))
+        for name in nodes.members
+        for queue in (f"{name}-{at}" for at in range(6))
     ]
     nodes.lost = lambda *_: False
     nodes.pass_time(30)

@@ -15,6 +15,9 @@ GET_ITEMS: Final = 100_000
 PARTS_MAX: Final = 1_024
 
 
+Said = Annotated[tuple[Name, ...], msgspec.Meta(max_length=16)]
+
+
 class Via(msgspec.Struct, frozen=True, array_like=True):
     """One life of a node. A call that names another than it reaches may have been begun there."""
 
@@ -32,6 +35,8 @@ class Open(msgspec.Struct, frozen=True, tag="priority.open", array_like=True):
     settings: QueueSettings | None = None
     make: bool = True
     """Whether to make it though no settings are given: who only reads makes no queue."""
+    said: Said = ()
+    """Which of the settings a queue that is there must have; all of them when none is named."""
 
 
 class Opened(msgspec.Struct, frozen=True, tag="priority.opened", array_like=True):

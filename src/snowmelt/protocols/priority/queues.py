@@ -106,8 +106,11 @@ class Queues:
         self._sending.send(root, (), lambda _: Make(era, settings))
 
     def _opened(self, operation: OperationId, call: Open, settings: QueueSettings) -> None:
-        if call.settings is not None and call.settings != settings:
-            text = f"queue {call.queue} is there with {differences(settings, call.settings)}"
+        asked = call.settings or settings
+        if call.said:
+            asked = asked.filled(call.said, settings)
+        if asked != settings:
+            text = f"queue {call.queue} is there with {differences(settings, asked)}"
             self._desk.decline(operation, "QueueExists", text)
         else:
             view, me = self._desk.view, self._desk.me

@@ -1,5 +1,6 @@
 """What a person chooses for one queue, checked where it is made."""
 
+from collections.abc import Collection
 from enum import IntEnum
 from typing import Annotated, Final
 
@@ -75,8 +76,8 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """One queue's settings, the same for all its users; made with the queue and kept with it."""
 
     queue: Name
-    priorities: int = 4
-    """Priorities are 0 up to, not including, this; 0 is the most urgent. Or `ANY`."""
+    priorities: int = ANY
+    """`ANY`; or priorities are 0 up to, not including, this, and 0 is the most urgent."""
     largest_first: bool = False
     """Whether the largest number is the most urgent instead."""
     replicas: int = 1
@@ -99,8 +100,8 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     def kind(self) -> str:
         """What its priorities are, as a person is told.
 
-        >>> QueueSettings(queue="jobs").kind, QueueSettings(queue="jobs", priorities=ANY).kind
-        ('4', 'any int')
+        >>> QueueSettings(queue="jobs").kind, QueueSettings(queue="jobs", priorities=4).kind
+        ('any int', '4')
         """
         return ("any float" if self.floats else "any int") if self.keyed else str(self.priorities)
 
@@ -108,6 +109,17 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     def rows(self) -> int:
         """How many rows of positions it has."""
         return 1 if self.keyed else self.priorities
+
+    def filled(self, said: Collection[str], there: "QueueSettings") -> "QueueSettings":
+        """The same in what was said; all else as it is there.
+
+        >>> there = QueueSettings(queue="jobs", priorities=4, replicas=3)
+        >>> asked = QueueSettings(queue="jobs", lease=seconds(60)).filled(["lease"], there)
+        >>> differences(there, asked)
+        'lease=30, asked 60'
+        """
+        told = {name: getattr(self, name) for name in self.__struct_fields__ if name in said}
+        return msgspec.structs.replace(there, **told)
 
     def checked(self) -> "QueueSettings":
         """Itself; raises `BadOption` for a value that can't be had.

@@ -1,0 +1,69 @@
+"""`snowmelt select`, `quantile`: items of a priority queue by their rank. Nothing is taken."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from snowmelt.cli.cluster import DEFAULT_URL, JSON, TIMEOUT, TOKEN, URL
+from snowmelt.cli.queue import DATA, QUEUE, open_queues
+from snowmelt.cli.queue_show import peek_lines, seen_object
+from snowmelt.client.fifo import Fifo
+from snowmelt.client.lease_steps import Seen
+from snowmelt.client.priority import PriorityQueue
+from snowmelt.core.errors import BadOption, Empty
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands."""
+    for command in (select, quantile):
+        app.command()(command)
+
+
+def select(
+    queue: Annotated[str, QUEUE],
+    rank: Annotated[int, typer.Argument(help="1 is the next.")],
+    as_json: Annotated[bool, JSON] = False,
+    url: Annotated[str, URL] = DEFAULT_URL,
+    data: Annotated[Path | None, DATA] = None,
+    token_file: Annotated[Path | None, TOKEN] = None,
+    timeout: Annotated[float, TIMEOUT] = 10.0,
+) -> None:
+    """Show the item of a rank among those that are ready. Ends with 4 when fewer are."""
+    with open_queues(url, data, token_file, timeout) as cluster:
+        found = _ranked(cluster.queue(queue, timeout=timeout), timeout)
+        seen = found.select(rank, timeout=timeout)
+    _show(queue, seen, f"fewer than {rank} items of {queue} are ready", as_json)
+
+
+def quantile(
+    queue: Annotated[str, QUEUE],
+    share: Annotated[float, typer.Argument(help="0 is the first, 0.5 the median, 1 the last.")],
+    as_json: Annotated[bool, JSON] = False,
+    url: Annotated[str, URL] = DEFAULT_URL,
+    data: Annotated[Path | None, DATA] = None,
+    token_file: Annotated[Path | None, TOKEN] = None,
+    timeout: Annotated[float, TIMEOUT] = 10.0,
+) -> None:
+    """Show the item behind a share of those that are ready. Ends with 4 when none is."""
+    with open_queues(url, data, token_file, timeout) as cluster:
+        found = _ranked(cluster.queue(queue, timeout=timeout), timeout)
+        seen = found.quantile(share, timeout=timeout)
+    _show(queue, seen, f"no item of {queue} is ready", as_json)
+
+
+def _ranked(queue: Fifo | PriorityQueue, timeout: float) -> PriorityQueue:
+    if isinstance(queue, PriorityQueue):
+        return queue
+    queue.stats(timeout=timeout)  # says so when there is none
+    raise BadOption("queue", queue.name, "a priority queue; this is a fifo, without ranks")
+
+
+def _show(queue: str, seen: Seen | None, none: str, as_json: bool) -> None:
+    if seen is None:
+        raise Empty(none)
+    if as_json:
+        print(json.dumps({"queue": queue, "item": seen_object(seen)}))
+    else:
+        print(*peek_lines([seen]))

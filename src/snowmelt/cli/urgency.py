@@ -1,0 +1,139 @@
+"""Priorities in commands: what is said of them when items are put, and how far they reach."""
+
+from typing import Final, Protocol
+
+import msgspec
+import typer
+
+from snowmelt.client.cluster import Cluster
+from snowmelt.client.embedded import EmbeddedCluster
+from snowmelt.client.fifo import Fifo
+from snowmelt.client.priority import PriorityQueue
+from snowmelt.client.priority_options import PriorityOptions
+from snowmelt.client.priority_steps import PriorityStatus
+from snowmelt.core.errors import BadOption
+from snowmelt.core.interval import Interval
+from snowmelt.protocols.fifo.calls import QueueStatus
+
+PRIORITY: Final = typer.Option(
+    help="Of each item; makes a priority queue when there is none.", metavar="NUMBER"
+)
+PRIORITIES: Final = typer.Option(
+    help="What a priority queue that is made takes: int, float, or a number of priorities.",
+    metavar="KIND",
+)
+LARGEST_FIRST: Final = typer.Option(
+    "--largest-first/--least-first", help="Which is the most urgent in it."
+)
+
+
+_REACH: Final = {"first": 0.0, "median": 0.5, "last": 1.0}
+
+
+class Into(Protocol):
+    """Where items are put."""
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+
+    def put_many(
+        self, bodies: list[bytes], /, *, headers: dict[str, str], delay: float, timeout: float
+    ) -> Interval | int:
+        """Puts them."""
+
+
+class Prioritized(msgspec.Struct):
+    """Items of one priority."""
+
+    queue: PriorityQueue
+    priority: int | float
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return self.queue.name
+
+    def put_many(
+        self, bodies: list[bytes], /, *, headers: dict[str, str], delay: float, timeout: float
+    ) -> int:
+        """Puts them."""
+        priority = self.priority
+        return self.queue.put_many(
+            bodies, priority=priority, headers=headers, delay=delay, timeout=timeout
+        )
+
+
+class Urgency(msgspec.Struct, frozen=True):
+    """What was said of priorities."""
+
+    priority: int | float | None
+    options: PriorityOptions
+
+
+def urgency(priority: str | None, priorities: str | None, largest_first: bool | None) -> Urgency:
+    """What was said, read.
+
+    >>> urgency("-5", "float", None)
+    Urgency(priority=-5, options={'priorities': <class 'float'>})
+    >>> urgency("soon", None, None)
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: --priority is 'soon'; allowed: a number, such as -5 or 2.5
+    """
+    options = PriorityOptions()
+    if priorities is not None:
+        options["priorities"] = _kind(priorities)
+    if largest_first is not None:
+        options["largest_first"] = largest_first
+    return Urgency(None if priority is None else _number(priority), options)
+
+
+def _number(word: str) -> int | float:
+    for read in (int, float):
+        try:
+            return read(word)
+        except ValueError:
+            continue
+    raise BadOption("--priority", word, "a number, such as -5 or 2.5")
+
+
+def _kind(word: str) -> int | type[int] | type[float]:
+    named: dict[str, type[int] | type[float]] = {"int": int, "float": float}
+    if word in named:
+        return named[word]
+    try:
+        return int(word)
+    except ValueError:
+        allowed = "int, float, or a number of priorities"
+        raise BadOption("--priorities", word, allowed) from None
+
+
+def into(cluster: Cluster | EmbeddedCluster, name: str, said: Urgency, timeout: float) -> Into:
+    """The queue of this name; whatever is said of priorities, it is a priority queue then."""
+    found = cluster.queue(name, timeout=timeout)
+    if isinstance(found, PriorityQueue):
+        own = cluster.priority(name, **said.options) if said.options else found
+        return Prioritized(own, said.priority or 0)
+    if said.priority is None and not said.options:
+        return found
+    if name in cluster.queues(timeout=timeout):
+        given = {"priority": said.priority, **said.options}
+        option, value = next(one for one in given.items() if one[1] is not None)
+        word = value.__name__ if isinstance(value, type) else value
+        raise BadOption(f"--{option.replace('_', '-')}", word, f"none: {name} is a fifo")
+    return Prioritized(cluster.priority(name, **said.options), said.priority or 0)
+
+
+def reach_of(
+    queue: Fifo | PriorityQueue, status: QueueStatus | PriorityStatus, timeout: float
+) -> dict[str, int | float]:
+    """The first, the middle and the last priority that is ready, where any number is one.
+
+    There may be as many as items, so these are shown in the place of all.
+    """
+    if not isinstance(queue, PriorityQueue) or not isinstance(status, PriorityStatus):
+        return {}
+    if not status.settings.keyed or not status.ready:
+        return {}
+    seen = {word: queue.quantile(share, timeout=timeout) for word, share in _REACH.items()}
+    return {word: one.priority for word, one in seen.items() if one is not None}

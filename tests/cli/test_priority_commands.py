@@ -1,0 +1,84 @@
+"""Commands for queues with any priorities, on a folder, in this process: a start takes its time."""
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import snowmelt
+from snowmelt.cli import main
+
+Told = tuple[int, str, str]
+Run = Callable[..., Told]
+LATE = 2**62
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command: its exit code, and what it said."""
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def run(*words: str) -> Told:
+        monkeypatch.setattr(sys, "argv", ["snowmelt", *words, "--data", str(tmp_path)])
+        with pytest.raises(SystemExit) as ended:
+            main.run()
+        said = capsys.readouterr()
+        return ended.value.code, said.out, said.err  # type: ignore[return-value]  # a number
+
+    return run
+
+
+def as_json(told: Told) -> dict[str, Any]:
+    code, out, err = told
+    assert (code, err) == (0, "")
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_any_number_is_a_priority_and_a_queue_tells_how_far_they_reach(run: Run) -> None:
+    assert run("put", "jobs", "early", "--priority", "-5")[0] == 0
+    assert run("put", "jobs", "late", "--priority", str(LATE))[0] == 0
+    told = as_json(run("stats", "jobs", "--json"))
+    assert (told["settings"]["priorities"], told["ready_by_priority"]) == ("any int", {})
+    assert told["ready_reach"] == {"first": -5, "median": -5, "last": LATE}
+    assert re.findall(r"last priority +(\d+)", run("stats", "jobs")[1]) == [str(LATE)]
+    first, last = run("peek", "jobs")[1].splitlines()
+    assert first.startswith(f"{'-5':>19} ")
+    assert last.startswith(f"{LATE} ")
+
+
+def test_items_are_shown_by_their_rank(run: Run, tmp_path: Path) -> None:
+    with snowmelt.open(tmp_path) as cluster:
+        cluster.priority("jobs").put_many([(at, b"%d" % at) for at in range(-50, 51)])
+        cluster.priority("few", priorities=3).put(b"x")
+        cluster.fifo("plain").put(b"x")
+    assert "'-49'" in run("select", "jobs", "2")[1]
+    assert as_json(run("quantile", "jobs", "0.5", "--json"))["item"]["priority"] == 0
+    code, _, err = run("select", "jobs", "102")
+    assert (code, err) == (4, "snowmelt: fewer than 102 items of jobs are ready\n")
+    assert "allowed: int or float, to select by rank" in run("select", "few", "1")[2]
+    assert "this is a fifo" in run("quantile", "plain", "1")[2]
+    assert "there is no queue 'nowhere'" in run("select", "nowhere", "1")[2]
+    assert run("select", "jobs", "0")[0] == run("quantile", "jobs", "2")[0] == 2
+
+
+def test_a_queue_is_made_of_the_kind_that_is_said(run: Run, tmp_path: Path) -> None:
+    assert "make it with priorities=float" in run("put", "soon", "x", "--priority", "2.5")[2]
+    kind = ("--priorities", "float", "--largest-first")
+    assert run("put", "soon", "x", "--priority", "2.5", *kind)[0] == 0
+    assert run("put", "soon", "y", "--priority", "inf", "--priorities", "float")[0] == 0
+    assert as_json(run("peek", "soon", "--json"))["items"][0]["priority"] == "inf"
+    assert "asked any int" in run("put", "soon", "z", "--priorities", "int")[2]
+    assert (
+        "--priority is 'late'; allowed: a number" in run("put", "q", "x", "--priority", "late")[2]
+    )
+    assert "--priorities is 'many'" in run("put", "q", "x", "--priorities", "many")[2]
+    with snowmelt.open(tmp_path) as cluster:
+        cluster.fifo("plain").put(b"x")
+    for words in (("--priority", "1"), ("--priorities", "int"), ("--largest-first",)):
+        code, _, err = run("put", "plain", "x", *words)
+        assert (code, f"{words[0]} is " in err, "plain is a fifo" in err) == (2, True, True)

@@ -50,8 +50,9 @@ def done(queues: Queues) -> int:
 @pytest.mark.parametrize("seed", range(3))
 def test_every_item_comes_once_whatever_is_killed(queues: Queues, seed: int) -> None:
     chance = Random(seed)
-    queues.priority("out", replicas=2).put(b"there")
-    jobs = queues.priority("in", replicas=2)
+    kind = (4, int, float)[seed]
+    queues.priority("out", replicas=2, priorities=kind).put(b"there")
+    jobs = queues.priority("in", replicas=2, priorities=kind)
     jobs.put_many([(number % 4, b"%d" % number) for number in range(ITEMS)])
     for _ in range(4):
         running = program(queues)

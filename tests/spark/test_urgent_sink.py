@@ -26,11 +26,12 @@ def queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queues]:
         yield running
 
 
-def rows(*pairs: tuple[bytes, int]) -> Iterator[pa.RecordBatch]:
+def rows(
+    *pairs: tuple[bytes, float | None], kind: pa.DataType | None = None
+) -> Iterator[pa.RecordBatch]:
     values, priorities = zip(*pairs, strict=True)
-    yield pa.record_batch(
-        {"value": pa.array(values, pa.binary()), "priority": pa.array(priorities, pa.int32())}
-    )
+    column = pa.array(priorities, kind or pa.int32())
+    yield pa.record_batch({"value": pa.array(values, pa.binary()), "priority": column})
 
 
 def writer_of(queues: Queues, **options: str) -> StreamSink:
@@ -38,7 +39,7 @@ def writer_of(queues: Queues, **options: str) -> StreamSink:
     return SnowmeltDataSource(given).streamWriter(schema=COLUMNS, overwrite=False)
 
 
-def taken(queues: Queues, name: str) -> list[tuple[int, bytes]]:
+def taken(queues: Queues, name: str) -> list[tuple[float, bytes]]:
     """All that is there, done."""
     found = []
     for item in queues.priority(name).consume(timeout=0):
@@ -115,6 +116,35 @@ def test_what_was_begun_and_erased_is_published_anew_and_once(queues: Queues) ->
         short.commit(too_late, 4)
 
 
+def test_any_priorities_are_published_once(queues: Queues) -> None:
+    writer = writer_of(queues, queue="whole")
+    staged = [writer.write(rows((b"a", 2**62), (b"b", -(2**62)), (b"c", 0), kind=pa.int64()))]
+    writer.commit(staged, 1)
+    writer.commit(staged, 1)
+    anew = [writer.write(rows((b"a", 2**62), (b"b", -(2**62) + 1), (b"c", 0), kind=pa.int64()))]
+    with pytest.raises(AlreadyPublished, match="these 3 are not the same"):
+        writer.commit(anew, 1)
+    assert taken(queues, "whole") == [(-(2**62), b"b"), (0, b"c"), (2**62, b"a")]
+    queues.priority("parts", priorities=float).put(b"z", priority=float("inf"))
+    writer = writer_of(queues, queue="parts")
+    some = [writer.write(rows((b"a", 0.5), (b"b", -1e9), kind=pa.float64()))]
+    writer.commit([*some, writer.write(rows((b"c", 7), kind=pa.int64()))], 1)
+    assert [body for _, body in taken(queues, "parts")] == [b"b", b"a", b"c", b"z"]
+
+
+def test_a_priority_that_is_none_is_refused_before_anything_is_put(queues: Queues) -> None:
+    jobs = queues.priority("strict", priorities=float)
+    jobs.put(b"before", priority=0.5)
+    writer = writer_of(queues, queue="strict")
+    for value, told in ((None, "None"), (float("nan"), "nan")):
+        with pytest.raises(BadOption, match=f"column priority is {told}; allowed: a number in"):
+            writer.write(rows((b"a", 1.5), (b"b", value), kind=pa.float64()))
+    assert (jobs.stats().ready, jobs.stats().staged) == (1, 0)
+    with pytest.raises(BadOption, match=r"priority is 1.0; allowed: a whole number in unmade"):
+        writer_of(queues, queue="unmade").write(rows((b"a", 1.0), kind=pa.float64()))
+    assert "unmade" not in queues.there()
+
+
 def begin(queues: Queues, staged: object, queue: str) -> None:
     """A driver writes down what is to be published under number 3, and dies."""
     given = {"url": queues.url, "kind": "priority", "queue": queue}
@@ -130,6 +160,9 @@ def test_what_a_priority_queue_does_not_take_is_said(spark: SparkSession, queues
     frame = spark.range(3).selectExpr("cast(id as string) value", "'k' key", "1 priority")
     with pytest.raises(AnalysisException, match="schema has 'key'; allowed: none in a priority"):
         queues.write(frame, kind="priority", queue="jobs")
+    decimals = frame.selectExpr("value", "cast(priority as decimal(9, 2)) priority")
+    with pytest.raises(AnalysisException, match=r"has 'priority decimal.* or double"):
+        queues.write(decimals, kind="priority", queue="jobs")
     with pytest.raises(AnalysisException, match="or say kind=priority"):
         queues.write(frame.drop("key"), queue="raw")
     with pytest.raises(AnalysisException, match="kind is 'urgent'; allowed: fifo, the default, or"):

@@ -1,19 +1,21 @@
 """Reading a priority queue as a stream: the most urgent first, into each micro-batch, once."""
 
 from collections.abc import Iterator
+from random import Random
 
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.types import DataType, DoubleType, IntegerType, LongType
 
 from snowmelt.client.priority import PriorityQueue
-from snowmelt.core.errors import GroupHeld, LeaseLost
+from snowmelt.core.errors import BadOption, GroupHeld, LeaseLost
 from snowmelt.spark.columns import source_schema
 from snowmelt.spark.urgent_source import UrgentReader
 from spark.cluster import Queues, queues_of
 
-Pair = tuple[int, bytes]
+Pair = tuple[float, bytes]
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +30,11 @@ def filled(queues: Queues, name: str, count: int) -> PriorityQueue:
     return jobs
 
 
-def reader_of(queues: Queues, queue: str, **options: str) -> UrgentReader:
+def reader_of(
+    queues: Queues, queue: str, kind: DataType | None = None, **options: str
+) -> UrgentReader:
     given = {"url": queues.url, "kind": "priority", "queue": queue, "timeout": "10", **options}
-    return UrgentReader(given, source_schema(False, urgent=True))
+    return UrgentReader(given, source_schema(False, priority=kind or IntegerType()))
 
 
 def read(reader: UrgentReader, start: dict, end: dict) -> list[Pair]:
@@ -104,6 +108,28 @@ def test_a_released_group_ends_the_query_and_gives_its_items_back(queues: Queues
     assert jobs.stats().ready == 6
 
 
+@pytest.mark.parametrize("kind", [int, float])
+def test_any_priorities_are_read_in_their_order(queues: Queues, kind: type) -> None:
+    jobs = queues.priority(f"any-{kind.__name__}", priorities=kind, largest_first=kind is float)
+    dice = Random(1)
+    numbers = [kind(dice.randrange(-(2**53), 2**53)) for _ in range(300)]
+    jobs.put_many([(number, b"%d" % number) for number in numbers])
+    column = LongType() if kind is int else DoubleType()
+    reader = reader_of(queues, jobs.name, column, minPartitions="3")
+    start = reader.initialOffset()
+    first = reader.latestOffset(start, ReadMaxRows(200))
+    again = reader_of(queues, jobs.name, column, minPartitions="3")
+    rows = read(again, start, first)
+    second = again.latestOffset(first, ReadAllAvailable())
+    rows += read(again, first, second)
+    assert [number for number, _ in rows] == sorted(numbers, reverse=kind is float)
+    assert all(int(body) == number for number, body in rows)
+    assert again.latestOffset(second, ReadAllAvailable()) == second
+    assert (jobs.stats().leased, jobs.stats().ready) == (0, 0)
+    with pytest.raises(BadOption, match=f"allowed: priority as {column.simpleString()}, as any-"):
+        reader_of(queues, jobs.name).initialOffset()
+
+
 # --- through Spark --------------------------------------------------------------------------------
 
 
@@ -137,9 +163,16 @@ def test_from_a_priority_queue_into_another_by_way_of_a_new_urgency(
     for _ in range(2):
         frame = queues.stream(spark, **options).selectExpr("value", "2 - priority priority")
         queues.into(frame, "from", kind="priority", queue="to")
-    got = queues.priority("to").get_many(100, timeout=5)
-    assert sorted(int(item.body) for item in got) == list(range(30))
-    assert all(item.priority == 2 - int(item.body) % 3 for item in got)
+    queues.priority("back", priorities=float).put(b"30", priority=1e300)
+    frame = queues.stream(spark, kind="priority", queue="to")
+    assert dict(frame.dtypes)["priority"] == "bigint"
+    frame = frame.selectExpr("value", "-priority / 2D priority")
+    queues.into(frame, "to", kind="priority", queue="back")
+    assert dict(queues.stream(spark, kind="priority", queue="back").dtypes)["priority"] == "double"
+    got = queues.priority("back").get_many(100, timeout=5)
+    assert sorted(int(item.body) for item in got) == list(range(31))
+    urgency = {-1.0: 0, -0.5: 1, 0.0: 2, 1e300: 0}
+    assert all(urgency[item.priority] == int(item.body) % 3 for item in got)
 
 
 def test_what_can_not_be_had_of_a_priority_queue_is_said(

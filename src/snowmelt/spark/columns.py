@@ -20,6 +20,7 @@ from pyspark.sql.types import (
 )
 
 from snowmelt.core.errors import BadOption
+from snowmelt.protocols.priority.settings import QueueSettings
 
 _TEXTS: Final = MapType(StringType(), StringType())
 HEADERS: Final = StructField("headers", _TEXTS)
@@ -34,10 +35,6 @@ COLUMNS: Final = StructType(
 )
 """What a source gives when nothing else is said. All may be null to Spark, as Kafka's are."""
 
-PRIORITY: Final = StructField("priority", IntegerType())
-URGENT_COLUMNS: Final = StructType([*COLUMNS.fields[1:3], PRIORITY, *COLUMNS.fields[3:]])
-"""What a priority queue gives: it has no keys."""
-
 _READABLE: Final[dict[str, tuple[type[DataType], ...]]] = {
     "key": (BinaryType, StringType),
     "value": (BinaryType, StringType),
@@ -49,7 +46,7 @@ _READABLE: Final[dict[str, tuple[type[DataType], ...]]] = {
 _READABLE_URGENT: Final[dict[str, tuple[type[DataType], ...]]] = {
     "value": _READABLE["value"],
     "queue": _READABLE["queue"],
-    "priority": (IntegerType,),
+    "priority": (IntegerType, LongType, DoubleType),
     "position": _READABLE["position"],
     "failures": _READABLE["failures"],
     "headers": _READABLE["headers"],
@@ -71,7 +68,7 @@ _WRITABLE: Final[dict[str, tuple[type[DataType], ...]]] = {
 }
 _URGENT: Final[dict[str, tuple[type[DataType], ...]]] = {
     "value": _WRITABLE["value"],
-    "priority": (ByteType, ShortType, IntegerType, LongType),
+    "priority": (ByteType, ShortType, IntegerType, LongType, FloatType, DoubleType),
     "headers": (MapType,),
     "delay": _WRITABLE["delay"],
     "queue": (StringType,),
@@ -83,17 +80,48 @@ _ARROW: Final[dict[type[DataType], pa.DataType]] = {
     StringType: pa.string(),
     LongType: pa.int64(),
     IntegerType: pa.int32(),
+    DoubleType: pa.float64(),
 }
 
 
-def source_schema(headers: bool, *, urgent: bool = False) -> StructType:
-    """What a source gives, with the headers or without.
+def priority_type(settings: QueueSettings) -> DataType:
+    """Of the column that has a queue's priorities.
+
+    >>> priority_type(QueueSettings(queue="jobs")), priority_type(
+    ...     QueueSettings(queue="jobs", priorities=4)
+    ... )
+    (LongType(), IntegerType())
+    """
+    if settings.keyed:
+        return DoubleType() if settings.floats else LongType()
+    return IntegerType()
+
+
+def check_priority(field: StructField, settings: QueueSettings) -> None:
+    """Raises when a column can't hold a queue's priorities.
+
+    >>> check_priority(StructField("priority", IntegerType()), QueueSettings(queue="jobs"))
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: schema has 'priority int'; allowed: priority as bigint, as...
+    """
+    own = priority_type(settings)
+    if field.dataType != own and own != IntegerType():  # anything holds these
+        told = f"priority {field.dataType.simpleString()}"
+        raise _misfit(told, f"priority as {own.simpleString()}, as {settings.queue} has them")
+
+
+def source_schema(headers: bool, *, priority: DataType | None = None) -> StructType:
+    """What a source gives, with the headers or without; of a priority queue with its priorities.
+
+    A priority queue has no keys.
 
     >>> source_schema(headers=True).names
     ['key', 'value', 'queue', 'position', 'failures', 'headers']
     """
-    columns = URGENT_COLUMNS if urgent else COLUMNS
-    return StructType([*columns.fields, HEADERS]) if headers else columns
+    fields = list(COLUMNS.fields)
+    if priority is not None:
+        fields = [*fields[1:3], StructField("priority", priority), *fields[3:]]
+    return StructType([*fields, HEADERS] if headers else fields)
 
 
 def readable(schema: StructType, *, urgent: bool = False) -> pa.Schema:

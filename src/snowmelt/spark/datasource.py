@@ -6,13 +6,13 @@ from pyspark.sql.types import StructType
 from snowmelt.core.errors import BadOption
 from snowmelt.spark import tables
 from snowmelt.spark.batch_source import SnapshotReader
-from snowmelt.spark.columns import source_schema
+from snowmelt.spark.columns import priority_type, source_schema
 from snowmelt.spark.errors import plainly
 from snowmelt.spark.naming import check_queues
 from snowmelt.spark.options import FIFO, PRIORITY, source_options
 from snowmelt.spark.sink import BatchSink, StreamSink, sink
 from snowmelt.spark.stream_source import StreamReader
-from snowmelt.spark.urgent_source import UrgentReader
+from snowmelt.spark.urgent_source import UrgentReader, settings_of
 
 
 class SnowmeltDataSource(DataSource):
@@ -41,7 +41,7 @@ class SnowmeltDataSource(DataSource):
     The columns are `key`, `value`, `queue`, `position` and `failures`. A `.schema("value string")`
     of some of them reads no others.
 
-    A priority queue has a column `priority`, and no `key`.
+    A priority queue has a column `priority`, as long, or as its priorities are, and no `key`.
 
     Written are the columns `value`, and if there are `key`, `headers`, `delay` (in seconds, rounded
     up to tenths) and `queue`:
@@ -68,7 +68,9 @@ class SnowmeltDataSource(DataSource):
         given = tables.told(self.options) if tables.is_made(self.options) else self.options
         options = source_options(given)
         check_queues(options)
-        columns = source_schema(options.headers, urgent=options.kind == PRIORITY)
+        urgent = options.kind == PRIORITY
+        priority = priority_type(settings_of(options)) if urgent else None
+        columns = source_schema(options.headers, priority=priority)
         return tables.with_options(columns, given) if given is not self.options else columns
 
     @plainly()

@@ -23,7 +23,7 @@ from snowmelt.protocols.fifo.calls import Receipt
 from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.options import PRIORITY, SinkOptions
 from snowmelt.spark.rows import labels_of
-from snowmelt.spark.urgent_sink import stage_rows
+from snowmelt.spark.urgent_sink import stage_rows, urgencies_of
 
 CALL_BYTES: Final = 4 << 20
 IN_FLIGHT: Final = 3
@@ -118,7 +118,7 @@ def content_of(rows: pa.RecordBatch) -> int:
         sums = map(_labelled, sums, map(labels.of, range(len(rows))))
     mixed = np.fromiter(sums, np.uint64, len(rows))
     if rows.schema.get_field_index("priority") >= 0:
-        mixed += rows.column("priority").cast(pa.uint64()).to_numpy() * _MIXING[0]
+        mixed += urgencies_of(rows) * _MIXING[0]
     mixed += pc.binary_length(values).to_numpy().astype(np.uint64) << np.uint64(32)
     for factor in _MIXING:
         mixed *= factor

@@ -11,23 +11,27 @@ long as staged rows wait. That is final. So the next attempt stands under the ne
 comes later finds the same: all of the first is erased, and what counts is the second.
 """
 
+import math
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from snowmelt.client.cluster import Cluster
 from snowmelt.core.errors import BadOption, DataLost, NotStaged
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.calls import Planned, Receipt, Share
-from snowmelt.protocols.priority.batches import PRIORITIES_MAX, union
 from snowmelt.protocols.priority.batches import Share as Places
+from snowmelt.protocols.priority.batches import union
 from snowmelt.protocols.priority.calls import Receipt as Staged
 from snowmelt.spark.options import SinkOptions
 from snowmelt.spark.rows import labels_of
 
 ATTEMPTS: Final = 8
-Pair = tuple[int, bytes]
+Pair = tuple[int | float, bytes]
 
 
 def stage_rows(
@@ -52,24 +56,43 @@ def stage_rows(
     ]
 
 
-def priorities_of(rows: pa.RecordBatch) -> list[int]:
+def priorities_of(rows: pa.RecordBatch) -> list[int | float]:
     """The column `priority`; 0, the first, where there is none.
 
     >>> priorities_of(pa.record_batch({"priority": [2, 0]}))
     [2, 0]
     >>> priorities_of(pa.record_batch({"priority": [2, None]}))
     Traceback (most recent call last):
-    snowmelt.core.errors.BadOption: column priority is None; allowed: 0 to 255, and below ...
+    snowmelt.core.errors.BadOption: column priority is None; allowed: a number in each row...
     """
     index = rows.schema.get_field_index("priority")
     if index < 0:
         return [0] * len(rows)
-    found: list[Any] = rows.column(index).to_pylist()
-    for one in dict.fromkeys(found):
-        if one is None or not 0 <= one < PRIORITIES_MAX:
-            allowed = f"0 to {PRIORITIES_MAX - 1}, and below the queue's priorities"
-            raise BadOption("column priority", one, allowed)
+    column = rows.column(index)
+    fractions = pa.types.is_floating(column.type)
+    if column.null_count or (fractions and pc.any(pc.is_nan(column)).as_py()):
+        value = None if column.null_count else math.nan
+        allowed = "a number in each row; filter such rows out, or give them one"
+        raise BadOption("column priority", value, allowed)
+    found: list[int | float] = column.to_pylist()
     return found
+
+
+def urgencies_of(rows: pa.RecordBatch) -> npt.NDArray[np.uint64]:
+    """The column `priority` as numbers that are equal where priorities are.
+
+    >>> urgencies_of(pa.record_batch({"priority": [2, -1]})).tolist() == [2, 2**64 - 1]
+    True
+    >>> urgencies_of(pa.record_batch({"priority": [0.0, -0.0, 2.5]})).tolist()[:2]
+    [0, 0]
+    """
+    column = rows.column("priority")
+    numbers: npt.NDArray[np.float64 | np.int64]
+    if pa.types.is_floating(column.type):
+        numbers = column.cast(pa.float64()).to_numpy() + 0.0  # there are two zeros
+    else:
+        numbers = column.cast(pa.int64()).to_numpy()
+    return numbers.view(np.uint64)
 
 
 def publish(

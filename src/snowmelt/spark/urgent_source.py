@@ -20,7 +20,8 @@ from pyspark.sql.types import StructType
 from snowmelt.client.priority import PriorityQueue
 from snowmelt.client.priority_groups import Note, PriorityGroup, parts_of
 from snowmelt.core.errors import LeaseLost, OutcomeUnknown, SnowmeltError
-from snowmelt.spark.columns import readable
+from snowmelt.protocols.priority.settings import QueueSettings
+from snowmelt.spark.columns import check_priority, readable
 from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.errors import plainly
 from snowmelt.spark.lag import SECONDS, Report, Waiting
@@ -55,8 +56,7 @@ class UrgentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @plainly()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's word
         """The beginning, which is the same however often it is asked for."""
-        _ = self._schema
-        check_queues(self._options)
+        self._check()
         return Offset(self._options.group).told()
 
     @plainly()
@@ -67,8 +67,7 @@ class UrgentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @plainly()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """As many as wait now are taken, the most urgent of what there is by then."""
-        _ = self._schema
-        check_queues(self._options)
+        self._check()
         self._left = self._queue.stats(timeout=self._timeout).ready
 
     @plainly()
@@ -137,6 +136,13 @@ class UrgentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # --- asking -----------------------------------------------------------------------------------
 
+    def _check(self) -> None:
+        """Raises for a queue that is not there, and for columns that it has not."""
+        _ = self._schema
+        check_queues(self._options)
+        if "priority" in self._asked.names:
+            check_priority(self._asked["priority"], settings_of(self._options))
+
     @property
     def _timeout(self) -> float:
         return self._options.connection.timeout
@@ -173,6 +179,12 @@ class UrgentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
             advice = "when its nodes run (`snowmelt status`), start the query again: it goes on"
             raise OutcomeUnknown(f"{text}: {error}; {advice}") from None
+
+
+def settings_of(options: SourceOptions) -> QueueSettings:
+    """Of the queue that is read."""
+    jobs = cluster_at(options.connection).priority(options.queues[0])
+    return jobs.stats(timeout=options.connection.timeout).settings
 
 
 def _parts(note: Note, rows: int) -> Iterator[Note]:

@@ -1,0 +1,1 @@
+"""Parcels with deadlines: whichever is due first goes first, and each is accounted for."""

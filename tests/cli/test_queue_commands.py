@@ -3,6 +3,7 @@
 import json
 import subprocess
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,8 @@ def test_a_priority_queue_is_made_by_the_first_priority_and_taken_like_any(
     assert (told["ready"], told["ready_by_priority"]) == (4, {"0": 2, "2": 2})
     assert told["settings"]["priorities"] == 4
     assert fine(run("peek", queue)).splitlines()[-1].startswith(b"  2 ")
+    put_at = as_json(run("peek", queue, "--json"))["items"][0]["put_at"]
+    assert datetime.fromisoformat(put_at).strftime("%F %T").encode() in fine(run("peek", queue))
     assert fine(run("get", queue, "-n", "2", "--lines")) == b"fire\nsmoke\n"
     fine(run("get", queue, "--out", str(tmp_path / "out")))
     (file,) = (tmp_path / "out").iterdir()

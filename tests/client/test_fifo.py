@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ from snowmelt.core.errors import (
 )
 from snowmelt.core.interval import Interval
 
+NEAR = timedelta(seconds=5)
+"""Clocks may be put right while a node runs, which looked at its own when it began."""
 Make = Callable[..., Fifo]
 Queues = Any  # a cluster of either kind
 
@@ -176,6 +179,24 @@ def test_what_failed_comes_again_at_its_place_and_says_why(fifo: Make) -> None:
     item = orders.get()
     assert (item.body, item.failures) == (b"one", 2)
     item.ack()
+
+
+def test_an_item_says_when_it_was_put_however_often_it_comes(fifo: Make) -> None:
+    orders = fifo()
+    begin = datetime.now(UTC)
+    for body in (b"one", b"two"):  # each a put of its own, though they come in one part
+        orders.put(body)
+    end = datetime.now(UTC)
+    first, second = [seen.put_at for seen in orders.peek()]
+    assert begin - NEAR < first <= second < end + NEAR
+    with pytest.raises(ZeroDivisionError), orders.get():
+        _ = 1 / 0
+    items = orders.get_many()
+    assert [item.put_at for item in items] == [first, second]
+    items.release()
+    with ThreadPoolExecutor(2) as threads:  # who asks at once may be given parts of one answer
+        held = [threads.submit(orders.get, timeout=5) for _ in range(2)]
+        assert {one.result().put_at for one in held} == {first, second}
 
 
 def test_a_part_of_what_was_got_may_go_back(fifo: Make) -> None:

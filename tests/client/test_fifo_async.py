@@ -69,6 +69,9 @@ def test_words_about_a_lease(play: Play) -> None:
                 raise KeyError("name")
         item = await orders.get()
         assert (item.failures, item.reason) == (1, "KeyError: 'name'")
+        (beside, *_) = await orders.peek()
+        assert item.put_at == beside.put_at
+        assert beside.put_at is not None
         await item.nack(reason="hot")
         items = await orders.get_many()
         assert [item.failures for item in items] == [2, 0, 0]

@@ -96,10 +96,13 @@ def test_what_failed_comes_ahead_of_later_ones_and_in_the_end_is_dead(
     item = jobs.get()
     assert (item.body, item.failures, item.reason) == (b"bad", 1, "KeyError: 'part'")
     assert item.headers == {"kind": "job"}
+    put_at = item.put_at
+    assert put_at is not None
     item.nack(reason="again")
     assert bodies(jobs) == [(1, b"good")]
     (dead,) = jobs.peek(dead=True)
     assert (dead.body, dead.failures, dead.reason, dead.priority) == (b"bad", 2, "again", 1)
+    assert dead.put_at == put_at
     assert (jobs.stats().dead, jobs.redrive(), jobs.redrive()) == (1, 1, 0)
     with jobs.get() as item:
         assert (item.body, item.failures) == (b"bad", 0)

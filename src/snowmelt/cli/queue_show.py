@@ -136,13 +136,14 @@ def seen_object(seen: Seen) -> dict[str, object]:
         "headers": seen.headers,
         "failures": seen.failures,
         "reason": seen.reason,
+        "put_at": None if seen.put_at is None else seen.put_at.isoformat(),
     }
 
 
 def peek_lines(items: list[Seen]) -> Iterator[str]:
-    r"""A line an item: position, size, how it begins, and how it failed if it did.
+    r"""A line an item: position, size, when it was put, how it begins, and how it failed if it did.
 
-    Its priority stands in front where some have one that is not 0.
+    The time is UTC. Its priority stands in front where some have one that is not 0.
 
     >>> from snowmelt.core.interval import Position
     >>> list(peek_lines([Seen(b"caf" + bytes([0xe9]), Position(7), {}, 2, "too hot")]))
@@ -154,7 +155,8 @@ def peek_lines(items: list[Seen]) -> Iterator[str]:
         begin = repr(one.body[:SHOWN_BYTES])[1:]
         more = "…" if len(one.body) > SHOWN_BYTES else ""
         headers = f"  {one.headers}" if one.headers else ""
+        put_at = f"  {one.put_at:%F %T}" if one.put_at else ""
         times = "once" if one.failures == 1 else f"{one.failures} times"
         failed = f"  failed {times}: {one.reason}" if one.failures else ""
         urgent = f"{one.priority!s:>{max(3, width)}} " if ranked else ""
-        yield f"{urgent}{one.position:8} {len(one.body):9}  {begin}{more}{headers}{failed}"
+        yield f"{urgent}{one.position:8} {len(one.body):9}{put_at}  {begin}{more}{headers}{failed}"

@@ -11,6 +11,7 @@ import struct
 import threading
 from array import array
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Final, Protocol
 from weakref import ref
@@ -18,6 +19,7 @@ from weakref import ref
 import msgspec
 
 from snowmelt.client.forking import Origin
+from snowmelt.core import times
 from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.errors import LeaseLost
 from snowmelt.core.instant import Duration, Instant, later
@@ -28,6 +30,7 @@ REASON_BYTES: Final = 1000
 PLACE_BITS: Final = 63
 PLACE_MASK: Final = (1 << PLACE_BITS) - 1
 _ONE: Final = struct.Struct("<2i")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Part(Protocol):
@@ -57,6 +60,10 @@ class Part(Protocol):
     def reason(self) -> str:
         """Why the last of those deliveries failed."""
 
+    @property
+    def times(self) -> bytes:
+        """When they were put, as runs (`core.times`)."""
+
 
 class Portion(msgspec.Struct, frozen=True):
     """Items at adjacent places, with what they have in common; such as some of another part."""
@@ -67,6 +74,7 @@ class Portion(msgspec.Struct, frozen=True):
     headers: bytes
     failures: int
     reason: str
+    times: bytes = b""
     number: int | float | None = None
     """Their priority, where it is not in their places."""
 
@@ -105,12 +113,13 @@ def portion(part: Part, first: int, stop: int) -> Part:
         return part
     number: int | float | None = getattr(part, "number", None)
     headers = sliced(part.headers, first, stop) if part.headers else b""
+    put_at = times.sliced(part.times, first, stop)
     if stop == first + 1:
         start, end = _ONE.unpack_from(part.offsets, first * OFFSET_BYTES)
         edges = _ONE.pack(0, end - start)
         body = part.blob[start:end]
         start = part.start + first
-        return Portion(start, edges, body, headers, part.failures, part.reason, number)
+        return Portion(start, edges, body, headers, part.failures, part.reason, put_at, number)
     some = Batch.known(part.offsets, part.blob).slice(first, stop).trimmed()
     return Portion(
         part.start + first,
@@ -119,6 +128,7 @@ def portion(part: Part, first: int, stop: int) -> Part:
         headers,
         part.failures,
         part.reason,
+        put_at,
         number,
     )
 
@@ -132,6 +142,18 @@ def priority_of(part: Part, place: int) -> int | float:
     """Of the item at a place of a part: it is in the place, or goes with the part."""
     number: int | float | None = getattr(part, "number", None)
     return place >> PLACE_BITS if number is None else number
+
+
+def put_at_of(part: Part, place: int) -> datetime | None:
+    """When the item at a place of a part was put; None where that is not known.
+
+    >>> from snowmelt.protocols.fifo.calls import Part
+    >>> part = Part(7, bytes(8), b"", times=times.whole(1, 1_700_000_000_123_456_789))
+    >>> str(put_at_of(part, 7)), put_at_of(Part(7, bytes(8), b""), 7)
+    ('2023-11-14 22:13:20.123456+00:00', None)
+    """
+    time = times.at(part.times, place - part.start)
+    return _EPOCH + timedelta(microseconds=time // 1000) if time else None
 
 
 def joined(parts: tuple[Part, ...]) -> Batch:

@@ -7,6 +7,7 @@ each word, and waits until it is taken; `consume` has another, which gathers ack
 
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import datetime
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -18,6 +19,7 @@ from snowmelt.client.delivered import (
     label_of,
     part_bodies,
     priority_of,
+    put_at_of,
     shortened,
 )
 from snowmelt.client.joint_acks import Acks
@@ -153,6 +155,11 @@ class Item:
     def reason(self) -> str:
         """Why the last of those deliveries failed."""
         return self._part.reason
+
+    @property
+    def put_at(self) -> datetime | None:
+        """When it was put, by the clock of the node that took it; None for items of before."""
+        return put_at_of(self._part, self._place)
 
     def ack(self) -> None:
         """It is done and never comes again. Raises `LeaseLost` when it is another's by now."""

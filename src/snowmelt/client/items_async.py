@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import datetime
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -13,6 +14,7 @@ from snowmelt.client.delivered import (
     label_of,
     part_bodies,
     priority_of,
+    put_at_of,
 )
 from snowmelt.client.items import UNTOLD, failure_text
 from snowmelt.client.joint_acks import Acks
@@ -127,6 +129,11 @@ class Item:
     def reason(self) -> str:
         """Why the last of those deliveries failed."""
         return self._part.reason
+
+    @property
+    def put_at(self) -> datetime | None:
+        """When it was put, by the clock of the node that took it; None for items of before."""
+        return put_at_of(self._part, self._place)
 
     async def ack(self) -> None:
         """It is done and never comes again. Raises `LeaseLost` when it is another's by now."""

@@ -6,6 +6,7 @@ word about them is told. Each queue says both in the messages of its own protoco
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
+from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -18,6 +19,7 @@ from snowmelt.client.delivered import (
     label_of,
     part_bodies,
     priority_of,
+    put_at_of,
     shortened,
 )
 from snowmelt.client.queue_options import seconds_of
@@ -73,6 +75,8 @@ class Seen(msgspec.Struct, frozen=True):
     reason: str
     """Why the last of those deliveries failed."""
     priority: int | float = 0
+    put_at: datetime | None = None
+    """When it was put, by the clock of the node that took it."""
 
 
 Late: TypeAlias = dict[int, Refused]
@@ -323,6 +327,7 @@ def shown(parts: Sequence[Part]) -> list[Seen]:
             part.failures,
             part.reason,
             priority_of(part, place),
+            put_at_of(part, place),
         )
         for part in parts
         for place, body in enumerate(part_bodies(part), start=part.start)

@@ -255,7 +255,7 @@ class PriorityGroup:
         number = piece.priority if piece.key is None else self._queue.number_of(piece.key)
         return Stretch(
             piece.start, piece.offsets, piece.blob, piece.headers, piece.failures, piece.reason,
-            number,
+            piece.times, number,
         )  # fmt: skip
 
     def _fifo(self, replicas: int = 0) -> Fifo:

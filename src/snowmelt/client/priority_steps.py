@@ -372,8 +372,9 @@ class PrioritySteps(LeaseSteps):
         start = (piece.priority << PLACE_BITS) + piece.start
         number = None if piece.key is None else self.number_of(piece.key)
         return Portion(
-            start, piece.offsets, piece.blob, piece.headers, piece.failures, piece.reason, number
-        )
+            start, piece.offsets, piece.blob, piece.headers, piece.failures, piece.reason,
+            piece.times, number,
+        )  # fmt: skip
 
     # --- asking -----------------------------------------------------------------------------------
 

@@ -74,7 +74,7 @@ def test_parts_with_other_headers_stay_apart() -> None:
 @given(bodies, st.integers(0, 2**40))
 def test_a_segment_survives_its_bytes(put: list[bytes], first: int) -> None:
     batch = Batch.of(put)
-    segment = Segment(first, bytes(batch.offsets), bytes(batch.blob), b"h")
+    segment = Segment(first, bytes(batch.offsets), bytes(batch.blob), b"h", 7)
     assert unstored(stored(segment), segment.stop) == segment
     assert stop_of(key("q", "n1/1/1", segment.stop)) == segment.stop
 

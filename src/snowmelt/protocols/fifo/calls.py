@@ -41,6 +41,8 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     """How often these were delivered before, in vain."""
     reason: str = ""
     """Why the last of those deliveries failed."""
+    times: bytes = b""
+    """When they were put, as in `core.times`; empty where that is not known."""
 
     @property
     def count(self) -> int:

@@ -7,7 +7,8 @@
    disks are not known to be lost; what has become too few of them is copied again.
 3. What was offered is offered again until there is a verdict; a node never drops what it has
    offered by itself. So either it is admitted and stays, or it is refused and goes.
-4. What this node refuses by itself (`Unavailable`, `DiskFull`) it has not kept, and will not offer.
+4. A put has the time at which this node takes it (`core/times.py`).
+5. What this node refuses by itself (`Unavailable`, `DiskFull`) it has not kept, and will not offer.
    That says nothing of the same put at other nodes. Whether a put was put is said by the master.
 """
 
@@ -109,7 +110,7 @@ class Intake:
         desk, settings = self._desk, home.settings
         assert desk.presence is not None
         first = self._next.get(put.queue, 0)
-        segment = Segment(first, put.offsets, put.blob, put.headers)
+        segment = Segment(first, put.offsets, put.blob, put.headers, max(0, desk.wall))
         stop = self._next[put.queue] = segment.stop
         wanted = desk.presence.after(desk.keeper, settings.replicas - 1)
         taken = Taken(

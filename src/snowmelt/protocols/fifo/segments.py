@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.core import times
 from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.record import BULK, Erase
 from snowmelt.protocols.fifo import labels
@@ -34,6 +35,8 @@ class Segment(msgspec.Struct, frozen=True, array_like=True, gc=False):
     offsets: bytes
     blob: bytes
     headers: bytes
+    put_at: times.Time = 0
+    """When the node that took the put had it (ns since 1970); 0 in segments of before."""
 
     @property
     def stop(self) -> int:
@@ -89,12 +92,13 @@ def _prefix(queue: str, stream: str) -> bytes:
 
 def part_of(segment: Segment, first: int, stop: int, position: int) -> Part:
     """The items of a segment from one index to another; the first of them is at `position`."""
+    put_at = times.whole(stop - first, segment.put_at) if segment.put_at else b""
     if first == segment.first and stop == segment.stop:
-        return Part(position, segment.offsets, segment.blob, segment.headers)
+        return Part(position, segment.offsets, segment.blob, segment.headers, times=put_at)
     batch = Batch(segment.offsets, segment.blob)
     batch = batch.slice(first - segment.first, stop - segment.first).trimmed()
     headers = labels.sliced(segment.headers, first - segment.first, stop - segment.first)
-    return Part(position, bytes(batch.offsets), bytes(batch.blob), headers)
+    return Part(position, bytes(batch.offsets), bytes(batch.blob), headers, times=put_at)
 
 
 def joined(parts: list[Part]) -> list[Part]:
@@ -140,7 +144,8 @@ def _one(row: list[Part]) -> Part:
         lengths += [stop - start for start, stop in pairwise(edges)]
     offsets = array("i", accumulate(lengths, initial=0)).tobytes()
     blob = b"".join(part.blob for part in row)
-    return Part(first.start, offsets, blob, first.headers, first.failures, first.reason)
+    put_at = times.chained([(part.count, part.times) for part in row])
+    return Part(first.start, offsets, blob, first.headers, first.failures, first.reason, put_at)
 
 
 class Recent:

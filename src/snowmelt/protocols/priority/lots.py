@@ -38,6 +38,7 @@ def cut(elements: Elements, wanted: Shares) -> Elements:
         elements.staged,
         elements.delay,
         b"".join([keys_of(elements.keys, index.start, index.stop) for index, _ in stretches]),
+        elements.put_at,
     )
 
 

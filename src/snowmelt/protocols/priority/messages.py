@@ -9,6 +9,7 @@ from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.times import Time, whole
 from snowmelt.protocols.priority.anchor import Census
 from snowmelt.protocols.priority.batches import (
     Batch,
@@ -132,6 +133,8 @@ class Elements(msgspec.Struct, frozen=True, array_like=True):
     """For how long it is held when it is published."""
     keys: bytes = b""
     """Their priorities where these have no number (`seap.keys`); else empty."""
+    put_at: Time = 0
+    """When their door sent them home (`core/times.py`); 0 in those of before."""
 
 
 class Store(msgspec.Struct, frozen=True, tag="priority.store", array_like=True):
@@ -191,12 +194,23 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     reason: str = ""
     key: int | None = None
     """The priority of all of them, where it has no number (`seap`)."""
+    put_at: Time = 0
+    """As in `Elements`."""
+
+    @property
+    def count(self) -> int:
+        """How many."""
+        return len(self.offsets) // OFFSET_BYTES - 1
+
+    @property
+    def times(self) -> bytes:
+        """When they were put, as readers are told."""
+        return whole(self.count, self.put_at) if self.put_at else b""
 
     @property
     def share(self) -> Share:
         """Where these stand."""
-        count = len(self.offsets) // OFFSET_BYTES - 1
-        return Share(self.priority, (Interval(self.start, self.start + count),))
+        return Share(self.priority, (Interval(self.start, self.start + self.count),))
 
 
 Pieces = Annotated[tuple[Piece, ...], msgspec.Meta(max_length=PIECES_MAX)]

@@ -82,7 +82,7 @@ class Puts:
         for (_, delay, hold), ours in groups.items():
             due = self._desk.wall + (hold or delay) if hold or delay else 0
             for some in _portions(ours):
-                self._store(_elements(some, due), placing, some)
+                self._store(_elements(some, due, max(0, self._desk.wall)), placing, some)
 
     def stored(self, message: Stored, puts: Iterable[PutInHand], sent: Store) -> list[PutInHand]:
         """A home has them, or refuses them: the puts of which all homes have answered."""
@@ -162,7 +162,7 @@ def _came_in(one: PutInHand, shares: Shares, phase: int) -> None:
     one.placed = placed
 
 
-def _elements(puts: Sequence[PutInHand], due: int) -> Elements:
+def _elements(puts: Sequence[PutInHand], due: int, put_at: int) -> Elements:
     """What has positions of several puts that were asked for alike, as it goes home."""
     shares: list[Share] = []
     origins: list[Origin] = []
@@ -184,5 +184,5 @@ def _elements(puts: Sequence[PutInHand], due: int) -> Elements:
     return Elements(
         in_order(shares), tuple(origins), whole(all_of_them.offsets), whole(all_of_them.blob),
         call.headers, due, bool(call.hold), call.delay if call.hold else Duration(0),
-        b"".join(keys),
+        b"".join(keys), put_at,
     )  # fmt: skip

@@ -5,6 +5,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from snowmelt.core.times import Time
 from snowmelt.protocols.priority.batches import Shares, union
 
 K = TypeVar("K")
@@ -17,6 +18,7 @@ class Bulk(msgspec.Struct, frozen=True, array_like=True):
     offsets: bytes
     blob: bytes
     headers: bytes = b""
+    put_at: Time = 0
 
     @property
     def weight(self) -> int:

@@ -127,7 +127,7 @@ class Shelf:
             return None
         self._next += 1
         self.origins.remember(number, lot)
-        bulk = Bulk(elements.offsets, elements.blob, elements.headers)
+        bulk = Bulk(elements.offsets, elements.blob, elements.headers, elements.put_at)
         self._new[number] = bulk
         self._recent.keep(number, bulk, bulk.weight)
         if elements.due:
@@ -238,7 +238,7 @@ class Shelf:
     def pieces(self, found: Iterable[Found], *several: Shares) -> list[tuple[Piece, ...]]:
         """The elements of each, with what is on the bulk records that were read; in their order."""
         bulks = {one.key: _BULKS(one.value) for one in found if isinstance(one, Record)}
-        lots: dict[int, tuple[Bodies, bytes]] = {}  # bodies and headers
+        lots: dict[int, tuple[Bodies, Bulk]] = {}
         rows: list[tuple[Piece, ...]] = []
         for shares in several:
             pieces: list[Piece] = []
@@ -252,15 +252,15 @@ class Shelf:
                             if bulk is None:  # damaged, or erased since
                                 continue
                             unpacked = Bodies.known(bulk.offsets, bulk.blob)
-                            lots[where.lot] = unpacked, bulk.headers
-                        bodies, headers = lots[where.lot]
+                            lots[where.lot] = unpacked, bulk
+                        bodies, bulk = lots[where.lot]
                         keys = self.origins.lots[where.lot].keys
                         for stretch, standing in row.standings(part):
                             for alike, key in _alike(stretch, where.base, keys):
                                 first = alike.start + where.base
                                 some = bodies.slice(first, first + alike.size).trimmed()
                                 pieces.append(
-                                    _piece(share.priority, alike, some, headers, standing, key)
+                                    _piece(share.priority, alike, some, bulk, standing, key)
                                 )
             rows.append(tuple(pieces))
         return rows
@@ -295,8 +295,9 @@ class Shelf:
             if bulk is not None:
                 lot = self.origins.lots[number]
                 came = Elements(
-                    lot.shares, lot.origins, bulk.offsets, bulk.blob, bulk.headers, keys=lot.keys
-                )
+                    lot.shares, lot.origins, bulk.offsets, bulk.blob, bulk.headers, keys=lot.keys,
+                    put_at=bulk.put_at,
+                )  # fmt: skip
                 whole.append(cut(came, union(wanted)))
         return tuple(whole)
 
@@ -408,13 +409,13 @@ def _piece(
     priority: int,
     where: Interval,
     bodies: Bodies,
-    headers: bytes,
+    bulk: Bulk,
     standing: Standing,
     key: int | None,
 ) -> Piece:
     return Piece(
-        priority, where.start, whole(bodies.offsets), whole(bodies.blob), headers,
-        standing.failures, standing.reason, key,
+        priority, where.start, whole(bodies.offsets), whole(bodies.blob), bulk.headers,
+        standing.failures, standing.reason, key, bulk.put_at,
     )  # fmt: skip
 
 

@@ -1,0 +1,77 @@
+"""When items were put: one number a stored batch, told to whoever reads them.
+
+1. The time is that of the node that takes the put, by its wall clock, in the turn in which it does.
+   Not the producer's: there are many, and nobody looks after their clocks. Not a master's: it keeps
+   intervals, some hundred bytes for thousands of items, and would have to keep, journal and send a
+   number for every put.
+2. It is written down with the bodies. So every copy has the same number, repaired ones too, and
+   neither a lease, nor a return to the queue, nor a takeover touches it.
+3. In one run of one node it never goes back: the wall clock is looked at once, when the node
+   begins, and goes on with the steady one. Between nodes it differs as their clocks do; and who
+   waited for room, or was staged, has the time of when it came, not that of its place.
+4. Items that were put before this was written down have none: 0 here, nothing for people.
+5. To readers it goes as runs of items of one time, sixteen bytes for each stored batch: less than
+   what an answer has room for beside a batch, however many are joined.
+"""
+
+from collections.abc import Iterable, Iterator
+from struct import Struct
+from typing import Annotated, Final
+
+import msgspec
+
+TIME_MAX: Final = 2**63 - 1
+Time = Annotated[int, msgspec.Meta(ge=0, le=TIME_MAX)]
+"""Nanoseconds since 1970; 0 for unknown."""
+RUN: Final = Struct("<qq")
+"""How many items, and when they were put."""
+
+whole: Final = RUN.pack
+"""So many items that were put together."""
+
+
+def runs(times: bytes) -> Iterator[tuple[int, int]]:
+    """How many items, and when they were put; nothing for bytes that are no runs."""
+    return RUN.iter_unpack(times) if len(times) % RUN.size == 0 else iter(())
+
+
+def at(times: bytes, index: int) -> int:
+    """When one of the items was put.
+
+    >>> times = whole(2, 70) + whole(1, 80)
+    >>> at(times, 1), at(times, 2), at(b"", 0)
+    (70, 80, 0)
+    """
+    for count, time in runs(times):
+        if index < count:
+            return time
+        index -= count
+    return 0
+
+
+def sliced(times: bytes, first: int, stop: int) -> bytes:
+    """Those of some of the items.
+
+    >>> list(runs(sliced(whole(2, 70) + whole(3, 80), 1, 4)))
+    [(1, 70), (2, 80)]
+    """
+    found: list[bytes] = []
+    start = 0
+    for count, time in runs(times):
+        some = min(start + count, stop) - max(start, first)
+        if some > 0:
+            found.append(whole(some, time))
+        start += count
+    return b"".join(found)
+
+
+def chained(rows: Iterable[tuple[int, bytes]]) -> bytes:
+    """Those of several rows of items, each with how many it has.
+
+    >>> list(runs(chained([(2, b""), (3, whole(3, 80))]))), chained([(2, b"")])
+    ([(2, 0), (3, 80)], b'')
+    """
+    rows = list(rows)
+    if not any(times for _, times in rows):
+        return b""
+    return b"".join([times or whole(count, 0) for count, times in rows])

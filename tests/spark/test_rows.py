@@ -1,6 +1,7 @@
 """From parts to rows and back: every body, key and header in its place, and no item copied."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from random import Random
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snowmelt.client.bodies import packed_headers
+from snowmelt.core import times
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption
 from snowmelt.protocols.fifo.calls import Part
@@ -68,6 +70,17 @@ texts = st.text(max_size=3)
 maps = st.dictionaries(texts, texts, max_size=2)
 
 
+MOMENTS = st.integers(0, 2**40)  # 0 for an item of which it is not known
+
+
+def put_at(micros: list[int] | None) -> bytes:
+    return b"".join(times.whole(1, one * 1000 + one % 1000) for one in micros or ())
+
+
+def moment(micros: int) -> datetime | None:
+    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=micros) if micros else None
+
+
 @st.composite
 def parts(draw: st.DrawFn) -> tuple[list[Part], list[dict]]:
     made: list[Part] = []
@@ -80,8 +93,11 @@ def parts(draw: st.DrawFn) -> tuple[list[Part], list[dict]]:
         own = draw(st.none() | st.tuples(*[st.none() | maps] * len(some)))
         labels = Labels(draw(maps), keys, own)
         failures = draw(st.integers(0, 3))
+        micros = draw(st.none() | st.lists(MOMENTS, min_size=len(some), max_size=len(some)))
         part = part_of(start, some, labels)
-        made.append(Part(part.start, part.offsets, part.blob, part.headers, failures))
+        made.append(
+            Part(part.start, part.offsets, part.blob, part.headers, failures, "", put_at(micros))
+        )
         for at, body in enumerate(some):
             key, headers = labels.of(at)
             rows.append(
@@ -90,6 +106,7 @@ def parts(draw: st.DrawFn) -> tuple[list[Part], list[dict]]:
                     "value": body,
                     "queue": "raw",
                     "position": start + at,
+                    "timestamp": moment(micros[at]) if micros else None,
                     "failures": failures,
                     "headers": list(headers.items()) or None,
                 }

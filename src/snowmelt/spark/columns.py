@@ -17,6 +17,7 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimestampType,
 )
 
 from snowmelt.core.errors import BadOption
@@ -30,6 +31,7 @@ COLUMNS: Final = StructType(
         StructField("value", BinaryType()),
         StructField("queue", StringType()),
         StructField("position", LongType()),
+        StructField("timestamp", TimestampType()),
         StructField("failures", IntegerType()),
     ]
 )
@@ -40,6 +42,7 @@ _READABLE: Final[dict[str, tuple[type[DataType], ...]]] = {
     "value": (BinaryType, StringType),
     "queue": (StringType,),
     "position": (LongType,),
+    "timestamp": (TimestampType,),
     "failures": (IntegerType,),
     "headers": (MapType,),
 }
@@ -48,6 +51,7 @@ _READABLE_URGENT: Final[dict[str, tuple[type[DataType], ...]]] = {
     "queue": _READABLE["queue"],
     "priority": (IntegerType, LongType, DoubleType),
     "position": _READABLE["position"],
+    "timestamp": _READABLE["timestamp"],
     "failures": _READABLE["failures"],
     "headers": _READABLE["headers"],
 }
@@ -74,13 +78,14 @@ _URGENT: Final[dict[str, tuple[type[DataType], ...]]] = {
     "queue": (StringType,),
 }
 """What a priority queue takes: it has no keys."""
-_MAYBE_NULL: Final = ("key", "headers")
+_MAYBE_NULL: Final = ("key", "timestamp", "headers")
 _ARROW: Final[dict[type[DataType], pa.DataType]] = {
     BinaryType: pa.binary(),
     StringType: pa.string(),
     LongType: pa.int64(),
     IntegerType: pa.int32(),
     DoubleType: pa.float64(),
+    TimestampType: pa.timestamp("us", "UTC"),
 }
 
 
@@ -116,7 +121,7 @@ def source_schema(headers: bool, *, priority: DataType | None = None) -> StructT
     A priority queue has no keys.
 
     >>> source_schema(headers=True).names
-    ['key', 'value', 'queue', 'position', 'failures', 'headers']
+    ['key', 'value', 'queue', 'position', 'timestamp', 'failures', 'headers']
     """
     fields = list(COLUMNS.fields)
     if priority is not None:

@@ -38,8 +38,8 @@ class SnowmeltDataSource(DataSource):
     - `failOnDataLoss` (true): end with an error when items can't be read, or go on without them
     - `includeHeaders` (false): whether there is a column `headers`
 
-    The columns are `key`, `value`, `queue`, `position` and `failures`. A `.schema("value string")`
-    of some of them reads no others.
+    The columns are `key`, `value`, `queue`, `position`, `timestamp` (when it was put) and
+    `failures`. A `.schema("value string")` of some of them reads no others.
 
     A priority queue has a column `priority`, as long, or as its priorities are, and no `key`.
 

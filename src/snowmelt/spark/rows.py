@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from snowmelt.client.delivered import joined
 from snowmelt.core.errors import BadOption
+from snowmelt.core.times import chained
 from snowmelt.protocols.fifo.calls import Part
 from snowmelt.protocols.fifo.labels import Labels, are_labels, unpack
 
@@ -58,6 +59,8 @@ class Rows:
             case "position":
                 starts = [np.arange(p.start, p.start + p.count, dtype=np.int64) for p in parts]
                 return pa.array(np.concatenate(starts))
+            case "timestamp":
+                return _times(parts).cast(field.type)
             case "failures":
                 return pa.array(np.repeat([part.failures for part in parts], counts), pa.int32())
             case _:
@@ -85,6 +88,17 @@ def _bodies(parts: Sequence[Part]) -> pa.Array:
     batch = joined(tuple(parts))
     buffers = [None, pa.py_buffer(batch.offsets), pa.py_buffer(batch.blob)]
     return pa.Array.from_buffers(pa.binary(), len(batch), buffers)
+
+
+def _times(parts: Sequence[Part]) -> pa.Array:
+    """When each was put, in microseconds since 1970; null where that is not known."""
+    known = chained([(part.count, part.times) for part in parts])
+    runs = np.frombuffer(known, np.int64).reshape(-1, 2)
+    counts, micros = runs[:, 0], runs[:, 1] // 1000
+    rows = sum(part.count for part in parts)
+    if counts.sum() != rows:
+        return pa.nulls(rows, pa.int64())
+    return pa.array(np.repeat(micros, counts), mask=np.repeat(micros == 0, counts))
 
 
 def _keys(parts: Sequence[Part]) -> pa.Array:

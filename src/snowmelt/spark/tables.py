@@ -21,7 +21,7 @@ _RESERVED: Final = frozenset(
 )
 _OPTION: Final = "option."
 _UNTOLD: Final = frozenset({"token"})
-_READ_ONLY: Final = frozenset({"position", "failures"})
+_READ_ONLY: Final = frozenset({"position", "timestamp", "failures"})
 
 
 def is_made(options: Mapping[str, str]) -> bool:

@@ -1,5 +1,7 @@
 """Skeap and Skueue in rounds: machines and arrays say the same, and what is done is consistent."""
 
+from collections import Counter
+
 import msgspec
 import numpy as np
 import pytest
@@ -8,13 +10,16 @@ from tests.lab.commands import as_json, ran
 from snowmelt.core.errors import BadOption
 from snowmelt.lab.fitting import fitted
 from snowmelt.lab.overlay.arrays import Circle
-from snowmelt.lab.priority import arrays, experiment, fairness, growth
+from snowmelt.lab.priority import arrays, experiment, fairness, growth, rates
 from snowmelt.lab.priority.experiment import Experiment
 from snowmelt.lab.priority.load import GET
 from snowmelt.lab.priority.options import PriorityOptions, Protocol
+from snowmelt.lab.priority.seap import In, Seap
 from snowmelt.lab.priority.skeap import Skeap
 from snowmelt.lab.priority.tree import Waves
+from snowmelt.protocols.overlay.family import Tell
 from snowmelt.protocols.priority.batches import Grant
+from snowmelt.protocols.seap.steps import SHOWN_MAX, Assign, Begin, Release
 
 SHAPES = [
     {"nodes": 2, "ops_per_node": 1, "waves": 3},
@@ -97,6 +102,73 @@ def test_a_node_that_takes_its_gets_in_another_order_is_found_out():
     assert "while the smaller" in told.wrong
 
 
+SEAP = [
+    {"nodes": 2, "ops_per_node": 3, "waves": 3},
+    {"nodes": 10, "ops_per_node": 4, "waves": 3},
+    {"nodes": 10, "ops_per_node": 4, "waves": 2, "delete_share": 1.0},
+    {"nodes": 10, "ops_per_node": 4, "waves": 2, "delete_share": 0.0},
+    {"nodes": 8, "ops_per_node": 96, "waves": 3, "delete_share": 0.3},
+]
+"""The last has phases that take more than one message shows."""
+
+
+@pytest.mark.parametrize("shape", SEAP, ids=str)
+def test_seap_does_every_operation_in_phases_and_what_it_does_is_consistent(shape):
+    one = Experiment(PriorityOptions(protocol=Protocol.SEAP, **shape))
+    list(one.run())
+    told = one.measured()
+    assert told.consistent, told.wrong
+    assert told.operations == one.options.operations
+    puts = [each for each in one.done if each.priority is not None]
+    got = [each for each in one.done if each.priority is None and each.element is not None]
+    assert len(puts) - len(got) == sum(one.stored)
+    if shape["nodes"] == 8:
+        assert max(Counter(each.order for each in got).values()) > SHOWN_MAX
+
+
+class Hoarder(Seap):
+    """Keeps the least that it has out of every phase."""
+
+    def granted(self, grant):
+        if isinstance(grant.step, Begin):
+            self.hidden = self.kept_here.row.take(1)
+        wishes = super().granted(grant)
+        if isinstance(grant.step, Assign | Release):
+            for each in self.hidden:
+                self.kept_here.row.add(each)
+        return wishes
+
+
+class Early(Seap):
+    """Says that what it keeps came in before a phase that did not see it."""
+
+    def visited(self, point, body):
+        return [
+            Tell(one.node, In(one.body.ticket, max(0, one.body.phase - 40)))
+            for one in super().visited(point, body)
+        ]
+
+
+@pytest.mark.parametrize("make", [Hoarder, Early])
+def test_a_node_that_does_not_keep_to_seap_is_found_out(make):
+    options = PriorityOptions(protocol=Protocol.SEAP, nodes=6, ops_per_node=12, waves=3)
+    one = Experiment(options, make)
+    list(one.run())
+    told = one.measured()
+    assert not told.consistent
+    assert "heap" in told.wrong
+
+
+def test_messages_of_skeap_grow_with_the_rate_and_those_of_seap_have_a_bound():
+    rows = list(rates.compared(PriorityOptions(nodes=10, waves=1)))
+    bits = {(row.protocol, row.ops_per_node): row.message_bits_max for row in rows}
+    assert all(row.consistent for row in rows)
+    assert bits["skeap", 64] > 3 * bits["skeap", 16]
+    assert bits["seap", 256] < 1.4 * bits["seap", 64]
+    assert bits["seap", 256] < 12_000
+    assert ("skeap", 256) not in bits
+
+
 def test_the_replay_finds_turned_orders_and_gets_that_are_not_the_most_urgent():
     one = arrays.Arrays(PriorityOptions(nodes=5, ops_per_node=6, waves=2)).one
     assert arrays.replayed(one) is None
@@ -157,6 +229,17 @@ def test_the_command_tells_what_the_paper_counts():
     assert sum(parts) == pytest.approx(told["rounds_mean"], abs=0.01)
 
 
+def test_the_command_has_the_same_fields_for_seap():
+    told, other = (
+        as_json("priority", "--protocol", protocol, "--nodes", "6", "--waves", "1")
+        for protocol in ("seap", "skeap")
+    )
+    assert told.keys() == other.keys()
+    assert told["consistent"]
+    assert told["priorities"] is None
+    assert "any priority" in ran("priority", "--protocol", "seap", "--nodes", "4", "--waves", "1")
+
+
 def test_the_command_says_it_in_words():
     said = ran("priority", "--nodes", "9", "--waves", "1", "--engine", "arrays")
     assert "consistent  yes" in said
@@ -165,6 +248,10 @@ def test_the_command_says_it_in_words():
 
 def test_the_command_draws(tmp_path):
     files = [tmp_path / f"{word}.png" for word in ("rounds", "traffic", "shares")]
+    side = tmp_path / "rates.png"
+    both = as_json("priority", "--nodes", "3", "--waves", "1", "--rates", str(side))["rates"]
+    assert side.stat().st_size > 10_000
+    assert {row["protocol"] for row in both} == {"skeap", "seap"}
     said = as_json(
         "priority", "--nodes", "100", "--waves", "1", "--machines", "10",
         "--growth", str(files[0]), "--traffic", str(files[1]), "--fairness", str(files[2]),
@@ -179,7 +266,12 @@ def test_the_command_draws(tmp_path):
     ("arguments", "sentence"),
     [
         (["--nodes", "1"], "--nodes is 1; allowed: 2 to 100000"),
-        (["--protocol", "heap"], "--protocol is 'heap'; allowed: skeap, skueue"),
+        (["--protocol", "heap"], "--protocol is 'heap'; allowed: skeap, skueue, seap"),
+        (["--protocol", "seap", "--nodes", "2001"], "--nodes is 2001; allowed: 2 to 2000"),
+        (["--protocol", "seap", "--engine", "arrays"], "machines with --protocol seap"),
+        (["--protocol", "seap", "--growth", "x.png"], "skeap, skueue with such a picture"),
+        (["--protocol", "seap", "--ops-per-node", "1025"], "allowed: 1 to 1024"),
+        (["--nodes", "99999", "--waves", "1", "--rates", "x.png"], "30000 or fewer with --rates"),
         (["--ops-per-node", "65"], "--ops-per-node is 65; allowed: 1 to 64"),
         (["--waves", "0"], "--waves is 0; allowed: 1 to 1000"),
         (["--nodes", "100000", "--waves", "30"], "--waves is 30; allowed: 20 or fewer here"),

@@ -1,4 +1,4 @@
-"""`snowmelt lab priority`: Skeap and Skueue as in the paper, in synchronous rounds."""
+"""`snowmelt lab priority`: Skeap, Skueue and Seap as in the paper, in synchronous rounds."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,9 @@ import typer
 
 from snowmelt.cli.lab_options import one_of
 from snowmelt.cli.progress import shown
+from snowmelt.core.errors import BadOption
 from snowmelt.core.names import plain_name
+from snowmelt.lab.bounds import within
 from snowmelt.lab.engine import MACHINES_MAX, Engine, engine_for
 from snowmelt.lab.extra import lab_extra
 from snowmelt.lab.output import PICTURES, checked_file
@@ -28,14 +30,15 @@ def add_to(lab: typer.Typer) -> None:
 
 def priority(
     protocol: Annotated[
-        str, typer.Option(help="skeap, or skueue: the same with one priority.")
+        str,
+        typer.Option(help="skeap; skueue: the same with one priority; seap: any 64-bit priority."),
     ] = Protocol.SKEAP.value,
     nodes: Annotated[int, typer.Option(help="How many there are.")] = 100,
     ops_per_node: Annotated[
         int, typer.Option(help="Operations that each node makes in the time of a wave.")
     ] = 1,
     waves: Annotated[int, typer.Option(help="Operations are made for the time of so many.")] = 5,
-    priorities: Annotated[int, typer.Option(help="How many; skueue has one in any case.")] = 4,
+    priorities: Annotated[int, typer.Option(help="How many; skueue has one, and seap any.")] = 4,
     delete_share: Annotated[
         float, typer.Option(help="How likely an operation takes an element out, 0 to 1.")
     ] = 0.5,
@@ -43,7 +46,9 @@ def priority(
     seed: Annotated[int, typer.Option(help="The same seed, the same dice.")] = 1,
     engine: Annotated[
         str,
-        typer.Option(help=f"machines, up to {MACHINES_MAX} nodes; arrays: the same, and fast."),
+        typer.Option(
+            help=f"machines, up to {MACHINES_MAX} nodes; arrays: the same, and fast, without seap."
+        ),
     ] = "",
     growth: Annotated[
         Path | None, typer.Option(help="Draw rounds against sizes up to --nodes into this file.")
@@ -53,6 +58,10 @@ def priority(
     ] = None,
     fairness: Annotated[
         Path | None, typer.Option(help="Draw how many elements nodes keep into this file.")
+    ] = None,
+    rates: Annotated[
+        Path | None,
+        typer.Option(help="Draw Skeap and Seap side by side, by operations, into this file."),
     ] = None,
     machines: Annotated[
         int, typer.Option(help="In --growth and --traffic: ask the machines too, up to this size.")
@@ -70,27 +79,32 @@ def priority(
         salt=plain_name("--salt", salt),
         seed=seed,
     )
-    asked = one_of("--engine", Engine, engine) if engine else None
-    with_engine = engine_for(asked, nodes, at_ease=options.at_ease)
-    files = {"--growth": growth, "--traffic": traffic, "--fairness": fairness}
-    for option, path in files.items():
-        checked_file(option, path, PICTURES)
-    told: dict[str, Any] = {}
-    if any(files.values()):
-        told = _drawn(options, machines, growth, traffic, fairness)
-    else:
-        told = _told(options, with_engine)
+    with_engine = _engine(options, one_of("--engine", Engine, engine) if engine else None)
+    files = {"growth": growth, "traffic": traffic, "fairness": fairness, "rates": rates}
+    for word, path in files.items():
+        checked_file(f"--{word}", path, PICTURES)
+    wanted = {word: path for word, path in files.items() if path is not None}
+    told = _drawn(options, machines, wanted) if wanted else _told(options, with_engine)
     if as_json:
         print(json.dumps(told))
         return
     _print(told)
 
 
+def _engine(options: PriorityOptions, asked: Engine | None) -> Engine:
+    if options.protocol is not Protocol.SEAP:
+        return engine_for(asked, options.nodes, at_ease=options.at_ease)
+    if asked is Engine.ARRAYS:
+        raise BadOption("--engine", asked.value, "machines with --protocol seap")
+    within("--nodes", options.nodes, 2, MACHINES_MAX)
+    return Engine.MACHINES
+
+
 def _told(options: PriorityOptions, engine: Engine) -> dict[str, Any]:
     measured = _measured(options, engine)
     return {
         **msgspec.to_builtins(options),
-        "priorities": options.rows,
+        "priorities": None if options.protocol is Protocol.SEAP else options.rows,
         "engine": engine.value,
         **msgspec.to_builtins(measured),
     }
@@ -106,40 +120,38 @@ def _measured(options: PriorityOptions, engine: Engine) -> "Measured":
     return one.measured()
 
 
-def _drawn(
-    options: PriorityOptions,
-    machines: int,
-    growth: Path | None,
-    traffic: Path | None,
-    fairness: Path | None,
-) -> dict[str, Any]:
+def _drawn(options: PriorityOptions, machines: int, files: dict[str, Path]) -> dict[str, Any]:
     with lab_extra(WISH):
         from snowmelt.lab.priority import fairness as shares  # noqa: PLC0415  # needs the extra
         from snowmelt.lab.priority import growth as grown  # noqa: PLC0415
-        from snowmelt.lab.priority import picture  # noqa: PLC0415
+        from snowmelt.lab.priority import picture, rates  # noqa: PLC0415
+    if options.protocol is Protocol.SEAP and {"growth", "traffic"} & files.keys():
+        raise BadOption("--protocol", options.protocol.value, "skeap, skueue with such a picture")
     told: dict[str, Any] = {}
-    if growth is not None:
-        rates = [options.ops_per_node]
-        points = list(
-            shown(grown.points(options, rates, machines), len(grown.pairs(options, rates)))
-        )
+    if "growth" in files:
+        each = [options.ops_per_node]
+        points = list(shown(grown.points(options, each, machines), len(grown.pairs(options, each))))
         told["growth"] = [msgspec.to_builtins(point) for point in points]
-        told["fit"] = msgspec.to_builtins(picture.draw_growth(points, growth))
-    if traffic is not None:
+        told["fit"] = msgspec.to_builtins(picture.draw_growth(points, files["growth"]))
+    if "traffic" in files:
         pairs = grown.pairs(options, grown.RATES)
         points = list(shown(grown.points(options, grown.RATES, machines), len(pairs)))
         told["traffic"] = [msgspec.to_builtins(point) for point in points]
-        picture.draw_traffic(points, traffic)
-    if fairness is not None:
+        picture.draw_traffic(points, files["traffic"])
+    if "fairness" in files:
         rows = list(shown(shares.compared(options.nodes, options.seed), len(shares.rings())))
         told["fairness"] = [msgspec.to_builtins(row) for row in rows]
-        picture.draw_fairness(options.nodes, rows, fairness)
+        picture.draw_fairness(options.nodes, rows, files["fairness"])
+    if "rates" in files:
+        both = list(shown(rates.compared(options), len(rates.pairs(options))))
+        told["rates"] = [msgspec.to_builtins(one) for one in both]
+        picture.draw_rates(options.nodes, both, files["rates"])
     return told
 
 
 def _print(told: dict[str, Any]) -> None:
     if "operations" not in told:
-        for word in ("growth", "traffic", "fairness"):
+        for word in ("growth", "traffic", "fairness", "rates"):
             for row in told.get(word, ()):
                 print(", ".join(f"{name} {value}" for name, value in row.items()))
         if "fit" in told:
@@ -147,7 +159,8 @@ def _print(told: dict[str, Any]) -> None:
             print(f"rounds = {fit['start']} + {fit['per_doubling']} log2 n", end="; ")
             print("left over: " + ", ".join(f"{one:g}" for one in fit["residuals"]))
         return
-    rows = "one priority" if told["priorities"] == 1 else f"{told['priorities']} priorities"
+    known = {None: "any priority", 1: "one priority"}
+    rows = known.get(told["priorities"], f"{told['priorities']} priorities")
     print(f"{told['protocol']} with {rows} on {told['nodes']} nodes: ", end="")
     print(f"{told['operations']} operations, {told['found_nothing']} found nothing")
     print(f"rounds      {told['rounds_mean']} in the mean, {told['rounds_p99']} at most of 99 %:")

@@ -3,7 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from snowmelt.lab.priority.options import PriorityOptions
+from snowmelt.lab.priority.options import PriorityOptions, Protocol
+from snowmelt.protocols.seap.keys import KEY_MAX
 
 GET = -1
 """In place of a priority."""
@@ -23,6 +24,7 @@ class Load:
         each = options.nodes, options.ops_per_node * options.waves
         drawn = chance.integers(1, options.waves * span, each, endpoint=True)
         self.rounds: NDArray[np.int64] = np.sort(drawn, axis=1)
-        priorities = chance.integers(0, options.rows, each)
+        most = KEY_MAX if options.protocol is Protocol.SEAP else options.rows
+        priorities = chance.integers(0, most, each)
         gets = chance.random(each) < options.delete_share
         self.priorities: NDArray[np.int64] = np.where(gets, GET, priorities)

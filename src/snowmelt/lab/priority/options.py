@@ -1,4 +1,4 @@
-"""What an experiment with Skeap or Skueue can be asked for; the rest is refused here, by name."""
+"""What an experiment with a priority queue can be asked for; the rest is refused here, by name."""
 
 from enum import Enum
 from typing import Final
@@ -14,6 +14,8 @@ AT_EASE: Final = 10_000
 """So many operations the machines do within a minute."""
 OPERATIONS_EACH_MAX: Final = 64
 """With more a row of runs could be longer than it may (rule 4 of `batches`)."""
+SEAP_EACH_MAX: Final = 1_024
+"""Its batches are two numbers."""
 WAVES_MAX: Final = 1_000
 OPERATIONS_MAX: Final = 2_000_000
 
@@ -24,6 +26,8 @@ class Protocol(Enum):
     SKEAP = "skeap"
     SKUEUE = "skueue"
     """Skeap with one priority."""
+    SEAP = "seap"
+    """Any priority: `--priorities` says nothing."""
 
 
 class PriorityOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +53,8 @@ class PriorityOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         within("--nodes", self.nodes, 2, NODES_MAX)
-        within("--ops-per-node", self.ops_per_node, 1, OPERATIONS_EACH_MAX)
+        each = SEAP_EACH_MAX if self.protocol is Protocol.SEAP else OPERATIONS_EACH_MAX
+        within("--ops-per-node", self.ops_per_node, 1, each)
         within("--waves", self.waves, 1, WAVES_MAX)
         within("--priorities", self.priorities, 1, PRIORITIES_MAX)
         within("--delete-share", self.delete_share, 0.0, 1.0)
@@ -67,8 +72,8 @@ class PriorityOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rows(self) -> int:
-        """How many priorities there are."""
-        return 1 if self.protocol is Protocol.SKUEUE else self.priorities
+        """How many rows of positions there are; with any priority there is one, in no order."""
+        return self.priorities if self.protocol is Protocol.SKEAP else 1
 
     @property
     def at_ease(self) -> bool:

@@ -21,6 +21,8 @@ from snowmelt.lab.drawing import (
 from snowmelt.lab.fitting import Fit, fitted
 from snowmelt.lab.priority.fairness import EQUAL, PAPERS, Fair
 from snowmelt.lab.priority.growth import Point
+from snowmelt.lab.priority.options import Protocol
+from snowmelt.lab.priority.rates import Rate
 
 
 def draw_growth(points: Sequence[Point], path: Path) -> Fit:
@@ -66,6 +68,40 @@ def draw_traffic(points: Sequence[Point], path: Path) -> None:
         by_nodes(axes)
     panels[0].set_yscale("log")
     for axes in panels[1:]:
+        axes.set_ylim(bottom=0)
+    save(figure, path)
+
+
+def draw_rates(nodes: int, rates: Sequence[Rate], path: Path) -> None:
+    """Skeap and Seap side by side: the largest message, rounds, congestion."""
+    title = (
+        f"{nodes} nodes: Seap's messages have a bound at any rate, Skeap's operations less rounds"
+    )
+    figure, (bits, rounds, congestion) = canvas(3, title)
+    colours = {Protocol.SKEAP.value: INK, Protocol.SEAP.value: RIGHT}
+    for protocol, colour in colours.items():
+        mine = [one for one in rates if one.protocol == protocol]
+        across = [one.ops_per_node for one in mine]
+        name = protocol.capitalize()
+        bits.plot(across, [one.message_bits_mean for one in mine], "o-", color=colour, label=name)
+        rounds.plot(across, [one.rounds_mean for one in mine], "o-", color=colour, label=name)
+        rounds.plot(
+            across, [one.rounds_p99 for one in mine], "o:", color=colour, markersize=4,
+            linewidth=1, label=f"{name}, 99th percentile",
+        )  # fmt: skip
+        congestion.plot(
+            across, [one.congestion_mean for one in mine], "o-", color=colour, label=name
+        )
+    bits.set_title("Bits of the largest message")
+    rounds.set_title("Rounds of an operation")
+    congestion.set_title("Messages at a node in a round")
+    congestion.set_yscale("log")
+    for axes in (bits, rounds, congestion):
+        axes.set_xlabel("operations of a node in the time of a wave")
+        axes.set_xscale("log", base=4)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.legend(loc="best", frameon=False, fontsize=9)
+    for axes in (bits, rounds):
         axes.set_ylim(bottom=0)
     save(figure, path)
 

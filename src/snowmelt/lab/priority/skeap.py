@@ -65,6 +65,9 @@ def slot(salt: str, at: tuple[int, int]) -> Slot:
 class Skeap(TableOnly):
     """One node's part. The anchor's state is an `Anchor`, which stays where it is: nobody joins."""
 
+    elements: Final = 0
+    """All of them lie in the table."""
+
     def __init__(self, me: NodeId, salt: str, priorities: int, now: Callable[[], int]) -> None:
         self.me: Final = me
         self.done: Final[list[Operation]] = []

@@ -16,7 +16,7 @@ from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, contact
 from snowmelt.protocols.membership import View
 from snowmelt.protocols.priority.limits import Limits
-from snowmelt.protocols.priority.settings import QueueSettings
+from snowmelt.protocols.priority.settings import ANY, QueueSettings
 from snowmelt.sim.families.fifo_actors import Stage
 from snowmelt.sim.families.membership import address
 from snowmelt.sim.families.priority import process
@@ -30,15 +30,19 @@ from snowmelt.sim.world import Observer
 
 LOAD = seconds(5)
 SETTLED_WITHIN = seconds(70)
+LIMITS = Limits(block=2)
+ONE_OF_MANY = {"priorities": ANY, "comes": 4}
+"""Any priorities; the consumer comes late, so that there is something to choose from."""
+SELECTING = {**ONE_OF_MANY, "replicas": 2, "limits": Limits(block=2, least=0, sample=8)}
+"""With several homes, and phases that show nothing: they have to select."""
 
 
 class Smithy(Observer):
     """The scenario."""
 
-    limits = Limits(block=2)
-
-    def __init__(self, count, puts, blow=None, bug=None, **settings):
+    def __init__(self, count, puts, blow=None, bug=None, limits=LIMITS, comes=0.8, **settings):
         self.bug = bug
+        self.limits = limits
         self.nodes = [NodeId(f"n{number}") for number in range(1, count + 1)]
         self.world = world = Anvil(self, blow)
         targets = [contact(address(node)) for node in self.nodes]
@@ -58,7 +62,7 @@ class Smithy(Observer):
         self.steward = Steward(stage, "s1", Random("s1"), ledger, load)
         self.steward.producers = [producer]
         world.at(Instant(seconds(0.7)), producer.begin)
-        world.at(Instant(seconds(0.8)), consumer.begin)
+        world.at(Instant(seconds(comes)), consumer.begin)
         world.at(Instant(seconds(0.9)), looker.begin, times[::4])
         world.at(Instant(seconds(1) + LOAD), self.steward.rest)
 
@@ -119,6 +123,14 @@ def test_of_three_nodes_one_crashes_at_many_of_its_writes(node):
     strike(3, 8, node, least=30, every=5)
 
 
+def test_one_node_with_any_priorities_crashes_at_each_of_its_writes():
+    strike(1, 5, "n1", least=15, settings=ONE_OF_MANY)
+
+
+def test_of_three_nodes_with_any_priorities_the_anchors_crashes_at_many_of_its_writes():
+    strike(3, 8, "n1", least=20, every=7, settings=SELECTING)
+
+
 def test_who_tells_before_it_has_flushed_is_found():
     with pytest.raises(AssertionError, match="Blow"):
         strike(1, 9, "n1", least=30, settings={"bug": Bug.REPLY_BEFORE_PERSISTED})
@@ -134,6 +146,14 @@ def test_of_three_nodes_each_crashes_at_each_of_its_writes_and_may_stay_away(nod
 
 @pytest.mark.soak
 @pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("away", [seconds(0.2), seconds(1), seconds(14)])
+@pytest.mark.parametrize("node", ["n1", "n2", "n3"])
+def test_of_three_nodes_with_any_priorities_each_crashes_at_each_of_its_writes(node, away):
+    strike(3, 14, node, least=30, away=away, settings=SELECTING)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1_800)
 @pytest.mark.parametrize(
     "settings", [{"replicas": 2}, {"items_max": 4}, {"deliveries_max": 2}, {"largest_first": True}]
 )
@@ -144,5 +164,6 @@ def test_the_same_with_other_settings(settings):
 
 @pytest.mark.soak
 @pytest.mark.timeout(1_800)
-def test_one_node_crashes_at_each_of_many_writes():
-    strike(1, 40, "n1", least=70)
+@pytest.mark.parametrize("settings", [{}, ONE_OF_MANY])
+def test_one_node_crashes_at_each_of_many_writes(settings):
+    strike(1, 40, "n1", least=70, settings=settings)

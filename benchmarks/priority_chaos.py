@@ -2,6 +2,7 @@
 
     python benchmarks/priority_chaos.py [--nodes 8] [--replicas 3] [--clients 32] [--seconds 120]
         [--every 1.5] [--inject kill,stop,leave,client-kill,client-stop] [--seed 1] [--json]
+        [--priorities 4|int|float]
 
 Every node is a process on the loopback. Clients share some processes, four in each: two that block,
 in threads, and two on an event loop; of each kind one puts batches of random priorities, and one
@@ -20,7 +21,8 @@ the queue is emptied, the dead are brought back and counted, and the whole histo
 `snowmelt.check` judges one order of all operations, each client's own in its own and none before
 what was answered before it was called; most urgent first by that order; one place for each item,
 one lease at a time; nothing after an acknowledgement. And an account: what was put was acknowledged
-in the load, or was dead, or drained.
+in the load, or was dead, or drained. With any priorities (`--priorities int`, or `float`) orders
+are those of phases, which keep no client's own order of what it asks at once.
 
 It ends with 1 when a promise is broken, or a node ends by itself, or the queue can't be emptied.
 Then all of this stays in a folder that is told:

@@ -53,11 +53,11 @@ class Producer:
         plan, told = self._plan, self._face.told
         ids = range(self._next, self._next + plan.many(self._chance))
         self._next = ids.stop
-        pairs = [(self._chance.randrange(plan.priorities), plan.body(id_)) for id_ in ids]
+        pairs = [(plan.priority(self._chance), plan.body(id_)) for id_ in ids]
         pairs.sort(key=lambda pair: pair[0])  # as they go, each priority by itself
         inside = tuple([id_of(body) for _, body in pairs])
         assert len(list(calls_of(pairs, None))) == 1
-        urgent = tuple([priority for priority, _ in pairs])
+        urgent = tuple([plan.key(priority) for priority, _ in pairs])
         self._note(What.PUTTING, ids=inside, priorities=urgent)
         told.forget()
         try:
@@ -70,7 +70,7 @@ class Producer:
         positions = positions_of(told.put_done.shares)
         if self._planted():
             positions = (0,) * len(positions)
-        self._note(What.PUT, ids=inside, positions=positions, orders=orders_of(told.put_done))
+        self._note(What.PUT, ids=inside, positions=positions, orders=orders_of(plan, told.put_done))
 
     def _planted(self) -> bool:
         self._occasions += self._plan.plant is Plant.MISPLACED
@@ -120,7 +120,8 @@ class Consumer:
     def _got(self, items: Held, hidden: bool) -> tuple[int, ...]:
         leased = self._face.told.leased
         assert leased is not None
-        each = [(item.body, item.priority, item.position, item.failures) for item in items]
+        plan = self._plan
+        each = [(one.body, plan.key(one.priority), one.position, one.failures) for one in items]
         bodies, priorities, positions, failures = (
             tuple(column) for column in zip(*each, strict=True)
         )
@@ -131,7 +132,7 @@ class Consumer:
                 ids=ids,
                 priorities=priorities,
                 positions=positions,
-                orders=tuple(range(leased.order, leased.order + len(ids))),
+                orders=tuple([leased.order + at * (not plan.keyed) for at in range(len(ids))]),
                 failures=failures,
                 token=items.token,
                 most=leased.lease,
@@ -162,8 +163,11 @@ def positions_of(shares: Shares) -> tuple[int, ...]:
     return tuple([at for share in shares for interval in share.intervals for at in interval])
 
 
-def orders_of(done: PutDone) -> tuple[int, ...]:
+def orders_of(plan: Plan, done: PutDone) -> tuple[int, ...]:
     """Of each element; none when they can't be told apart."""
+    if plan.keyed:  # a phase for each share
+        rows = zip(done.orders, done.shares, strict=True) if done.orders else ()
+        return tuple([order for order, share in rows for _ in range(share.total)])
     sizes = [interval.size for share in done.shares for interval in share.intervals]
     if len(done.orders) == 1:
         return tuple(range(done.orders[0], done.orders[0] + sum(sizes)))

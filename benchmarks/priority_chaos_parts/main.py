@@ -14,7 +14,7 @@ from benchmarks.priority_chaos_parts import table
 from benchmarks.priority_chaos_parts.crowd import Crowd
 from benchmarks.priority_chaos_parts.draining import drain
 from benchmarks.priority_chaos_parts.judging import Judgement, judge
-from benchmarks.priority_chaos_parts.plan import Plan, Plant
+from benchmarks.priority_chaos_parts.plan import ANY, Plan, Plant
 from benchmarks.priority_chaos_parts.storm import Kind, Storm
 
 from snowmelt.cli.local import LocalCluster
@@ -54,7 +54,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--inject", default=kinds, help=f"which of {kinds}")
     parser.add_argument("--every", type=float, default=1.5, help="seconds; 0 for never")
     parser.add_argument("--heartbeat", type=float, default=0.5, help="the nodes', in seconds")
-    parser.add_argument("--priorities", type=int, default=4)
+    parser.add_argument("--priorities", default="4", help="how many; or any: int, or float")
     parser.add_argument("--items", type=int, default=20, help="in a batch, at most")
     parser.add_argument("--size", type=int, default=100, help="of an item, in bytes")
     parser.add_argument("--bound", type=int, default=5_000, help="items that may wait")
@@ -72,6 +72,10 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
         options.kinds = [Kind(one) for one in filter(None, options.inject.split(","))]
     except ValueError as error:
         parser.error(f"--inject: {error}")
+    if options.priorities not in ANY:
+        if not options.priorities.isdecimal():
+            parser.error(f"--priorities: a number, or one of {', '.join(ANY)}")
+        options.priorities = int(options.priorities)
     if options.clients % EACH or min(options.nodes, options.clients) < 1:
         parser.error(f"--nodes: 1 or more; --clients: some multiple of {EACH}")
     if options.every and not options.kinds:

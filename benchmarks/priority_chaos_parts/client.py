@@ -25,7 +25,7 @@ from snowmelt.client.priority_options import priority_settings
 from snowmelt.client.priority_steps import calls_of
 from snowmelt.core.errors import Empty, LeaseLost, SnowmeltError
 from snowmelt.protocols.priority.batches import Shares
-from snowmelt.protocols.priority.calls import PutDone
+from snowmelt.protocols.priority.calls import Leased, PutDone
 
 PAUSE: Final = 0.1
 """After a call that failed."""
@@ -100,8 +100,7 @@ class Consumer:
         try:
             items = await self._face.get_many(most, timeout)
         except Empty:
-            order = () if told.leased is None else (told.leased.order,)
-            self._note(What.NOTHING, orders=order)
+            self._note(What.NOTHING, orders=got_orders(self._plan, told.leased, 1))
             return 0
         except SnowmeltError as error:
             self._note(What.UNHEARD, most=0 if error.definite else most)
@@ -132,7 +131,7 @@ class Consumer:
                 ids=ids,
                 priorities=priorities,
                 positions=positions,
-                orders=tuple([leased.order + at * (not plan.keyed) for at in range(len(ids))]),
+                orders=got_orders(plan, leased, len(ids)),
                 failures=failures,
                 token=items.token,
                 most=leased.lease,
@@ -175,6 +174,13 @@ def orders_of(plan: Plan, done: PutDone) -> tuple[int, ...]:
         return ()
     pairs = zip(done.orders, sizes, strict=True)
     return tuple([order for first, size in pairs for order in range(first, first + size)])
+
+
+def got_orders(plan: Plan, leased: Leased | None, count: int) -> tuple[int, ...]:
+    """Of each element of a get; none when it is told again, and nobody knows its phase any more."""
+    if leased is None or not leased.order:
+        return ()
+    return tuple([leased.order + at * (not plan.keyed) for at in range(count)])
 
 
 class Clients:

@@ -8,13 +8,17 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 import chaos_runs
+from snowmelt.core.instant import Duration
+from snowmelt.protocols.priority.calls import Leased
 
 sys.path.insert(0, str(chaos_runs.ROOT))
 
 from benchmarks.chaos.journals import Journal
+from benchmarks.priority_chaos_parts.client import got_orders
 from benchmarks.priority_chaos_parts.draining import DRAIN
 from benchmarks.priority_chaos_parts.journal import Line, What
 from benchmarks.priority_chaos_parts.judging import Judgement, judge
@@ -141,6 +145,18 @@ def test_with_any_priorities_items_of_one_phase_may_come_in_any_order(tmp_path: 
     later = [puts, first, acked(40, 1, 4), got(50, 2, low, 1, 5), acked(60, 2, 5)]
     found = judged(tmp_path / "later", *later, priorities="int")
     assert any("more urgent item was passed" in one for one in found.broken)
+
+
+def test_what_is_told_again_by_one_who_does_not_know_its_phase_has_no_order(tmp_path: Path) -> None:
+    plan, again = plan_of("int"), Leased(EPOCH + 4, (), Duration(5), 0)
+    assert got_orders(plan, again, 2) == ()
+    assert got_orders(plan, msgspec.structs.replace(again, order=9), 2) == (9, 9)
+    assert got_orders(plan_of(4), msgspec.structs.replace(again, order=9), 2) == (9, 10)
+    puts = [*put(10, 1, 0, 0), *put(20, 2, 0, 1)]
+    (begun, answer), second = got(30, 2, 0, 1, 4), got(50, 1, 0, 0, 4)
+    told = [begun, msgspec.structs.replace(answer, orders=())]
+    found = judged(tmp_path, puts, told, acked(40, 2, 4), second, acked(60, 1, 4), priorities="int")
+    assert found.broken == []
 
 
 def test_priorities_that_are_drawn_keep_their_order_as_keys() -> None:

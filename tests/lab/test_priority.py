@@ -10,7 +10,7 @@ from tests.lab.commands import as_json, ran
 from snowmelt.core.errors import BadOption
 from snowmelt.lab.fitting import fitted
 from snowmelt.lab.overlay.arrays import Circle
-from snowmelt.lab.priority import arrays, experiment, fairness, growth, rates
+from snowmelt.lab.priority import arrays, experiment, fairness, growth
 from snowmelt.lab.priority.experiment import Experiment
 from snowmelt.lab.priority.load import GET
 from snowmelt.lab.priority.options import PriorityOptions, Protocol
@@ -160,13 +160,20 @@ def test_a_node_that_does_not_keep_to_seap_is_found_out(make):
 
 
 def test_messages_of_skeap_grow_with_the_rate_and_those_of_seap_have_a_bound():
-    rows = list(rates.compared(PriorityOptions(nodes=10, waves=1)))
-    bits = {(row.protocol, row.ops_per_node): row.message_bits_max for row in rows}
-    assert all(row.consistent for row in rows)
-    assert bits["skeap", 64] > 3 * bits["skeap", 16]
-    assert bits["seap", 256] < 1.4 * bits["seap", 64]
-    assert bits["seap", 256] < 12_000
-    assert ("skeap", 256) not in bits
+    def bits(protocol, each):
+        one = PriorityOptions(protocol=protocol, nodes=8, waves=1, ops_per_node=each)
+        told = experiment.run(one)
+        assert told.consistent, told.wrong
+        return told.message_bits_max
+
+    assert bits(Protocol.SKEAP, 64) > 3 * bits(Protocol.SKEAP, 16)
+    assert bits(Protocol.SEAP, 256) < 1.4 * bits(Protocol.SEAP, 64) < 12_000
+
+
+def test_seap_is_measured_at_sizes_by_the_machines():
+    options = PriorityOptions(protocol=Protocol.SEAP, nodes=100, waves=1)
+    first = next(growth.points(options, (1,), machines=100))
+    assert (first.nodes, first.consistent, first.machines_agree) == (10, True, None)
 
 
 def test_the_replay_finds_turned_orders_and_gets_that_are_not_the_most_urgent():
@@ -269,7 +276,6 @@ def test_the_command_draws(tmp_path):
         (["--protocol", "heap"], "--protocol is 'heap'; allowed: skeap, skueue, seap"),
         (["--protocol", "seap", "--nodes", "2001"], "--nodes is 2001; allowed: 2 to 2000"),
         (["--protocol", "seap", "--engine", "arrays"], "machines with --protocol seap"),
-        (["--protocol", "seap", "--growth", "x.png"], "skeap, skueue with such a picture"),
         (["--protocol", "seap", "--ops-per-node", "1025"], "allowed: 1 to 1024"),
         (["--nodes", "99999", "--waves", "1", "--rates", "x.png"], "30000 or fewer with --rates"),
         (["--ops-per-node", "65"], "--ops-per-node is 65; allowed: 1 to 64"),

@@ -125,8 +125,6 @@ def _drawn(options: PriorityOptions, machines: int, files: dict[str, Path]) -> d
         from snowmelt.lab.priority import fairness as shares  # noqa: PLC0415  # needs the extra
         from snowmelt.lab.priority import growth as grown  # noqa: PLC0415
         from snowmelt.lab.priority import picture, rates  # noqa: PLC0415
-    if options.protocol is Protocol.SEAP and {"growth", "traffic"} & files.keys():
-        raise BadOption("--protocol", options.protocol.value, "skeap, skueue with such a picture")
     told: dict[str, Any] = {}
     if "growth" in files:
         each = [options.ops_per_node]
@@ -137,7 +135,7 @@ def _drawn(options: PriorityOptions, machines: int, files: dict[str, Path]) -> d
         pairs = grown.pairs(options, grown.RATES)
         points = list(shown(grown.points(options, grown.RATES, machines), len(pairs)))
         told["traffic"] = [msgspec.to_builtins(point) for point in points]
-        picture.draw_traffic(points, files["traffic"])
+        picture.draw_traffic(options.protocol, points, files["traffic"])
     if "fairness" in files:
         rows = list(shown(shares.compared(options.nodes, options.seed), len(shares.rings())))
         told["fairness"] = [msgspec.to_builtins(row) for row in rows]

@@ -1,4 +1,7 @@
-"""What an operation costs against the number of nodes: measured for each size and rate."""
+"""What an operation costs against the number of nodes: measured for each size and rate.
+
+Skeap and Skueue in arrays, Seap with the machines.
+"""
 
 from collections.abc import Iterator, Sequence
 from statistics import fmean
@@ -9,13 +12,15 @@ import msgspec
 from snowmelt.lab.engine import MACHINES_MAX
 from snowmelt.lab.fitting import sizes_up_to
 from snowmelt.lab.priority import arrays, experiment
-from snowmelt.lab.priority.options import PriorityOptions
+from snowmelt.lab.priority.options import PriorityOptions, Protocol
 
 SALTS: Final = 5
 """One overlay of a size says little: heights differ by a third from salt to salt."""
 RATES: Final = (1, 8, 64)
 AT_ONCE: Final = 600_000
 """Operations of one experiment at most: five for each point have to end within minutes."""
+MACHINES_AT_ONCE: Final = 40_000
+"""The same for machines."""
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,14 +58,17 @@ def pairs(options: PriorityOptions, rates: Sequence[int]) -> list[tuple[int, int
     """Sizes and rates that are not too many operations."""
     sizes = sizes_up_to(options.nodes)
     every = [(nodes, rate) for nodes in sizes for rate in rates]
-    return [(n, rate) for n, rate in every if n * rate * options.waves <= AT_ONCE]
+    most = MACHINES_AT_ONCE if options.protocol is Protocol.SEAP else AT_ONCE
+    return [(n, rate) for n, rate in every if n * rate * options.waves <= most]
 
 
 def _point(options: PriorityOptions, *, machines: bool) -> Point:
     salts = [f"{options.salt}{number}" for number in range(SALTS)]
-    each = [arrays.run(msgspec.structs.replace(options, salt=salt)) for salt in salts]
+    by_machines = options.protocol is Protocol.SEAP
+    run = experiment.run if by_machines else arrays.run
+    each = [run(msgspec.structs.replace(options, salt=salt)) for salt in salts]
     agree = None
-    if machines:
+    if machines and not by_machines:
         agree = experiment.run(msgspec.structs.replace(options, salt=salts[0])) == each[0]
     return Point(
         nodes=options.nodes,

@@ -46,16 +46,17 @@ def draw_growth(points: Sequence[Point], path: Path) -> Fit:
     return fit
 
 
-def draw_traffic(points: Sequence[Point], path: Path) -> None:
+def draw_traffic(protocol: Protocol, points: Sequence[Point], path: Path) -> None:
     """Congestion and the largest message, each over what the paper bounds it by."""
+    phased = protocol is Protocol.SEAP
     rates = sorted({point.ops_per_node for point in points})
     figure, panels = canvas(3, "Congestion, and the largest message, against the paper's bounds")
     measures = (
         ("Messages at a node in a round", [one.congestion_mean for one in points]),
         ("The same, over Λ log² n", [one.congestion_mean / bound(one) for one in points]),
         (
-            "Bits of a message, over Λ log² n",
-            [one.message_bits_mean / bound(one) for one in points],
+            "Bits of a message, over " + ("log n" if phased else "Λ log² n"),
+            [one.message_bits_mean / (log2(one.nodes) if phased else bound(one)) for one in points],
         ),
     )
     for axes, (title, values) in zip(panels, measures, strict=True):
@@ -74,9 +75,7 @@ def draw_traffic(points: Sequence[Point], path: Path) -> None:
 
 def draw_rates(nodes: int, rates: Sequence[Rate], path: Path) -> None:
     """Skeap and Seap side by side: the largest message, rounds, congestion."""
-    title = (
-        f"{nodes} nodes: Seap's messages have a bound at any rate, Skeap's operations less rounds"
-    )
+    title = f"{nodes} nodes: Seap's messages are bounded at any rate, Skeap takes fewer rounds"
     figure, (bits, rounds, congestion) = canvas(3, title)
     colours = {Protocol.SKEAP.value: INK, Protocol.SEAP.value: RIGHT}
     for protocol, colour in colours.items():

@@ -169,7 +169,7 @@ class Leased(msgspec.Struct, frozen=True, tag="priority.leased", array_like=True
     lease: Duration
     order: int
     """In the order of all operations: of the first of them, or of the get that found nothing; 0 for
-    one that comes again when nothing of what it got is held any more."""
+    one that comes again when nothing of what it got is held any more, or nobody knows its phase."""
     lost: Receipts = ()
     """Of what was to be settled first: not held any more."""
 

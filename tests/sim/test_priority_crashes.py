@@ -149,7 +149,7 @@ def test_of_three_nodes_each_crashes_at_each_of_its_writes_and_may_stay_away(nod
 @pytest.mark.parametrize("away", [seconds(0.2), seconds(1), seconds(14)])
 @pytest.mark.parametrize("node", ["n1", "n2", "n3"])
 def test_of_three_nodes_with_any_priorities_each_crashes_at_each_of_its_writes(node, away):
-    strike(3, 14, node, least=30, away=away, settings=SELECTING)
+    strike(3, 14, node, least=15, away=away, settings=SELECTING)
 
 
 @pytest.mark.soak

@@ -1,6 +1,7 @@
 """What the priority queue is measured against: the best of the others, all of which flush first.
 
-Three copies are held against all of them, and against those alone that have three copies too.
+Three copies are held against all of them, and against those alone that have three copies too. One
+that loses what it hands out is no rival: only any priorities in batches are held against it.
 """
 
 from collections.abc import Iterator
@@ -9,9 +10,10 @@ from typing import Final
 from benchmarks.fifo.cell import Cell
 from benchmarks.fifo.row import DISK, Row
 from benchmarks.pool_peers_parts.bars import Bar
-from benchmarks.priority_peers_parts.peers import COPIES, OURS, PLAIN
+from benchmarks.priority_peers_parts.peers import ANY, COPIES, LOSING, OURS, PLAIN
 
 BATCHES: Final = 5.0
+ANY_BATCHES: Final = 3.0
 SINGLES: Final = 1.0
 """At least so many times the best of the others."""
 
@@ -20,16 +22,17 @@ def bars(rows: list[Row]) -> Iterator[Bar]:
     """All comparisons that these rows allow: items a second, put, then got and acknowledged."""
     for cell in dict.fromkeys(row.cell for row in rows):
         here = [row for row in rows if row.cell == cell and row.peer != DISK]
-        others = [row for row in here if row.peer not in (*OURS, PLAIN)]
+        others = [row for row in here if row.peer not in (*OURS, PLAIN, LOSING)]
+        losing = [row for row in here if row.peer == LOSING and row.both_rate is not None]
         rivals = [row for row in others if row.both_rate is not None]
-        if not rivals:
-            continue
         alike = [row for row in rivals if row.peer in COPIES]
         for row in here:
             if row.peer in OURS:
                 yield from against(row, rivals)
             if row.peer in OURS and row.peer in COPIES and alike != rivals:
                 yield from against(row, alike)
+            if row.peer in ANY and cell.batch > 1:
+                yield from against(row, losing)
 
 
 def against(row: Row, rivals: list[Row]) -> Iterator[Bar]:
@@ -43,6 +46,7 @@ def against(row: Row, rivals: list[Row]) -> Iterator[Bar]:
 
 def least(cell: Cell, peer: str) -> float:
     """What the ratio is to be; 0 where nothing is asked: copies cost where nothing is shared."""
+    alone = peer in (OURS[0], ANY[0])
     if cell.batch > 1:
-        return BATCHES
-    return SINGLES if peer == OURS[0] else 0.0
+        return BATCHES if peer not in ANY else ANY_BATCHES * alone
+    return SINGLES * alone

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import count
+from random import Random
 from typing import Final, Protocol
 
 from benchmarks.fifo import peer
@@ -39,3 +40,9 @@ class Peer(peer.Peer, Protocol):
 def urgencies() -> Iterator[int]:
     """The priorities of the items a client puts: each as often as any other."""
     return (number % PRIORITIES for number in count())
+
+
+def any_priorities() -> Iterator[int]:
+    """Of the items a client puts, where any whole number of 64 bits may be one."""
+    chance = Random(1)
+    return (chance.getrandbits(64) - (1 << 63) for _ in count())

@@ -8,18 +8,25 @@ from typing import Any, Final
 from benchmarks.fifo.peers import made
 from benchmarks.priority_peers_parts.peer import Peer
 
-OURS: Final = ("snowmelt-1", "snowmelt-3")
+ANY: Final = ("snowmelt-any", "snowmelt-any-3")
+"""With any 64-bit priorities."""
+OURS: Final = ("snowmelt-1", "snowmelt-3", *ANY)
 """The rows that the others are compared with."""
-COPIES: Final = ("snowmelt-3", "redis-3", "rabbitmq-quorum-3")
+COPIES: Final = ("snowmelt-3", "snowmelt-any-3", "redis-3", "rabbitmq-quorum-3")
 """Those that have three copies before they answer."""
 
+LOSING: Final = "redis-zpopmin"
+"""It loses what it hands out: nothing but any priorities in batches is held against it."""
 PLAIN: Final = "plain-python"
 """No queue: what Python and the disk allow at most."""
 
 KINDS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     "snowmelt-1": ("snowmelt_priority", "PriorityPeer", (1,)),
     "snowmelt-3": ("snowmelt_priority", "PriorityPeer", (3,)),
+    "snowmelt-any": ("snowmelt_priority", "PriorityPeer", (1, int)),
+    "snowmelt-any-3": ("snowmelt_priority", "PriorityPeer", (3, int)),
     "redis": ("redis_sorted_set", "SortedSetPeer", ("always", 0)),
+    "redis-zpopmin": ("redis_plain_set", "PlainSetPeer", ()),
     "beanstalkd": ("beanstalkd_priorities", "PrioritiesPeer", (0,)),
     "rabbitmq-classic": ("rabbitmq_priorities", "ClassicPeer", ()),
     "rabbitmq-quorum": ("rabbitmq_priorities", "QuorumPeer", (1,)),

@@ -1,44 +1,56 @@
 """Snowmelt's priority queue: one node, or three that each keep every item.
 
+With four priorities, or with any of 64 bits, drawn by chance.
+
 An acknowledgement rides on the next get, as its page advises.
 """
 
+from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 
 from benchmarks.fifo.peer import WAIT_SECONDS, Connect
 from benchmarks.fifo.snowmelt_fifo import SnowmeltPeer
-from benchmarks.priority_peers_parts.peer import PRIORITIES, ConnectTasks, urgencies
+from benchmarks.priority_peers_parts.peer import (
+    PRIORITIES,
+    ConnectTasks,
+    any_priorities,
+    urgencies,
+)
 
 import snowmelt
 import snowmelt.aio
 from snowmelt.client.items import Items
 from snowmelt.client.items_async import Items as AsyncItems
 
+Priorities = int | type[int]
+"""How many, or any."""
+
 
 class PriorityPeer(SnowmeltPeer):
     """A cluster on the servers' core: its nodes share it, as on one small machine."""
 
-    def __init__(self, name: str, nodes: int) -> None:
+    def __init__(self, name: str, nodes: int, priorities: Priorities = PRIORITIES) -> None:
         super().__init__(name, nodes, "always")
+        self.priorities = priorities
 
     def client(self, queue: str, batch: int) -> Connect:
         del batch
         assert self.cluster is not None
-        return partial(PriorityClient, self.cluster.url, queue, self.nodes)
+        return partial(PriorityClient, self.cluster.url, queue, self.nodes, self.priorities)
 
     def tasks(self, queue: str, tasks: int) -> ConnectTasks:
         assert self.cluster is not None
-        return partial(connect_tasks, self.cluster.url, queue, self.nodes, tasks)
+        return partial(connect_tasks, self.cluster.url, queue, self.nodes, self.priorities, tasks)
 
 
 class PriorityClient:
     """The blocking client. An emptied queue stays, since nothing deletes one."""
 
-    def __init__(self, url: str, queue: str, replicas: int) -> None:
+    def __init__(self, url: str, queue: str, replicas: int, priorities: Priorities) -> None:
         self.cluster = snowmelt.connect(url)
-        self.queue = self.cluster.priority(queue, priorities=PRIORITIES, replicas=replicas)
-        self.next = urgencies()
+        self.queue = self.cluster.priority(queue, priorities=priorities, replicas=replicas)
+        self.next = drawn(priorities)
         self.taken: Items | None = None
 
     def put(self, bodies: list[bytes]) -> None:
@@ -60,20 +72,31 @@ class PriorityClient:
         self.cluster.close()
 
 
-async def connect_tasks(url: str, queue: str, replicas: int, tasks: int) -> "PriorityTasks":
-    return PriorityTasks(url, queue, replicas, tasks)
+def drawn(priorities: Priorities) -> Iterator[int]:
+    """What is put has these."""
+    return any_priorities() if isinstance(priorities, type) else urgencies()
+
+
+async def connect_tasks(
+    url: str, queue: str, replicas: int, priorities: Priorities, tasks: int
+) -> "PriorityTasks":
+    return PriorityTasks(url, queue, replicas, priorities, tasks)
 
 
 class PriorityTasks:
     """The client with `await`: one connection for all tasks."""
 
-    def __init__(self, url: str, queue: str, replicas: int, tasks: int) -> None:
+    def __init__(
+        self, url: str, queue: str, replicas: int, priorities: Priorities, tasks: int
+    ) -> None:
         self.cluster = snowmelt.aio.connect(url)
-        self.queue = self.cluster.priority(queue, priorities=PRIORITIES, replicas=replicas)
+        self.queue = self.cluster.priority(queue, priorities=priorities, replicas=replicas)
+        self.next = drawn(priorities)
         self.taken: list[AsyncItems | None] = [None] * tasks
 
     async def put(self, body: bytes, priority: int) -> None:
-        await self.queue.put(body, priority=priority)
+        del priority
+        await self.queue.put(body, priority=next(self.next))
 
     async def take(self, task: int) -> None:
         before = self.taken[task]

@@ -1,0 +1,89 @@
+"""Redis: a sorted set with `ZADD` and `ZPOPMIN`, and nothing else: it loses what it hands out.
+
+Whoever dies after `ZPOPMIN` takes its items along: nothing is leased, and nothing comes back. A
+thousand items are one command, which is no slower than a pipeline of a thousand. A member is a
+number, so that no two are alike, and the body; its score is a float: 53 bits of a priority count.
+"""
+
+from functools import partial
+from itertools import count, islice
+from typing import Any, Final
+
+import redis
+import redis.asyncio
+from benchmarks.fifo.peer import WAIT_SECONDS, Connect
+from benchmarks.fifo.redis_streams import RedisPeer
+from benchmarks.priority_peers_parts.peer import ConnectTasks, any_priorities
+
+NUMBER_BYTES: Final = 8
+
+
+class PlainSetPeer(RedisPeer):
+    """The server with an append-only file that is flushed before it answers."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, "always")
+        self.promise = "flushes before it answers; loses what it hands out"
+
+    def client(self, queue: str, batch: int) -> Connect:
+        del batch
+        return partial(PlainSetClient, self.port, queue)
+
+    def tasks(self, queue: str, tasks: int) -> ConnectTasks:
+        return partial(connect_tasks, self.port, queue, tasks)
+
+
+class PlainSetClient:
+    """The blocking client. There is nothing to acknowledge."""
+
+    def __init__(self, port: int, queue: str) -> None:
+        self.base: Any = redis.Redis("127.0.0.1", port, socket_timeout=WAIT_SECONDS)
+        self.queue = queue
+        self.numbers = count()
+        self.next = any_priorities()
+
+    def put(self, bodies: list[bytes]) -> None:
+        row = zip(self.numbers, bodies, islice(self.next, len(bodies)), strict=False)
+        self.base.zadd(
+            self.queue, {at.to_bytes(NUMBER_BYTES) + body: priority for at, body, priority in row}
+        )
+
+    def take(self, most: int) -> int:
+        return len(self.base.zpopmin(self.queue, most))
+
+    def settle(self) -> None:
+        """It is gone since it was handed out."""
+
+    def close(self) -> None:
+        self.base.delete(self.queue)
+        self.base.close()
+
+
+async def connect_tasks(port: int, queue: str, tasks: int) -> "PlainSetTasks":
+    return PlainSetTasks(port, queue, tasks)
+
+
+class PlainSetTasks:
+    """The client with `await`, which has a connection for each call that waits."""
+
+    def __init__(self, port: int, queue: str, tasks: int) -> None:
+        self.base: Any = redis.asyncio.Redis(host="127.0.0.1", port=port, max_connections=2 * tasks)
+        self.queue = queue
+        self.numbers = count()
+        self.next = any_priorities()
+
+    async def put(self, body: bytes, priority: int) -> None:
+        del priority  # any
+        name = next(self.numbers).to_bytes(NUMBER_BYTES) + body
+        await self.base.zadd(self.queue, {name: next(self.next)})
+
+    async def take(self, task: int) -> None:
+        del task
+        await self.base.zpopmin(self.queue, 1)
+
+    async def settle(self, task: int) -> None:
+        """It is gone since it was handed out."""
+
+    async def close(self) -> None:
+        await self.base.delete(self.queue)
+        await self.base.aclose()

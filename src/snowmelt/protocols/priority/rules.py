@@ -38,6 +38,7 @@ class Rules:
             if new is None or new == alike:
                 return [], shares if new is None else ()
             return [marked(shares, new.after(alike, self._desk.epoch))], ()
+        shares = union(shares)  # a get of any priorities names them one by one, as they are urgent
         changed: dict[Standing, list[Share]] = {}
         same: list[Share] = []
         for priority, where, standing in rows.standings(shares):

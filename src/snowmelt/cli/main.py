@@ -20,6 +20,7 @@ from snowmelt.core.errors import SnowmeltError
 COMMANDS: Final = {
     "node": ("node",),
     "cluster": ("up", "status", "ping", "forget"),
+    "rescue": ("rescue",),
     "queue": ("put", "peek", "stats", "queues", "purge", "redrive"),
     "ranks": ("select", "quantile"),
     "taking": ("get",),

@@ -137,7 +137,7 @@ class Host:
                 return [self._completed(event)]
             case Started(records, damaged, wall):
                 return [
-                    (index, _own_start(prefix, records, damaged, wall))
+                    (index, own_start(prefix, records, damaged, wall))
                     for index, prefix in enumerate(self._prefixes)
                 ]
             case _:
@@ -189,7 +189,7 @@ class Host:
                 prefix = self._prefixes[index]
                 shared = tuple(
                     [
-                        Write(_shared_key(prefix, change.key), change.value)
+                        Write(shared_key(prefix, change.key), change.value)
                         if type(change) is Write
                         else _shared_erase(prefix, change)
                         for change in changes
@@ -198,10 +198,10 @@ class Host:
                 effects.append(Persist(self._shared_ticket(index, ticket), shared))
             case Load(ticket, keys):
                 prefix = self._prefixes[index]
-                shared_keys = tuple(_shared_key(prefix, key) for key in keys)
+                shared_keys = tuple(shared_key(prefix, key) for key in keys)
                 effects.append(Load(self._shared_ticket(index, ticket), shared_keys))
             case Scan(ticket, start, stop, bytes_max):
-                first, end = _shared_range(self._prefixes[index], start, stop)
+                first, end = shared_range(self._prefixes[index], start, stop)
                 effects.append(Scan(self._shared_ticket(index, ticket), first, end, bytes_max))
             case SetTimer(timer, _):
                 self._timers[type(timer)] = index
@@ -220,7 +220,7 @@ class Host:
         return ticket * len(self._families) + index
 
 
-def _shared_key(prefix: bytes, key: bytes) -> bytes:
+def shared_key(prefix: bytes, key: bytes) -> bytes:
     """Where a family's key stands on the disk that all share; bulk stays bulk."""
     return BULK + prefix + key[len(BULK) :] if key.startswith(BULK) else prefix + key
 
@@ -236,13 +236,13 @@ def _own_key(prefix: bytes, key: bytes) -> bytes | None:
 
 def _shared_erase(prefix: bytes, change: Change) -> Erase:
     assert type(change) is Erase
-    return Erase(*_shared_range(prefix, change.start, change.stop))
+    return Erase(*shared_range(prefix, change.start, change.stop))
 
 
-def _shared_range(prefix: bytes, start: bytes, stop: bytes) -> tuple[bytes, bytes]:
+def shared_range(prefix: bytes, start: bytes, stop: bytes) -> tuple[bytes, bytes]:
     """A range of the family's small records or of its bulk; across both lie other families."""
     assert start.startswith(BULK) == stop.startswith(BULK), "from small records into bulk"
-    return _shared_key(prefix, start), _shared_key(prefix, stop)
+    return shared_key(prefix, start), shared_key(prefix, stop)
 
 
 def _own_found(prefix: bytes, found: Found) -> Found:
@@ -257,9 +257,10 @@ def _own_found(prefix: bytes, found: Found) -> Found:
             return Damaged(key)
 
 
-def _own_start(
+def own_start(
     prefix: bytes, records: tuple[Record, ...], damaged: tuple[bytes, ...], wall: int
 ) -> Started:
+    """What of a disk that all share is this family's; prefixes end with a stroke."""
     own = [(_own_key(prefix, record.key), record.value) for record in records]
     hurt = [_own_key(prefix, key) for key in damaged]
     return Started(

@@ -16,8 +16,20 @@ NOTED_BITS: Final = 20
 """So often, and oftener than counts overflow, the root is told how far a baton has come."""
 BEGINNING: Final = 1_735_689_600 * SECOND
 """The first of January 2025."""
+ANEW: Final = 24 * 3600
+"""So many seconds ahead of its clock a root begins whose disk was lost: another's may go faster."""
 KEY: Final = b"/fences"
 _KEYS: Final = (KEY, KEY + b"/copy")
+
+
+def founded_anew(wall: int) -> tuple[Write, ...]:
+    """What the disk of a new root begins with, by the time of day, when the old one's is lost."""
+    return _written((wall - BEGINNING) // SECOND + ANEW)
+
+
+def _written(term: int) -> tuple[Write, ...]:
+    value = msgspec.msgpack.encode(term)
+    return tuple(Write(key, value) for key in _KEYS)
 
 
 class Fences:
@@ -82,5 +94,4 @@ class Fences:
         self._wanted = term
         ticket = next(self._tickets)
         self._writing[ticket] = term
-        value = msgspec.msgpack.encode(term)
-        return [Persist(ticket, tuple(Write(key, value) for key in _KEYS))]
+        return [Persist(ticket, _written(term))]

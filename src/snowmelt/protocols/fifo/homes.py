@@ -14,6 +14,7 @@ from snowmelt.core.node import Halt, Send, Started
 from snowmelt.core.record import Write
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.messages import Home
+from snowmelt.protocols.fifo.rescuing import FIRST_TERM
 from snowmelt.protocols.membership import KeepRecord, Leads, RecordsKept
 from snowmelt.protocols.membership.records import HOMES
 
@@ -31,6 +32,8 @@ class Homes:
         self.known: dict[str, Home] = {}
         self.asleep: dict[str, None] = {}
         """Whose home is not active: they are told again, and no other costs a tick anything."""
+        self.first_term = 1
+        """With which a new queue begins (`rescuing.py`, rule 6)."""
         self.busy: dict[str, int] = {}
         """By queue, the term of the home that is to be kept."""
         self._desk = desk
@@ -44,6 +47,8 @@ class Homes:
         if not self.on_disk:
             return
         for record in started.records:
+            if record.key in FIRST_TERM:
+                self.first_term = msgspec.msgpack.decode(record.value, type=int)
             if record.key[:1] in (b"h", b"i"):
                 self._have(msgspec.msgpack.decode(record.value, type=Home))
         for hurt in started.damaged:

@@ -27,6 +27,8 @@ A *home* is a term, a master, and the mirrors that keep the journal with it. Rul
    decides on them, from `Leads` to `LeadsNoMore`. It begins with those that etcd has, and knows
    nothing of an earlier time in which it led. What it had asked to be kept when it leads no more,
    it tells nobody; who leads then reads what came of it.
+8. Where the coordinator's disk was lost, homes are found again in the folders of those who keep
+   journals (`rescuing.py`).
 """
 
 from typing import Final
@@ -160,7 +162,8 @@ class Registry:
         # By rank of a checksum: queues spread over the nodes, and everybody finds the same.
         master = max(presence.keepers, key=lambda keeper: crc32(f"{queue}/{keeper}".encode()))
         mirrors = presence.after(master, settings.replicas - 1)
-        home = Home(queue, 1, master, mirrors, settings, presence.run_of(master))
+        term, run = self._kept.first_term, presence.run_of(master)
+        home = Home(queue, term, master, mirrors, settings, run)
         self._decide(home, also=source)
 
     # --- terms ------------------------------------------------------------------------------------

@@ -246,6 +246,14 @@ def refused(join: Join, ledger: Ledger, joins: type[Join]) -> Refused | None:
         decider = "a disk" if joins is Join else "etcd"
         reason = f"{decider} decides here: start with the same --coordinator as the other nodes"
         return Refused(join.run, reason, final=True)
+    last, first = ledger.left_out
+    if last < join.epoch < first:  # rule 23
+        reason = (
+            f"this disk was in view {join.epoch}, and the cluster was founded anew by disks that "
+            f"knew {last} at most: start with an empty data folder, or found it once more with "
+            "this folder among the others"
+        )
+        return Refused(join.run, reason, final=True)
     if known is None:
         return None
     if known.birth != member.birth:

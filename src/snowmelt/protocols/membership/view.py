@@ -122,6 +122,8 @@ class Ledger(msgspec.Struct, frozen=True):
     view: View
     known: tuple[Known, ...] = ()
     version: int = _VERSION
+    left_out: tuple[int, int] = (0, 0)
+    """Views between these two numbers may have been, unknown to who founded the cluster anew."""
 
     def bound(self, node: NodeId) -> Known | None:
         """To whom an id is bound. O(known)."""
@@ -181,7 +183,8 @@ class Ledger(msgspec.Struct, frozen=True):
         seen = tuple(sorted(members))
         epoch = self.view.epoch + (seen != self.view.members)
         view = View(self.view.cluster, epoch, self.view.coordinator, seen)
-        return Ledger(view, tuple(sorted(owners, key=lambda one: one.id)))
+        known_now = tuple(sorted(owners, key=lambda one: one.id))
+        return msgspec.structs.replace(self, view=view, known=known_now)
 
     def written(self) -> bytes:
         """As it stands on the disk."""

@@ -1,0 +1,141 @@
+"""`snowmelt rescue`: a cluster whose coordinator's disk is lost, from its members' folders."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from snowmelt.protocols.fifo.rescuing import Housed, Left
+from snowmelt.protocols.fifo.streams import node_of
+from snowmelt.runtime.rescue import Plan, Rescue
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(rescue)
+
+
+def rescue(
+    data: Annotated[Path, typer.Option(help="The new coordinator's folder; made here.")],
+    members: Annotated[
+        list[Path],
+        typer.Option("--from", help="Folder of a stopped node; again for each other one."),
+    ],
+    lost: Annotated[
+        list[str] | None, typer.Option(help="A node whose disk is lost, too; again for more.")
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do it; without it nothing is written.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Found a cluster's coordinator anew, when its disk is lost, from its members' folders.
+
+    Shows what it would do, and what is lost; with --yes it does it.
+    """
+    with Rescue(data, members, lost or []) as one:
+        plan = one.plan()
+        if yes:
+            one.carry_out(plan)
+    if as_json:
+        print(json.dumps(_as_object(plan, done=yes)))
+    else:
+        _show(plan, done=yes)
+
+
+def _show(plan: Plan, *, done: bool) -> None:
+    console = Console(highlight=False)
+    console.print(_heading(plan))
+    if plan.fifos or plan.priority:
+        console.print(_table(plan))
+    for line in _warnings(plan):
+        console.print(f"- {line}")
+    if done:
+        console.print(f"Done. Start {plan.me.id} without --join on {plan.data}, then the others.")
+    else:
+        console.print("Nothing was written. To do it, say the same with --yes.")
+
+
+def _heading(plan: Plan) -> str:
+    view, last = plan.ledger.view, plan.ledger.left_out[0]
+    named = ", ".join(f"{one.witness.own.id} ({one.path})" for one in plan.folders)
+    return (
+        f"Cluster {view.cluster:x} is founded anew in {plan.data}, with {plan.me.id} as its"
+        f" coordinator.\nThe newest view in these folders is {last}; the next is {view.epoch}.\n"
+        f"Folders: {named}.\nLost: {', '.join(plan.lost)}."
+    )
+
+
+def _table(plan: Plan) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in ("queue", "kind", "replicas", "goes on at", "term", "what is left"):
+        table.add_column(head)
+    for one in plan.fifos:
+        home = one.home
+        replicas = str(home.settings.replicas) if home else "?"
+        where = node_of(home.master) if home else "-"
+        term = f"{one.last_term} -> {home.term}" if home else "-"
+        table.add_row(one.queue, "fifo", replicas, where, term, _left(one))
+    for queue in plan.priority:
+        whole = queue.replicas > len(plan.lost)
+        left = "whole" if whole else "in part: what lay on lost disks alone is lost"
+        table.add_row(queue.queue, "priority", str(queue.replicas), "all nodes", "-", left)
+    return table
+
+
+def _left(one: Housed) -> str:
+    match one.left:
+        case Left.WHOLE:
+            return "whole"
+        case Left.PART:
+            return "in part: what lay on lost disks alone is lost"
+        case Left.LOST:
+            return "lost: there are items, and no journal says in which order"
+
+
+def _warnings(plan: Plan) -> list[str]:
+    coordinator, *others = plan.lost
+    disks = " or ".join(plan.lost)
+    unnamed = f"Queues with one replica that were at home on {disks} are lost, and can't be named"
+    lines = [
+        f"{unnamed} where no item of theirs lies here.",
+        f"Values of batons lay on {coordinator} alone and are lost; fences go on above the old.",
+        f"The old folder of {coordinator} must never be started again, should it turn up.",
+    ]
+    if others:
+        lines.append(
+            f"Disks of {', '.join(others)} are refused from now on; to begin with an empty one:"
+            " snowmelt forget ID"
+        )
+    return lines
+
+
+def _as_object(plan: Plan, *, done: bool) -> dict[str, object]:
+    view = plan.ledger.view
+    return {
+        "done": done,
+        "cluster": f"{view.cluster:x}",
+        "coordinator": plan.me.id,
+        "newest_view": plan.ledger.left_out[0],
+        "next_view": view.epoch,
+        "from": [one.witness.own.id for one in plan.folders],
+        "lost": list(plan.lost),
+        "fifos": [
+            {
+                "queue": one.queue,
+                "left": one.left.value,
+                "last_term": one.last_term,
+                "next_term": one.home.term if one.home else None,
+                "at": node_of(one.home.master) if one.home else None,
+            }
+            for one in plan.fifos
+        ],
+        "priority_queues": [
+            {"queue": one.queue, "left": "whole" if one.replicas > len(plan.lost) else "in part"}
+            for one in plan.priority
+        ],
+        "warnings": _warnings(plan),
+    }

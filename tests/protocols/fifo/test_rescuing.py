@@ -1,0 +1,107 @@
+"""Which home a queue has when the coordinator's disk is lost, and what is left of it."""
+
+import msgspec
+import pytest
+
+from snowmelt.core.record import Record
+from snowmelt.protocols.fifo.messages import Home
+from snowmelt.protocols.fifo.mirrors import FORM, KeptCopy, KeptPlaces
+from snowmelt.protocols.fifo.rescuing import (
+    FIRST_TERM,
+    TERMS_LEFT_OUT,
+    Left,
+    first_term,
+    housed,
+    kept_at,
+    traces,
+    written,
+)
+from snowmelt.protocols.fifo.settings import QueueSettings
+
+N1, N2, N3, NEW = "n1/1", "n2/2", "n3/3", "n1/f"
+
+
+def _disk(keeper, term, step, *, replicas=2, keepers=(N1, N2), fence=0, damaged=()):
+    """What one folder has of the queue `q`."""
+    home = Home("q", term, keepers[0], keepers[1:], QueueSettings(replicas=replicas))
+    kept = KeptCopy(term, step, max(fence, term), form=FORM)
+    records = [
+        Record(b"mq", msgspec.msgpack.encode(kept)),
+        Record(b"kq", msgspec.msgpack.encode(KeptPlaces(1, True, home))),
+    ]
+    found = [one for one in records if one.key not in damaged]
+    return list(traces(keeper, f"{keeper}/7", found, damaged).values())
+
+
+def _one(found, lost=1, keepers=(N2, N3, NEW)):
+    (house,) = housed(found, keepers, lost)
+    return house
+
+
+def test_a_queue_goes_on_from_the_newest_copy_under_a_term_far_above():
+    found = [*_disk(N3, 4, 90, keepers=(N3, N1)), *_disk(N2, 5, 10, keepers=(N1, N2))]
+    house = _one(found)
+    home = house.home
+    assert (house.left, home.master, home.run) == (Left.WHOLE, N2, f"{N2}/7")
+    assert (home.before, home.before_term, home.active) == ((N1, N2), 5, False)
+    assert home.term == 5 + TERMS_LEFT_OUT
+    assert home.mirrors == (N3,)
+
+
+def test_of_copies_of_one_term_the_one_that_is_further_is_the_masters():
+    keepers = (N1, N2, N3)
+    found = [
+        *_disk(N2, 5, 10, replicas=3, keepers=keepers),
+        *_disk(N3, 5, 12, replicas=3, keepers=keepers),
+    ]
+    home = _one(found).home
+    assert (home.master, home.mirrors) == (N3, (N2, NEW))
+
+
+def test_the_next_term_is_above_every_fence_too():
+    assert _one(_disk(N2, 5, 10, fence=4000)).home.term == 4000 + TERMS_LEFT_OUT
+
+
+@pytest.mark.parametrize(
+    ("replicas", "lost", "left"),
+    [(1, 1, Left.PART), (2, 1, Left.WHOLE), (3, 1, Left.WHOLE), (3, 2, Left.PART)],
+)
+def test_a_queue_is_whole_where_fewer_disks_are_lost_than_copies_are_needed(replicas, lost, left):
+    assert _one(_disk(N2, 1, 1, replicas=replicas), lost).left is left
+
+
+def test_a_folder_that_lost_the_record_counts_as_lost_for_that_queue():
+    found = [*_disk(N2, 5, 10), *_disk(N3, 5, 10, damaged=(b"kq",))]
+    assert _one(found).left is Left.PART
+
+
+def test_what_no_folder_keeps_a_journal_of_is_lost_and_said_to_be():
+    fenced = traces(
+        N2, f"{N2}/7", [Record(b"mq", msgspec.msgpack.encode(KeptCopy(0, 0, 9, form=FORM)))], []
+    )
+    houses = housed(list(fenced.values()), (N2, NEW), 1, bodies=["q", "p"])
+    assert [(one.queue, one.left, one.home) for one in houses] == [
+        ("q", Left.LOST, None),
+        ("p", Left.LOST, None),
+    ]
+    assert first_term(houses) > 9
+
+
+def test_new_queues_begin_above_all_terms_and_this_is_written_down_twice():
+    houses = [_one(_disk(N2, 5, 10))]
+    first = first_term(houses)
+    assert first == 5 + TERMS_LEFT_OUT
+    keys = {change.key: change.value for change in written(houses, first)}
+    assert [msgspec.msgpack.decode(keys[key]) for key in FIRST_TERM] == [first, first]
+    assert keys[b"hq"] == keys[b"iq"]
+
+
+def test_who_keeps_copies_by_the_latest_homes_is_told():
+    found = [*_disk(N2, 4, 1, keepers=(N2, "n9/9")), *_disk(N3, 5, 1, keepers=(N3, "n8/8"))]
+    assert kept_at(found) == {"n3": "q", "n8": "q"}
+
+
+def test_a_journal_of_another_form_is_refused():
+    old = KeptCopy(1, 1, 1, form=1)
+    with pytest.raises(ValueError, match="'q' has form 1"):
+        traces(N2, f"{N2}/7", [Record(b"mq", msgspec.msgpack.encode(old))], [])

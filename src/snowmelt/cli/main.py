@@ -21,6 +21,7 @@ COMMANDS: Final = {
     "node": ("node",),
     "cluster": ("up", "status", "ping", "forget"),
     "rescue": ("rescue",),
+    "migrate": ("migrate",),
     "queue": ("put", "peek", "stats", "queues", "purge", "redrive"),
     "ranks": ("select", "quantile"),
     "taking": ("get",),

@@ -63,11 +63,7 @@ class Values:
 
     def started(self, start: Started) -> tuple[dict[str, Kept], Effects]:
         """What the disk holds; what is hurt there in one place is written anew."""
-        found: dict[str, Kept] = {}
-        for record in start.records:
-            if not record.key.startswith(KEY):
-                name, kept = _name(record.key), _read(record.value)
-                found[name] = max(found.get(name, kept), kept, key=_age)
+        found = newest(start)
         hurt = dict.fromkeys(_name(key) for key in start.damaged if not key.startswith(KEY))
         self._stored = {name: kept.version for name, kept in found.items()}
         effects: Effects = []
@@ -111,6 +107,16 @@ class Values:
         self._writing[ticket] = one
         key, value = one.name.encode(), msgspec.msgpack.encode(one.kept)
         return Persist(ticket, (Write(key, value), Write(key + COPY, value)))
+
+
+def newest(start: Started) -> dict[str, Kept]:
+    """What a disk has of each name."""
+    found: dict[str, Kept] = {}
+    for record in start.records:
+        if not record.key.startswith(KEY):
+            name, kept = _name(record.key), _read(record.value)
+            found[name] = max(found.get(name, kept), kept, key=_age)
+    return found
 
 
 def _told(one: Writing, failure: str) -> Effects:

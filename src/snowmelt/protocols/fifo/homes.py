@@ -6,6 +6,7 @@ cluster, and who leads is told them when it begins (`membership.facts`).
 
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -17,6 +18,9 @@ from snowmelt.protocols.fifo.messages import Home
 from snowmelt.protocols.fifo.rescuing import FIRST_TERM
 from snowmelt.protocols.membership import KeepRecord, Leads, RecordsKept
 from snowmelt.protocols.membership.records import HOMES
+
+FIRST_IN_ETCD: Final = "/first"
+"""Beside the homes in etcd, under a name that no queue may have: `first_term`."""
 
 
 class Homes:
@@ -58,8 +62,11 @@ class Homes:
 
     def lead(self, leads: Leads) -> None:
         """From etcd."""
-        for _, home in leads.homes:
-            self._have(msgspec.msgpack.decode(home, type=Home))
+        for name, kept in leads.homes:
+            if name == FIRST_IN_ETCD:
+                self.first_term = msgspec.msgpack.decode(kept, type=int)
+            else:
+                self._have(msgspec.msgpack.decode(kept, type=Home))
 
     def forget(self) -> None:
         """Others decide: what is known here may be old."""

@@ -16,6 +16,8 @@ from snowmelt.protocols.membership.view import Ledger, View
 SELF: Final = b"self"
 VIEW: Final = b"view"
 LEDGER: Final = b"ledger"
+MOVED: Final = b"moved"
+"""On a disk that decided, and from which the cluster went to etcd: where it is."""
 _COPIES: Final = (b"", b".copy")
 
 T = TypeVar("T")
@@ -35,6 +37,7 @@ class Kept(msgspec.Struct, frozen=True):
     self: Self | None
     view: View | None
     ledger: Ledger | None
+    moved: str = ""
 
 
 class Unreadable(Exception):
@@ -52,6 +55,7 @@ def kept(started: Started) -> Kept:
         self=_either(started, SELF, lambda value: msgspec.msgpack.decode(value, type=Self)),
         view=_either(started, VIEW, lambda value: msgspec.msgpack.decode(value, type=View)),
         ledger=_either(started, LEDGER, Ledger.read),
+        moved=_either(started, MOVED, bytes.decode) or "",
     )
 
 

@@ -125,6 +125,9 @@ class MembershipNode:
             found = kept(event)
         except Unreadable as error:
             return [Halt(str(error))]
+        if found.moved and self._office is None:
+            moved = f"etcd decides for this cluster: start with --coordinator {found.moved}"
+            return [Halt(moved)]
         alone = self._office is None and not self._follower.identity.contacts
         lonely = found.ledger is None and alone
         if lonely and VIEW in event.damaged:  # it was a member; it must not found a cluster now

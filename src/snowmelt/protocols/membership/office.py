@@ -104,10 +104,13 @@ class Office:
         self._lost_view = lost_view
         if found.ledger is None:
             return []
+        how = "snowmelt migrate --data … --coordinator etcd://…, with all nodes stopped"
+        if found.moved:
+            return [Halt(f"the move of this cluster to etcd has not ended: run again {how}")]
         return [
             Halt(
-                "this disk decides for its cluster by itself, and a cluster can't go from a disk to"
-                " etcd yet: start without --coordinator, or with an empty folder"
+                "this disk decides for its cluster by itself: start without --coordinator, or have"
+                f" the cluster move to etcd: {how}"
             )
         ]
 

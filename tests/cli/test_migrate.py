@@ -1,0 +1,161 @@
+"""A cluster that a disk decided for goes to etcd, whatever ends the program that moves it."""
+
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import snowmelt
+from cli.program import snowmelt as ran
+from snowmelt.cli.local import LocalCluster
+from snowmelt.cli.local_etcd import LocalEtcd
+from snowmelt.core.errors import StateError, Unavailable
+from snowmelt.core.instant import Instant
+from snowmelt.core.names import Address, NodeId
+from snowmelt.core.record import Write
+from snowmelt.protocols.etcd import Failed, Trouble
+from snowmelt.protocols.fifo.homes import FIRST_IN_ETCD
+from snowmelt.protocols.fifo.messages import Home
+from snowmelt.protocols.fifo.rescuing import FIRST_TERM
+from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.membership.disk import LEDGER, SELF, Self, twice
+from snowmelt.protocols.membership.records import CLUSTER, HOMES, LEADER, Founded
+from snowmelt.protocols.membership.records import LEDGER as LEDGER_RECORD
+from snowmelt.protocols.membership.view import Known, Ledger, Member, View
+from snowmelt.runtime.etcd import EtcdPlace
+from snowmelt.runtime.migrate import BATONS, Migration
+from snowmelt.sim.etcd import Model
+from snowmelt.store import Store
+
+NEEDS_ETCD = pytest.mark.skipif(shutil.which("etcd") is None, reason="no etcd is installed")
+PLACE = EtcdPlace.read("etcd://127.0.0.1:2379/orders")
+QUEUES = 250
+
+
+def _coordinators(folder: Path) -> Path:
+    """The disk of one that decided."""
+    member = Member(NodeId("n1"), Address("127.0.0.1", 4410), birth=7, start=3)
+    ledger = Ledger(View(99, 5, NodeId("n1"), (member,)), (Known(NodeId("n1"), 7, 3, 1),))
+    own = [*twice(SELF, msgspec.msgpack.encode(Self("n1", 7, 3))), *twice(LEDGER, ledger.written())]
+    changes = [Write(b"membership/" + one.key, one.value) for one in own]
+    for at in range(QUEUES):
+        home = Home(f"q{at}", 4, "n1/7", (), QueueSettings(), active=True)
+        value = msgspec.msgpack.encode(home)
+        changes += [Write(f"fifo/{mark}q{at}".encode(), value) for mark in "hi"]
+    changes += [Write(b"fifo/" + key, msgspec.msgpack.encode(77)) for key in FIRST_TERM]
+    changes += [Write(b"baton//fences", msgspec.msgpack.encode(1234))]
+    with Store.open(folder) as store:
+        assert store.commit([changes]) == [None]
+    return folder
+
+
+class Cut:
+    """An etcd that is not reached any more after so many requests; the last may be done."""
+
+    def __init__(self, model, after, *, done):
+        self.asked = 0
+        self._model, self._after, self._done = model, after, done
+
+    def __call__(self, request):
+        self.asked += 1
+        if self.asked > self._after + self._done:
+            return Failed(request.number, Trouble.UNKNOWN, "cut off")
+        answer = self._model.answer(request, Instant(0))
+        if self.asked > self._after:
+            return Failed(request.number, Trouble.UNKNOWN, "cut off")
+        return answer
+
+
+def _moved(folder, carry):
+    with Migration(folder, PLACE, "snowmelt", carry) as migration:
+        migration.carry_out(migration.plan())
+
+
+def _is_whole(model):
+    keys = {key: held.value for key, held in model.state.keys.items() if key != LEADER}
+    ledger = Ledger.read(keys.pop(LEDGER_RECORD))
+    founded = msgspec.msgpack.decode(keys.pop(CLUSTER), type=Founded)
+    assert (founded.cluster, founded.name) == (99, "snowmelt")
+    assert (ledger.view.epoch, [one.id for one in ledger.known]) == (6, ["n1"])
+    assert msgspec.msgpack.decode(keys.pop(HOMES + FIRST_IN_ETCD)) == 77
+    assert msgspec.msgpack.decode(keys.pop(BATONS + "/fences")) == 1234
+    assert sorted(keys) == sorted(HOMES + f"q{at}" for at in range(QUEUES))
+    return True
+
+
+@pytest.mark.parametrize("done", [False, True])
+def test_cut_off_at_any_request_it_is_run_again_and_goes_on(tmp_path, done):
+    folder = _coordinators(tmp_path / "n1")
+    for after in range(1, 20):
+        again = tmp_path / f"again-{after}"
+        shutil.copytree(folder, again)
+        model = Model()
+        cut = Cut(model, after, done=done)
+        ended = True
+        try:
+            _moved(again, cut)
+        except Unavailable:
+            ended = False
+            assert CLUSTER not in model.state.keys or _is_whole(model)
+        if after > 1:
+            with Store.open(again) as store:
+                assert store.load([b"membership/moved"])[0].value == b"etcd://127.0.0.1:2379/orders"
+        if not ended:
+            _moved(again, Cut(model, 1000, done=False))
+        with pytest.raises(StateError, match="decides for this cluster already: start its nodes"):
+            _moved(again, Cut(model, 1000, done=False))
+        assert _is_whole(model)
+        assert ended or LEADER not in model.state.keys  # n1 takes away what was left, or its lease
+        if cut.asked <= after:
+            return
+    raise AssertionError("it has no end")
+
+
+def test_a_prefix_of_another_cluster_is_refused_and_the_disk_decides_on(tmp_path):
+    folder = _coordinators(tmp_path / "n1")
+    model = Model()
+    _moved(_coordinators(tmp_path / "other"), Cut(model, 1000, done=False))
+    with pytest.raises(StateError, match="belongs to the cluster 'snowmelt' already"):
+        _moved(folder, Cut(model, 1000, done=False))
+    with Store.open(folder) as store:
+        keys = [record.key for record in store.recover().records]
+    assert b"membership/ledger" in keys
+    assert b"membership/moved" not in keys
+
+
+def test_what_is_no_coordinators_folder_is_refused(tmp_path):
+    with Store.open(tmp_path / "n2"):
+        pass
+    with pytest.raises(StateError, match="not the folder of a node that decides on its disk"):
+        _moved(tmp_path / "n2", Cut(Model(), 1000, done=False))
+
+
+@NEEDS_ETCD
+def test_a_cluster_goes_to_a_real_etcd_with_all_that_it_had(tmp_path):
+    with LocalCluster(3, tmp_path / "nodes", 0.3) as before:
+        before.start()
+        with snowmelt.connect(before.url) as door:
+            door.fifo("orders", replicas=2).put_many([b"one", b"two"], timeout=30)
+    folder = str(before.nodes[0].folder)
+    with LocalEtcd(tmp_path / "etcd") as etcd:
+        words = ["migrate", "--data", folder, "--coordinator", etcd.url]
+        told = ran(*words)
+        assert "1 fifos, 0 values of batons" in told.stdout, told.stderr
+        assert "Nothing was done" in told.stdout
+        done = ran(*words, "--yes")
+        assert f"Start every node with --coordinator {etcd.url}" in done.stdout, done.stderr
+
+        alone = before.nodes[0]
+        alone.start()
+        with pytest.raises(Unavailable, match="etcd decides for this cluster"):
+            before.wait_for(["n1"], 20)
+
+        options = ["--coordinator", etcd.url]
+        with LocalCluster(3, tmp_path / "nodes", 0.3, options=options) as after:
+            after.start()
+            with (
+                snowmelt.connect(after.url) as door,
+                door.fifo("orders").get_many(10, timeout=30) as items,
+            ):
+                assert [item.body for item in items] == [b"one", b"two"]

@@ -12,7 +12,7 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.overlay.tree import FlatTree
-from snowmelt.protocols.priority import calls, shelf
+from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.batches import Share
 from snowmelt.protocols.priority.calls import Leased, Receipt
 from snowmelt.protocols.priority.limits import Limits
@@ -225,11 +225,9 @@ def test_a_get_of_very_many_pieces_is_answered() -> None:
         assert nodes.settle(door, back=(receipt(leased),)) == calls.Settled()
 
 
-def test_what_is_read_at_once_is_bounded_and_the_rest_stays_in_the_queue(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(shelf, "READ_BYTES", 1_000)
-    nodes = opened(1)
+def test_what_is_read_at_once_is_bounded_and_the_rest_stays_in_the_queue() -> None:
+    nodes = Nodes(1, Limits(read=1_000))
+    nodes.open("n1")
     for at in range(20):
         nodes.put("n1", (0, b"%d" % at + bytes(400)))
     nodes.stop("n1")

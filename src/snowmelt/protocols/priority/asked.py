@@ -15,7 +15,7 @@ from snowmelt.protocols.priority.settings import (
     REASON_BYTES_MAX,
     QueueSettings,
 )
-from snowmelt.protocols.seap.keys import KEY_BYTES
+from snowmelt.protocols.seap.keys import KEY_BYTES, fractions
 
 RECEIPTS_MAX: Final = 4_096
 """In one call, of all kinds."""
@@ -75,6 +75,9 @@ def _put_problem(call: Put, settings: QueueSettings, limits: Limits) -> Problem:
         keys = KEY_BYTES * size if settings.keyed else 0
         if len(part.keys) != keys:
             text = f"{size} elements come with {len(part.keys)} bytes of priorities, not {keys}"
+            return "BadOption", text
+        if settings.floats and size and not fractions(part.keys):
+            text = f"queue {settings.queue} has fractions as priorities: what came are none"
             return "BadOption", text
     if not 1 <= count <= limits.put_items:
         return "BadOption", f"a put holds 1 to {limits.put_items} elements, not {count}"

@@ -2,8 +2,14 @@
 
 Gets that came together are told together, those whose bodies must be read from the disk a little
 later. One answer holds no more than `TAKEN_BYTES`, or one get's.
+
+What is at hand of one get may be more than was read for it, and less: bodies that came of late are
+at hand without being read, until others take their room. A get is told what stands before the first
+that is not at hand, and nothing behind it: else it would be given what is less urgent than what it
+gives back. When that is nothing, what it needs is read again.
 """
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -16,7 +22,7 @@ from snowmelt.protocols.priority.batches import Shares, union
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.fitting import fitting
 from snowmelt.protocols.priority.messages import Given, Piece, Take, Taken
-from snowmelt.protocols.priority.positions import common, minus
+from snowmelt.protocols.priority.positions import common, minus, overlaps
 from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.priority.writing import Part
 
@@ -97,17 +103,50 @@ class Delivery:
     ) -> None:
         if not leasings:
             return
+        given: list[Given] = []
+        again: list[Leasing] = []
         rows = self._shelf.pieces(found, *[one.shares for one in leasings])
-        for one in leasings:
+        for one, row in zip(leasings, rows, strict=True):
+            pieces = self._first_of(one.shares, row)
+            if not pieces and self._shelf.rows.present(one.shares):
+                again.append(one)
+                continue
             self._under_way.discard((door, take.serial, one.at))
-        given = [_given(take, one, row) for one, row in zip(leasings, rows, strict=True)]
-        for page in _pages(given):
+            given.append(_given(take, one, pieces))
+        for page in _pages(given) if given else ():
             self._desk.send(door, Taken(self._desk.era, self._queue, take.serial, tuple(page)))
+        self.go(door, take, again)
+
+    def _first_of(self, shares: Shares, pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
+        """Those before the first element that is here and not at hand."""
+        if sum([_count(piece) for piece in pieces]) == sum([share.total for share in shares]):
+            return pieces  # as mostly
+        missing = minus(self._shelf.rows.present(shares), union([piece.share for piece in pieces]))
+        if not missing:
+            return pieces
+        lost = {share.priority: share.intervals for share in missing}
+        left = deque(pieces)
+        first: list[Piece] = []
+        for share in shares:
+            for interval in share.intervals:
+                gap = next(overlaps(interval, lost.get(share.priority, ())), None)
+                stop = interval.stop if gap is None else gap.start
+                while left and left[0].priority == share.priority:
+                    if not interval.start <= left[0].start < stop:
+                        break
+                    first.append(left.popleft())
+                if gap is not None:
+                    return tuple(first)
+        return pieces
+
+
+def _count(piece: Piece) -> int:
+    return len(piece.offsets) // OFFSET_BYTES - 1
 
 
 def _given(take: Take, one: Leasing, pieces: tuple[Piece, ...]) -> Given:
     fit, left = fitting(pieces, take.wants[one.at].bytes_max)
-    count = sum([len(piece.offsets) // OFFSET_BYTES - 1 for piece in pieces])
+    count = sum([_count(piece) for piece in pieces])
     if count < sum([share.total for share in one.shares]):  # too much to be read at once
         left = union([*left, *minus(one.shares, union([piece.share for piece in pieces]))])
     return Given(one.at, fit, one.void, left)

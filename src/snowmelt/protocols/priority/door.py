@@ -100,6 +100,7 @@ class Door:
     ) -> None:
         self._desk = desk
         self._in_hand = limits.in_hand
+        self._given = limits.given if settings.keyed else PURGE_AT_ONCE
         self._settings = settings
         self._shelf = shelf
         self._reports = reports
@@ -133,7 +134,7 @@ class Door:
         if self._known(operation):
             return
         deadline = later(self._desk.now, call.patience)
-        one = GetInHand(operation, call, call.items_max, deadline)
+        one = GetInHand(operation, call, min(call.items_max, self._given), deadline)
         if call.settle is not None:
             one.settled = False
             at = later(self._desk.now, SETTLE_SOON)
@@ -145,7 +146,7 @@ class Door:
     def purge(self, operation: OperationId, call: Purge) -> None:
         """An operator wants what is ready to be gone."""
         if not self._known(operation):
-            one = GetInHand(operation, call, PURGE_AT_ONCE, self._desk.now)
+            one = GetInHand(operation, call, min(PURGE_AT_ONCE, self._given), self._desk.now)
             self._take_up(one, begun=call.via != self._desk.via)
 
     def settle(self, operation: OperationId, call: Settle) -> None:

@@ -51,7 +51,6 @@ from snowmelt.protocols.priority.attempts import stamped
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.delivery import Delivery, Leasing
 from snowmelt.protocols.priority.desk import Desk
-from snowmelt.protocols.priority.keyed import positions_of
 from snowmelt.protocols.priority.leases import Leases
 from snowmelt.protocols.priority.lots import in_order
 from snowmelt.protocols.priority.messages import (
@@ -130,7 +129,7 @@ class Home:
         self._leases = Leases(desk, settings.queue)
         self.spreading = Spreading(desk, settings.queue, placing)
         self.sure = False
-        self._there: Shares = ()
+        self.there: Shares = ()
         """What stands in this home's blocks, with whomever, as of the settling."""
         self._pending: dict[int, Pending] = {}
         self._busy: set[tuple[NodeId, int]] = set()
@@ -157,8 +156,8 @@ class Home:
     # --- a new view -------------------------------------------------------------------------------
 
     def begin(self, there: Shares, keys: Mapping[int, int] = NO_KEYS) -> None:
-        """All members have told (rule 1), and the keys too. Leases begin anew (rule 7)."""
-        self.sure, self._there = True, there
+        """All members have told (rule 1), and keys of what lies with others. Rule 7 for leases."""
+        self.sure, self.there = True, there
         free: list[Share] = []
         for priority, where, standing in self._shelf.rows.standings(there):
             share = Share(priority, (where,))
@@ -172,15 +171,14 @@ class Home:
             elif standing.state == State.STAGED:
                 self._leases.hold((share,), standing.due + ERASED)
         if self.urgency is not None:
-            lacking = self._shelf.rows.lacking(there)
-            self.urgency.know({at: keys[at] for at in positions_of(lacking)})
+            self.urgency.know(keys)
             self.urgency.begin(free)
 
     def census(self, gone: Shares, void: Shares) -> Census:
         """What this home answers for."""
         free: list[Share] = []
         out: list[Share] = []
-        for priority, where, standing in self._shelf.rows.standings(self._there):
+        for priority, where, standing in self._shelf.rows.standings(self.there):
             one = Share(priority, (where,))
             (free if standing.state == State.FREE else out).append(one)
         order = max(
@@ -192,15 +190,10 @@ class Home:
 
     def store(self, door: NodeId, message: Store) -> None:
         """Elements come home."""
-        answer = self._answers.get((door, message.serial))
-        if answer is not None:  # rule 11: the phase is that of the first answer
-            if self.urgency is None or not self.urgency.beginning:
-                self._desk.send(door, answer)
-            return
         if not self._takes(door, message.serial):
             return
         elements = message.elements
-        new = minus(self._shelf.rows.lacking(elements.shares), self._there)
+        new = minus(self._shelf.rows.lacking(elements.shares), self.there)
         lot = self._shelf.store(elements)
         if elements.due:
             spare = ERASED if elements.staged else 0
@@ -220,19 +213,15 @@ class Home:
 
     def end(self, door: NodeId, message: End) -> None:
         """What clients say of their leases, or an operator of what is dead."""
-        answer = self._answers.get((door, message.serial))
-        if answer is not None:  # rule 11
-            self._desk.send(door, answer)
-            return
         if not self._takes(door, message.serial):
             return
         marks: list[Mark] = []
         refusals: list[Refusal] = []
         again: list[Mark] = []
         for at, word in enumerate(message.words):
-            if self.urgency is not None:
-                self.urgency.said(word)
             those, same, refused = self._said(word)
+            if self.urgency is not None:
+                self.urgency.said(word, refused)
             marks += those
             again += same
             if refused:
@@ -242,7 +231,7 @@ class Home:
             self._answer(Outcome(0, 1, ""), pending)
             return
         pending.back = _of(marks, State.FREE)
-        absent = _absent(message, self._shelf.rows, self._there)  # rule 5
+        absent = _absent(message, self._shelf.rows, self.there)  # rule 5
         pending.gone = minus(_of(marks, State.GONE), absent)
         pending.void = minus(_of(marks, State.VOID), absent)
         for mark in marks:
@@ -316,13 +305,18 @@ class Home:
                 self.urgency.keep_keys(unread)
             self._shelf.spare(unread)
             self.unread.extend(unread)
-            self._there = union([*self._there, *unread])
+            self.there = union([*self.there, *unread])
             self._waiting.update({(door, take.serial, at): take for at in lacking})
 
     # --- within -----------------------------------------------------------------------------------
 
     def _takes(self, door: NodeId, serial: int) -> bool:
-        """Whether this is new."""
+        """Whether this is new; what was answered is answered again, as it was (rule 11)."""
+        answer = self._answers.get((door, serial))
+        if answer is not None:
+            if self.urgency is None or not self.urgency.beginning:  # seap, rule 5
+                self._desk.send(door, answer)
+            return False
         if not self.sure or (door, serial) in self._busy:
             return False
         self._busy.add((door, serial))
@@ -362,7 +356,7 @@ class Home:
             owed = self.thin.owed and common(rows.present(want.shares), self.thin.owed)
             if lacking or owed:  # rules 3 and 8
                 self._waiting[key] = message
-                self.wanted.extend([*common(lacking, self._there), *owed])
+                self.wanted.extend([*common(lacking, self.there), *owed])
                 continue
             self._delivery.begin(*key)
             leasing, those = self._lease(at, message, lost)
@@ -375,10 +369,10 @@ class Home:
         want = message.wants[at]
         rule = self._rules.leasing(want, message.lease)
         marks, refused = self._rules.become(self._shelf.rows, minus(want.shares, lost), rule)
+        if self.urgency is not None:  # what another get was given since is not this one's
+            self.urgency.leased(minus(want.shares, refused))
         refused = union([*refused, *lost])
         had = _kept_order(want.shares, refused)
-        if self.urgency is not None:
-            self.urgency.leased(want.shares)
         if had:
             self._leases.lease(want.token, had, message.lease)
         if len(marks) != 1 or marks[0].shares != had:
@@ -433,16 +427,16 @@ class Home:
         if outcome.refused and type(pending.asked) is Store:
             self._refuse(pending, pending.asked, outcome.refused)
         else:
-            absent = minus(self._shelf.rows.lacking(pending.back), self._there)  # rule 5
+            absent = minus(self._shelf.rows.lacking(pending.back), self.there)  # rule 5
             pending.back = minus(pending.back, absent)
             if self.urgency is not None:  # seap, rule 2
                 self.urgency.add(pending.back)
-                pending.back = ()
                 pending.gone = self.urgency.reported(pending.gone)
                 pending.void = pending.void if self._settings.items_max else ()
                 if type(pending.asked) is Store and not pending.reason:
                     self.urgency.stored(pending.asked.elements.shares)
-            self._reports.add(pending.back, pending.gone, pending.void)
+            back = pending.back if self.urgency is None else ()
+            self._reports.add(back, pending.gone, pending.void)
             self._answer(outcome, pending)
         for one in late:
             self._answer(*one)
@@ -472,17 +466,21 @@ class Home:
                 self._desk.send(door, told)
                 return
             self._answers.keep((door, asked.serial), told, 1)
-            self.urgency.answer_put(door, told)
+            self.urgency.tell(door, told)
         else:
             rows = self._shelf.rows
             refusals = [
                 Refusal(one.at, one.shares, rows.lacking(one.shares)) for one in pending.refusals
             ]
             back, gone = pending.back, pending.gone if self._settings.items_max else ()
-            answer = Ended(era, self._queue, asked.serial, tuple(refusals), back, gone)
+            told_of = back if self.urgency is None else ()
+            answer = Ended(era, self._queue, asked.serial, tuple(refusals), told_of, gone)
             pieces = [len(share.intervals) for one in refusals for share in one.shares]
             self._answers.keep((door, asked.serial), answer, 1 + sum(pieces))
-            self._desk.send(door, answer)
+            if self.urgency is not None and (back or refusals):  # something is free by now
+                self.urgency.tell(door, answer)
+            else:
+                self._desk.send(door, answer)
 
     def _deliver(self, outcome: Outcome, door: NodeId, take: Take, pending: Pending) -> None:
         """The leases are flushed by all: their elements too, as soon as they are (rule 8)."""

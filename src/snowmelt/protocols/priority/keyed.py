@@ -8,6 +8,7 @@ import msgspec
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.priority.batches import Cut, Share, Shares
 from snowmelt.protocols.priority.messages import Kept
+from snowmelt.protocols.priority.positions import common
 from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.seap.keys import packed, unpacked
 from snowmelt.protocols.seap.keys import part as part_of
@@ -40,18 +41,20 @@ def with_keys(parts: Mapping[NodeId, list[Kept]], shelf: Shelf) -> dict[NodeId, 
     return keyed
 
 
-def keys_told(told: Iterable[Kept]) -> dict[int, int]:
-    """The keys of all that is told, by positions."""
+def keys_told(told: Iterable[Kept], wanted: Shares) -> dict[int, int]:
+    """The keys of these, by positions, as far as they are told."""
     keys: dict[int, int] = {}
-    for kept in told:
-        keys.update(zip(positions_of(kept.stored), unpacked(kept.keys), strict=True))
+    for kept in told if wanted else ():
+        row = dict(zip(positions_of(kept.stored), unpacked(kept.keys), strict=True))
+        here = positions_of(common(kept.stored, wanted))
+        keys.update({at: row[at] for at in here})
     return keys
 
 
-def keys_in(stored: Shares, told: Iterable[Kept]) -> bytes:
-    """The same as they travel, in the order of what is stored; nothing where there are none."""
-    keys = keys_told([one for one in told if one.keys])
-    return packed([keys[at] for at in positions_of(stored)]) if keys else b""
+def keys_in(told: Iterable[Kept]) -> bytes:
+    """The same as they travel: parts of what one node keeps, each behind the other, in order."""
+    parts = [one for one in told if one.keys]
+    return b"".join([one.keys for one in sorted(parts, key=_start)])
 
 
 def positions_of(shares: Shares) -> Iterator[int]:
@@ -59,6 +62,10 @@ def positions_of(shares: Shares) -> Iterator[int]:
     for share in shares:
         for interval in share.intervals:
             yield from interval
+
+
+def _start(one: Kept) -> int:
+    return one.stored[0].intervals[0].start
 
 
 def _portions(shares: Shares, most: int) -> Iterator[Shares]:

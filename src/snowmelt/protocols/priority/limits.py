@@ -33,10 +33,17 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Smaller intervals are not worth the word."""
     large: int = 8_192
     """What is gone in intervals of this size is told to all, whole (settling, rule 4)."""
+    given: int = 32_768
+    """Elements of one get, or removed at once, where priorities have no number: each is a piece of
+    its own, so more of them would hold up a node for seconds."""
     least: int = 64
     """So many elements a step of a phase shows at once (`seap`, rule 7)."""
     sample: int = 64
     """So many are sorted at once in a selection (`seap`, rule 8)."""
+    read: int = 64 << 20
+    """So many bytes of bodies are read from a disk at once, for whatever is asked."""
+    recent: int = 64 << 20
+    """So many bytes of bodies are at hand of what came of late."""
     stash: int = 1_000
     """Messages of a view that this node has not heard of yet."""
 

@@ -2,6 +2,13 @@
 
 Where the next elements stand, the anchor knows; what they are, and how all else stands, their
 homes. A look that a new view interrupts begins again.
+
+1. What was selected may be gone before its home is asked for it, or be on its way to a new home:
+   then it is selected again, and after `SELECTIONS` times whoever asks hears that, and not that
+   there is nothing of that rank.
+2. How a queue with any priorities stands is asked of its homes alone. Each counts all that it has
+   at one moment, so what is free, then leased, then free again is counted once, and never not at
+   all.
 """
 
 from collections.abc import Sequence
@@ -36,6 +43,8 @@ from snowmelt.protocols.priority.settings import How, QueueSettings
 
 LOOKS_MAX: Final = 1_000
 """So many wait for their answers."""
+SELECTIONS: Final = 16
+"""So often something is selected for one look (rule 1)."""
 PEEK_BYTES: Final = 16 << 20
 """What one look shows at most."""
 
@@ -67,6 +76,8 @@ class LookInHand(msgspec.Struct):
     had: list[Share] = []
     away: list[Share] = []
     count: int = 0
+    tries: int = 1
+    """How often it was begun in this view."""
 
 
 class Looking:
@@ -114,6 +125,8 @@ class Looking:
         one.waits -= 1
         one.pieces.extend(message.pieces)
         if one.stage == Stage.HOMES:
+            if message.free:  # rule 2
+                one.free = (Some(0, message.free + sum([some.count for some in one.free])),)
             one.leased += message.leased
             one.held += message.held
             one.staged += message.staged
@@ -151,7 +164,7 @@ class Looking:
             count = 1
         elif isinstance(call, Peek) and not call.dead:
             count = call.items_max
-        elif isinstance(call, Statistics):
+        elif isinstance(call, Statistics) and not self._settings.keyed:
             count = 0
         elif isinstance(call, Show):
             one.shares = call.receipt.shares
@@ -201,12 +214,25 @@ class Looking:
             one.stage = Stage.ENDS
             one.shares = first_of(dead, call.items_max)
             self._read(one, one.shares, everybody=False)
+        elif isinstance(call, Select) and one.shares and not one.pieces:
+            self._select_again(one)
         elif isinstance(call, Peek | Select):
             self._answer(one, Peeked(fitting(self._ordered(one), PEEK_BYTES)[0]))
         elif one.dead:
             self._tell(one)
         else:
             self._answer(one, Counted(0))
+
+    def _select_again(self, one: LookInHand) -> None:
+        """Rule 1."""
+        again = LookInHand(one.operation, one.call, tries=one.tries + 1)
+        if again.tries <= SELECTIONS:
+            self._hand[one.operation] = again
+            self._start(again)
+            return
+        del self._hand[one.operation]
+        text = f"what has that rank in queue {self._settings.queue} can't be read now; ask again"
+        self._desk.decline(one.operation, "Unavailable", text)
 
     def _ordered(self, one: LookInHand) -> tuple[Piece, ...]:
         """As they would be got."""

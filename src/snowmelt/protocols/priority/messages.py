@@ -523,6 +523,8 @@ class Seen(msgspec.Struct, frozen=True, tag="priority.seen", array_like=True):
     """Of what was asked for: what is leased under the token."""
     away: Shares = ()
     """Of what was asked for: nobody here has it, or knows that it is gone."""
+    free: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)] = 0
+    """How many there are to be got, of a queue with any priorities."""
 
 
 One = (

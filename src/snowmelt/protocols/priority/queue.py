@@ -98,7 +98,7 @@ class Queue:
         self._limits = limits
         self.settings = settings
         self.name = settings.queue
-        self.shelf = Shelf(prefix_of(settings.queue))
+        self.shelf = Shelf(prefix_of(settings.queue), limits)
         most = REPORTED_MAX if settings.keyed else INTERVALS_MAX
         self._reports = Reports(bounded=settings.items_max > 0, most=most)
         self._sending = Sending(desk, self.name)
@@ -156,7 +156,8 @@ class Queue:
             self.shelf.mark(mark)
         said = union([share for one in marks if one.state == State.VOID for share in one.shares])
         voids = rows.voids_of(said)
-        here.home.begin(there, keys_told(told.values()) if self.settings.keyed else {})
+        lacking = rows.lacking(there) if self.settings.keyed else ()
+        here.home.begin(there, keys_told(told.values(), lacking))
         here.repair = Repair(self._desk, self.name, self.shelf, here.placing, there, dict(told))
         here.home.thin.owed = here.repair.owed
         self._teach(here, told, there)
@@ -214,6 +215,8 @@ class Queue:
         """A door wants to see what stands here."""
         if self.here is None or not self.here.home.sure:
             return
+        home = self.here.home  # what is looked at is fetched first
+        home.wanted.extend(common(self.shelf.rows.lacking(message.shares), home.there))
         keys = self.shelf.keys(message.shares)
         self._number += 1
         self._reads[self._number] = source, message
@@ -226,7 +229,9 @@ class Queue:
         era, token = self._desk.era, message.token
         if not token:
             pieces, _ = fitting(self.shelf.pieces(found, message.shares)[0], message.bytes_max)
-            return Seen(era, self.name, message.serial, pieces, *self._standing(here.placing))
+            free = 0 if here.home.urgency is None else here.home.urgency.free
+            stand = self._standing(here)
+            return Seen(era, self.name, message.serial, pieces, *stand, free=free)
         rows = self.shelf.rows
         had = in_order(
             [
@@ -245,18 +250,23 @@ class Queue:
         away = minus(rows.lacking(message.shares), had)
         return Seen(era, self.name, message.serial, pieces, had=had, away=away)
 
-    def _standing(self, placing: Placing) -> tuple[int, int, Shares, int]:
-        """How many of this home are leased, how many held; which are dead; how many staged."""
+    def _standing(self, here: Here) -> tuple[int, int, Shares, int]:
+        """How many of this home are leased, how many held; which are dead; how many staged.
+
+        Also those that lie with others for now.
+        """
         held = staged = 0
         leased = self._reports.returning  # nobody can have them yet
-        if self.here is not None and self.here.home.urgency is not None:
-            leased += self.here.home.urgency.out
+        if here.home.urgency is not None:
+            leased += here.home.urgency.out
         dead: list[Share] = []
-        me = self._desk.me
+        me, repair = self._desk.me, here.repair
+        elsewhere = () if repair is None else self.shelf.rows.lacking(repair.lacking)
         for mark in self.shelf.rows.marks():  # those that are merely there need not be looked at
             if mark.state == State.FREE:
                 continue
-            mine = placing.by_home(self.shelf.rows.present(mark.shares)).get(me, ())
+            there = (*self.shelf.rows.present(mark.shares), *common(mark.shares, elsewhere))
+            mine = here.placing.by_home(there).get(me, ())
             total = sum([share.total for share in mine])
             leased += total if mark.state == State.LEASED else 0
             held += total if mark.state == State.HELD else 0

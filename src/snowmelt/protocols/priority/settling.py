@@ -266,5 +266,5 @@ def _as_one(queue: str, several: list[Kept]) -> Kept:
         stored,
         union([share for one in several for share in one.gone]),
         tuple(mark for one in several for mark in one.marks),
-        keys_in(stored, several),
+        keys_in(several),
     )

@@ -29,6 +29,7 @@ from snowmelt.core.names import OperationId
 from snowmelt.core.record import BULK, Change, Found, Record, Write, erase
 from snowmelt.protocols.priority.attempts import attempts_of
 from snowmelt.protocols.priority.batches import Share, Shares, union
+from snowmelt.protocols.priority.limits import LIMITS, Limits
 from snowmelt.protocols.priority.lots import cut, whole
 from snowmelt.protocols.priority.messages import Attempt, Elements, Mark, Origin, Piece
 from snowmelt.protocols.priority.origins import Lot, Origins
@@ -41,13 +42,8 @@ from snowmelt.protocols.seap.keys import part as part_of
 from snowmelt.protocols.seap.keys import unpacked
 
 _LOT: Final = b"l/"
-READ_BYTES: Final = 64 << 20
-"""So much is read at once, for whatever is asked."""
 SENT_BYTES: Final = 32 << 20
 """So much is sent in one message."""
-BODIES_BYTES: Final = 64 << 20
-"""So much is at hand of what came of late."""
-
 
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _LOTS: Final = msgspec.msgpack.Decoder(Lot).decode
@@ -69,8 +65,9 @@ class Shelf:
     ((Share(priority=0, intervals=(Interval(start=5, stop=6),)),), ['Write', 'Write', 'Write'])
     """
 
-    def __init__(self, prefix: bytes) -> None:
+    def __init__(self, prefix: bytes, limits: Limits = LIMITS) -> None:
         self._prefix = prefix
+        self._read = limits.read
         self._new: dict[int, Bulk] = {}
         self.rows = Rows()
         self.origins = Origins()
@@ -81,7 +78,7 @@ class Shelf:
         self._emptied: list[int] = []
         """Lots of which all is gone, to be written so."""
         self._next = 0
-        self._recent: Recent[int, Bulk] = Recent(BODIES_BYTES)
+        self._recent: Recent[int, Bulk] = Recent(limits.recent)
         """Bodies that came of late need not be read again; by lots."""
         self.ended = Endings()
         """Which leases ended in an acknowledgement, of late; it is not on the disk."""
@@ -201,7 +198,7 @@ class Shelf:
         return _attempts(self.rows, self.origins.redone())
 
     def keys(self, shares: Shares) -> tuple[bytes, ...]:
-        """The bulk records that must be read for these, in order; the first `READ_BYTES` of them.
+        """The bulk records that must be read for these, in order: as many as are read at once.
 
         Or one, however large it is.
         """
@@ -211,7 +208,7 @@ class Shelf:
             for interval in share.intervals
             for _, where in self.rows.row(share.priority).here.common(interval)
         }
-        room = READ_BYTES
+        room = self._read
         keys: list[bytes] = []
         for number in lots:
             if self._recent.get(number) is None:

@@ -16,8 +16,9 @@ from snowmelt.protocols.priority.anchor import first_of
 from snowmelt.protocols.priority.batches import Share, Shares
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.keyed import keys_of
-from snowmelt.protocols.priority.messages import Stored, Word
+from snowmelt.protocols.priority.messages import Ended, Stored, Word
 from snowmelt.protocols.priority.placing import Placing
+from snowmelt.protocols.priority.positions import minus
 from snowmelt.protocols.priority.settings import How, QueueSettings, State
 from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.seap.steps import (
@@ -61,15 +62,20 @@ class Urgency:
         """The phase that will take what comes in now, or a later one."""
         self.beginning = False
         """Whether not all homes may know that a phase has begun (seap, rule 5)."""
-        self._held_up: list[tuple[NodeId, Stored]] = []
-        """Answers to puts, until all know that a phase has begun."""
+        self._held_up: list[tuple[NodeId, Stored | Ended]] = []
+        """That something came in, until all know that a phase has begun."""
         self.hungry = False
         """Whether somebody waits for elements."""
 
     @property
+    def free(self) -> int:
+        """How many there are to be got, now or when the phase is over."""
+        return len(self._row) + len(self._late)
+
+    @property
     def out(self) -> int:
-        """How many are chosen and not leased, or wait for a phase to be over."""
-        return len(self._chosen) + len(self._late)
+        """How many are chosen, and not leased yet."""
+        return len(self._chosen)
 
     def feeds(self) -> bool:
         """Whether there is something for whoever waits; then it is told, once."""
@@ -111,19 +117,19 @@ class Urgency:
         """Elements came, and are flushed by all: what is free of them is in."""
         self.add(self._shelf.rows.present(shares))
 
-    def answer_put(self, door: NodeId, answer: Stored) -> None:
-        """As soon as all know that a phase has begun, if one begins (seap, rule 5)."""
+    def tell(self, door: NodeId, answer: Stored | Ended) -> None:
+        """That something came in: when all know that a phase has begun, if one begins (rule 5)."""
         if self.beginning:
             self._held_up.append((door, answer))
         else:
             self._desk.send(door, answer)
 
-    def said(self, word: Word) -> None:
+    def said(self, word: Word, refused: Shares) -> None:
         """What is said of elements, some of which may be chosen."""
         if word.how == How.UNWANTED:
             self.unchosen(word.shares)
         elif word.how == How.PURGE:
-            self.leased(word.shares)
+            self.leased(minus(word.shares, refused))
 
     def leased(self, shares: Shares) -> None:
         """A get has had what was chosen for it, or can't have it."""

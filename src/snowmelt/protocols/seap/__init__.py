@@ -34,9 +34,9 @@ What changes for elements:
    without waiting for answers may be served in any order: it is not sequentially consistent. What
    was answered before something else was asked for comes before it, though, whoever asked.
 5. *Frozen.* From `Begin` on a home lets nothing in until its phase is over: it comes in with the
-   next one. Until it knows that all have begun it answers no put, else somebody could put more
-   after the answer, at a home that has not begun yet, and be served before (rule 4). Nobody joins
-   or leaves: a view's end ends the phase.
+   next one. Until it knows that all have begun it says of nothing that it came in, be it put or
+   back again, else somebody could put more after the answer, at a home that has not begun yet, and
+   be served before (rule 4). Nobody joins or leaves: a view's end ends the phase.
 
 How a phase goes. The anchor asks all homes down a flat tree, and their answers come up combined:
 

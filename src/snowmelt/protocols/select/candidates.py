@@ -72,10 +72,9 @@ class Candidates:
         """Counts, and what is drawn is kept (rule 4)."""
         start, stop = self._within(step.candidates)
         cut_start, cut_stop = self._within(step.cut)
-        begin = salted(self._salt, step.number)
-        self.drawn = [
-            one for one in self.elements[cut_start:cut_stop] if hashed(begin, one.id) < step.chance
-        ]
+        begin, row = salted(self._salt, step.number), self.elements
+        some = row[cut_start:cut_stop] if step.chance else ()  # else they are only counted
+        self.drawn = [one for one in some if hashed(begin, one.id) < step.chance]
         return Drawn(cut_start - start, stop - cut_stop, len(self.drawn))
 
     def _within(self, window: Window) -> tuple[int, int]:

@@ -84,7 +84,7 @@ class PriorityLife(FamilyLife):
             if scenario.protocol == "seap":
                 settings = any_priorities(chance, self._load, settings)
             ledger = Ledger(settings, self._excuses, self._load.limits.block, early=early)
-            ledger.leaps = leaps
+            ledger.leaps, ledger.narrow = leaps, self._load.narrow
             self._ledgers.append(ledger)
         self._departed: dict[NodeId, int] = {}
 

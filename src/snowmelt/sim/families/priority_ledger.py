@@ -119,6 +119,8 @@ class Ledger:
         self.keepers = Keepers(excuses, settings, block)
         self.early = early
         """So much ahead of the world's date a node may be."""
+        self.narrow = False
+        """Whether any get may give back by itself some of what it was granted."""
         self.drained: Instant | None = None
         self.puts: list[Asked] = []
         self.by_value: dict[str, Asked] = {}
@@ -205,6 +207,7 @@ class Ledger:
                 places.append(place)
                 failures.append(piece.failures)
         got.values, got.places, got.failures = tuple(values), tuple(places), tuple(failures)
+        got.over = asked - len(values) if self.narrow else 0
         if len(values) > asked:
             self.wrong(f"{len(values)} elements, and {asked} were asked for", process)
         rows = zip(values, places, strict=True)
@@ -250,7 +253,7 @@ class Ledger:
     ) -> None:
         """A get has no answer: it may have had anything, and that comes back."""
         if not isinstance(outcome, Failed):
-            self.lost_gets.append(Lost(process, called, at, light))
+            self.lost_gets.append(Lost(process, called, at, light or self.narrow))
 
     def looked(
         self, process: str, called: Instant, pieces: tuple[Piece, ...], at: Instant, *, dead: bool

@@ -38,6 +38,8 @@ class Load(msgspec.Struct, kw_only=True):
     """How often a consumer comes with its acknowledgement when its lease may be over."""
     light: bool = False
     """Whether some gets can carry no more than a few elements."""
+    narrow: bool = False
+    """Whether homes read so little at once that any get may give some back by itself."""
     idle: Duration = seconds(5)
     """By then all consumers have begun."""
 
@@ -134,6 +136,10 @@ def any_priorities(chance: Random, load: Load, settings: QueueSettings) -> Queue
     """The same with any priorities, and phases that come to their limits."""
     least, sample = chance.choice((0, 0, 1, 3, LIMITS.least)), chance.choice((8, 8, LIMITS.sample))
     load.limits = replace(load.limits, least=least, sample=sample)
+    dice = Random(settings.lease)  # its own, so that lives drawn before stay as they are
+    if dice.random() < 0.3:
+        read, recent = dice.choice(((60, 200), (120, 0), (30, 60)))
+        load.limits, load.narrow = replace(load.limits, read=read, recent=recent), True
     return replace(settings, priorities=ANY)
 
 

@@ -246,7 +246,7 @@ class Consumer(User):
                     if got is None:
                         self.after(PAUSE, self._get)
                     else:
-                        got.over = most - len(got.values) if light else 0
+                        got.over = max(got.over, most - len(got.values) if light else 0)
                         self._decide(got)
                 case _:
                     self.ledger.lose(self.name, called, at, outcome, light)

@@ -7,7 +7,7 @@ import msgspec
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.priority.anchor import first_of
 from snowmelt.protocols.priority.batches import GrantedRun, Run, Share, Shares
-from snowmelt.protocols.priority.messages import Stored
+from snowmelt.protocols.priority.messages import Ended, Stored
 from snowmelt.protocols.priority.phases import RankAnchor
 from snowmelt.protocols.priority.queue import Here
 from snowmelt.protocols.priority.urgency import Urgency
@@ -58,10 +58,11 @@ class OpenUrgency(Urgency):
 class EarlierUrgency(Urgency):
     """Says that it came in before the phase that could not take it."""
 
-    def answer_put(self, door: NodeId, answer: Stored) -> None:
+    def tell(self, door: NodeId, answer: Stored | Ended) -> None:
         """By one phase."""
-        earlier = msgspec.structs.replace(answer, phase=max(0, answer.phase - 1))
-        super().answer_put(door, earlier)
+        if isinstance(answer, Stored):
+            answer = msgspec.structs.replace(answer, phase=max(0, answer.phase - 1))
+        super().tell(door, answer)
 
 
 URGENCIES: Mapping[Bug, type[Urgency]] = {

@@ -84,8 +84,10 @@ class PriorityLife(FamilyLife):
             if scenario.protocol == "seap":
                 settings = any_priorities(chance, self._load, settings)
             ledger = Ledger(settings, self._excuses, self._load.limits.block, early=early)
-            ledger.leaps, ledger.narrow = leaps, self._load.narrow
+            ledger.leaps = leaps
             self._ledgers.append(ledger)
+        for ledger in self._ledgers:
+            ledger.narrow = self._load.narrow
         self._departed: dict[NodeId, int] = {}
 
     @property

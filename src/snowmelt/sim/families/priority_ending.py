@@ -19,6 +19,7 @@ from snowmelt.core.instant import Instant
 from snowmelt.protocols.priority.anchor import EPOCH_BITS, first_of
 from snowmelt.sim.families.priority_excuses import AWAY, FOR_EVER, Place, Told
 from snowmelt.sim.families.priority_ledger import Asked, Got, Ledger
+from snowmelt.sim.families.priority_looks import judge_looks
 
 CHECKS = (check_sequence, check_linear, check_leases, check_heap, check_conservation)
 PHASED = (check_linear, check_leases, check_heap, check_conservation)
@@ -39,6 +40,7 @@ def judge(ledger: Ledger) -> None:
                 ledger.wrong(str(verdict), ledger.queue)
         ending.account()
         ending.bound()
+        judge_looks(ledger)
 
 
 class _Ending:
@@ -84,6 +86,28 @@ class _Ending:
         for ack in self._ledger.acks:
             yield from self._ack(ack)
         yield from self._ledger.backs
+        if self._ledger.settings.keyed:
+            yield from self._freed()
+
+    def _freed(self) -> Iterator[Operation]:
+        """What was given back is there for all that was asked since (`seap`, rule 4).
+
+        Unless a view ends before it is got again, or somebody may have had it of whom nobody heard.
+        """
+        ledger = self._ledger
+        gets = sorted([one for one in ledger.gets if one.order], key=lambda one: one.order)
+        for value, had, at in ledger.freed:
+            since = [one.order for one in gets if one.called > at]
+            since += [min(one.orders) for one in ledger.puts if one.orders and one.called > at]
+            order = min(since, default=0)
+            after = [one for one in gets if one.order > had.order and value in one.values]
+            if not order or not after or after[0].order < order:
+                continue
+            until = after[0].returned
+            unheard = any(one.called <= until for one in ledger.lost_gets)
+            unheard |= any(begun <= until for begun, _, _ in ledger.purged)
+            if not unheard and not any(at <= view.at <= until for view in self._excuses.views):
+                yield Operation("giver", Kind.BACK, (value,), at, at, orders=(order,))
 
     def _stood(self, value: str, place: Place) -> None:
         last = self._last.get(value, place)

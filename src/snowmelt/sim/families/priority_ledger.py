@@ -98,6 +98,26 @@ class Got(msgspec.Struct):
         return Receipt(self.token, shares)
 
 
+class Stand(msgspec.Struct, frozen=True):
+    """How many there are, all in all, it was said."""
+
+    process: str
+    called: Instant
+    returned: Instant
+    total: int
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """What has a rank, it was said; nothing when nothing had."""
+
+    process: str
+    called: Instant
+    returned: Instant
+    rank: int
+    share: float | None
+    value: str = ""
+
+
 class Lost(msgspec.Struct, frozen=True):
     """A get of which nobody heard."""
 
@@ -131,6 +151,10 @@ class Ledger:
         self.redriven: Instant | None = None
         self.purged: list[tuple[Instant, Instant | None, int | None]] = []
         self.leaps: tuple[Instant, ...] = ()
+        self.freed: list[tuple[str, Got, Instant]] = []
+        """What was given back of a get, and is there to be got from then on."""
+        self.stands: list[Stand] = []
+        self.selections: list[Selection] = []
         self.calls: list[tuple[Instant, Instant]] = []
         self.excused: dict[tuple[str, Instant], str] = {}
         """Which calls, by who made them and when, rest on an excuse, and on which."""

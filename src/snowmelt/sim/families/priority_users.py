@@ -20,12 +20,21 @@ from snowmelt.protocols.calling import Ask
 from snowmelt.protocols.priority import calls
 from snowmelt.sim.families.fifo_actors import PATIENCE, PAUSE, Actor, Phase, Stage, Then
 from snowmelt.sim.families.membership import address
-from snowmelt.sim.families.priority_ledger import Asked, Got, Ledger, receipts_of
+from snowmelt.sim.families.priority_ledger import (
+    Asked,
+    Got,
+    Ledger,
+    Selection,
+    Stand,
+    receipts_of,
+)
 from snowmelt.sim.families.priority_load import Load, priority_of
 
 DELAY: Final = seconds(4)
 EMPTY: Final = 4
 REASON: Final = "it failed"
+MANY: Final = 100
+"""With so many deliveries nothing dies."""
 WEIGHT: Final = 16 << 20
 LIGHT: Final = 90
 """What a get can carry: more than there is, or a few elements."""
@@ -308,7 +317,7 @@ class Consumer(User):
             delay=self.some(seconds(3)) if delayed else Duration(0),
             reason=REASON if failed else "",
         )
-        told = partial(self._settled, got, done, rest, self.now)
+        told = partial(self._settled, got, done, rest, self.now, delayed=delayed)
         if chance.random() < 0.5 and self.stage.phase is not Phase.REST:
             self._get(settle, told)
             return
@@ -327,6 +336,8 @@ class Consumer(User):
         called: Instant,
         outcome: Outcome[Any],
         at: Instant,
+        *,
+        delayed: bool,
     ) -> None:
         number = self.last_number
         match outcome:
@@ -339,6 +350,10 @@ class Consumer(User):
                 unknown = [index for index in done if index in refused]
                 self.ledger.acked(got, unknown, called, at, Ended.UNKNOWN)
                 self.ledger.given_back(got, rest, called, at, Ended.SUCCEEDED)
+                dies = self.ledger.settings.deliveries_max < MANY
+                if not (delayed or dies) and self.asked_once(number):
+                    free = [got.values[index] for index in rest if index not in refused]
+                    self.ledger.freed.extend([(value, got, at) for value in free])
             case Failed(reason) if self.asked_once(number) and "Unavailable" not in reason:
                 self.ledger.wrong(f"{self.name} may not settle: {reason}", self.name)
             case _:
@@ -363,6 +378,7 @@ class Looker(User):
     def _look(self) -> None:
         load = self.stage.phase is Phase.LOAD
         ways = ["peek", "peek dead", "statistics"]
+        ways += ["select", "select"] if self.ledger.settings.keyed else []
         if load:
             ways += ["redrive"] + (["purge"] if self.load.purges else [])
         match self.chance.choice(ways):
@@ -372,10 +388,38 @@ class Looker(User):
                 self._peek(dead=True)
             case "redrive":
                 self.redrive()
+            case "select":
+                self._select()
             case "purge":
                 self._purge(dead=self.chance.random() < 0.3)
             case _:
-                self.call(calls.Statistics(self.queue), _heard)
+                self._count()
+
+    def _count(self) -> None:
+        called = self.now
+
+        def told(outcome: Outcome[Any], at: Instant) -> None:
+            match outcome:
+                case Succeeded(calls.Status() as status):
+                    self.ledger.stands.append(Stand(self.name, called, at, _total(status)))
+
+        self.call(calls.Statistics(self.queue), told)
+
+    def _select(self) -> None:
+        called, chance = self.now, self.chance
+        rank = chance.choice((0, 1, 1, 2, 5, 20))
+        share = None if rank else chance.choice((0.0, 0.3, 0.5, 1.0))
+
+        def told(outcome: Outcome[Any], at: Instant) -> None:
+            match outcome:
+                case Succeeded(calls.Peeked(pieces)):
+                    ledger = self.ledger
+                    ledger.looked(self.name, called, pieces, at, dead=False)
+                    shown = [value for piece in pieces for value, _ in ledger.shown(piece, at)]
+                    one = Selection(self.name, called, at, rank, share, *shown)
+                    ledger.selections.append(one)
+
+        self.call(calls.Select(self.queue, rank, share), told)
 
     def _peek(self, *, dead: bool) -> None:
         called = self.now
@@ -423,17 +467,18 @@ class Steward(Looker):
     def _watch(self) -> None:
         called = self.now
 
-        def told(outcome: Outcome[Any], _: Instant) -> None:
+        def told(outcome: Outcome[Any], at: Instant) -> None:
             match outcome:
                 case Succeeded(calls.Status() as status):
-                    self._saw(status, called)
+                    self._saw(status, called, at)
             if self.ledger.drained is None:
                 self.after(milliseconds(700), self._watch)
 
         self.call(calls.Statistics(self.queue), told, seconds(5))
 
-    def _saw(self, status: calls.Status, called: Instant) -> None:
-        left = sum(some.count for some in status.ready) + status.leased + status.held
+    def _saw(self, status: calls.Status, called: Instant, at: Instant) -> None:
+        left = _total(status) - status.dead - status.staged
+        self.ledger.stands.append(Stand(self.name, called, at, _total(status)))
         putting = any(one.unfinished for one in self.producers if one.ledger is self.ledger)
         away = not self.ledger.excuses.whole(called)  # with what waits for it
         self._empty = 0 if status.dead or left or putting or away else self._empty + 1
@@ -441,6 +486,11 @@ class Steward(Looker):
             self.redrive()
         elif self._empty == EMPTY:
             self.ledger.drained = called
+
+
+def _total(status: calls.Status) -> int:
+    ready = sum(some.count for some in status.ready)
+    return ready + status.leased + status.held + status.dead + status.staged
 
 
 def _heard(outcome: Outcome[Any], at: Instant) -> None:

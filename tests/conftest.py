@@ -1,10 +1,12 @@
-"""Where several run the tests, what takes long comes first, and what is alike to the same one.
+"""How tests are dealt out, and what none of them looks through.
 
+Where several run the tests, what takes long comes first, and what is alike goes to the same one.
 Each of them is given as many neighbours as the others, and takes half of what another has left,
 from its end, when it has done its own. So what begins its share is done by one: all that share a
 Spark; and what ends it is quick, so that nobody is waited for at last.
 """
 
+import gc
 import os
 
 import pytest
@@ -31,6 +33,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if count > 1:
         items[:] = dealt(items, count)
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays: no collection of garbage looks through it, no fork copies it."""
+    gc.collect()
+    gc.freeze()
 
 
 def dealt(items: list[pytest.Item], count: int) -> list[pytest.Item]:

@@ -374,7 +374,7 @@ class Home:
         refused = union([*refused, *lost])
         had = _kept_order(want.shares, refused)
         if had:
-            self._leases.lease(want.token, had, message.lease)
+            self._leases.lease(want.token, union(had), message.lease)
         if len(marks) != 1 or marks[0].shares != had:
             fresh = sum([share.total for mark in marks for share in mark.shares])
             if fresh < sum([share.total for share in had]):

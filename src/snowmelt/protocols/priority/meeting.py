@@ -59,7 +59,7 @@ class Meeting:
         """This home's elements have these ranks."""
         for node, ranks in self._nodes(Interval(start, start + len(positions))):
             some = positions[ranks.start - start : ranks.stop - start]
-            shares = in_order([Share(0, (Interval(at, at + 1),)) for at in some])
+            shares = _shares(some)
 
             def make(serial: int, first: int = ranks.start, shares: Shares = shares) -> Ranked:
                 return Ranked(self._desk.era, self._queue, serial, first, shares)
@@ -131,9 +131,7 @@ class Meeting:
         return all(rank in self._at for rank in ranks)
 
     def _tell(self, door: NodeId, serial: int, ranks: Interval) -> None:
-        shares = in_order(
-            [Share(0, (Interval(at, at + 1),)) for at in map(self._at.get, ranks) if at is not None]
-        )
+        shares = _shares([at for at in map(self._at.get, ranks) if at is not None])
         self._told.append((later(self._desk.now, FORGOTTEN), ranks))
         self._desk.send(door, Sought(self._desk.era, self._queue, serial, shares))
 
@@ -145,3 +143,8 @@ class Meeting:
                 stop = min(block.stop, start + RANKS_AT_ONCE)
                 yield self._placing.home(RANKS, start), Interval(start, stop)
                 start = stop
+
+
+def _shares(positions: Sequence[int]) -> Shares:
+    """These, in their order."""
+    return in_order([Share(0, tuple([Interval(at, at + 1) for at in positions]))])

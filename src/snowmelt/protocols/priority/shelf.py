@@ -17,6 +17,7 @@ Rules
    `changes` is called, and that is all that its disk needs to make the same shelf again.
 """
 
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Final
@@ -38,13 +39,14 @@ from snowmelt.protocols.priority.recent import Bulk, Endings, Recent
 from snowmelt.protocols.priority.rows import STANDING, Row, Rows, Where
 from snowmelt.protocols.priority.settings import REDONE, REMEMBERED, State
 from snowmelt.protocols.priority.standing import Standing, standing_of
+from snowmelt.protocols.seap.keys import key_at, unpacked
 from snowmelt.protocols.seap.keys import part as part_of
-from snowmelt.protocols.seap.keys import unpacked
 
 _LOT: Final = b"l/"
 SENT_BYTES: Final = 32 << 20
 """So much is sent in one message."""
 
+_EDGES: Final = struct.Struct("<2i").pack
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _LOTS: Final = msgspec.msgpack.Decoder(Lot).decode
 _BULKS: Final = msgspec.msgpack.Decoder(Bulk).decode
@@ -254,10 +256,9 @@ class Shelf:
                         keys = self.origins.lots[where.lot].keys
                         for stretch, standing in row.standings(part):
                             for alike, key in _alike(stretch, where.base, keys):
-                                first = alike.start + where.base
-                                some = bodies.slice(first, first + alike.size).trimmed()
+                                at = alike.start + where.base
                                 pieces.append(
-                                    _piece(share.priority, alike, some, bulk, standing, key)
+                                    _piece(share.priority, alike, bodies, at, bulk, standing, key)
                                 )
             rows.append(tuple(pieces))
         return rows
@@ -406,12 +407,20 @@ def _piece(
     priority: int,
     where: Interval,
     bodies: Bodies,
+    at: int,
     bulk: Bulk,
     standing: Standing,
     key: int | None,
 ) -> Piece:
+    """Of the elements of an interval, whose bodies begin at `at`."""
+    if where.stop - where.start == 1:  # as mostly where each has a key of its own
+        blob = bytes(bodies[at])
+        offsets = _EDGES(0, len(blob))
+    else:
+        some = bodies.slice(at, at + where.stop - where.start).trimmed()
+        offsets, blob = whole(some.offsets), whole(some.blob)
     return Piece(
-        priority, where.start, whole(bodies.offsets), whole(bodies.blob), bulk.headers,
+        priority, where.start, offsets, blob, bulk.headers,
         standing.failures, standing.reason, key, bulk.put_at,
     )  # fmt: skip
 
@@ -419,6 +428,9 @@ def _piece(
 def _alike(where: Interval, base: int, keys: bytes) -> Iterator[tuple[Interval, int | None]]:
     """The parts of an interval with one key each; all of it where there are no keys."""
     start = where.start
+    if keys and where.stop - start == 1:  # as mostly
+        yield where, key_at(keys, start + base)
+        return
     if keys:
         row = unpacked(part_of(keys, start + base, where.stop + base))
         for at in range(1, len(row)):

@@ -64,3 +64,12 @@ def unpacked(row: bytes) -> tuple[int, ...]:
 def part(row: bytes, start: int, stop: int) -> bytes:
     """Those of some elements."""
     return row[start * KEY_BYTES : stop * KEY_BYTES]
+
+
+def key_at(row: bytes, at: int) -> int:
+    """That of one element.
+
+    >>> key_at(packed([3, -1]), 1)
+    -1
+    """
+    return int.from_bytes(row[at * KEY_BYTES : (at + 1) * KEY_BYTES], signed=True)

@@ -9,6 +9,7 @@ import pytest
 from benchmarks.fifo.cell import Cell
 from benchmarks.fifo.load import Phase, Turn
 from benchmarks.fifo.row import Row
+from benchmarks.priority_cpu import spent
 from benchmarks.priority_peers_parts.bars import bars
 
 ROOT = Path(__file__).parents[2]
@@ -58,3 +59,9 @@ def test_each_part_comes_to_figures(tmp_path: Path, only: str) -> None:
         depths = [(one["nodes"], one["depth"]) for one in found["heights"]]
         assert depths == [(1, 0), (3, 0), (3, 1)]
     assert not list(tmp_path.iterdir())  # what it made is gone
+
+
+def test_the_processor_time_of_an_item_is_the_client_s_and_the_servers() -> None:
+    found = spent("snowmelt-any", calls=2)
+    assert found.both > 0
+    assert found.get_server > 0

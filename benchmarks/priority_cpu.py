@@ -1,0 +1,117 @@
+"""Processor time of an item in priority queues: what other work on the machine does not change.
+
+    python benchmarks/priority_cpu.py [--peers snowmelt-1,snowmelt-any,redis,redis-zpopmin]
+        [--calls 24] [--json]
+
+Items of 100 B are put, and then all got and acknowledged, 1,000 a call, one call after another, by
+one blocking client. Counted is what the client and all processes of the server worked meanwhile, in
+user and in system mode: a flush is waited for and costs little. The peers are those of
+`priority_peers.py`, and each takes part alone.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import msgspec
+from benchmarks.priority_peers_parts.peers import KINDS, make
+
+PEERS: Final = "snowmelt-1,snowmelt-any,redis,redis-zpopmin"
+BATCH: Final = 1_000
+SIZE: Final = 100
+TICK: Final = 1e6 / os.sysconf("SC_CLK_TCK")
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """Microseconds for an item."""
+
+    peer: str
+    put_client: float
+    put_server: float
+    get_client: float
+    get_server: float
+    both: float
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="priority_cpu", description=__doc__.splitlines()[0])
+    parser.add_argument("--peers", default=PEERS, help=f"of {', '.join(KINDS)}")
+    parser.add_argument("--calls", type=int, default=24, help=f"of {BATCH} items")
+    parser.add_argument("--json", action="store_true", help="print one JSON list")
+    options = parser.parse_args(argv)
+    peers = options.peers.split(",")
+    if not set(peers) <= set(KINDS) or options.calls < 1:
+        parser.error(f"--peers: of {', '.join(KINDS)}; --calls: 1 or more")
+    found = [spent(peer, options.calls) for peer in peers]
+    if options.json:
+        print(json.dumps([msgspec.to_builtins(one) for one in found]))
+        return 0
+    for one in found:
+        print(
+            f"{one.peer:18} put {one.put_client:5.1f} + {one.put_server:5.1f}, "
+            f"get and acknowledge {one.get_client:5.1f} + {one.get_server:5.1f}, "
+            f"both {one.both:5.1f} us an item (client + server)"
+        )
+    return 0
+
+
+def spent(name: str, calls: int) -> Spent:
+    """One peer, alone."""
+    peer = make(name)
+    before = set(processes(os.getpid()))
+    with tempfile.TemporaryDirectory(prefix="priority-cpu-") as folder:
+        try:
+            peer.start(Path(folder))
+            servers = [one for one in processes(os.getpid()) if one not in before]
+            client = peer.client("cpu", BATCH)()
+            bodies = [os.urandom(SIZE)] * BATCH
+            client.put(bodies)  # what is done once is not counted
+            client.take(BATCH)
+            client.settle()
+            marks = [worked(servers)]
+            for _ in range(calls):
+                client.put(bodies)
+            marks.append(worked(servers))
+            left = calls * BATCH
+            while left:
+                left -= client.take(BATCH)
+            client.settle()
+            marks.append(worked(servers))
+            client.close()
+        finally:
+            peer.stop()
+    items = calls * BATCH
+    (a, b), (c, d), (e, f) = marks
+    parts = [round(one / items, 2) for one in (c - a, d - b, e - c, f - d)]
+    return Spent(name, *parts, round((e - a + f - b) / items, 2))
+
+
+def worked(servers: list[int]) -> tuple[float, float]:
+    """Microseconds of this process, and of these."""
+    return time.process_time() * 1e6, sum(TICK * ticks(one) for one in servers)
+
+
+def ticks(process: int) -> int:
+    """How long a process has worked, in the ticks of the system."""
+    said = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return int(said[11]) + int(said[12])
+
+
+def processes(process: int) -> Iterator[int]:
+    """A process and all below it."""
+    yield process
+    for thread in Path(f"/proc/{process}/task").iterdir():
+        for child in (thread / "children").read_text().split():
+            yield from processes(int(child))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

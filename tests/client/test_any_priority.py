@@ -11,8 +11,6 @@ import snowmelt.aio
 from snowmelt.cli.local import LocalCluster
 from snowmelt.client.group_steps import BEGINNING
 from snowmelt.client.priority_groups import parts_of
-from snowmelt.client.priority_parts import by_priority
-from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption, QueueExists
 
 EARLY, LATE = -(1 << 63), (1 << 63) - 1
@@ -43,31 +41,6 @@ def test_a_thousand_priorities_go_in_one_call(cluster):
     jobs = cluster.priority("many", priorities=int)
     assert jobs.put_many([(3 * at % 1000, b"%d" % at) for at in range(1000)]) == 1000
     assert [item.priority for item in jobs.get_many(1000, timeout=0)] == list(range(1000))
-
-
-@pytest.mark.parametrize("distinct", [200, 900])
-def test_what_goes_in_one_call_lies_in_the_order_of_its_priorities(cluster, distinct):
-    chance = random.Random(distinct)
-    pairs = [(chance.randrange(distinct), b"%d" % at) for at in range(1_500)]
-    jobs = cluster.priority(f"rows-{distinct}", priorities=int)
-    assert jobs.put_many(pairs) == len(pairs)
-    places = [item.position for item in jobs.get_many(2_000, timeout=0)]
-    assert places == list(range(places[0], places[0] + len(pairs)))
-
-
-def test_each_of_many_who_put_at_once_is_told_where_its_own_item_lies():
-    chance = random.Random(3)
-    pairs = [
-        (chance.choice((chance.randrange(3), chance.random())), b"%d" % at) for at in range(400)
-    ]
-    for some in (pairs[:9], pairs):  # each priority by itself, and one for each item
-        several, order = by_priority(some)
-        told = [one for each in several for one in each.priorities]
-        bodies = [bytes(one) for each in several for one in Batch(each.offsets, each.blob)]
-        assert [(one, some[at][1]) for one, at in zip(told, order, strict=True)] == (
-            list(zip(told, bodies, strict=True))
-        )
-        assert told == [some[at][0] for at in order] == sorted(told)
 
 
 def test_fractions_keep_their_order_and_the_largest_may_be_first(cluster):

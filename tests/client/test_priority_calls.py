@@ -1,0 +1,35 @@
+"""What goes in one call of a priority queue, and in which order."""
+
+import random
+
+import pytest
+
+import snowmelt
+from snowmelt.client.priority_parts import by_priority
+from snowmelt.core.batch import Batch
+
+
+@pytest.mark.parametrize("distinct", [200, 900])
+def test_what_goes_in_one_call_lies_in_the_order_of_its_priorities(tmp_path, distinct):
+    chance = random.Random(distinct)
+    pairs = [(chance.randrange(distinct), b"%d" % at) for at in range(1_500)]
+    with snowmelt.open(tmp_path) as cluster:
+        jobs = cluster.priority("jobs", priorities=int)
+        assert jobs.put_many(pairs) == len(pairs)
+        places = [item.position for item in jobs.get_many(2_000, timeout=0)]
+    assert places == list(range(places[0], places[0] + len(pairs)))
+
+
+def test_each_of_many_who_put_at_once_is_told_where_its_own_item_lies():
+    chance = random.Random(3)
+    pairs = [
+        (chance.choice((chance.randrange(3), chance.random())), b"%d" % at) for at in range(400)
+    ]
+    for some in (pairs[:9], pairs):  # each priority by itself, and one for each item
+        several, order = by_priority(some)
+        told = [one for each in several for one in each.priorities]
+        bodies = [bytes(one) for each in several for one in Batch(each.offsets, each.blob)]
+        assert [(one, some[at][1]) for one, at in zip(told, order, strict=True)] == (
+            list(zip(told, bodies, strict=True))
+        )
+        assert told == [some[at][0] for at in order] == sorted(told)

@@ -167,7 +167,7 @@ def test_messages_of_skeap_grow_with_the_rate_and_those_of_seap_have_a_bound():
         return told.message_bits_max
 
     assert bits(Protocol.SKEAP, 64) > 3 * bits(Protocol.SKEAP, 16)
-    assert bits(Protocol.SEAP, 256) < 1.4 * bits(Protocol.SEAP, 64) < 12_000
+    assert bits(Protocol.SEAP, 256) < 1.3 * bits(Protocol.SEAP, 128) < 12_000
 
 
 def test_seap_is_measured_at_sizes_by_the_machines():

@@ -47,7 +47,9 @@ class PriorityPeer(SnowmeltPeer):
 class PriorityClient:
     """The blocking client. An emptied queue stays, since nothing deletes one."""
 
-    def __init__(self, url: str, queue: str, replicas: int, priorities: Priorities) -> None:
+    def __init__(
+        self, url: str, queue: str, replicas: int, priorities: Priorities = PRIORITIES
+    ) -> None:
         self.cluster = snowmelt.connect(url)
         self.queue = self.cluster.priority(queue, priorities=priorities, replicas=replicas)
         self.next = drawn(priorities)

@@ -8,14 +8,14 @@ import snowmelt
 from cli.program import snowmelt as ran
 from snowmelt.cli.local import LocalCluster
 from snowmelt.cli.local_etcd import LocalEtcd
-from snowmelt.core.errors import StateError, Unavailable
+from snowmelt.core.errors import TooLarge, Unavailable
 
 NEEDS_ETCD = pytest.mark.skipif(shutil.which("etcd") is None, reason="no etcd is installed")
 ITEMS = 40
 
 
 @NEEDS_ETCD
-def test_what_was_acknowledged_outlives_the_leader_and_its_disk(tmp_path):
+def test_items_and_batons_outlive_the_leader_and_its_disk(tmp_path):
     with LocalEtcd(tmp_path / "etcd") as etcd:
         options = ["--coordinator", etcd.url]
         with LocalCluster(3, tmp_path / "nodes", 0.5, options=options) as cluster:
@@ -23,6 +23,10 @@ def test_what_was_acknowledged_outlives_the_leader_and_its_disk(tmp_path):
             with snowmelt.connect(cluster.url) as door:
                 orders = door.fifo("orders", replicas=2)
                 orders.put_many([str(number).encode() for number in range(ITEMS)], timeout=30)
+                numbers = [*door.counter("ids").next(3, timeout=30)]
+                with door.baton("index").acquire(timeout=30) as held:
+                    held.save(b"segment-17")
+                    fence = held.fence
                 (leader,) = (one for one in cluster.nodes if one.name == first.coordinator)
                 leader.kill()
                 shutil.rmtree(leader.folder)
@@ -34,8 +38,12 @@ def test_what_was_acknowledged_outlives_the_leader_and_its_disk(tmp_path):
                     with orders.get(timeout=60) as item:
                         got.append(int(item.body))
                 assert got == list(range(ITEMS))
-                with pytest.raises(StateError, match="etcd decides here"):
-                    door.baton("index").acquire(timeout=5)
+                with door.baton("index").acquire(timeout=60) as held:
+                    assert held.value == b"segment-17"
+                    assert held.fence > fence
+                    with pytest.raises(TooLarge, match="at most 65536"):
+                        held.save(bytes(100_000))
+                assert door.counter("ids").next(1, timeout=60).start > max(numbers)
 
 
 @NEEDS_ETCD

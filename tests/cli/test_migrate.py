@@ -13,18 +13,21 @@ from snowmelt.cli.local_etcd import LocalEtcd
 from snowmelt.core.errors import StateError, Unavailable
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import Address, NodeId
-from snowmelt.core.record import Write
+from snowmelt.core.node import Started
+from snowmelt.core.record import Record, Write
+from snowmelt.protocols.baton.messages import Version
+from snowmelt.protocols.baton.values import Kept
 from snowmelt.protocols.etcd import Failed, Trouble
 from snowmelt.protocols.fifo.homes import FIRST_IN_ETCD
 from snowmelt.protocols.fifo.messages import Home
 from snowmelt.protocols.fifo.rescuing import FIRST_TERM
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.membership.disk import LEDGER, SELF, Self, twice
-from snowmelt.protocols.membership.records import CLUSTER, HOMES, LEADER, Founded
+from snowmelt.protocols.membership.records import BATONS, CLUSTER, HOMES, LEADER, Founded
 from snowmelt.protocols.membership.records import LEDGER as LEDGER_RECORD
 from snowmelt.protocols.membership.view import Known, Ledger, Member, View
 from snowmelt.runtime.etcd import EtcdPlace
-from snowmelt.runtime.migrate import BATONS, Migration
+from snowmelt.runtime.migrate import TERMS_UNHEARD, Migration, of_batons
 from snowmelt.sim.etcd import Model
 from snowmelt.store import Store
 
@@ -79,7 +82,7 @@ def _is_whole(model):
     assert (founded.cluster, founded.name) == (99, "snowmelt")
     assert (ledger.view.epoch, [one.id for one in ledger.known]) == (6, ["n1"])
     assert msgspec.msgpack.decode(keys.pop(HOMES + FIRST_IN_ETCD)) == 77
-    assert msgspec.msgpack.decode(keys.pop(BATONS + "/fences")) == 1234
+    assert msgspec.msgpack.decode(keys.pop(BATONS + "/fences")) == 1234 + TERMS_UNHEARD
     assert sorted(keys) == sorted(HOMES + f"q{at}" for at in range(QUEUES))
     return True
 
@@ -131,17 +134,31 @@ def test_what_is_no_coordinators_folder_is_refused(tmp_path):
         _moved(tmp_path / "n2", Cut(Model(), 1000, done=False))
 
 
+def test_what_of_batons_is_hurt_on_the_disk_is_not_as_if_it_had_never_been():
+    sound = msgspec.msgpack.encode(Kept(Version(7), b"value"))
+    records = (Record(b"one", sound), Record(b"multicast.prices", sound))
+    hurt = (b"one/copy", b"two", b"two/copy", b"/fences")
+    batons, _ = of_batons(Started(records, hurt, 0))
+    assert batons["one"] == sound
+    assert batons["two"] == b""  # it can't be read by who leads, either
+    assert msgspec.msgpack.decode(batons["/fences"]) > TERMS_UNHEARD
+    assert sorted(batons) == ["/fences", "one", "two"]
+
+
 @NEEDS_ETCD
 def test_a_cluster_goes_to_a_real_etcd_with_all_that_it_had(tmp_path):
     with LocalCluster(3, tmp_path / "nodes", 0.3) as before:
         before.start()
         with snowmelt.connect(before.url) as door:
             door.fifo("orders", replicas=2).put_many([b"one", b"two"], timeout=30)
+            with door.baton("index").acquire(timeout=30) as held:
+                held.save(b"segment-17")
+            numbers = door.counter("ids").next(1, timeout=30)
     folder = str(before.nodes[0].folder)
     with LocalEtcd(tmp_path / "etcd") as etcd:
         words = ["migrate", "--data", folder, "--coordinator", etcd.url]
         told = ran(*words)
-        assert "1 fifos, 0 values of batons" in told.stdout, told.stderr
+        assert "1 fifos, 2 values of batons" in told.stdout, told.stderr
         assert "Nothing was done" in told.stdout
         done = ran(*words, "--yes")
         assert f"Start every node with --coordinator {etcd.url}" in done.stdout, done.stderr
@@ -159,3 +176,7 @@ def test_a_cluster_goes_to_a_real_etcd_with_all_that_it_had(tmp_path):
                 door.fifo("orders").get_many(10, timeout=30) as items,
             ):
                 assert [item.body for item in items] == [b"one", b"two"]
+                with door.baton("index").acquire(timeout=30) as again:
+                    assert again.value == b"segment-17"
+                    assert again.fence > held.fence
+                assert door.counter("ids").next(1, timeout=30).start >= numbers.stop

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from secrets import randbits
-from time import monotonic_ns
+from time import monotonic_ns, time_ns
 from typing import Final
 
 import msgspec
@@ -30,7 +30,10 @@ from snowmelt.core.instant import Instant
 from snowmelt.core.node import Effect, Send, Started
 from snowmelt.core.record import Change, Erase, Write
 from snowmelt.protocols.baton import values
+from snowmelt.protocols.baton.calls import ETCD_VALUE_BYTES_MAX
 from snowmelt.protocols.baton.fences import KEY as FENCES
+from snowmelt.protocols.baton.fences import founded_anew, term_of
+from snowmelt.protocols.baton.settings import TOPICS
 from snowmelt.protocols.etcd import (
     Answer,
     Delete,
@@ -52,6 +55,7 @@ from snowmelt.protocols.host import own_start, shared_key, shared_range
 from snowmelt.protocols.membership import disk
 from snowmelt.protocols.membership.disk import LEDGER, MOVED, kept, twice
 from snowmelt.protocols.membership.records import (
+    BATONS,
     CLUSTER,
     HOMES,
     LEADER,
@@ -67,14 +71,12 @@ from snowmelt.runtime.etcd.client import Line
 from snowmelt.store import Store
 from snowmelt.store.stamp import read_stamp
 
-BATONS: Final = "~baton/"
-VALUE_MAX: Final = 64 << 10
-"""Larger values of batons are not for etcd."""
+TERMS_UNHEARD: Final = 1 << 10
+"""No baton was handed on so many terms beyond what the root was told."""
 LEASE_SECONDS: Final = 60
 MEMBERSHIP: Final = b"membership/"
 FIFO: Final = b"fifo/"
 BATON: Final = b"baton/"
-_MULTICAST: Final = "multicast."
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -158,7 +160,7 @@ class Migration:
         if member is None:
             raise StateError(f"{found.self.id} never began to decide; start it with --coordinator")
         leader = Leader(member.id, member.address, found.self.birth, found.self.start, randbits(63))
-        kept_values, too_large = _values(baton)
+        kept_values, too_large = of_batons(baton)
         return Move(
             ledger.after(Surpass(ledger.view.epoch)),
             leader,
@@ -274,18 +276,23 @@ def _homes(fifo: Started) -> dict[str, bytes]:
     return homes
 
 
-def _values(baton: Started) -> tuple[dict[str, bytes], tuple[str, ...]]:
+def of_batons(baton: Started) -> tuple[dict[str, bytes], tuple[str, ...]]:
     """Of batons and their fences, and whose values are too large; topics have none to keep."""
     newest, found = values.newest(baton), {}
     too_large = []
+    for name in values.hurt(baton):
+        if name not in newest:
+            found[name] = b""  # it can't be read there either, until somebody gives it up
     for name, one in newest.items():
-        if len(one.value) > VALUE_MAX:
+        if len(one.value) > ETCD_VALUE_BYTES_MAX:
             too_large.append(name)
-        elif not name.startswith(_MULTICAST):
+        elif not name.startswith(TOPICS):
             found[name] = msgspec.msgpack.encode(one)
-    terms = [one.value for one in baton.records if one.key in (FENCES, FENCES + values.COPY)]
-    if terms:
-        found[FENCES.decode()] = terms[0]
+    term = term_of(baton.records)
+    if term:
+        found[FENCES.decode()] = msgspec.msgpack.encode(term + TERMS_UNHEARD)
+    elif any(key.startswith(FENCES) for key in baton.damaged):
+        found[FENCES.decode()] = founded_anew(time_ns())[0].value
     return found, tuple(too_large)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import SystemRandom
 from time import monotonic
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -26,7 +26,6 @@ from snowmelt.protocols.multicast import MulticastSettings
 from snowmelt.protocols.pool import introductions
 from snowmelt.protocols.pool.introducer import Introducer
 from snowmelt.protocols.priority import PriorityNode
-from snowmelt.protocols.unserved import unserved
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.driver import Driver
 from snowmelt.runtime.etcd import EtcdClient, EtcdPlace
@@ -38,11 +37,6 @@ from snowmelt.store import Store
 from snowmelt.store.folder import others_may_look
 from snowmelt.wire.framing import Kind, framed
 from snowmelt.wire.greeting import Gate, Role, as_error
-
-NOT_OVER_ETCD: Final = (
-    "batons and multicast need a coordinator that stays, and etcd decides here: use a cluster"
-    " without --coordinator etcd for them"
-)
 
 
 class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,17 +119,12 @@ class Server:
         named = config.cluster if etcd else ""
         member = membership.MembershipNode(identity, config.settings, SystemRandom(), named)
         queues = FifoNode(config.id, SystemRandom(), on_disk=not etcd)
-        rooted = [  # on the disk of a coordinator that stays
-            *baton.families(config.id, config.baton, SystemRandom()),
-            multicast.family(config.id, MulticastSettings(), SystemRandom()),
-        ]
-        if etcd:
-            rooted = [unserved(one.name, one.messages, NOT_OVER_ETCD) for one in rooted]
         return [
             Family("membership", member, membership.HEARD),
             Family("fifo", queues, fifo.MESSAGES),
             Family("pool", Introducer(config.id, SystemRandom()), introductions.MESSAGES),
-            *rooted,
+            *baton.families(config.id, config.baton, SystemRandom(), etcd=etcd),
+            multicast.family(config.id, MulticastSettings(), SystemRandom()),
             Family("priority", PriorityNode(config.id, SystemRandom()), priority.MESSAGES),
             Family("echo", echo.EchoNode(), echo.MESSAGES),
         ]

@@ -36,8 +36,8 @@ JUDGED_HARDER: Final = {
 DISK: Final = "disk"
 ETCD_DECIDES: Final = "etcd"
 COORDINATORS: Final = (DISK, ETCD_DECIDES)
-OVER_ETCD: Final = ("membership", "fifo", "pool", "priority")
-"""The families that live where etcd decides; the others need a coordinator that stays."""
+OVER_ETCD: Final = ("membership", "fifo", "pool", "priority", "baton", "multicast")
+"""The families that live where etcd decides."""
 
 CALM: Final = 0.3
 LONG: Final = 0.1

@@ -11,7 +11,7 @@ gone; everybody served or told. All nodes of a view take part in all batons; cli
 The order (`ways.py`, `turns.py`):
 
 1. *Tree.* Each view gives every node the same four rings; the tree of `arrow.tree` grows on them,
-   its root the coordinator. There is one tree for all names.
+   its root the coordinator of that view. There is one tree for all names.
 2. *Ways.* Each name has an arrow of its own. A node that has not heard of a name points to its
    parent, and the root to itself: this is a legal state, so a name that nobody uses costs nothing.
 3. *Links.* Words along edges carry the sender's life and a count. What does not come in order, or
@@ -110,9 +110,34 @@ Bounds (`messages.py`):
 17. *Topics.* A name that begins with `multicast.` is a topic's. Clients may look at it, and reset
     it (rule 14), but not hold it, for then they could write positions into it.
 
+Where etcd decides, the root goes with whoever leads (`stable.py`, `newest.py`):
+
+18. *One root after another.* Two things of the root are decided by compare-and-set, and both by
+    changes that count only while the leader's key is its own (membership, rule 12): the term, and
+    what is kept of values. All else is found again by a census: places, arrows, where the token is.
+    Who comes to lead takes a term above that in etcd before it makes a baton, and another for each
+    view. So no two roots make batons in one term, whoever of them slept, died, or came back: what
+    a root asked for and was not told of it never uses. A term is a block of fences that is taken at
+    once, so that a hand-over asks etcd nothing; and since a baton could be handed on beyond its
+    end, that far only where a root has told (`Reserved`) that etcd has the next one, too. A census
+    is of one view, and a view has one root. A new one makes nothing before all members of its view
+    have answered, or are out of it for a lease: a root that slept is one of them. It asks nobody
+    what its predecessor had asked, and takes no value that was sent in an earlier view, for it does
+    not know which batons were made anew since.
+19. *Values.* They go to etcd, each under its name, up to 64 KiB: so that each survives any machine.
+    Whoever knows a value tells the root until it is told that etcd has that one, or a newer: so a
+    root may die with what it had not passed on. Until then the name is not folded. What a baton
+    that was made anew begins with counts as newer than all that was given before, so that nothing
+    comes back of what was lost. Topics need no value but that of the present token (multicast,
+    rule 3), and none of them goes to etcd.
+20. *What can wait.* `Save` goes to etcd at once. What a release changes waits for a beat, and goes
+    with others, once a second at most and 64 KiB a second: of what changes faster, the last. So
+    what was handed on within one machine, and is with nobody else, may be lost with that machine
+    until then; nothing else that was handed on is.
+
 So as long as clocks run equally fast and nobody sleeps through a lease, there is one holder at a
 time; and when they don't, whoever checks the fence never takes an older holder's word after a newer
-one's. While the coordinator is down longer than members are current, nobody holds anything.
+one's. While nobody leads for longer than members are current, nobody holds anything.
 """
 
 from random import Random
@@ -127,9 +152,11 @@ from snowmelt.protocols.host import Family
 __all__ = ["MESSAGES", "BatonNode", "BatonSettings", "families"]
 
 
-def families(me: NodeId, settings: BatonSettings, chance: Random) -> list[Family]:
-    """The tree and the batons on it, as two machines of one node."""
+def families(
+    me: NodeId, settings: BatonSettings, chance: Random, *, etcd: bool = False
+) -> list[Family]:
+    """The tree and the batons on it, as two machines of one node; whether etcd decides."""
     return [
         Family("tree", TreeNode(me, settings.tree), (Claim,)),
-        Family("baton", BatonNode(me, settings, chance), MESSAGES),
+        Family("baton", BatonNode(me, settings, chance, etcd=etcd), MESSAGES),
     ]

@@ -85,7 +85,7 @@ class KeptMany(msgspec.Struct, frozen=True, tag="baton.kept_many", array_like=Tr
 
 
 class Save(msgspec.Struct, frozen=True, tag="baton.save", array_like=True):
-    """Keep this value on the root's disk, whatever happens to me; I hold on."""
+    """Keep this value on the root's disk, or in etcd, whatever happens to me; I hold on."""
 
     name: str
     ticket: int
@@ -97,7 +97,7 @@ class Save(msgspec.Struct, frozen=True, tag="baton.save", array_like=True):
 
 
 class Saved(msgspec.Struct, frozen=True, tag="baton.saved", array_like=True):
-    """It is on that disk, flushed."""
+    """It is there, flushed."""
 
 
 class Release(msgspec.Struct, frozen=True, tag="baton.release", array_like=True):
@@ -164,6 +164,8 @@ PATIENCE: Final = seconds(3)
 """How long a want lives after `Queued` without being asked for again."""
 
 VALUE_BYTES_MAX: Final = 1 << 20
+ETCD_VALUE_BYTES_MAX: Final = 64 << 10
+"""Where etcd decides, and keeps it."""
 NAMES_AT_ONCE: Final = 1_000
 KEEPS_AT_ONCE: Final = 500
 """As many as a node renews in a moment."""

@@ -5,7 +5,7 @@ from typing import Final
 
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.baton.calls import Where
+from snowmelt.protocols.baton.calls import ETCD_VALUE_BYTES_MAX, VALUE_BYTES_MAX, Where
 from snowmelt.protocols.baton.settings import BatonSettings
 from snowmelt.protocols.membership import View
 
@@ -15,8 +15,14 @@ NEVER: Final = Instant(2**63)
 class Here:
     """This node, as its own parts see it."""
 
-    def __init__(self, me: NodeId, settings: BatonSettings, chance: Random) -> None:
+    def __init__(
+        self, me: NodeId, settings: BatonSettings, chance: Random, *, etcd: bool = False
+    ) -> None:
         self.me: Final = me
+        self.etcd: Final = etcd
+        """Whether etcd decides, so that any node may come to be the root."""
+        self.reserved = 0
+        """The last term in which batons may be handed on, as a root has told (rule 18)."""
         self.settings: Final = settings
         self.chance: Final = chance
         self.view: View | None = None
@@ -29,6 +35,16 @@ class Here:
         """Whether it is not the first on its disk."""
         self._members: dict[NodeId, int] = {}
         self._place: Where | None = None
+
+    @property
+    def epoch(self) -> int:
+        """The number of the view; 0 while there is none."""
+        return 0 if self.view is None else self.view.epoch
+
+    @property
+    def value_bytes_max(self) -> int:
+        """How large a value may be."""
+        return ETCD_VALUE_BYTES_MAX if self.etcd else VALUE_BYTES_MAX
 
     def enter(self, view: View) -> tuple[NodeId, ...]:
         """A new view; returns who of the last one is gone, or is there anew."""

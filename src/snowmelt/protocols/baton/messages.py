@@ -162,17 +162,21 @@ class Fold(msgspec.Struct, frozen=True, tag="baton.fold", array_like=True):
 
 
 class Backup(msgspec.Struct, frozen=True, tag="baton.backup", array_like=True):
-    """To the root: keep this value on your disk, if it is the newest."""
+    """To the root: keep this value, if it is the newest."""
 
     name: str
     version: Version
     value: bytes
     number: int = 0
     """Which `Stored` is asked for; 0 for none."""
+    behind: bool = False
+    """Whether nobody waits for it: it may go to etcd a little later (rule 20)."""
+    epoch: int = 0
+    """The sender's view."""
 
 
 class Stored(msgspec.Struct, frozen=True, tag="baton.stored", array_like=True):
-    """It is on the root's disk; or it is not, by an error of `core.errors`, and why."""
+    """The root keeps it; or it does not, by an error of `core.errors`, and why."""
 
     name: str
     number: int
@@ -198,6 +202,13 @@ class Reached(msgspec.Struct, frozen=True, tag="baton.reached", array_like=True)
 
     name: str
     fence: int
+
+
+class Reserved(msgspec.Struct, frozen=True, tag="baton.reserved", array_like=True):
+    """From the root: batons may be handed on in this term, and in those before it (rule 18)."""
+
+    name: str
+    term: int
 
 
 # --- between the machines of one node -------------------------------------------------------------
@@ -255,12 +266,15 @@ Message = (
     | Spoiled
     | Forgo
     | Reached
+    | Reserved
 )
 
 SAFE: Final = 1 << 63
 """Fences and versions of other nodes are below this: there is room to count on from them."""
 SAFE_FOR_ALL: Final = SAFE // 2
 """And those from which batons of every name go on, below this: so all nodes take these batons."""
+TERMS: Final = 1 << 41
+"""Of them, so many terms (`fences.py`)."""
 
 MESSAGES: Final = (
     Along,
@@ -282,6 +296,7 @@ MESSAGES: Final = (
     Spoiled,
     Forgo,
     Reached,
+    Reserved,
     *REQUESTS,
 )
 
@@ -292,6 +307,8 @@ def sound(message: Message) -> bool:
     match message:
         case Reached(_, fence):
             return 0 <= fence < SAFE_FOR_ALL
+        case Reserved(_, term):
+            return 0 <= term < TERMS
         case Pass(fence=fence, made=made, version=version):
             numbers = (fence, made, version.fence, version.count)
         case Told(fence=fence, version=version):

@@ -61,6 +61,7 @@ from snowmelt.protocols.baton.messages import (
     Pass,
     Quiet,
     Reached,
+    Reserved,
     Seek,
     Spoiled,
     Stored,
@@ -76,7 +77,14 @@ from snowmelt.protocols.baton.relay import Effects
 from snowmelt.protocols.baton.settings import TOPICS, BatonSettings, baton_name, baton_value
 from snowmelt.protocols.baton.ways import Ways, Went
 from snowmelt.protocols.calling import Declined, Gone
-from snowmelt.protocols.membership import Current, CutOff, View
+from snowmelt.protocols.membership import (
+    Current,
+    CutOff,
+    Leads,
+    LeadsNoMore,
+    RecordsKept,
+    View,
+)
 
 NAMES_MAX: Final = 10_000
 AT_ONCE: Final = 500
@@ -105,8 +113,10 @@ class BatonNode:
     'BadOption'
     """
 
-    def __init__(self, me: NodeId, settings: BatonSettings, chance: Random) -> None:
-        self._here = Here(me, settings, chance)
+    def __init__(
+        self, me: NodeId, settings: BatonSettings, chance: Random, *, etcd: bool = False
+    ) -> None:
+        self._here = Here(me, settings, chance, etcd=etcd)
         self._ways = Ways(self._here)
         self._names = Names(self._here, self._ways)
         self._registrar = Registrar(self._here, self._names)
@@ -171,8 +181,8 @@ class BatonNode:
                 return self._registrar.told(source, message, now)
             case Backup():
                 return self._registrar.backup(source, message)
-            case Reached(_, fence):
-                return self._registrar.reached(fence)
+            case Reached():
+                return self._registrar.reached(source, message)
             case Forgo():
                 return self._registrar.forgo(message.name)
             case Quiet():
@@ -210,9 +220,13 @@ class BatonNode:
                 token = relay.token
                 return baton.lose(Ended.VOID) if token and token.fence <= fence else []
             case Yield():
-                return [Send(source, Backup(relay.name, relay.newest.version, relay.newest.value))]
+                return [relay.backup(relay.newest.version, relay.newest.value, 0)]
             case Stored():
-                return baton.saving.stored(message, relay)
+                return [] if relay.newest.answered(message) else baton.saving.stored(message, relay)
+            case Reserved(_, term):
+                if source == self._here.root:
+                    self._here.reserved = max(self._here.reserved, term)
+                return baton.settle(now)
             case Spoiled(_, text):
                 return refused(baton, source, text, now) if source == self._here.root else []
             case _:
@@ -245,7 +259,7 @@ class BatonNode:
             if isinstance(call, ResetBaton):
                 return self._registrar.reset(operation, call.name)
             if isinstance(call, Save | Release) and call.value is not None:
-                baton_value(call.value)
+                baton_value(call.value, self._here.value_bytes_max)
         except SnowmeltError as error:
             return [Reply(operation, Declined(type(error).__name__, str(error)))]
         baton = self._names.get(call.name)
@@ -305,6 +319,8 @@ class BatonNode:
                 return handed + self._cut_off()
             case Branch() as branch:
                 return self._grown(branch, now)
+            case Leads() | LeadsNoMore() | RecordsKept():
+                return self._by_etcd(fact, now)
             case Gone(client):
                 return self._left(client, now)
             case Seek(name, ticket):
@@ -314,6 +330,20 @@ class BatonNode:
                 return self._names.use(name, now).drop(ticket, value, now) + self._remind(name)
             case _:
                 return []
+
+    def _by_etcd(self, fact: Leads | LeadsNoMore | RecordsKept, now: Instant) -> Effects:
+        """Where etcd decides: this node comes to be the root, or is it no more, or has kept."""
+        match fact:
+            case Leads():
+                return self._registrar.lead(fact, now)
+            case LeadsNoMore():
+                self._registrar.lead_no_more()
+                return []
+            case RecordsKept(_, tickets):
+                effects: Effects = []
+                for ticket in tickets:
+                    effects += self._registrar.persisted(ticket, now)
+                return effects
 
     def _entered(self, view: View, now: Instant) -> Effects:
         """A new view: the tree grows on it, and places of nodes that are gone are cut off."""
@@ -377,6 +407,7 @@ class BatonNode:
             for name in _some(batons):
                 effects += self._beat_of(name, now)
             root = self._here.root
+            effects += self._registrar.flush(now)
             effects += [Send(root, quiet) for quiet in self._names.drowsy(now)]
         else:
             arrows.clear()

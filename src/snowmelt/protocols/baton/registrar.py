@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Final
 
+from msgspec.structs import replace
+
 from snowmelt.core.instant import Duration, Instant, since
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Note, Reply, Send, Started
-from snowmelt.protocols.baton.fences import Fences
+from snowmelt.protocols.baton.fences import KEY, Fences
 from snowmelt.protocols.baton.folds import LINES_MAX, Line
 from snowmelt.protocols.baton.here import Here
 from snowmelt.protocols.baton.inquest import Inquest, Verdict
@@ -21,6 +23,8 @@ from snowmelt.protocols.baton.messages import (
     Fold,
     Follow,
     Quiet,
+    Reached,
+    Reserved,
     Spoiled,
     Stored,
     Tell,
@@ -31,9 +35,11 @@ from snowmelt.protocols.baton.messages import (
 )
 from snowmelt.protocols.baton.names import Names
 from snowmelt.protocols.baton.relay import Effects
-from snowmelt.protocols.baton.values import Values
+from snowmelt.protocols.baton.stable import InEtcd, OnDisk
+from snowmelt.protocols.baton.values import Kept, Values
 from snowmelt.protocols.calling import Declined, Elsewhere
-from snowmelt.protocols.membership import View
+from snowmelt.protocols.membership import Leads, View
+from snowmelt.protocols.membership.records import BATONS
 
 FRESH_BEATS: Final = 12
 """A complaint is forgotten after so many beats; it comes again as long as it has a cause."""
@@ -51,9 +57,11 @@ class Registrar:
         """How many censuses there were, of all names: none has a number that another had."""
         self._called_in: set[str] = set()
         """Tokens that are to rest here, since nobody uses them."""
-        tickets = count()
-        self._values = Values(tickets)
-        self._fences = Fences(tickets)
+        tickets, stable = count(), InEtcd(here.me) if here.etcd else OnDisk()
+        self._values = Values(tickets, stable)
+        self._fences = Fences(tickets, stable)
+        self._heir = False
+        """Whether other roots were before this one, where etcd decides."""
         self._made: dict[str, int] = {}
         """The fence of the last baton that this process made; what is older is void."""
         self._since: Instant | None = None
@@ -70,6 +78,40 @@ class Registrar:
             self._names.folds.put(name, Line(version=kept.version, value=kept.value))
         return [*effects, *written]
 
+    # --- etcd -------------------------------------------------------------------------------------
+
+    def lead(self, leads: Leads, now: Instant) -> Effects:
+        """Rule 18: what this process knows of an earlier time in which it led counts no more."""
+        rows = {key.encode(): value for key, value in leads.batons}
+        self._heir, self._since = KEY in rows, now
+        self._inquests.clear()
+        self._called_in.clear()
+        effects = self._fences.lead(rows.pop(KEY, None), now)
+        found, notes = self._values.lead({key.decode(): value for key, value in rows.items()})
+        for name, kept in found.items():
+            self._learn(name, kept)
+        return [*effects, *notes]
+
+    def lead_no_more(self) -> None:
+        """Nothing is made here, and nothing kept, until this node leads again."""
+        self._fences.lead_no_more()
+        self._values.lead_no_more()
+
+    def flush(self, now: Instant) -> Effects:
+        """Rule 20."""
+        return self._values.flush(now)
+
+    def _learn(self, name: str, kept: Kept) -> None:
+        """What a baton that is made here begins with, whether anybody uses the name or not."""
+        baton, line = self._names.get(name), self._names.folds.get(name)
+        if baton is not None:
+            baton.relay.newest.learn(kept.version, kept.value)
+            baton.relay.newest.kept(kept.version)
+        elif kept.version > line.version:
+            self._names.folds.take(name)
+            line = replace(line, version=kept.version, value=kept.value)
+            self._names.folds.put(name, line)
+
     def entered(self, gone: Sequence[NodeId], now: Instant) -> Effects:
         """A new view; one who is gone may have been the last that knew of a baton (rule 12)."""
         if gone:
@@ -78,15 +120,21 @@ class Registrar:
 
     def backup(self, source: NodeId, backup: Backup) -> Effects:
         """A newer value, if it is not of a baton that was lost since."""
+        view = self._here.view
+        if self._here.etcd and (view is None or backup.epoch < view.epoch):
+            return []  # another root may have made that baton anew since (rule 18)
         if backup.version.fence < self._made.get(backup.name, 0):
             text = f"baton {backup.name!r} is lost: it had been taken for lost, and made again"
             late = Stored(backup.name, backup.number, "BatonLost", text)
             return [Send(source, late)] if backup.number else []
         return self._values.backup(source, backup)
 
-    def reached(self, fence: int) -> Effects:
-        """A baton has been handed on a million times."""
-        return self._fences.saw(fence)
+    def reached(self, source: NodeId, word: Reached) -> Effects:
+        """A baton has been handed on a million times, or may not be without a word from here."""
+        effects = self._fences.saw(word.fence)
+        if self._here.etcd and self._fences.covers(word.fence + 1):
+            effects.append(Send(source, Reserved(word.name, self._fences.reserved)))
+        return effects
 
     def reset(self, operation: OperationId, name: str) -> Effects:
         """Somebody gives up a value that can't be read."""
@@ -109,9 +157,12 @@ class Registrar:
         if self._fences.settled(ticket, failure):
             return []
         one, effects = self._values.persisted(ticket, failure)
-        if not failure and one.kept.version > self._newest(one.name):
+        if one is None or failure:
+            return effects
+        if one.kept.version > self._newest(one.name):
             baton = self._names.use(one.name, now)
             baton.relay.newest.learn(one.kept.version, one.kept.value)
+            baton.relay.newest.kept(one.kept.version)
         return effects
 
     def _newest(self, name: str) -> Version:
@@ -175,7 +226,8 @@ class Registrar:
         started = self._since
         if inquest.ever and since(inquest.lost, now) < patience:
             return []
-        if self._here.again and started is not None and since(started, now) < patience:
+        again = self._heir if self._here.etcd else self._here.again
+        if again and started is not None and since(started, now) < patience:
             return []  # an earlier process may have made it, for one who is gone
         if self._values.writes(name):
             return []  # somebody may be told that it is safe
@@ -186,10 +238,12 @@ class Registrar:
         first = self._fences.first
         if first is None:
             return self._fences.again()
+        fence, again = inquest.next_fence(max(first, self._names.folds.floor)), inquest.ever
+        if not self._fences.covers(fence + 1):
+            return self._fences.saw(fence + 1)
         place = inquest.choose(now, self._fresh, 0, self._here)
         if place is None:
             return []
-        fence, again = inquest.next_fence(max(first, self._names.folds.floor)), inquest.ever
         inquest.lost = None
         self._made[name] = fence
         if len(self._made) > LINES_MAX:
@@ -200,10 +254,11 @@ class Registrar:
 
     def _refuse(self, name: str, inquest: Inquest, now: Instant) -> Effects:
         """Rule 14: nothing is made of a value that can't be read."""
-        text = (
-            f"the value of baton {name!r} can't be read on the disk of {self._here.me}: put a "
-            f"sound copy of that disk back, or give it up with: snowmelt baton reset {name}"
-        )
+        where = f"on the disk of {self._here.me}: put a sound copy of that disk back"
+        if self._here.etcd:
+            where = f"in etcd: put {BATONS}{name} back there"
+        text = f"the value of baton {name!r} can't be read {where}, or give it up with:"
+        text += f" snowmelt baton reset {name}"
         nodes = inquest.complaining(now, self._fresh, self._here)
         return [Send(node, Spoiled(name, text)) for node in nodes]
 
@@ -244,8 +299,9 @@ class Registrar:
         if view is None or self._values.writes(name) or not self._names.rests(name):
             return []
         newest = relay.newest
-        if newest.version > self._values.stored(name):
-            return self.backup(self._here.me, Backup(name, newest.version, newest.value))
+        if newest.version > self._values.stored(name) and relay.newest.goes_to_root:
+            word = Backup(name, newest.version, newest.value, behind=True, epoch=view.epoch)
+            return self.backup(self._here.me, word)
         return [Send(one.id, Fold(name, relay.fence)) for one in view.members]
 
     @property

@@ -11,7 +11,7 @@ from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Effect, Send
 from snowmelt.protocols.arrow import Followed, Place
-from snowmelt.protocols.baton.fences import NOTED_BITS
+from snowmelt.protocols.baton.fences import NOTED_BITS, may_step
 from snowmelt.protocols.baton.folds import Line
 from snowmelt.protocols.baton.grievances import Grievances
 from snowmelt.protocols.baton.here import Here
@@ -29,24 +29,12 @@ from snowmelt.protocols.baton.messages import (
     Told,
     Version,
 )
+from snowmelt.protocols.baton.newest import Newest
 from snowmelt.protocols.baton.token import Token
 from snowmelt.protocols.baton.turns import Turn, Turns
 from snowmelt.protocols.baton.ways import Ways, Went
 
 Effects = list[Effect[Any]]
-
-
-class Newest:
-    """The newest value of one baton that is known here, and how new it is."""
-
-    def __init__(self) -> None:
-        self.value = b""
-        self.version = Version()
-
-    def learn(self, version: Version, value: bytes) -> None:
-        """Takes in a value, if it is newer."""
-        if version > self.version:
-            self.version, self.value = version, value
 
 
 class Relay:
@@ -57,9 +45,8 @@ class Relay:
         self.token: Token | None = None
         self.fence = line.fence
         """The largest that was here."""
-        self.newest: Final = Newest()
+        self.newest: Final = Newest(name, here, line)
         """What a new token begins with."""
-        self.newest.learn(line.version, line.value)
         self.census = line.census
         """The last that was answered here, or before by whoever passed the token on (rule 11)."""
         self._answered = Census()
@@ -80,7 +67,8 @@ class Relay:
     def busy(self) -> bool:
         """Whether something here waits, or is on its way."""
         token = self.token
-        return len(self.turns) > (token is not None) or (token is not None and token.moving)
+        moving = token is not None and token.moving
+        return len(self.turns) > (token is not None) or moving or self.newest.owed
 
     # --- places -------------------------------------------------------------------------------
 
@@ -178,16 +166,20 @@ class Relay:
 
     def begin(self, place: Place, fence: int, now: Instant) -> Effects:
         """A new token, made by the root (rule 12)."""
-        self.token = Token(fence, fence, place, self.newest.value, self.newest.version)
-        self.fence = fence
-        return self.pass_on(now) if place.node == self._here.me else self._send(self.token)
+        token = self.token = Token(fence, fence, place, self.newest.value, self.newest.version)
+        anew: Effects = []
+        if self._here.etcd and token.version > Version():  # rule 19, and then nobody's hold has it
+            anew = self.change(token.value, anew=True)
+            token.fence, token.given = fence + 1, 0
+        self.fence = token.fence
+        return [*anew, *(self.pass_on(now) if place.node == self._here.me else self._send(token))]
 
     def follow(self, order: Follow, now: Instant) -> Effects:
         """The root knows who waits in vain while the token rests here (rule 11)."""
         token = self.token
         if token is None or token.standing is not Standing.IDLE or token.fence != order.fence:
             return []
-        if not self._here.has(order.place.node):
+        if not (self._here.has(order.place.node) and may_step(token, self._here)):
             return []
         return [*self._step(order.place), *self.pass_on(now)]
 
@@ -195,6 +187,8 @@ class Relay:
         """This node leaves in order: what rests here is the root's to keep, and nobody waits."""
         token, here = self.token, self._here
         if token is None or token.standing is not Standing.IDLE or here.me == here.root:
+            return []
+        if not may_step(token, here):
             return []
         kept = Place(here.root, OperationId(here.me, token.fence), filler=True)
         return [*self._step(kept), *self.pass_on(now)]
@@ -224,8 +218,8 @@ class Relay:
         effects: Effects = []
         while (token := self.token) is not None and token.standing is Standing.IDLE:
             place = self.turns.onward(token.place, now, self._here)
-            if place is None:
-                break  # it rests, or is offered
+            if place is None or not may_step(token, self._here):
+                break  # it rests, or is offered; or the root is asked first
             effects += self._step(place)
         return effects
 
@@ -269,11 +263,12 @@ class Relay:
             return []
         token.version, token.value = token.next_version(), value
         self.newest.learn(token.version, value)
-        return [self.backup(token.version, value)]
+        return [*self.newest.tell()]
 
-    def backup(self, version: Version, value: bytes, number: int = 0) -> Send[Any]:
-        """A value for the root's disk."""
-        return Send(self._here.root, Backup(self.name, version, value, number))
+    def backup(self, version: Version, value: bytes, number: int) -> Send[Any]:
+        """A value that the root is to keep before its holder goes on."""
+        word = Backup(self.name, version, value, number, epoch=self._here.epoch)
+        return Send(self._here.root, word)
 
     # --- time ---------------------------------------------------------------------------------
 
@@ -283,6 +278,9 @@ class Relay:
         token = self.token
         if token is not None and token.moving:
             effects += self._send(token)
+        elif token is not None and not may_step(token, self._here):
+            effects.append(Send(self._here.root, Reached(self.name, token.fence)))
+        effects += self.newest.beat()
         here = None if token is None or token.moving else token.place
         self.turns.forget(now, self._here.settings.awake, here)
         waiting = [one for one in self.turns if one.place != here]

@@ -68,4 +68,5 @@ class Saving:
         if newest.version == version and token.fence == version.fence:
             token.version, token.value = newest.version, newest.value
             relay.newest.learn(newest.version, newest.value)
+            relay.newest.kept(token.version)
         return [Reply(operation, Saved())]

@@ -54,7 +54,7 @@ def baton_name(text: object) -> str:
     return plain_name("baton", text)
 
 
-def baton_value(value: object) -> bytes:
+def baton_value(value: object, most: int = VALUE_BYTES_MAX) -> bytes:
     """Checks what is to travel with a baton.
 
     >>> baton_value(bytes(2_000_000))
@@ -64,9 +64,9 @@ def baton_value(value: object) -> bytes:
     if not isinstance(value, bytes | bytearray | memoryview):
         raise BadOption("value", type(value).__name__, "bytes, bytearray or memoryview")
     size = len(value) if not isinstance(value, memoryview) else value.nbytes
-    if size > VALUE_BYTES_MAX:
+    if size > most:
         raise TooLarge(
-            f"a baton's value has {size} bytes; at most {VALUE_BYTES_MAX} can travel with it: put "
+            f"a baton's value has {size} bytes; at most {most} can travel with it: put "
             "more into a fifo or a file, and let the baton carry where"
         )
     return bytes(value)

@@ -4,12 +4,12 @@ import msgspec
 
 
 class Leads(msgspec.Struct, frozen=True):
-    """Announced: this node leads from now on, and these are the homes that etcd has.
-
-    By queue, each as it was kept.
-    """
+    """Announced: this node leads from now on, and this is what etcd has."""
 
     homes: tuple[tuple[str, bytes], ...]
+    """By queue, each as it was kept."""
+    batons: tuple[tuple[str, bytes], ...] = ()
+    """By the rest of their keys, each as it was kept."""
 
 
 class LeadsNoMore(msgspec.Struct, frozen=True):
@@ -17,9 +17,10 @@ class LeadsNoMore(msgspec.Struct, frozen=True):
 
 
 class RecordsKept(msgspec.Struct, frozen=True):
-    """Announced: what was asked under these tickets is in etcd."""
+    """Announced: what was asked under these tickets is in etcd: of homes, and of batons."""
 
     tickets: tuple[int, ...]
+    batons: tuple[int, ...] = ()
 
 
 class KeepRecord(msgspec.Struct, frozen=True, tag="membership.keep-record", array_like=True):

@@ -7,7 +7,7 @@ Rules, which go on from those of `election.py`:
     if it was never accepted, and says so if it was.
 18. Who is elected reads all records, and then decides on a view that has itself in it, with its
     present start, as the coordinator. Only when that is kept does it hear members, each with the
-    whole time to be heard, and the homes of queues are decided on.
+    whole time to be heard, and the homes of queues, and what batons need, are decided on.
 19. An etcd that was put back from a backup may know less than the members. That is the case of a
     coordinator on an older disk (rule 6): who leads takes a number above its own view's, and
     surpasses what others know.
@@ -51,6 +51,7 @@ from snowmelt.protocols.membership.keeper import Keeper, refused
 from snowmelt.protocols.membership.member import Follower, Standing
 from snowmelt.protocols.membership.messages import Adopt, JoinByEtcd
 from snowmelt.protocols.membership.records import (
+    BATONS,
     CLUSTER,
     HOMES,
     LEDGER,
@@ -271,15 +272,17 @@ class Office:
     def _kept(self, kept: tuple[Change, ...], now: Instant) -> Effects:
         """What was asked is in etcd."""
         effects: Effects = []
-        homes: list[int] = []
+        homes = tuple(one.ticket for one in kept if one.key.startswith(HOMES))
+        batons = tuple(one.ticket for one in kept if one.key.startswith(BATONS))
         for change in kept:
-            if change.key.startswith(HOMES):
-                homes.append(change.ticket)
-            elif self.keeper is not None:
+            if change.key.startswith((HOMES, BATONS)):
+                continue
+            if self.keeper is not None:
                 effects += self.keeper.settled(Persisted(change.ticket), now) or []
             elif change.key == LEDGER:
                 effects += self._taken_up(now)
-        return [*effects, Announce(RecordsKept(tuple(homes)))] if homes else effects
+        told = [Announce(RecordsKept(homes, batons))] if homes or batons else []
+        return [*effects, *told]
 
     def _taken_up(self, now: Instant) -> Effects:
         """Rule 18: from now on this node decides."""
@@ -287,11 +290,7 @@ class Office:
         assert ledger is not None
         assert records is not None
         me, self._taking_up = self._follower.identity.id, None
-        homes = tuple(
-            (key.removeprefix(HOMES), value)
-            for key, value in records.values.items()
-            if key.startswith(HOMES)
-        )
+        homes, batons = records.under(HOMES), records.under(BATONS)
         records.values.clear()
         coordinator = EtcdCoordinator(ledger, self._tickets, me)
         self.keeper = Keeper(self._settings, coordinator, JoinByEtcd)
@@ -299,7 +298,7 @@ class Office:
             Note(f"leads with {ledger.view}"),
             *self.keeper.begin(now),
             *(Send(member.id, Adopt(ledger.view)) for member in ledger.view.members),
-            Announce(Leads(homes)),
+            Announce(Leads(homes, batons)),
             *self._follower.direct(me, now),
         ]
 

@@ -2,9 +2,10 @@
 
 Rules, which go on from those of the package:
 
-11. Under a cluster's prefix there are four kinds of records: `cluster`, who founded it and what it
+11. Under a cluster's prefix there are five kinds of records: `cluster`, who founded it and what it
     is called, put once; `leader`, under a lease, whose value no other leader's ever is; `ledger`,
-    as a coordinator on a disk keeps it; and `~home/` with a queue's name for each queue.
+    as a coordinator on a disk keeps it; `~home/` with a queue's name for each queue; and `~baton/`
+    with a baton's name for its last value, and one more for the term of fences.
 12. Whatever a leader reads or changes is a transaction that compares the leader's key with its own
     value, the cluster's with what was read, and each record that it changes with the revision that
     it read or wrote last. So one who slept decides nothing, however late its words arrive, and what
@@ -24,7 +25,6 @@ from snowmelt.core.names import Address, NodeId
 from snowmelt.core.node import Effect, Note, Send
 from snowmelt.protocols.etcd import (
     ETCD,
-    ROWS_MAX,
     Answer,
     Condition,
     Failed,
@@ -46,6 +46,10 @@ LEDGER: Final = "ledger"
 HOMES: Final = "~home/"
 """The sign in it is none that a prefix may have, so no prefix below another holds homes of it."""
 HOMES_END: Final = "~home0"
+BATONS: Final = "~baton/"
+BATONS_END: Final = "~baton0"
+BATON_ROWS: Final = 50
+"""So many are read at once: an etcd of 3.4 brings 4 MiB at most, and a value may have 64 KiB."""
 
 ANSWER: Final = seconds(2)
 """So long an answer is waited for before it is asked again."""
@@ -108,12 +112,17 @@ class Records:
         """Nothing is changed before all was read."""
         assert self.complete or not self._waiting
 
-    def read(self, now: Instant, after: str = "") -> Effects:
-        """All there is; after that queue, if one is named."""
-        homes = Read(HOMES + after + "\0" if after else HOMES, HOMES_END)
-        whole = (homes,) if after else (Read(CLUSTER), Read(LEDGER), homes)
-        asked = Transact(next(self._numbers), (Holds(LEADER, self._mine),), whole)
-        return self._ask(Flight(asked, (), now))
+    def read(self, now: Instant) -> Effects:
+        """All there is: first these, and then one part of the rest after the other."""
+        return self._read(now, Read(CLUSTER), Read(LEDGER), Read(HOMES, HOMES_END))
+
+    def under(self, kind: str) -> tuple[tuple[str, bytes], ...]:
+        """Of what was read, the records of this kind, by the rest of their keys."""
+        return tuple(
+            (key.removeprefix(kind), value)
+            for key, value in self.values.items()
+            if key.startswith(kind)
+        )
 
     def keep(self, changes: list[Change], now: Instant) -> Effects:
         """Asks that records be kept, together if nothing is under way; `answered` tells when."""
@@ -139,7 +148,7 @@ class Records:
         assert isinstance(answer, Transacted)
         self._flight = None
         if not flight.changes:
-            return (), self._took(answer, now)
+            return (), self._took(flight, answer, now)
         if answer.succeeded:
             for change in flight.changes:
                 self._revisions[change.key] = answer.revision
@@ -149,7 +158,7 @@ class Records:
 
     # --- within -----------------------------------------------------------------------------------
 
-    def _took(self, answer: Transacted, now: Instant) -> Effects:
+    def _took(self, flight: Flight, answer: Transacted, now: Instant) -> Effects:
         """A part of what there is."""
         if not answer.succeeded:
             self.deposed = "another leads"
@@ -157,10 +166,18 @@ class Records:
         rows = [row for rows in answer.read for row in rows]
         for row in rows:
             self._have(row)
-        if len(answer.read[-1]) == ROWS_MAX:
-            return self.read(now, rows[-1].key.removeprefix(HOMES))
+        part = flight.asked.then[-1]
+        assert isinstance(part, Read)
+        if len(answer.read[-1]) == part.rows_max:
+            return self._read(now, Read(rows[-1].key + "\0", part.stop, part.rows_max))
+        if part.stop == HOMES_END:
+            return self._read(now, Read(BATONS, BATONS_END, BATON_ROWS))
         self.complete = True
         return self._next(now)
+
+    def _read(self, now: Instant, *parts: Read) -> Effects:
+        asked = Transact(next(self._numbers), (Holds(LEADER, self._mine),), parts)
+        return self._ask(Flight(asked, (), now))
 
     def _have(self, row: Row) -> None:
         self.values[row.key] = row.value

@@ -33,7 +33,7 @@ from snowmelt.sim.families.operators import Operators
 from snowmelt.sim.faults import Partition
 from snowmelt.sim.life import FamilyLife, Tally
 from snowmelt.sim.planted import planted
-from snowmelt.sim.scenario import Scenario
+from snowmelt.sim.scenario import ETCD_DECIDES, Scenario
 from snowmelt.sim.world import World
 
 BATON: Final = BatonSettings()
@@ -52,10 +52,11 @@ class BatonLife(FamilyLife):
 
     def __init__(self, scenario: Scenario, chance: Random) -> None:
         self._scenario = scenario
+        self._etcd = scenario.coordinator == ETCD_DECIDES
         self._chance = chance
         self._breaks = chance.choice((0, 0, 0, 8))
         self._leavers = chance.sample(scenario.nodes[1:], int(chance.random() < LEAVERS))
-        self._excuses = Excuses(scenario.faults)
+        self._excuses = Excuses((*scenario.faults, *scenario.weather))
         self._load = load_of(self._dice("awake"), scenario.theme)
         self._ledgers = {
             f"b{number}": Ledger(f"b{number}", self._excuses)
@@ -82,7 +83,7 @@ class BatonLife(FamilyLife):
         self._world = world
         chance, nodes, end = self._chance, self._scenario.nodes, self._scenario.faults_end
         self._stage = Stage(world, self._ledgers, self._died, self._load)
-        self._operators = Operators(world, nodes, nodes[0])
+        self._operators = Operators(world, nodes, None if self._etcd else nodes[0])
         for node in nodes:
             world.add(node, partial(self._node, node), address(node))
             begin = 0 if node == nodes[0] else chance.randrange(seconds(2))
@@ -106,15 +107,19 @@ class BatonLife(FamilyLife):
         for node in self._leavers:
             world.request(node, OperationId(node, 1), Depart(), self._sometime(end))
         # A find that is overtaken falls, and its place is asked for anew: then it stands later.
-        calm = not (self._leavers or self._scenario.faults or self._breaks)
+        calm = not (
+            self._leavers or self._scenario.faults or self._scenario.weather or self._breaks
+        )
         if calm and self._scenario.style.in_order:
             for ledger in self._ledgers.values():
                 ledger.ordered_from = Instant(CALM_AFTER)
 
     def _node(self, node: NodeId, chance: Random) -> Node[Any]:
         founder = self._scenario.nodes[0]
-        families = baton.families(node, self._settings, chance)
-        process = member(node, () if node == founder else (founder,), chance, *families)
+        families = baton.families(node, self._settings, chance, etcd=self._etcd)
+        contacts = () if node == founder else (founder,)
+        decided_by = self._scenario.coordinator
+        process = member(node, contacts, chance, *families, coordinator=decided_by)
         return Witness(planted(self._scenario.bug, process), self._stage)
 
     def _sit(self, number: int) -> None:

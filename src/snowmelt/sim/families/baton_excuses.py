@@ -21,6 +21,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.instant import Duration, Instant, later, seconds
+from snowmelt.protocols.etcd import ETCD
 from snowmelt.sim.faults import (
     ClockJump,
     ClockSkew,
@@ -32,6 +33,7 @@ from snowmelt.sim.faults import (
     FullDisk,
     LostDisk,
     LostWrites,
+    OfLeader,
     OlderDisk,
     Reordering,
     RollingRestart,
@@ -67,7 +69,7 @@ class Span(msgspec.Struct, frozen=True):
 class Excuses:
     """For all batons of a life."""
 
-    def __init__(self, faults: Sequence[Fault]) -> None:
+    def __init__(self, faults: Sequence[Fault | OfLeader]) -> None:
         self.clocks: list[Span] = []
         """When two may believe that they hold a baton (1, 4)."""
         self.shaken: list[Span] = []
@@ -76,7 +78,8 @@ class Excuses:
         """When what was saved may be undone (4)."""
         for fault in faults:
             until = getattr(fault, "until", fault.at)
-            if isinstance(fault, ClockJump | Suspend):
+            of_etcd = getattr(fault, "node", None) == ETCD  # its clock is nobody's who holds
+            if isinstance(fault, ClockJump | Suspend) and not of_etcd:
                 longer = NEWS if isinstance(fault, Suspend) else Duration(0)
                 self.clocks.append(Span(fault.at, later(until, longer), "clock"))
             if not isinstance(fault, HARMLESS):

@@ -26,7 +26,7 @@ from snowmelt.sim.families.multicast_ledger import FINAL, Ledger
 from snowmelt.sim.families.operators import Operators
 from snowmelt.sim.life import FamilyLife, Tally
 from snowmelt.sim.planted import planted
-from snowmelt.sim.scenario import Scenario
+from snowmelt.sim.scenario import ETCD_DECIDES, Scenario
 from snowmelt.sim.world import Broken, World
 
 BATON: Final = BatonSettings()
@@ -40,6 +40,7 @@ class MulticastLife(FamilyLife):
 
     def __init__(self, scenario: Scenario, chance: Random) -> None:
         self._scenario = scenario
+        self._etcd = scenario.coordinator == ETCD_DECIDES
         self._chance = chance
         self._settings = chance.choice((MULTICAST, MULTICAST, SMALL))
         self._ledgers = {f"t{number}": Ledger() for number in range(chance.choice((1, 1, 2)))}
@@ -69,7 +70,7 @@ class MulticastLife(FamilyLife):
         self._world = world
         chance, nodes, end = self._chance, self._scenario.nodes, self._scenario.faults_end
         self._stage = Stage(world, nodes, self._ledgers)
-        self._operators = Operators(world, nodes, nodes[0])
+        self._operators = Operators(world, nodes, None if self._etcd else nodes[0])
         for node in nodes:
             world.add(node, partial(self._node, node), address(node))
             begin = 0 if node == nodes[0] else chance.randrange(seconds(2))
@@ -86,10 +87,12 @@ class MulticastLife(FamilyLife):
     def _node(self, node: NodeId, chance: Random) -> Node[Any]:
         founder = self._scenario.nodes[0]
         families = [
-            *baton.families(node, BATON, chance),
+            *baton.families(node, BATON, chance, etcd=self._etcd),
             multicast.family(node, self._settings, chance),
         ]
-        process = member(node, () if node == founder else (founder,), chance, *families)
+        contacts = () if node == founder else (founder,)
+        decided_by = self._scenario.coordinator
+        process = member(node, contacts, chance, *families, coordinator=decided_by)
         return Witness(node, planted(self._scenario.bug, process), self._ledgers)
 
     def _publish(self, name: str, topic: str) -> None:
@@ -223,7 +226,10 @@ class MulticastLife(FamilyLife):
         """Each topic's history; and when all was at rest nobody was told of anything missing."""
         del world
         for ledger in self._ledgers.values():
-            ledger.judge(calm=not self._scenario.faults and self._settings is MULTICAST)
+            ledger.judge(
+                calm=not (self._scenario.faults or self._scenario.weather)
+                and self._settings is MULTICAST
+            )
         for listener, missed in zip(self._listeners, self._rested, strict=False):
             if self._rounds == FINAL and listener.ear.following.missed > missed:
                 raise Broken(f"{listener.name} missed something at rest", listener.name)

@@ -5,6 +5,7 @@ import pytest
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announce, Received, Reply
+from snowmelt.protocols.baton import fences, relay
 from snowmelt.protocols.etcd import ETCD
 from snowmelt.protocols.membership import CutOff, Depart, View
 from snowmelt.protocols.membership.records import LEDGER
@@ -239,9 +240,21 @@ def test_a_disk_of_a_cluster_that_etcd_has_lost_founds_no_other():
     assert all("etcd has none under this prefix" in reason for _, reason in seen.halts)
 
 
-@pytest.mark.parametrize("protocol", ["membership", "fifo"])
+@pytest.mark.parametrize("protocol", ["membership", "fifo", "baton", "multicast"])
 def test_lives_come_to_rest_whoever_dies(protocol):
     for seed in range(12 if protocol == "membership" else 2):
-        scenario = drawn(protocol, seed, kinds_of(protocol), coordinator=ETCD_DECIDES)
-        report = live(scenario, family(protocol))
-        assert report.ending is Ending.SETTLED, (seed, report.sentence)
+        rests(protocol, seed)
+
+
+@pytest.mark.parametrize("seed", [2, 43, 53])  # 43: a token was idle where its term ended
+def test_lives_of_batons_come_to_rest_when_each_ends_its_term_all_the_time(seed, monkeypatch):
+    monkeypatch.setattr(fences, "COUNT_BITS", 3)
+    monkeypatch.setattr(relay, "NOTED_BITS", 1)
+    monkeypatch.setattr(fences, "BEGINNING", 1 << 62)  # the time of day would hide all faults
+    rests("baton", seed)
+
+
+def rests(protocol, seed):
+    scenario = drawn(protocol, seed, kinds_of(protocol), coordinator=ETCD_DECIDES)
+    report = live(scenario, family(protocol))
+    assert report.ending is Ending.SETTLED, (seed, report.sentence)

@@ -5,6 +5,12 @@ import pytest
 import test_etcd_lives as lives
 
 from snowmelt.core.instant import START
+from snowmelt.core.node import Send
+from snowmelt.protocols.baton import fences
+from snowmelt.protocols.baton.fences import Fences
+from snowmelt.protocols.baton.messages import Stored
+from snowmelt.protocols.baton.registrar import Registrar
+from snowmelt.protocols.baton.values import Values
 from snowmelt.protocols.fifo.homes import Homes
 from snowmelt.protocols.membership.coordinator import EtcdCoordinator
 from snowmelt.protocols.membership.keeper import Keeper
@@ -82,6 +88,47 @@ def a_home_is_told_before_it_is_kept(patch):
     patch.setattr(Homes, "keep", told_at_once)
 
 
+def terms_by_count_alone(patch):
+    """The time of day hides most faults of terms; here they are seen."""
+    patch.setattr(fences, "BEGINNING", 1 << 62)
+
+
+def a_root_makes_batons_in_the_term_that_it_found(patch):
+    terms_by_count_alone(patch)
+    patch.setattr(Fences, "entered", lambda self, _: self._raise(max(1, self._wanted)))
+
+
+def a_root_counts_terms_by_itself(patch):
+    terms_by_count_alone(patch)
+    lead = Fences.lead
+    patch.setattr(Fences, "lead", lambda self, _, now: lead(self, None, now))
+
+
+def a_value_is_said_to_be_saved_before_it_is_kept(patch):
+    backup = Values.backup
+
+    def told(self, source, word):
+        at_once = [Send(source, Stored(word.name, word.number))] if word.number else []
+        return [*backup(self, source, word), *at_once]
+
+    patch.setattr(Values, "backup", told)
+
+
+def a_root_does_not_read_what_values_there_are(patch):
+    lead = Values.lead
+    patch.setattr(Values, "lead", lambda self, _: lead(self, {}))
+
+
+def a_root_asks_nobody_but_itself(patch):
+    ask = Registrar._ask
+
+    def alone(self, name, inquest, view, now):
+        own = tuple(one for one in view.members if one.id == self._here.me)
+        return ask(self, name, inquest, msgspec.structs.replace(view, members=own), now)
+
+    patch.setattr(Registrar, "_ask", alone)
+
+
 def lived(protocol, seed):
     """The life of a seed, which must end badly."""
 
@@ -101,6 +148,11 @@ PLANTED = [
     (a_change_without_an_answer_is_never_asked_again, lived("membership", 36)),
     (who_leads_is_not_spoken_to, lived("membership", 6)),
     (a_home_is_told_before_it_is_kept, lived("fifo", 6)),
+    (a_root_makes_batons_in_the_term_that_it_found, lived("baton", 2)),
+    (a_root_counts_terms_by_itself, lived("baton", 53)),
+    (a_value_is_said_to_be_saved_before_it_is_kept, lived("baton", 9)),
+    (a_root_does_not_read_what_values_there_are, lived("baton", 0)),
+    (a_root_asks_nobody_but_itself, lived("baton", 1)),
 ]
 
 

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from snowmelt.core.instant import SECOND, Instant
-from snowmelt.core.node import Effect, Note, Started
+from snowmelt.core.node import Effect, Note, Send, Started
 from snowmelt.core.record import Record, Write
 from snowmelt.protocols.baton.here import Here
-from snowmelt.protocols.baton.messages import TERMS
+from snowmelt.protocols.baton.messages import TERMS, Reached
 from snowmelt.protocols.baton.stable import COPY, Stable
 from snowmelt.protocols.baton.token import Token
 
@@ -140,3 +140,8 @@ def may_step(token: Token, here: Here) -> bool:
     """Whether the next fence is in a term that no later root begins with (rule 18)."""
     term = (token.fence + 1) >> COUNT_BITS
     return not here.etcd or term <= max(token.made >> COUNT_BITS, here.reserved)
+
+
+def ask_for_more(name: str, token: Token, here: Here) -> Send[Any]:
+    """The root is to see to the next term before fences come there."""
+    return Send(here.root, Reached(name, token.fence))

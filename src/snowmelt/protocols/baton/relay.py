@@ -11,7 +11,7 @@ from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Effect, Send
 from snowmelt.protocols.arrow import Followed, Place
-from snowmelt.protocols.baton.fences import NOTED_BITS, may_step
+from snowmelt.protocols.baton.fences import NOTED_BITS, ask_for_more, may_step
 from snowmelt.protocols.baton.folds import Line
 from snowmelt.protocols.baton.grievances import Grievances
 from snowmelt.protocols.baton.here import Here
@@ -24,7 +24,6 @@ from snowmelt.protocols.baton.messages import (
     Doubt,
     Follow,
     Pass,
-    Reached,
     Standing,
     Told,
     Version,
@@ -179,8 +178,10 @@ class Relay:
         token = self.token
         if token is None or token.standing is not Standing.IDLE or token.fence != order.fence:
             return []
-        if not (self._here.has(order.place.node) and may_step(token, self._here)):
+        if not self._here.has(order.place.node):
             return []
+        if not may_step(token, self._here):
+            return [ask_for_more(self.name, token, self._here)]
         return [*self._step(order.place), *self.pass_on(now)]
 
     def hand_in(self, now: Instant) -> Effects:
@@ -234,7 +235,7 @@ class Relay:
         on = [] if place.node == self._here.me else self._send(token)
         if self.fence % (1 << NOTED_BITS):
             return on
-        return [Send(self._here.root, Reached(self.name, self.fence)), *on]
+        return [ask_for_more(self.name, token, self._here), *on]
 
     def _send(self, token: Token) -> Effects:
         token.moving = True
@@ -279,7 +280,7 @@ class Relay:
         if token is not None and token.moving:
             effects += self._send(token)
         elif token is not None and not may_step(token, self._here):
-            effects.append(Send(self._here.root, Reached(self.name, token.fence)))
+            effects.append(ask_for_more(self.name, token, self._here))
         effects += self.newest.beat()
         here = None if token is None or token.moving else token.place
         self.turns.forget(now, self._here.settings.awake, here)

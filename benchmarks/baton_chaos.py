@@ -1,7 +1,8 @@
 """Kills and stops those who hold batons, those who wait, and nodes; judges what they wrote down.
 
     python benchmarks/baton_chaos.py [--nodes 10] [--workers 12] [--batons 2] [--seconds 120]
-        [--inject kill,stop,fork,slow] [--heartbeat 0.3] [--seed 1] [--figure FILE] [--json]
+        [--inject kill,stop,fork,slow] [--heartbeat 0.3] [--etcd] [--seed 1]
+        [--figure FILE] [--json]
 
 Every worker is a process, and so is every node, on the loopback; each worker is connected to
 another node. It wants one baton after the other, and acts on the file that this baton guards: the
@@ -10,7 +11,8 @@ to three, one of these is struck: a holder is killed, or stopped with SIGSTOP fo
 lease; a waiter is killed, or stopped; a node, or the very node at which a baton is held, is killed
 and started again, or stopped for longer than the others have patience, while most of the holders
 hold on to what they have; a worker or a node has slow links for some seconds. A holder forks now
-and then, and its child must leave the hold alone. Only the coordinator is spared. Then all is calm
+and then, and its child must leave the hold alone. Only the coordinator is spared; with `--etcd` an
+etcd decides, no node is spared, and whoever leads is killed and stopped, too. Then all is calm
 for 15 seconds, and for 21 at the end.
 
 It ends with 1 when a promise is broken: a fence that does not grow, or that two have; somebody sure

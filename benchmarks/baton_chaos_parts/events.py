@@ -36,6 +36,7 @@ class Part(Enum):
     WORKER = "worker"
     NODE = "node"
     HOLDERS_NODE = "holder's node"
+    LEADER = "leader"
 
 
 class Event(msgspec.Struct, frozen=True, array_like=True):

@@ -21,6 +21,7 @@ from benchmarks.chaos.main import start_all, wait_up
 from benchmarks.chaos.starving import watch
 
 from snowmelt.cli.local import HERE, LocalCluster
+from snowmelt.cli.local_etcd import LocalEtcd
 from snowmelt.core.errors import CallerError
 from snowmelt.lab.extra import lab_extra
 from snowmelt.lab.output import PICTURES, checked_file
@@ -56,6 +57,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=120.0)
     names = ",".join(OFFERED)
     parser.add_argument("--inject", default=names, help=f"any of {names}")
+    parser.add_argument("--etcd", action="store_true", help="etcd decides; no node is spared")
     parser.add_argument("--fork-every", type=float, default=4.0, help="of a worker, in seconds")
     parser.add_argument("--storm", type=float, default=25.0, help="seconds with faults")
     parser.add_argument("--calm", type=float, default=15.0, help="seconds without, after each")
@@ -108,14 +110,19 @@ def run(options: argparse.Namespace, folder: Path) -> Result:
             nodes = [f"n{one + 1}" for one in range(options.nodes)]
             wires = stack.enter_context(Links([*nodes, *map(home_of, range(options.workers))]))
             homes = list(map(wires.home, nodes))
+        words: list[str] = []
+        if options.etcd:
+            words = ["--coordinator", stack.enter_context(LocalEtcd(folder / "etcd")).url]
         cluster = stack.enter_context(
-            LocalCluster(options.nodes, folder / "nodes", options.heartbeat, homes=homes)
+            LocalCluster(
+                options.nodes, folder / "nodes", options.heartbeat, homes=homes, options=words
+            )
         )
         start_all(cluster)
         plan = planned(options, cluster.url, folder)
         with (
             Crowd(plan, wires) as crowd,
-            Storm(crowd, cluster, plan, options.kinds, wires) as storm,
+            Storm(crowd, cluster, plan, options.kinds, wires, spared=not options.etcd) as storm,
             watch(folder, crowd, cluster),
         ):
             began = time.monotonic()

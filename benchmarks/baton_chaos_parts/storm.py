@@ -71,6 +71,8 @@ class Storm:
         plan: Plan,
         kinds: frozenset[Kind],
         wires: Links | None = None,
+        *,
+        spared: bool = True,
     ) -> None:
         self.done: Counter[str] = Counter()
         self.wrong: list[str] = []
@@ -81,6 +83,8 @@ class Storm:
         self._chance = Random(plan.seed)
         self._kinds = kinds
         self._wires = wires
+        self._spared = spared
+        """Whether the first node, which decides on its disk, is never struck; else who leads is."""
         self._slow: set[str] = set()
         """Whose links are slow: workers' homes and nodes."""
         self._deck: list[Strike] = []
@@ -159,6 +163,9 @@ class Storm:
                 lambda: self._slow_down(self._insisting(self._holders_node())),
             ),
         }
+        if not self._spared:
+            cards[Kind.KILL] += (lambda: self._kill_node(self._leader()),)
+            cards[Kind.STOP] += (lambda: self._stop_node(self._leader()),)
         return [card for kind, some in cards.items() if kind in self._kinds for card in some]
 
     def _kill_worker(self, part: Part) -> bool:
@@ -262,16 +269,29 @@ class Storm:
 
     @property
     def _standing(self) -> list[LocalNode]:
-        """Nodes that may be struck: never the first, which is the coordinator."""
+        """Nodes that may be struck: never the first, if it is the coordinator."""
         nodes = list(self._nodes.values())
         out = [node.name in self._stopped or not node.running for node in nodes]
         if sum(out) >= OUT_MOST:
             return []
-        return [node for node, gone in zip(nodes[1:], out[1:], strict=True) if not gone]
+        some = [node for node, gone in zip(nodes, out, strict=True) if not gone]
+        return [node for node in some if node is not nodes[0]] if self._spared else some
 
     def _any_node(self) -> Struck | None:
         standing = self._standing
         return Struck(self._chance.choice(standing).name, Part.NODE) if standing else None
+
+    def _leader(self) -> Struck | None:
+        """Who leads, by the word of one that may be struck."""
+        standing = self._standing
+        self._chance.shuffle(standing)
+        for node in standing:
+            status = node.status(ASK_SECONDS)
+            if status is not None and status.view is not None:
+                name = status.view.coordinator
+                there = any(one.name == name for one in standing)
+                return Struck(name, Part.LEADER) if there else None
+        return None
 
     def _holders_node(self) -> Struck | None:
         """One at which somebody holds a baton this very moment."""

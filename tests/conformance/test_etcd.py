@@ -33,6 +33,7 @@ from snowmelt.protocols.etcd import (
     Trouble,
     Unchanged,
 )
+from snowmelt.protocols.membership.records import BATONS, CLUSTER, LEADER, Records
 from snowmelt.runtime.etcd import EtcdPlace
 from snowmelt.runtime.etcd.client import Line
 from snowmelt.sim.etcd import Model
@@ -226,6 +227,22 @@ def test_a_large_value_comes_back_whole(etcd):
     etcd.ask(put("ledger", value))
     (row,) = etcd.ask(Transact(1, (), (Read("ledger"),))).read[0]
     assert row.value == value
+
+
+def test_a_leader_reads_more_than_an_answer_can_carry(etcd):
+    """A real one of 3.4 declines to say more than 4 MiB at once."""
+    keys = [f"{BATONS}b{number:02}" for number in range(80)]
+    etcd.ask(Transact(1, (), (Put(LEADER, b"me"), Put(CLUSTER, b"c"))))
+    for at in range(0, len(keys), 16):
+        some = tuple(Put(key, bytes(64 << 10)) for key in keys[at : at + 16])
+        assert isinstance(etcd.ask(Transact(1, (), some)), Transacted)
+    records = Records(b"me", count(2))
+    effects = records.read(Instant(0))
+    while effects:
+        (asked,) = effects
+        _, effects = records.answered(etcd.ask(asked.message), Instant(0))
+    assert records.complete
+    assert [key for key in records.values if key.startswith(BATONS)] == keys
 
 
 def carried(place):

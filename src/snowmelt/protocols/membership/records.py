@@ -29,6 +29,7 @@ from snowmelt.protocols.etcd import (
     Condition,
     Failed,
     Holds,
+    Operation,
     Put,
     Read,
     Row,
@@ -48,8 +49,9 @@ HOMES: Final = "~home/"
 HOMES_END: Final = "~home0"
 BATONS: Final = "~baton/"
 BATONS_END: Final = "~baton0"
-BATON_ROWS: Final = 50
-"""So many are read at once: an etcd of 3.4 brings 4 MiB at most, and a value may have 64 KiB."""
+ROWS_LARGE: Final = 50
+"""So many are read at once where more can't be had: an etcd of 3.4 brings 4 MiB at most, and the
+value of a baton may have 64 KiB."""
 
 ANSWER: Final = seconds(2)
 """So long an answer is waited for before it is asked again."""
@@ -142,6 +144,10 @@ class Records:
         if flight is None or answer.number != flight.asked.number:
             return (), []
         if isinstance(answer, Failed):  # it is asked again in time
+            part = flight.asked.then[-1]
+            if isinstance(part, Read) and part.rows_max > ROWS_LARGE:
+                less = msgspec.structs.replace(part, rows_max=ROWS_LARGE)
+                return (), self._read(now, *flight.asked.then[:-1], less)
             if answer.trouble is Trouble.UNKNOWN:
                 return (), []
             return (), [Note(f"etcd keeps nothing: {answer.text} -> asked again")]
@@ -171,11 +177,11 @@ class Records:
         if len(answer.read[-1]) == part.rows_max:
             return self._read(now, Read(rows[-1].key + "\0", part.stop, part.rows_max))
         if part.stop == HOMES_END:
-            return self._read(now, Read(BATONS, BATONS_END, BATON_ROWS))
+            return self._read(now, Read(BATONS, BATONS_END))
         self.complete = True
         return self._next(now)
 
-    def _read(self, now: Instant, *parts: Read) -> Effects:
+    def _read(self, now: Instant, *parts: Operation) -> Effects:
         asked = Transact(next(self._numbers), (Holds(LEADER, self._mine),), parts)
         return self._ask(Flight(asked, (), now))
 

@@ -30,6 +30,7 @@ from snowmelt.protocols.etcd import ETCD, Put, Transact
 from snowmelt.protocols.multicast.calls import Publish, Published, Underway
 from snowmelt.sim.etcd import EtcdNode, leader_of
 from snowmelt.sim.families.membership import address, member
+from snowmelt.sim.faults import CutLinks
 from snowmelt.sim.world import World
 
 NAMES = lives.NAMES[:3]
@@ -165,7 +166,7 @@ def test_what_was_left_a_moment_ago_outlives_the_machine_that_leads_where_it_res
     cluster = Cluster()
     leader = cluster.leader
     cluster.release(leader, cluster.acquire(leader), b"left")
-    cluster.after(1.2)
+    cluster.after(0.1)
     cluster.gone(leader)
     assert cluster.acquire(cluster.names[0])[1].value == b"left"
 
@@ -175,9 +176,13 @@ def test_a_value_that_its_root_took_along_when_it_died_is_told_to_the_next():
     leader, (one, other) = cluster.leader, cluster.others
     held = cluster.acquire(one)
     ticket, granted = held
+    now = cluster.world.now
+    cut = CutLinks(now, Instant(now + seconds(1)), ((leader, ETCD),))
+    cluster.world.network.begin(cut)
     cluster.ask(one, Release("index", ticket, granted.fence, granted.where, b"left"))
-    cluster.after(0.001)
+    cluster.after(0.5)
     cluster.gone(leader)
+    cluster.world.network.end(cut)
     assert cluster.value() is None
     cluster.after(12)
     assert cluster.value() == b"left"

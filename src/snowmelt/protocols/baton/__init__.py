@@ -130,10 +130,10 @@ Where etcd decides, the root goes with whoever leads (`stable.py`, `newest.py`):
     that was made anew begins with counts as newer than all that was given before, so that nothing
     comes back of what was lost. Topics need no value but that of the present token (multicast,
     rule 3), and none of them goes to etcd.
-20. *What can wait.* `Save` goes to etcd at once. What a release changes waits for a beat, and goes
-    with others, once a second at most and 64 KiB a second: of what changes faster, the last. So
-    what was handed on within one machine, and is with nobody else, may be lost with that machine
-    until then; nothing else that was handed on is.
+20. *What can wait.* `Save` goes to etcd at once. What a release changes goes with others, once a
+    second at most and 64 KiB a second: of what changes faster, the last. So what was handed on
+    within one machine, and is with nobody else, may be lost with that machine until then; nothing
+    else that was handed on is.
 
 So as long as clocks run equally fast and nobody sleeps through a lease, there is one holder at a
 time; and when they don't, whoever checks the fence never takes an older holder's word after a newer

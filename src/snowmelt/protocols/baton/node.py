@@ -180,7 +180,7 @@ class BatonNode:
             case Told():
                 return self._registrar.told(source, message, now)
             case Backup():
-                return self._registrar.backup(source, message)
+                return self._registrar.backup(source, message) + self._registrar.flush(now)
             case Reached():
                 return self._registrar.reached(source, message)
             case Forgo():

@@ -32,8 +32,10 @@ AWAY_SECONDS: Final = (0.5, 5.0)
 STOPPED_SECONDS: Final = (0.5, 15.0)
 FROZEN_SECONDS: Final = (0.5, 3.0)
 """Longer than a lease."""
+IN_VIEW_SECONDS: Final = 60.0
+"""So long a node that is back may take to be in a view, on a machine that is busy."""
 BACK_SECONDS: Final = 4.0
-"""After so long a node that is back is in a view, and has heard what it missed."""
+"""After so long in a view a node has heard what it missed."""
 LEAVE_SECONDS: Final = 60.0
 
 
@@ -135,12 +137,24 @@ class Storm:
 
     def _start(self, node: LocalNode) -> None:
         node.start()
-        self._later(BACK_SECONDS, lambda: self._end(node.name))
+        self._returned(node, time.monotonic() + IN_VIEW_SECONDS)
+
+    def _returned(self, node: LocalNode, end: float) -> None:
+        """Until it is in a view it counts as away: so no others are struck who know what it missed.
+
+        How long that takes the machine decides: by a fixed time, as many as there are copies would
+        be away at once on a busy one, and what was acknowledged may be forgotten then, as promised.
+        """
+        status = node.status(ASK_SECONDS)
+        if (status is None or status.standing != "current") and time.monotonic() < end:
+            self._later(LOOK_SECONDS, lambda: self._returned(node, end))
+        else:
+            self._later(BACK_SECONDS, lambda: self._end(node.name))
 
     def _stop(self, node: LocalNode) -> None:
         pid = node.pid
         stop(pid)
-        self._later(self._chance.uniform(*STOPPED_SECONDS), lambda: self._go_on(pid, node.name))
+        self._later(self._chance.uniform(*STOPPED_SECONDS), lambda: self._go_on(pid, node))
 
     def _leave(self, node: LocalNode) -> None:
         os.kill(node.pid, signal.SIGTERM)
@@ -178,10 +192,10 @@ class Storm:
 
     # --- all of them ------------------------------------------------------------------------------
 
-    def _go_on(self, pid: int, whose: str) -> None:
+    def _go_on(self, pid: int, node: LocalNode) -> None:
         with suppress(ProcessLookupError):
             go_on(pid)
-        self._later(BACK_SECONDS, lambda: self._end(whose))
+        self._returned(node, time.monotonic() + IN_VIEW_SECONDS)
 
     def _begin(self, kind: Kind, whose: str) -> None:
         self.done[kind] += 1

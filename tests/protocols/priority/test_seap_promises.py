@@ -4,6 +4,7 @@ import struct
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 from priority_bench import Nodes, bodies, receipt
 from test_seap_nodes import SMALL, numbers, opened, put
@@ -177,3 +178,28 @@ def test_a_key_that_is_of_no_fraction_is_refused() -> None:
         assert refusal.error == "BadOption"
     put(nodes, "n1", of_float(float("inf")), of_float(float("-inf")), of_float(-0.0))
     assert [piece.key for piece in nodes.get("n1", 3).pieces][1] == 0
+
+
+def test_a_view_begins_with_few_words_however_much_lies_scattered() -> None:
+    def largest(elements: int) -> int:
+        nodes = opened(4, Limits(block=64), replicas=1)
+        put(nodes, "n1", *[at % 2 for at in range(elements)])
+        nodes.settle("n1", done=(receipt(nodes.get("n1", elements // 2)),))
+        nodes.sent.clear()
+        nodes.view("n1", "n2", "n3", "n4")
+        nodes.pass_time(1)
+        assert numbers(nodes.get("n2", elements)) == [1] * (elements // 2)
+        return max(len(msgspec.msgpack.encode(one)) for _, _, one in nodes.sent_of("Climb"))
+
+    assert largest(2_000) < 1.3 * largest(200)
+
+
+def test_a_queue_with_a_bound_knows_its_room_in_the_next_view() -> None:
+    nodes = opened(3, SMALL, replicas=1, items_max=40)
+    put(nodes, "n1", *range(40))
+    nodes.settle("n1", done=(receipt(nodes.get("n1", 10)),))
+    nodes.view("n1", "n2", "n3")
+    put(nodes, "n2", *range(10))
+    batch = Bodies.of([b"one more"])
+    part = calls.Part(0, bytes(batch.offsets), bytes(batch.blob), packed([1]))
+    assert nodes.call("n3", calls.Put("jobs", nodes.via("n3"), (part,))).error == "Full"

@@ -184,6 +184,9 @@ class Home:
         order = max(
             [self._shelf.origins.last_order, *(one.token for one in self._shelf.rows.marks())]
         )
+        if self.urgency is not None and not self._settings.items_max:
+            last = [share.intervals[-1].stop for share in (*free, *out, *gone, *void)]
+            return self.urgency.census(max(last, default=0), gone, order)
         return Census(union(free), union(out), gone, void, order)
 
     # --- what doors ask for -----------------------------------------------------------------------

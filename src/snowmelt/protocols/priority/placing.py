@@ -93,6 +93,12 @@ class Placing:
             for at in range(interval.start // size, (interval.stop - 1) // size + 1):
                 yield Interval(at * size, (at + 1) * size)
 
+    def within(self, interval: Interval) -> Interval | None:
+        """The blocks that lie in an interval as a whole; None where everybody keeps everything."""
+        size = self._block
+        start, stop = -(-interval.start // size) * size, interval.stop // size * size
+        return None if self.everybody or start >= stop else Interval(start, stop)
+
     def by_home(self, shares: Iterable[Share]) -> dict[NodeId, Shares]:
         """Which positions go to which home; at each in the order given."""
         if self.everybody:

@@ -215,8 +215,9 @@ class Queue:
         """A door wants to see what stands here."""
         if self.here is None or not self.here.home.sure:
             return
-        home = self.here.home  # what is looked at is fetched first
-        home.wanted.extend(common(self.shelf.rows.lacking(message.shares), home.there))
+        home = self.here.home
+        if not home.wanted:  # what is looked at is fetched first
+            home.wanted.extend(common(self.shelf.rows.lacking(message.shares), home.there))
         keys = self.shelf.keys(message.shares)
         self._number += 1
         self._reads[self._number] = source, message

@@ -12,7 +12,7 @@ from typing import Final
 
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.priority.anchor import first_of
+from snowmelt.protocols.priority.anchor import Census, first_of
 from snowmelt.protocols.priority.batches import Share, Shares
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.keyed import keys_of
@@ -147,6 +147,13 @@ class Urgency:
         blocks = dict.fromkeys(one for each in intervals for one in self._placing.whole(each))
         whole = [one for one in blocks if row.covers(one)]
         return (Share(0, tuple(whole)),) if whole else ()
+
+    def census(self, stop: int, gone: Shares, order: int) -> Census:
+        """What the anchor needs to know where it counts nothing: no more than blocks (rule 12)."""
+        last = (Share(0, (Interval(stop - 1, stop),)),) if stop else ()
+        whole = [self._placing.within(one) for share in gone for one in share.intervals]
+        blocks = tuple([one for one in whole if one is not None])
+        return Census((), last, (Share(0, blocks),) if blocks else (), (), order)
 
     def unchosen(self, shares: Shares) -> None:
         """Nobody wants what was chosen."""

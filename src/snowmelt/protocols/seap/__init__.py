@@ -59,5 +59,6 @@ How a phase goes. The anchor asks all homes down a flat tree, and their answers 
 
 12. *Gone.* The anchor hears of blocks of which all is gone, so that what homes must remember does
     not grow; and of all that is gone where the queue has a bound, since it counts what there is
-    room for. Of one node no more than `REPORTED_MAX` intervals go up at once.
+    room for. Of one node no more than `REPORTED_MAX` intervals go up at once. A census says no more
+    than that either: which is the last position, and which blocks are gone.
 """

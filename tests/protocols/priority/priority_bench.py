@@ -179,6 +179,11 @@ class Nodes:
         self._run()
         return number
 
+    def give(self, node: str, event: Event[Any]) -> None:
+        """Something else happens to a node."""
+        self._events.append((NodeId(node), event))
+        self._run()
+
     def at_once(self, node: str, asked: Iterable[Any]) -> list[int]:
         """Calls that come together; their numbers."""
         numbers = []

@@ -6,12 +6,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from priority_bench import Nodes, bodies, receipt
+from priority_bench import CLIENT, Nodes, bodies, receipt
 from test_seap_nodes import SMALL, numbers, opened, put
 
 from snowmelt.core.batch import Batch as Bodies
 from snowmelt.core.instant import seconds
-from snowmelt.protocols.calling import Declined
+from snowmelt.core.node import Announced
+from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.settings import ANY
@@ -203,3 +204,31 @@ def test_a_queue_with_a_bound_knows_its_room_in_the_next_view() -> None:
     batch = Bodies.of([b"one more"])
     part = calls.Part(0, bytes(batch.offsets), bytes(batch.blob), packed([1]))
     assert nodes.call("n3", calls.Put("jobs", nodes.via("n3"), (part,))).error == "Full"
+
+
+def test_who_waits_for_very_many_uses_no_numbers_up() -> None:
+    nodes = opened(3, replicas=1)
+    nodes.at_once("n1", [nodes.get_call("n1", 30_000, patience=1_000) for _ in range(50)])
+    orders = []
+    for _ in range(3):
+        put(nodes, "n2", 1)
+        orders.append(nodes.get("n3", 1).order)
+    assert orders[2] - orders[0] < 30_000
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_who_comes_back_for_what_he_asked_is_answered(*, keyed: bool) -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.open("n1", replicas=1, priorities=ANY if keyed else 1)
+    door = next(name for name in ("n1", "n2", "n3") if name != nodes.anchor("n1"))
+    if keyed:
+        put(nodes, "n1", *range(10))
+    else:
+        nodes.put("n1", *[(0, b"%d" % at) for at in range(10)])
+    kinds_lost(nodes, "Granted")
+    get = nodes.ask(door, nodes.get_call(door, 3, patience=60))
+    nodes.give(door, Announced(Gone(CLIENT)))  # its connection breaks, and is there again
+    nodes.ask(door, nodes.get_call(door, 3, patience=60), get)
+    heard_again(nodes)
+    nodes.pass_time(5)
+    assert numbers(nodes.told(get)) == [0, 1, 2]

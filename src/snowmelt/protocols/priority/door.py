@@ -12,7 +12,7 @@
    way to homes is inquired of (`inquiry.py`), as is what may have been begun at another door: all
    of it, when there may have been a view without this door between two of its own. So is a put in
    line that may have been begun before: who has what was stored of it may be back in this view.
-4. A get whose client has gone gives back what it got.
+4. A get whose client has gone gives back what it got, unless it is asked for again by then.
 5. What a grant has for operations that are not in hand any more, or need it no more, is given up
    and given back: nobody else could fill such a position, and who got it would wait for ever.
 6. What a get has to settle first waits for its grant, though not for long: so the homes hear both
@@ -359,7 +359,7 @@ class Door:
 
         The client hears what there is.
         """
-        if operation in self._hand.all:
+        if self._hand.has(operation):
             return True
         answered = self._hand.answered.get(operation)
         if isinstance(answered, Again) and self._hand.placing is not None:

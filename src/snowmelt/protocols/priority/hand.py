@@ -195,6 +195,13 @@ class Hand:
         self.placing: Placing | None = None
         """Where positions lie, within a view."""
 
+    def has(self, operation: OperationId) -> bool:
+        """Whether it is in hand; who asks for it is there to have it (door, rule 4)."""
+        one = self.all.get(operation)
+        if isinstance(one, GetInHand):
+            one.nobody = False
+        return one is not None
+
     def interrupted(self) -> list[tuple[OperationId, int]]:
         """Gets of which not all homes have answered, in their order; they begin anew (door, 3)."""
         gets = [one for one in self.all.values() if isinstance(one, GetInHand)]

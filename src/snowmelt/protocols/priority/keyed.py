@@ -10,8 +10,8 @@ from snowmelt.protocols.priority.batches import Cut, Share, Shares
 from snowmelt.protocols.priority.messages import Kept
 from snowmelt.protocols.priority.positions import common
 from snowmelt.protocols.priority.shelf import Shelf
-from snowmelt.protocols.seap.keys import packed, unpacked
 from snowmelt.protocols.seap.keys import part as part_of
+from snowmelt.protocols.seap.keys import unpacked
 
 KEYS_AT_ONCE: Final = 65_536
 
@@ -34,9 +34,7 @@ def with_keys(parts: Mapping[NodeId, list[Kept]], shelf: Shelf) -> dict[NodeId, 
     for node, several in parts.items():
         for kept in several:
             for shares in _portions(kept.stored, KEYS_AT_ONCE) if kept.stored else ((),):
-                there = keys_of(shelf, shares)
-                row = [there[at] for share in shares for one in share.intervals for at in one]
-                one = msgspec.structs.replace(kept, stored=shares, keys=packed(row))
+                one = msgspec.structs.replace(kept, stored=shares, keys=_row(shelf, shares))
                 keyed.setdefault(node, []).append(one)
     return keyed
 
@@ -62,6 +60,17 @@ def positions_of(shares: Shares) -> Iterator[int]:
     for share in shares:
         for interval in share.intervals:
             yield from interval
+
+
+def _row(shelf: Shelf, shares: Shares) -> bytes:
+    """The keys of these, which are here, in their order."""
+    row: list[bytes] = []
+    for share in shares:
+        for interval in share.intervals:
+            for part, where in shelf.rows.row(share.priority).here.common(interval):
+                keys = shelf.origins.lots[where.lot].keys
+                row.append(part_of(keys, part.start + where.base, part.stop + where.base))
+    return b"".join(row)
 
 
 def _start(one: Kept) -> int:

@@ -7,6 +7,8 @@
 3. A look is a phase that takes nothing; those that only count, or show the first ones, share one.
    Gets and looks take turns. A look has the number of the last phase that took something: the next
    one, which may have come up before the look, has a greater one.
+4. A phase takes one number of the order for each element, and one where there was none: thousands
+   who wait for many elements each are asked for them time and again, and an epoch has to do.
 """
 
 from collections import deque
@@ -44,6 +46,10 @@ class RankAnchor(Anchor):
     def order(self) -> int:
         """The next one."""
         return self._order
+
+    def served(self, number: int, taken: int) -> None:
+        """Of a phase: the numbers that its gets found nothing for are the next ones' (rule 4)."""
+        self._order = number + max(1, taken)
 
     def _run(self, run: Run, *, patient: bool) -> GrantedRun:
         del patient
@@ -172,6 +178,7 @@ class Phases:
         arrival, self._arrival = self._arrival, None
         assert arrival is not None, "a phase takes something for a batch"
         self._anchor.hungry = phase.hungry
+        self._anchor.served(phase.number, phase.taken)
         ranks = Interval(phase.number, phase.number + phase.taken)
         gets = (Share(0, (ranks,)),) if phase.taken else ()
         run = msgspec.structs.replace(self._grant.runs[0], gets=gets)

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.names import NodeId, OperationId, contact
-from snowmelt.core.node import Announce, Node, Reply
+from snowmelt.core.node import Announce, Announced, Node, Reply
 from snowmelt.protocols import priority
+from snowmelt.protocols.calling import Gone
 from snowmelt.protocols.host import Family
 from snowmelt.protocols.membership import Depart, Departed, View
 from snowmelt.protocols.priority.limits import LIMITS, Limits
@@ -128,6 +129,8 @@ class PriorityLife(FamilyLife):
             consumer = Consumer(self._stage, name, self._dice(name), ledger, self._load)
             consumer.delays = not self._wrong_dates
             world.at(self._sometime(self._load.idle), consumer.begin)
+        if scenario.protocol == "seap":
+            self._breaks(Random(f"{scenario.seed}/breaks"))
         self._stewards: list[Steward] = []
         for number, ledger in enumerate(self._ledgers, start=1):
             dice = self._dice(f"l{number}")
@@ -169,6 +172,21 @@ class PriorityLife(FamilyLife):
             reader = Keeper(self._stage, keeper, self._dice(keeper), ledger, self._load)
             self._world.at(self._sometime(seconds(5)), reader.begin)
         return stagers
+
+    def _breaks(self, dice: Random) -> None:
+        """In some lives connections of consumers end: a node hears that one is gone."""
+        if dice.random() < 0.3:
+            for _ in range(12):
+                node = dice.choice(self._scenario.nodes)
+                client = NodeId(f"k{1 + dice.randrange(self._load.consumers)}")
+                at = Instant(dice.randrange(self._scenario.faults_end))
+                self._world.at(at, self._gone, node, client)
+            for ledger in self._ledgers:
+                ledger.gone = True
+
+    def _gone(self, node: NodeId, client: NodeId) -> None:
+        if self._world.slots[node].node is not None:
+            self._world.give(node, Announced(Gone(client)))
 
     def _leave(self, node: NodeId) -> None:
         """Its operator asks it to leave in order, and brings it back some time later."""

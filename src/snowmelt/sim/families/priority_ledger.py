@@ -141,6 +141,8 @@ class Ledger:
         """So much ahead of the world's date a node may be."""
         self.narrow = False
         """Whether any get may give back by itself some of what it was granted."""
+        self.gone = False
+        """Whether nodes hear that clients are gone: they give back what these had."""
         self.drained: Instant | None = None
         self.puts: list[Asked] = []
         self.by_value: dict[str, Asked] = {}
@@ -277,7 +279,7 @@ class Ledger:
     ) -> None:
         """A get has no answer: it may have had anything, and that comes back."""
         if not isinstance(outcome, Failed):
-            self.lost_gets.append(Lost(process, called, at, light or self.narrow))
+            self.lost_gets.append(Lost(process, called, at, light or self.narrow or self.gone))
 
     def looked(
         self, process: str, called: Instant, pieces: tuple[Piece, ...], at: Instant, *, dead: bool

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snowmelt.check import Ended, History, Invalid, Kind, Operation, Valid, check_history
+from snowmelt.check.heap import check_heap
 
 PROPERTIES = ("conservation", "sequence", "linear", "heap", "leases")
 LEASE = 400
@@ -306,3 +307,19 @@ def test_what_is_as_urgent_goes_by_its_position():
     a, b = put("a", 0), put("b", 1, position=1)
     assert heap(a, b, got("a", 2), got("b", 3, position=1)) == Valid("heap")
     assert isinstance(heap(a, b, got("b", 2, position=1), got("a", 3)), Invalid)
+
+
+@pytest.mark.parametrize(("other", "right"), [("k2", True), ("k1", False)])
+def test_what_one_get_of_a_phase_gave_back_another_of_it_may_pass(other, right):
+    def one(process, kind, value, position, called, order, **more):
+        return Operation(
+            process, kind, (value,), called, called + 50, priorities=(0,), positions=(position,),
+            orders=(order,), **more,
+        )  # fmt: skip
+
+    puts = [one("p", Kind.PUT, value, at, 100 * at, 1) for at, value in enumerate("abc")]
+    first = one("k1", Kind.GET, "a", 0, 1_000, 2)
+    second = one(other, Kind.GET, "c", 2, 1_000, 2)
+    over = msgspec.structs.replace(first if right else second, over=1)
+    gets = [over, second] if right else [first, over]
+    assert isinstance(check_heap(History.of([*puts, *gets])), Valid) is right

@@ -18,11 +18,13 @@ more than it could carry and gave them back by itself. A get of unknown outcome 
 may have had anything, and leaves what could be its doing undecided.
 
 Operations may have one order, that of a *phase*: what comes in, then what is got, the smallest
-first, then the gets that found nothing. So a phase is judged as the set of what it took.
+first, then the gets that found nothing. So a phase is judged as the set of what it took; what one
+of several gets gave back by itself may be any of that set.
 
 One sweep along the order, with a heap of what is in the queue: O(n log n).
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Final
@@ -105,10 +107,22 @@ class _Sweep:
         self._moments = sorted(_moments(history), key=self._when)
         self._inside: dict[Value, Key] = {}
         self._heap: list[tuple[Key, str, Value]] = []
+        self._over: Counter[int] = Counter()
+        """How many the gets of one order gave back by themselves, and are not known yet."""
+        asked: dict[int, set[tuple[str, int]]] = {}
+        for get in history:
+            if get.kind is Kind.GET and get.orders:
+                self._over[get.orders[-1]] += get.over
+                asked.setdefault(get.orders[-1], set()).add((get.process, get.called))
+        self._shared = {order for order, those in asked.items() if len(those) > 1}
 
     def wrong(self) -> Iterator[Passing]:
         """Each moment that breaks a rule."""
+        order = 0
         for moment in self._moments:
+            if moment.order != order:
+                self._had(order)
+                order = moment.order
             kind, value = moment.operation.kind, moment.value
             if kind is Kind.GET and moment.operation.ended is Ended.UNKNOWN:
                 self._inside.pop(value or "", None)
@@ -149,10 +163,16 @@ class _Sweep:
                 sentence = f"{value!r} was got while the smaller {smaller!r} was in the queue"
             else:
                 break
+            del self._inside[smaller]
+            if moment.order in self._shared and self._over[moment.order]:
+                self._over[moment.order] -= 1
+                continue
             named = [self._puts[one] for one in (smaller, value) if one is not None]
             yield Passing(smaller, get, Invalid(NAME, sentence, (*dict.fromkeys(named), get)))
-            del self._inside[smaller]
-        for _ in range(get.over):
+
+    def _had(self, order: int) -> None:
+        """What gets of this order gave back by themselves, and nobody passed: the next ones."""
+        for _ in range(self._over.pop(order, 0)):
             first = self._first()
             if first is not None:
                 del self._inside[first[1]]

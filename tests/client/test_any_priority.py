@@ -72,10 +72,14 @@ def test_a_rank_and_a_share_are_selected_and_stay(cluster):
     assert jobs.stats().ready == 101
     with pytest.raises(BadOption, match="share is 2"):
         jobs.quantile(2)
-    numbered = cluster.priority("numbered", priorities=3)
-    numbered.put(b"x")
-    with pytest.raises(BadOption, match="allowed: int or float"):
-        numbered.select(1)
+
+
+def test_numbered_priorities_have_ranks_too(cluster):
+    jobs = cluster.priority("numbered", priorities=3)
+    jobs.put_many([(at % 3, b"%d" % at) for at in range(9)])
+    assert [jobs.select(rank).body for rank in (1, 3, 9)] == [b"0", b"6", b"8"]
+    assert (jobs.quantile(0.5).body, jobs.quantile(0.5).priority) == (b"4", 1)
+    assert jobs.select(10) is None
 
 
 def test_what_a_queue_can_not_order_is_refused_before_it_is_put(cluster):

@@ -116,7 +116,7 @@ class PriorityQueue(Taking[PrioritySteps]):
     async def select(self, rank: int, *, timeout: float = TIMEOUT) -> Seen | None:
         """The item of this rank among those that are ready, 1 being the next; it stays there.
 
-        None when fewer are ready. Not of a queue that was made with a number of priorities.
+        None when fewer are ready.
         """
         checked_count("rank", rank, RANK_HIGHEST)
         return await run_async(self._port, self._steps.select(rank, None, timeout))
@@ -124,7 +124,7 @@ class PriorityQueue(Taking[PrioritySteps]):
     async def quantile(self, share: float, *, timeout: float = TIMEOUT) -> Seen | None:
         """The item behind this share of those that are ready: 0.5 is the median.
 
-        None when none is ready. Not of a queue that was made with a number of priorities.
+        None when none is ready.
         """
         checked_share(share)
         return await run_async(self._port, self._steps.select(0, share, timeout))

@@ -319,14 +319,8 @@ class PrioritySteps(LeaseSteps):
 
     def select(self, rank: int, share: float | None, timeout: float) -> Steps[Seen | None]:
         """The item of a rank, from 1 on, or at a part of all; None when there is none."""
-
-        def make(door: Door, _: Wait) -> Select:
-            if not door.settings.keyed:
-                allowed = f"int or float, to select by rank; {self.name} has so many"
-                raise BadOption("priorities", door.settings.kind, allowed)
-            return Select(self.name, rank, share)
-
-        peeked: Peeked = yield from self._about(make, timeout)
+        ask = Select(self.name, rank, share)
+        peeked: Peeked = yield from self._about(_just(ask), timeout)
         return next(iter(shown([self._stretch(piece) for piece in peeked.pieces])), None)
 
     def purge(self, dead: bool, timeout: float) -> Steps[int]:

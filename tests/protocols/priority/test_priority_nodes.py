@@ -406,6 +406,25 @@ def test_who_comes_back_with_copies_of_what_is_gone_is_rid_of_them() -> None:
     assert bodies(nodes.get("n6", 50)) == []
 
 
+@pytest.mark.parametrize("largest_first", [False, True])
+def test_any_rank_is_shown_and_stays(largest_first: bool) -> None:
+    nodes = Nodes(3)
+    nodes.open("n1", replicas=2, largest_first=largest_first)
+    for at in range(40):
+        nodes.put(f"n{at % 3 + 1}", (at % 4, b"%d" % at))
+    nodes.get("n2", 8)  # the most urgent are leased: they have no rank
+    order = sorted(range(40), key=lambda at: (3 - at % 4 if largest_first else at % 4, at))[8:]
+    for rank in (1, 2, 3, 20, 31, 32):
+        assert bodies(nodes.call("n3", calls.Select("jobs", rank))) == [b"%d" % order[rank - 1]]
+    assert not nodes.call("n3", calls.Select("jobs", 33)).pieces
+    shares = {0.0: 1, 0.5: 16, 0.99: 32, 1.0: 32}
+    for share, rank in shares.items():
+        told = nodes.call("n1", calls.Select("jobs", 0, share))
+        assert bodies(told) == [b"%d" % order[rank - 1]]
+    assert bodies(nodes.get("n1", 50)) == [b"%d" % at for at in order]
+    assert not nodes.call("n1", calls.Select("jobs", 0, 0.5)).pieces
+
+
 def test_where_everybody_keeps_everything_a_client_hears_with_whom_all_of_it_lies() -> None:
     nodes = Nodes(3)
     nodes.open("n1", replicas=3)

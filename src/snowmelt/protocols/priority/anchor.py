@@ -172,6 +172,23 @@ class Anchor:
         """The positions that would be got next; nothing changes."""
         return first([(row.priority, row.free) for row in self._by_urgency], count)
 
+    def ranked(self, rank: int) -> Shares:
+        """The position that would be got as this one, from 1 on; nothing changes. O(intervals).
+
+        >>> anchor = Anchor(0, 2)
+        >>> _ = anchor.granted(Batch((Run((Some(0, 3), Some(1, 2)), 0),)))
+        >>> [(share.priority, str(share.intervals[0])) for share in anchor.ranked(5)]
+        [(1, '[1, 2)')]
+        """
+        for row in self._by_urgency:
+            for one in row.free:
+                if rank <= one.size:
+                    return (
+                        Share(row.priority, (Interval(one.start + rank - 1, one.start + rank),)),
+                    )
+                rank -= one.size
+        return ()
+
     def check(self) -> None:
         """What is free is not gone, and was given."""
         for row in self._rows:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt.core.batch import Batch as Bodies
-from snowmelt.protocols.priority.calls import Get, Put, Receipt, Select, Settle, Show
+from snowmelt.protocols.priority.calls import Get, Put, Receipt, Settle, Show
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.settings import (
     DELAY_LONGEST,
@@ -40,8 +40,6 @@ def problem(call: Any, settings: QueueSettings, limits: Limits) -> Problem:
             text = f"what is settled with a get is of its own queue, not of {call.settle.queue}"
             return "BadOption", text
         return _settle_problem(call.settle, settings)
-    if isinstance(call, Select) and not settings.keyed:
-        return "BadOption", f"queue {settings.queue} has priorities by number: nothing is selected"
     if isinstance(call, Show):
         return _receipts_problem((call.receipt,), settings)
     return None

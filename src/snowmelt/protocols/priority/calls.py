@@ -188,7 +188,7 @@ class Peek(msgspec.Struct, frozen=True, tag="priority.peek", array_like=True):
 class Select(msgspec.Struct, frozen=True, tag="priority.select", array_like=True):
     """Shows the element of a rank, from 1 on, or at a share of all that is ready, taking nothing.
 
-    Of queues with any priorities; answered as `Peek` is, with nothing when there is none.
+    Answered as `Peek` is, with nothing when there is none.
     """
 
     queue: Name

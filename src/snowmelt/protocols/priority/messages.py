@@ -480,7 +480,7 @@ class Look(msgspec.Struct, frozen=True, tag="priority.look", array_like=True):
     serial: Serial
     count: Annotated[int, msgspec.Meta(ge=0, le=100_000)]
     rank: Order = 0
-    """Which one, from 1 on, instead of the first ones (`seap`, rule 8)."""
+    """Which one, from 1 on, instead of the first ones."""
     share: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
     """The same as a part of how many there are."""
 

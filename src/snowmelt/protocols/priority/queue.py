@@ -48,6 +48,7 @@ from snowmelt.protocols.priority.settings import QueueSettings, State
 from snowmelt.protocols.priority.settling import by_size, kept_for
 from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.priority.writing import Part
+from snowmelt.protocols.seap.phase import rank_at
 
 _SHELF: Final = b"q/"
 NO_GETS: Final[Mapping[OperationId, int]] = MappingProxyType({})
@@ -207,7 +208,10 @@ class Queue:
             return
         anchor = self.here.gathering.anchor if self.here is not None else None
         if anchor is not None:
-            shares, free = anchor.first(message.count), anchor.by_priority()
+            free, rank = anchor.by_priority(), message.rank
+            if message.share is not None:
+                rank = rank_at(message.share, anchor.free)
+            shares = anchor.ranked(rank) if rank else anchor.first(message.count)
             answer = Looked(self._desk.era, self.name, message.serial, shares, free, anchor.live)
             self._desk.send(source, answer)
 

@@ -41,6 +41,15 @@ class GatheredPlan(RepairedPlan):
         return self.sample_min
 
 
+def rank_at(share: float, count: int) -> int:
+    """Which of so many stands at a part of them.
+
+    >>> rank_at(0, 9), rank_at(0.5, 9), rank_at(1, 9)
+    (1, 5, 9)
+    """
+    return max(1, ceil(share * count))
+
+
 class Phase:
     """What is asked of all homes for one batch of gets, or for one look.
 
@@ -111,7 +120,7 @@ class Phase:
         self.elements, self.least = told.elements, told.least
         self._k = min(self.wanted, told.elements)
         if self._share is not None:
-            self._rank = max(1, ceil(self._share * told.elements))
+            self._rank = rank_at(self._share, told.elements)
         if not self.wanted and 1 <= self._rank <= told.elements:
             self._k = self._rank
         if self._k == 0:

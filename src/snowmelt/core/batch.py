@@ -10,6 +10,7 @@ Offsets need not begin at 0. That is what makes a slice free: it keeps the blob 
 offsets.
 """
 
+import struct
 from array import array
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, pairwise
@@ -18,6 +19,7 @@ from typing import Final
 Buffer = bytes | bytearray | memoryview
 
 OFFSET_BYTES: Final = 4
+_ONE: Final = struct.Struct("<2i")
 BLOB_BYTES_MAX: Final = 2**31 - 1
 
 assert array("i").itemsize == OFFSET_BYTES
@@ -147,8 +149,8 @@ class Batch:
         first, last = self._offsets[0], self._offsets[-1]
         if first == 0 and last == len(self.blob):
             return self
-        moved = memoryview(_moved(self._offsets, -first)).cast("i")
-        return Batch._made(moved, self.blob[first:last])
+        edges = _ONE.pack(0, last - first) if self.count == 1 else _moved(self._offsets, -first)
+        return Batch._made(memoryview(edges).cast("i"), self.blob[first:last])
 
     def compact(self) -> "Batch":
         """The same items, in a blob of their own where they fill less than half of this one.

@@ -50,6 +50,8 @@ class Rules:
             if new != standing:
                 changed.setdefault(new.after(standing, self._desk.epoch), []).append(share)
         marks = [marked(union(those), new) for new, those in changed.items()]
+        if sum([one.total for one in same]) == sum([one.total for one in shares]):  # as mostly
+            return marks, ()
         return marks, minus(shares, union(same))
 
     def leasing(self, want: Want, lease: Duration) -> Rule:

@@ -20,6 +20,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from snowmelt.spark.failing import cause_of
 from snowmelt.spark.session import JAVA_OPTIONS, session
+from snowmelt.spark.standalone import QUICK
 
 MASTER = "local[2,2]"
 """Two tasks at a time, and each may be tried twice: a worker that is killed is not the end."""
@@ -67,7 +68,7 @@ def watch(query: StreamingQuery) -> None:
 def main() -> int:
     plan = msgspec.json.decode(sys.argv[1], type=Plan)
     # It lives for seconds: code compiled fast serves it better than fast code.
-    spark = session("chaos", master=MASTER, **{JAVA_OPTIONS: "-XX:TieredStopAtLevel=1"})
+    spark = session("chaos", master=MASTER, **{JAVA_OPTIONS: QUICK})
     try:
         watch(started(spark, plan, sys.argv[2]))
     except StreamingQueryException as error:

@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from cli.program import snowmelt
+from snowmelt.spark.standalone import QUICK
 
 
 @pytest.mark.timeout(300)  # half a minute; more where other tests have the cores
 def test_the_demo_loses_a_node_and_no_event(tmp_path: Path) -> None:
-    ended = snowmelt("demo", "--kill", "--events", "5000", "--out", str(tmp_path), seconds=280)
+    words = ("demo", "--kill", "--events", "5000", "--out", str(tmp_path))
+    ended = snowmelt(*words, seconds=280, JDK_JAVA_OPTIONS=QUICK)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "Killed n" in ended.stdout
     assert re.search(r"5,000 +reconstructed, each exactly once", ended.stdout)

@@ -6,12 +6,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from snowmelt.spark import session
+from snowmelt.spark.standalone import QUICK
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     # Tests are short: code compiled fast serves them better than fast code.
-    quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+    quick = {"spark.driver.extraJavaOptions": QUICK}
     tables = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("tables"))}
     made = session("tests", master="local[2]", **quick, **tables)
     yield made

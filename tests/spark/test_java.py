@@ -176,7 +176,7 @@ class Tiny(DataSource):
     def reader(self, schema):
         return OneRow()
 
-spark = session(master="local[1]")
+spark = session(master="local[1]", **{"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
 spark.dataSource.register(Tiny)
 [row] = spark.read.format("tiny").load().groupBy("word").count().collect()
 system = spark.sparkContext._jvm.java.lang.System

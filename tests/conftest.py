@@ -12,18 +12,18 @@ import os
 import pytest
 
 ROWS = (
-    # each starts a Java, or several, or kills what it has started
-    (
+    (  # each starts a Java, or several; then many short programs
         "tests/spark/test_exactly_once.py",
         "tests/cluster/",
         "tests/cli/test_demo.py",
+        "tests/cli/test_pipeline.py",
         "tests/spark/test_java.py",
         "tests/cli/",
         "tests/examples/",
     ),
     ("tests/spark/",),  # all share one Java
-    ("tests/runtime/test_chaos.py", "tests/client/", "tests/runtime/"),  # nodes as processes
-    ("tests/sim/", "tests/lab/", "tests/store/", "tests/ordinary/"),
+    ("tests/client/",),  # leases and nodes are waited for
+    ("tests/runtime/", "tests/ordinary/", "tests/sim/"),
 )
 """What is begun with, and in which order; of what is not named here no test takes seconds."""
 

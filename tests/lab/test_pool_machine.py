@@ -141,7 +141,7 @@ def test_the_same_seed_is_the_same_life_in_every_process() -> None:
 
 
 def test_access_that_follows_the_rates_shortens_the_wait_and_need_not_be_told_them() -> None:
-    options = PoolOptions(producers=20, consumers=20, groups=FAST_AND_SLOW, objects=20_000)
+    options = PoolOptions(producers=20, consumers=20, groups=FAST_AND_SLOW, objects=8_000)
     uniform = run(options)
     split = run(msgspec.structs.replace(options, access=AccessKind.WEIGHTED, shares=(0.5, 0.5)))
     adaptive = run(msgspec.structs.replace(options, access=AccessKind.ADAPTIVE))

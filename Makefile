@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
-# Many tests wait for leases and processes, so three keep two cores busy. Each takes a row of
-# neighbours, which share clusters and a Spark, and who is done takes from who is not.
-SPREAD := -n 3 --dist worksteal
+# Many tests wait for leases and processes, so four keep two cores busy. Each takes a row of
+# neighbours, which share clusters and a Spark (`tests/conftest.py` says which), and who is done
+# takes from who is not.
+SPREAD := -n 4 --dist worksteal
 
 .PHONY: setup compiled demo test coverage lint bench soak clean
 

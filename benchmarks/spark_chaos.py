@@ -1,6 +1,7 @@
 """Kills a stream from queue to queue at random moments, and counts what came out of it by item.
 
-    python benchmarks/spark_chaos.py [--rounds 50] [--seed 1] [--items 20000] [--nodes] [--older]
+    python benchmarks/spark_chaos.py [--rounds 50] [--seed 1] [--items 20000]
+                                     [--nodes] [--older] [--cluster]
 
 Three nodes are processes on the loopback; a feeder puts numbered items into two queues. A Spark
 program (driver, Java, Python workers) reads them, changes each a little, and writes them into a
@@ -11,6 +12,9 @@ then the last commit is taken out of the checkpoint, so that a finished batch is
 `--older` the checkpoint is put back by one or more batches, Spark's logs lose their end, and two
 programs run on one group: the stream goes on, or is refused in a sentence, and then goes on from
 what was newer.
+
+With `--cluster` the work is done by two workers of a standalone master, and of these an executor is
+killed, or a worker with it; then in half the rounds more batches have to come before all is ended.
 
 After each round the checkpoint, the group and both queues must fit together to the item, and a
 batch that is not acknowledged yet, read once more, must have the rows that came out. In the end

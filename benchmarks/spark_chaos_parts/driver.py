@@ -68,7 +68,9 @@ def watch(query: StreamingQuery) -> None:
 def main() -> int:
     plan = msgspec.json.decode(sys.argv[1], type=Plan)
     # It lives for seconds: code compiled fast serves it better than fast code.
-    spark = session("chaos", master=MASTER, **{JAVA_OPTIONS: QUICK})
+    small = {"spark.executor.extraJavaOptions": QUICK, "spark.executor.memory": "512m"}
+    where = {"master": plan.master, **small} if plan.master else {"master": MASTER}
+    spark = session("chaos", **where, **{JAVA_OPTIONS: QUICK})
     try:
         watch(started(spark, plan, sys.argv[2]))
     except StreamingQueryException as error:

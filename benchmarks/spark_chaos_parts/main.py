@@ -3,12 +3,13 @@
 import argparse
 import time
 from collections import Counter
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import msgspec
 from benchmarks.chaos.frame import add_options, framed, say
 from benchmarks.spark_chaos_parts import table
+from benchmarks.spark_chaos_parts.executors import machines
 from benchmarks.spark_chaos_parts.feeder import Feeder
 from benchmarks.spark_chaos_parts.judging import Judgement, drain, judge
 from benchmarks.spark_chaos_parts.plan import SINK, Plan
@@ -19,6 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import snowmelt
 from snowmelt.cli.local import LocalCluster
 from snowmelt.core.errors import Empty
+from snowmelt.spark.standalone import Standalone
 
 NODES = 3
 UP_SECONDS = 60.0
@@ -66,6 +68,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--after", type=float, default=3.0, help="seconds to a kill at most")
     parser.add_argument("--nodes", action="store_true", help="kill nodes and masters as well")
     parser.add_argument("--older", action="store_true", help="older checkpoints, and two drivers")
+    parser.add_argument("--cluster", action="store_true", help="executors and workers of a master")
     parser.add_argument("--heartbeat", type=float, default=0.5, help="the nodes', in seconds")
     add_options(parser)
     return parser.parse_args(arguments)
@@ -77,15 +80,19 @@ def main(arguments: list[str] | None = None) -> int:
 
 def run(options: argparse.Namespace, folder: Path) -> Result:
     begin = time.monotonic()
-    with LocalCluster(NODES, folder / "nodes", options.heartbeat) as nodes:
+    spark: Standalone | None = None
+    with LocalCluster(NODES, folder / "nodes", options.heartbeat) as nodes, ExitStack() as still:
         nodes.start()
         plan = Plan(url=nodes.url, place=str(folder), rows=options.rows, seed=options.seed)
+        if options.cluster:
+            spark = still.enter_context(machines(folder))
+            plan = msgspec.structs.replace(plan, master=spark.url)
         with snowmelt.connect(plan.url) as cluster, Feeder(plan) as feeder:
             with suppress(Empty):  # this makes it
                 cluster.fifo(SINK, **plan.kept).get(timeout=0)
             feeder.wait_for_first(FEED_SECONDS)
             ways = Ways(options.after, options.nodes, options.older)
-            storm = Storm(plan, nodes, cluster, ways)
+            storm = Storm(plan, nodes, cluster, ways, spark)
             blow(storm, options.rounds)
             broken = list(storm.wrong)
             judgement = None

@@ -32,6 +32,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     rows: int
     """In one micro-batch at most."""
     seed: int
+    master: str = ""
+    """Of the cluster of Spark that does the work; empty for none, all in one Java."""
     logs: str = "checkpoint"
     """The name of the checkpoint in this folder."""
 

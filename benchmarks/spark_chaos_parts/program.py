@@ -33,7 +33,7 @@ class Program:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "benchmarks.spark_chaos_parts.driver", told, trigger],
                 cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": _path()},
+                env={**os.environ, "PYTHONPATH": python_path()},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=words,
@@ -69,6 +69,13 @@ class Program:
         while not self.batches and self.code is None and time.monotonic() < end:
             time.sleep(LOOK_SECONDS)
         return time.monotonic() - self.began if self.batches else None
+
+    def wait_on(self, batches: int, timeout: float) -> bool:
+        """Waits for so many more batches; whether they came. Not for one that ends by itself."""
+        end, wanted = time.monotonic() + timeout, self.batches + batches
+        while self.batches < wanted and self.code is None and time.monotonic() < end:
+            time.sleep(LOOK_SECONDS)
+        return self.batches >= wanted or self.code is not None
 
     def wait(self, timeout: float) -> int | None:
         """Waits until it ends by itself."""
@@ -115,6 +122,6 @@ class Program:
             self.batches += line.startswith(b"batch ")
 
 
-def _path() -> str:
+def python_path() -> str:
     """Where Python looks first, also in Spark's workers: here, then wherever a person said."""
     return os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))

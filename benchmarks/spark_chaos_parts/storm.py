@@ -19,6 +19,7 @@ from random import Random
 from typing import Final
 
 import msgspec
+from benchmarks.spark_chaos_parts.executors import ELSEWHERE, kill_elsewhere
 from benchmarks.spark_chaos_parts.plan import SINK, SOURCES, Plan
 from benchmarks.spark_chaos_parts.program import Program
 from benchmarks.spark_chaos_parts.replaying import replay
@@ -27,6 +28,7 @@ from benchmarks.spark_chaos_parts.standing import Standing, forget, planned, sta
 from snowmelt.cli.local import LocalCluster, LocalNode
 from snowmelt.client.cluster import Cluster
 from snowmelt.core.errors import SnowmeltError
+from snowmelt.spark.standalone import Standalone
 
 READY_SECONDS: Final = 240.0
 START_GUESS: Final = 12.0
@@ -53,6 +55,18 @@ KINDS: Final = {
     "planner": 1,
 }
 """What is killed, and how often beside the others."""
+CLUSTER_KINDS: Final = {
+    "executor": 4,
+    "machine": 3,
+    "driver with Java": 2,
+    "java": 2,
+    "driver": 1,
+    "source": 1,
+    "sink": 1,
+}
+"""The same on a cluster of Spark; a machine is a worker of it, with its executor."""
+MORE_BATCHES: Final = 2
+"""So many come after an executor or a machine was killed, in half of those rounds."""
 NODES: Final = ("node", "master of in", "master of out")
 OLDER_SHARE: Final = 0.5
 AT_STAKE: Final = ("published", "unacknowledged")
@@ -106,12 +120,21 @@ class Round(msgspec.Struct, kw_only=True):
 class Storm:
     """The rounds, and what they came to."""
 
-    def __init__(self, plan: Plan, nodes: LocalCluster, cluster: Cluster, ways: Ways) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        nodes: LocalCluster,
+        cluster: Cluster,
+        ways: Ways,
+        spark: Standalone | None = None,
+    ) -> None:
         self.rounds: list[Round] = []
         self.kills: Counter[str] = Counter()
         self.wrong: list[str] = []
         self._plan = plan
         self._nodes = nodes
+        self._spark = spark
+        self._kinds = KINDS if spark is None else CLUSTER_KINDS
         self._cluster = cluster
         self._after = ways.after
         self._kill_nodes = ways.kill_nodes
@@ -140,7 +163,7 @@ class Storm:
         chance = self._chance = Random(f"{self._plan.seed}/{number}")
         made = Round(
             number=number,
-            kind=chance.choices(list(KINDS), list(KINDS.values()))[0],
+            kind=chance.choices(list(self._kinds), list(self._kinds.values()))[0],
             early=number > 1 and chance.random() < EARLY_SHARE,  # the first is to get somewhere
             trigger=chance.choice(TRIGGERS),
         )
@@ -281,6 +304,8 @@ class Storm:
         elif made.kind == "driver with Java":
             program.kill_group()
             self.kills[made.kind] += 1
+        elif self._spark is not None and made.kind in ELSEWHERE:
+            self._kill_elsewhere(made, program, self._spark)
         elif self._killed_one(made.kind, program):
             self.kills[made.kind] += 1
             if program.wait(self._chance.uniform(0, LATER_SECONDS)) is None:
@@ -289,6 +314,19 @@ class Storm:
         else:
             self.kills["everything"] += 1
             made.kind = "everything"
+
+    def _kill_elsewhere(self, made: Round, program: Program, spark: Standalone) -> None:
+        """What Spark has to get over: in half the rounds it is seen to, else all ends soon."""
+        self.kills[made.kind] += 1
+        kill_elsewhere(made.kind, spark, self._chance)
+        if self._chance.random() < 0.5:
+            if not program.wait_on(MORE_BATCHES, READY_SECONDS):
+                text = f"round {made.number}: no batch within {READY_SECONDS:g} s of the kill"
+                self.wrong.append(f"{text}: {program.last_words()}")
+        else:
+            program.wait(self._chance.uniform(0, LATER_SECONDS))
+        made.words = program.ended()
+        self.kills["what was left of it"] += program.code is None
 
     def _killed_one(self, role: str, program: Program) -> bool:
         end = time.monotonic() + WANTED_SECONDS

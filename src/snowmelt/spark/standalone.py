@@ -22,6 +22,7 @@ from snowmelt.spark.java import ensure_java
 
 MASTER: Final = "org.apache.spark.deploy.master.Master"
 WORKER: Final = "org.apache.spark.deploy.worker.Worker"
+REGISTERED: Final = "Successfully registered with master"
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 10.0
 LOOK_SECONDS: Final = 0.05
@@ -37,6 +38,7 @@ class Daemon:
         self, command: Sequence[str], log: Path, ready: str, environment: Mapping[str, str]
     ) -> None:
         self.log = log
+        self.command = command
         self._ready = re.compile(ready)
         with log.open("wb") as file:
             self.process = subprocess.Popen(  # noqa: S603  # Spark's own programs
@@ -125,6 +127,14 @@ class Standalone:
         """The workers, the first to be started first."""
         return self.daemons[1 : 1 + self._count]
 
+    def restart(self, worker: Daemon) -> None:
+        """Kills a worker with its executors, and starts one like it."""
+        worker.kill()
+        at = self.daemons.index(worker)
+        another = self.begin(worker.command, worker.log.stem, REGISTERED)
+        self.daemons[at] = self.daemons.pop()
+        another.wait()
+
     def stop(self) -> None:
         """Ends the workers, and then the master."""
         for daemon in reversed(self.daemons):
@@ -149,6 +159,6 @@ class Standalone:
         share = ("--cores", "1", "--memory", self._memory, "--work-dir", str(self.folder / "work"))
         for number in range(self._count):
             worker = [*self._prefix, start, WORKER, *here, *share, self.url]
-            self.begin(worker, f"worker-{number}", "Successfully registered with master")
+            self.begin(worker, f"worker-{number}", REGISTERED)
         for daemon in self.workers:
             daemon.wait()

@@ -14,7 +14,10 @@
    what an answer has room for beside a batch, however many are joined.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import accumulate
 from struct import Struct
 from typing import Annotated, Final
 
@@ -36,33 +39,40 @@ def runs(times: bytes) -> Iterator[tuple[int, int]]:
 
 
 def at(times: bytes, index: int) -> int:
-    """When one of the items was put.
+    """When one of the items was put. O(log runs), after one look at all of them.
 
     >>> times = whole(2, 70) + whole(1, 80)
     >>> at(times, 1), at(times, 2), at(b"", 0)
     (70, 80, 0)
     """
-    for count, time in runs(times):
-        if index < count:
-            return time
-        index -= count
-    return 0
+    stops, known = _unpacked(times)
+    place = bisect_right(stops, index)
+    return known[place] if place < len(known) else 0
 
 
 def sliced(times: bytes, first: int, stop: int) -> bytes:
-    """Those of some of the items.
+    """Those of some of the items. O(log runs), and the bytes of the answer.
 
     >>> list(runs(sliced(whole(2, 70) + whole(3, 80), 1, 4)))
     [(1, 70), (2, 80)]
     """
-    found: list[bytes] = []
-    start = 0
-    for count, time in runs(times):
-        some = min(start + count, stop) - max(start, first)
-        if some > 0:
-            found.append(whole(some, time))
-        start += count
-    return b"".join(found)
+    stops, known = _unpacked(times)
+    low, high = bisect_right(stops, first), bisect_left(stops, stop)
+    if first >= stop or high >= len(known):
+        return b""
+    if low == high:
+        return whole(stop - first, known[low])
+    between = times[(low + 1) * RUN.size : high * RUN.size]
+    head = whole(stops[low] - first, known[low])
+    return b"".join((head, between, whole(stop - stops[high - 1], known[high])))
+
+
+# Items of a part ask one by one, and many callers are dealt what came in one.
+@lru_cache(maxsize=16)
+def _unpacked(times: bytes) -> tuple[list[int], list[int]]:
+    """Behind how many items each run ends, and when they were put."""
+    pairs = list(runs(times))
+    return list(accumulate([count for count, _ in pairs])), [time for _, time in pairs]
 
 
 def chained(rows: Iterable[tuple[int, bytes]]) -> bytes:

@@ -3,14 +3,18 @@
 import asyncio
 import random
 import tempfile
+from itertools import islice
 
 import pytest
 
 import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalCluster
+from snowmelt.client.bodies import CALL_BYTES
 from snowmelt.client.group_steps import BEGINNING
 from snowmelt.client.priority_groups import parts_of
+from snowmelt.client.priority_parts import calls_of
+from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption, QueueExists
 
 EARLY, LATE = -(1 << 63), (1 << 63) - 1
@@ -41,6 +45,25 @@ def test_a_thousand_priorities_go_in_one_call(cluster):
     jobs = cluster.priority("many", priorities=int)
     assert jobs.put_many([(3 * at % 1000, b"%d" % at) for at in range(1000)]) == 1000
     assert [item.priority for item in jobs.get_many(1000, timeout=0)] == list(range(1000))
+
+
+@pytest.mark.parametrize("few", [3, 10**9])
+def test_what_is_too_much_for_one_call_goes_in_calls_of_the_first_the_next_and_so_on(few):
+    dice = random.Random(2)
+    pairs = [(dice.randrange(few), bytes([at % 256]) * 8_000) for at in range(2_500)]
+    given = iter(pairs)
+    calls = list(calls_of(pairs, None))
+    for call in calls:
+        went = [
+            (priority, bytes(body))
+            for some in call
+            for priority, body in zip(some.priorities, Batch(some.offsets, some.blob), strict=True)
+        ]
+        came = list(islice(given, len(went)))
+        assert went == sorted(came, key=lambda pair: pair[0]), "others than the next ones"
+        assert sum(len(body) for _, body in went) <= CALL_BYTES
+    assert not list(given)
+    assert len(calls) <= 4
 
 
 def test_fractions_keep_their_order_and_the_largest_may_be_first(cluster):

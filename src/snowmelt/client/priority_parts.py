@@ -151,7 +151,7 @@ def by_priority(pairs: Sequence[Prioritized]) -> tuple[tuple[Some, ...], list[in
 
 
 def _mixed(pairs: list[Prioritized]) -> Iterator[tuple[Some, ...]]:
-    """One call when it takes them all, else some for each priority."""
+    """As few calls as they fit into, each of the next ones."""
     odd = set(map(len, pairs)) - {2}
     if odd:
         raise TypeError(f"pairs of a priority and a body are put, not {min(odd)} things")
@@ -159,26 +159,23 @@ def _mixed(pairs: list[Prioritized]) -> Iterator[tuple[Some, ...]]:
     plain = set(map(type, priorities)) == {int}
     for priority in set(priorities) if plain else priorities:
         checked_priority(priority)
-    if len(set(priorities)) > PRIORITIES_MAX:  # no queue has so many by number
-        yield from _each_its_own(pairs)
+    call = _call(pairs)
+    if sum([len(some.blob) for some in call]) <= CALL_BYTES:
+        yield call
         return
-    bodies: dict[int | float, list[Buffer]] = defaultdict(list)
-    for priority, body in pairs:
-        bodies[priority].append(body)
-    parts = [
-        Some.of(priority, one) for priority in sorted(bodies) for one in parcels(bodies[priority])
-    ]
-    if sum(len(part.blob) for part in parts) <= CALL_BYTES:
-        yield tuple(parts)
-    else:
-        yield from ((part,) for part in parts)
-
-
-def _each_its_own(pairs: list[Prioritized]) -> Iterator[tuple[Some, ...]]:
-    """A priority for each of them."""
-    pairs = sorted(pairs, key=_PRIORITY)
     at = 0
     for one in parcels([body for _, body in pairs]):
-        priorities = tuple([priority for priority, _ in pairs[at : at + one.count]])
-        yield (Some.of(priorities, one),)
+        yield _call(pairs[at : at + one.count])
         at += one.count
+
+
+def _call(pairs: list[Prioritized]) -> tuple[Some, ...]:
+    """What goes in one call: some of each priority, or one for each of them."""
+    rows: dict[int | float, list[Buffer]] = defaultdict(list)
+    for priority, body in pairs:
+        rows[priority].append(body)
+    if len(rows) <= PRIORITIES_MAX:
+        return tuple([Some.of(each, one) for each in sorted(rows) for one in parcels(rows[each])])
+    urgent = sorted(pairs, key=_PRIORITY)  # no queue has so many by number
+    priorities = tuple([priority for priority, _ in urgent])
+    return tuple([Some.of(priorities, one) for one in parcels([body for _, body in urgent])])

@@ -148,15 +148,6 @@ class Anchor:
         """How many there are to be got."""
         return sum([row.free.total for row in self._rows])
 
-    @property
-    def live(self) -> int:
-        """How many there are, leased and held ones too."""
-        return self._live
-
-    def by_priority(self) -> tuple[Some, ...]:
-        """How many there are to be got, by priority."""
-        return tuple([Some(row.priority, row.free.total) for row in self._rows if row.free.total])
-
     def granted(self, batch: Batch) -> Grant:
         """Serves a batch: what comes back first, then run by run."""
         self._back(batch.back)

@@ -332,7 +332,6 @@ class Home:
         some = asked.elements if elements and type(asked) is Store else None
         number = self.spreading.spread(some, marks)
         self._pending[number] = pending
-        self._reports.coming += sum([share.total for share in pending.back])
         if elements or any(mark.state >= State.GONE for mark in marks):
             self.arrived()
         return number
@@ -423,7 +422,6 @@ class Home:
         if outcome is None:
             return
         pending = self._pending.pop(outcome.number)
-        self._reports.coming -= sum([share.total for share in pending.back])
         if pending.copied is not None:
             self.copied.append((*pending.copied, not outcome.refused))
         late = self.thin.came(outcome.number)

@@ -1,14 +1,13 @@
 """A door's looks: what is next, how a queue stands, and what is to become of its dead elements.
 
-Where the next elements stand, the anchor knows; what they are, and how all else stands, their
-homes. A look that a new view interrupts begins again.
+Where the next elements stand, the anchor knows; what they are, and how all stand, their homes. A
+look that a new view interrupts begins again.
 
 1. What was selected may be gone before its home is asked for it, or be on its way to a new home:
    then it is selected again, and after `SELECTIONS` times whoever asks hears that, and not that
    there is nothing of that rank.
-2. How a queue with any priorities stands is asked of its homes alone. Each counts all that it has
-   at one moment, so what is free, then leased, then free again is counted once, and never not at
-   all.
+2. How a queue stands is asked of its homes alone. Each counts all that it has at one moment, so
+   what is free, then leased, then free again is counted once, and never not at all.
 """
 
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.priority.batches import Share, Shares, Some, union
+from snowmelt.protocols.priority.batches import Share, Shares, Some, summed, union
 from snowmelt.protocols.priority.calls import (
     Counted,
     Peek,
@@ -114,8 +113,8 @@ class Looking:
         """The anchor has told."""
         one = self._of(self._sending.answered(source, message.serial))
         if one is not None:
-            one.shares, one.free = message.shares, message.free
-            self._read(one, message.shares, everybody=not isinstance(one.call, Peek | Select))
+            one.shares = message.shares
+            self._read(one, message.shares, everybody=False)
 
     def seen(self, source: NodeId, message: Seen) -> None:
         """A home has told."""
@@ -125,8 +124,7 @@ class Looking:
         one.waits -= 1
         one.pieces.extend(message.pieces)
         if one.stage == Stage.HOMES:
-            if message.free:  # rule 2
-                one.free = (Some(0, message.free + sum([some.count for some in one.free])),)
+            one.free = summed([*one.free, *message.free])  # rule 2
             one.leased += message.leased
             one.held += message.held
             one.staged += message.staged
@@ -164,8 +162,6 @@ class Looking:
             count = 1
         elif isinstance(call, Peek) and not call.dead:
             count = call.items_max
-        elif isinstance(call, Statistics) and not self._settings.keyed:
-            count = 0
         elif isinstance(call, Show):
             one.shares = call.receipt.shares
             self._read(one, one.shares, everybody=False, token=call.receipt.token)

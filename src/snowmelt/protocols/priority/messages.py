@@ -19,7 +19,7 @@ from snowmelt.protocols.priority.batches import (
     Share,
     Shares,
     SharesInOrder,
-    Some,
+    Somes,
 )
 from snowmelt.protocols.priority.fields import (
     OPERATIONS_MAX,
@@ -473,7 +473,7 @@ class Inquired(msgspec.Struct, frozen=True, tag="priority.inquired", array_like=
 
 
 class Look(msgspec.Struct, frozen=True, tag="priority.look", array_like=True):
-    """A door wants to know what is next, or how many there are. The anchor can tell."""
+    """A door wants to know what is next. The anchor can tell."""
 
     era: Era
     queue: Name
@@ -486,14 +486,12 @@ class Look(msgspec.Struct, frozen=True, tag="priority.look", array_like=True):
 
 
 class Looked(msgspec.Struct, frozen=True, tag="priority.looked", array_like=True):
-    """The next positions, and how many are free, by priority; and how many there are in all."""
+    """The next positions, or what has the rank."""
 
     era: Era
     queue: Name
     serial: Serial
     shares: Shares
-    free: tuple[Some, ...]
-    live: int
 
 
 class Read(msgspec.Struct, frozen=True, tag="priority.read", array_like=True):
@@ -523,8 +521,8 @@ class Seen(msgspec.Struct, frozen=True, tag="priority.seen", array_like=True):
     """Of what was asked for: what is leased under the token."""
     away: Shares = ()
     """Of what was asked for: nobody here has it, or knows that it is gone."""
-    free: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)] = 0
-    """How many there are to be got, of a queue with any priorities."""
+    free: Somes = ()
+    """How many are free, by priority."""
 
 
 One = (

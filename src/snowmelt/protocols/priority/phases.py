@@ -4,7 +4,7 @@
    batch without gets is answered at once.
 2. A phase is over when all homes have heard its last step; only then the next begins (seap, rule
    3). Its batch is answered as soon as that step is known.
-3. A look is a phase that takes nothing; those that only count, or show the first ones, share one.
+3. A look is a phase that takes nothing; those that show the first ones share one.
    Gets and looks take turns. A look has the number of the last phase that took something: the next
    one, which may have come up before the look, has a greater one.
 4. A phase takes one number of the order for each element, and one where there was none: thousands
@@ -20,7 +20,7 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.overlay.climbing import Arrival
 from snowmelt.protocols.priority.anchor import Anchor
-from snowmelt.protocols.priority.batches import Batch, Grant, GrantedRun, Run, Share, Shares, Some
+from snowmelt.protocols.priority.batches import Batch, Grant, GrantedRun, Run, Share, Shares
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.messages import Look, Looked
@@ -190,9 +190,7 @@ class Phases:
         if look.rank or look.share is not None:
             found = () if phase.value is None else (phase.value,)
         shares = tuple([Share(0, (Interval(one.id, one.id + 1),)) for one in found])
-        free = (Some(0, phase.elements),) if phase.elements else ()
-        era, live = self._desk.era, self._anchor.live
-        return Looked(era, self._queue, look.serial, shares, free, live)
+        return Looked(self._desk.era, self._queue, look.serial, shares)
 
 
 def _wanted(batch: Batch) -> int:

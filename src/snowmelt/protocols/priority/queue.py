@@ -1,5 +1,6 @@
 """One queue at one node: its parts, and what each view makes of them."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -12,7 +13,7 @@ from snowmelt.core.record import Found
 from snowmelt.protocols.overlay.ring import Ring
 from snowmelt.protocols.overlay.tree import DeBruijnTree, FlatTree, Tree
 from snowmelt.protocols.priority.attempts import stamped
-from snowmelt.protocols.priority.batches import INTERVALS_MAX, Share, Shares, union
+from snowmelt.protocols.priority.batches import INTERVALS_MAX, Share, Shares, Some, union
 from snowmelt.protocols.priority.copies import Copies
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.door import Door
@@ -208,12 +209,11 @@ class Queue:
             return
         anchor = self.here.gathering.anchor if self.here is not None else None
         if anchor is not None:
-            free, rank = anchor.by_priority(), message.rank
+            rank = message.rank
             if message.share is not None:
                 rank = rank_at(message.share, anchor.free)
             shares = anchor.ranked(rank) if rank else anchor.first(message.count)
-            answer = Looked(self._desk.era, self.name, message.serial, shares, free, anchor.live)
-            self._desk.send(source, answer)
+            self._desk.send(source, Looked(self._desk.era, self.name, message.serial, shares))
 
     def read(self, source: NodeId, message: Read) -> None:
         """A door wants to see what stands here."""
@@ -234,9 +234,7 @@ class Queue:
         era, token = self._desk.era, message.token
         if not token:
             pieces, _ = fitting(self.shelf.pieces(found, message.shares)[0], message.bytes_max)
-            free = 0 if here.home.urgency is None else here.home.urgency.free
-            stand = self._standing(here)
-            return Seen(era, self.name, message.serial, pieces, *stand, free=free)
+            return self._standing(here, Seen(era, self.name, message.serial, pieces))
         rows = self.shelf.rows
         had = in_order(
             [
@@ -255,30 +253,31 @@ class Queue:
         away = minus(rows.lacking(message.shares), had)
         return Seen(era, self.name, message.serial, pieces, had=had, away=away)
 
-    def _standing(self, here: Here) -> tuple[int, int, Shares, int]:
-        """How many of this home are leased, how many held; which are dead; how many staged.
+    def _standing(self, here: Here, seen: Seen) -> Seen:
+        """How all stand whose home this is, also those that lie with others for now (repair, 1).
 
-        Also those that lie with others for now.
+        What is free is counted by what is not: those that are merely there need not be looked at.
         """
-        held = staged = 0
-        leased = self._reports.returning  # nobody can have them yet
-        if here.home.urgency is not None:
-            leased += here.home.urgency.out
+        counts: dict[int, Counter[int]] = {state: Counter() for state in State}
         dead: list[Share] = []
-        me, repair = self._desk.me, here.repair
-        elsewhere = () if repair is None else self.shelf.rows.lacking(repair.lacking)
-        for mark in self.shelf.rows.marks():  # those that are merely there need not be looked at
+        rows, free = self.shelf.rows, counts[State.FREE]
+        elsewhere = () if here.repair is None else here.repair.elsewhere
+        mine = here.placing.by_home((*rows.stored(), *elsewhere)).get(self._desk.me, ())
+        for share in mine:
+            free[share.priority] += share.total
+        for mark in rows.marks():
             if mark.state == State.FREE:
                 continue
-            there = (*self.shelf.rows.present(mark.shares), *common(mark.shares, elsewhere))
-            mine = here.placing.by_home(there).get(me, ())
-            total = sum([share.total for share in mine])
-            leased += total if mark.state == State.LEASED else 0
-            held += total if mark.state == State.HELD else 0
-            staged += total if mark.state == State.STAGED else 0
-            if mark.state == State.DEAD:
-                dead += mine
-        return leased, held, union(dead), staged
+            there = (*rows.present(mark.shares), *common(mark.shares, elsewhere))
+            for share in here.placing.by_home(there).get(self._desk.me, ()):
+                counts[mark.state][share.priority] += share.total
+                free[share.priority] -= share.total
+                dead += [share] if mark.state == State.DEAD else []
+        return msgspec.structs.replace(
+            seen, leased=counts[State.LEASED].total(), held=counts[State.HELD].total(),
+            dead=union(dead), staged=counts[State.STAGED].total(),
+            free=tuple([Some(row, free[row]) for row in sorted(free) if free[row]]),
+        )  # fmt: skip
 
     # --- the disk ---------------------------------------------------------------------------------
 

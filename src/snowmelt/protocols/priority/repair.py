@@ -42,8 +42,7 @@ class Repair:
         self._queue = queue
         self._shelf = shelf
         self._placing = placing
-        self.lacking = shelf.rows.lacking(there)
-        """What of it lies with others alone; some of it may have come or gone since."""
+        self._lacking = shelf.rows.lacking(there)
         self._sources = [(node, kept.stored) for node, kept in sorted(told.items())]
         self._asked: tuple[NodeId, Fetch, Patience] | None = None
         should = placing.by_holder(there)
@@ -71,18 +70,18 @@ class Repair:
     @property
     def done(self) -> bool:
         """Whether all is where it should be."""
-        return not self.lacking and not any(self._owed.values())
+        return not self._lacking and not any(self._owed.values())
 
     @property
     def rests(self) -> bool:
         """Whether nothing is lacking anywhere, nor too much."""
-        return not (self.lacking or self._surplus or any(self._owed.values()))
+        return not (self._lacking or self._surplus or any(self._owed.values()))
 
     def fetch(self, wanted: list[Share]) -> None:
         """Asks for what is lacking, what is wanted first (rule 1)."""
-        if self._asked is not None or not self.lacking or self._room > self._desk.now:
+        if self._asked is not None or not self._lacking or self._room > self._desk.now:
             return
-        first = common(union(wanted), self.lacking) or self.lacking
+        first = common(union(wanted), self._lacking) or self._lacking
         for node, has in self._sources:
             shares = first_of(common(first, has), POSITIONS_AT_ONCE)
             if shares:
@@ -104,13 +103,13 @@ class Repair:
                 (node, minus(has, message.lacking) if node == source else has)
                 for node, has in self._sources
             ]
-        self.lacking = self._shelf.rows.lacking(self.lacking)
+        self._lacking = self._shelf.rows.lacking(self._lacking)
 
     def lost(self, shares: Iterable[Share]) -> None:
         """The home can't read these any more: whoever should keep them is asked (rule 1)."""
         lost = union(shares)
         me = self._desk.me
-        self.lacking = union([*self.lacking, *lost])
+        self._lacking = union([*self._lacking, *lost])
         self._sources = [
             (node, minus(has, lost) if node == me else has) for node, has in self._sources
         ]
@@ -119,14 +118,20 @@ class Repair:
 
     def no_room(self, shares: Shares) -> None:
         """There was none for these, which were fetched: later, perhaps (rule 5)."""
-        self.lacking = union([*self.lacking, *shares])
+        self._lacking = union([*self._lacking, *shares])
         self._room = later(self._desk.now, NO_ROOM)
         self._desk.wake(self._room, self._queue)
 
     @property
     def hopeless(self) -> Shares:
         """What the home lacks, and nobody here can read."""
-        return minus(self.lacking, union([share for _, has in self._sources for share in has]))
+        return minus(self._lacking, union([share for _, has in self._sources for share in has]))
+
+    @property
+    def elsewhere(self) -> Shares:
+        """What the home lacks, and others have."""
+        lacking = self._shelf.rows.lacking(self._lacking)
+        return minus(lacking, self.hopeless) if lacking else ()
 
     def again(self) -> None:
         """What was asked for and did not come is asked for again."""

@@ -1,8 +1,8 @@
 """What a node has to tell the anchor of one queue, beside what clients ask for: home, rule 5.
 
-What is free again is told as soon as all have flushed that it is; until then it is counted, since
-it is neither leased nor there to be got. What is gone is nothing that anybody waits for, unless the
-queue has a bound: it goes with the next batch, and by itself only when none has come for a while.
+What is free again is told as soon as all have flushed that it is. What is gone is nothing that
+anybody waits for, unless the queue has a bound: it goes with the next batch, and by itself only
+when none has come for a while.
 """
 
 from snowmelt.protocols.priority.batches import INTERVALS_MAX, Share, Shares, union
@@ -31,15 +31,8 @@ class Reports:
         self._gone: list[Share] = []
         self._void: list[Share] = []
         self._late = False
-        self.coming = 0
-        """How many are free again, and that is not on all disks yet."""
         self.fresh = False
         """Whether a home has something for those who wait (`seap`, rule 11)."""
-
-    @property
-    def returning(self) -> int:
-        """How many are free again, and the anchor was not told."""
-        return self.coming + sum([share.total for share in self._back])
 
     @property
     def waiting(self) -> bool:
@@ -65,7 +58,7 @@ class Reports:
     def viewed(self) -> None:
         """The census says all of it."""
         self._back, self._gone, self._void, self._late = [], [], [], False
-        self.coming, self.fresh = 0, False
+        self.fresh = False
 
     def taken(self) -> tuple[Shares, Shares, Shares]:
         """What goes with the next batch."""

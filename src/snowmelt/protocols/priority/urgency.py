@@ -67,16 +67,6 @@ class Urgency:
         self.hungry = False
         """Whether somebody waits for elements."""
 
-    @property
-    def free(self) -> int:
-        """How many there are to be got, now or when the phase is over."""
-        return len(self._row) + len(self._late)
-
-    @property
-    def out(self) -> int:
-        """How many are chosen, and not leased yet."""
-        return len(self._chosen)
-
     def feeds(self) -> bool:
         """Whether there is something for whoever waits; then it is told, once."""
         if self.hungry and self._candidates is None and len(self._row):

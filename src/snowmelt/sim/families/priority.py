@@ -25,7 +25,7 @@ from snowmelt.sim.families.operators import Operators
 from snowmelt.sim.families.priority_ending import judge
 from snowmelt.sim.families.priority_excuses import Excuses
 from snowmelt.sim.families.priority_groups import Keeper, Stager
-from snowmelt.sim.families.priority_ledger import Ledger
+from snowmelt.sim.families.priority_ledger import Ledger, Lost
 from snowmelt.sim.families.priority_load import any_priorities, load_of, settings_of
 from snowmelt.sim.families.priority_planted import machine
 from snowmelt.sim.families.priority_users import Consumer, Looker, Producer, Steward
@@ -175,17 +175,20 @@ class PriorityLife(FamilyLife):
 
     def _breaks(self, dice: Random) -> None:
         """In some lives connections of consumers end: a node hears that one is gone."""
-        if dice.random() < 0.3:
-            for _ in range(12):
+        if dice.random() < 0.15:
+            for _ in range(6):
                 node = dice.choice(self._scenario.nodes)
                 client = NodeId(f"k{1 + dice.randrange(self._load.consumers)}")
                 at = Instant(dice.randrange(self._scenario.faults_end))
                 self._world.at(at, self._gone, node, client)
-            for ledger in self._ledgers:
-                ledger.gone = True
 
     def _gone(self, node: NodeId, client: NodeId) -> None:
+        """It gives back what it got for it, though that may ask for it again."""
         if self._world.slots[node].node is not None:
+            now = self._world.now
+            begun = Instant(max(0, now - PATIENCE - self._load.patience))
+            for ledger in self._ledgers:
+                ledger.lost_gets.append(Lost(client, begun, now, light=True))
             self._world.give(node, Announced(Gone(client)))
 
     def _leave(self, node: NodeId) -> None:

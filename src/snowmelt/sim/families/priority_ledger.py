@@ -141,8 +141,6 @@ class Ledger:
         """So much ahead of the world's date a node may be."""
         self.narrow = False
         """Whether any get may give back by itself some of what it was granted."""
-        self.gone = False
-        """Whether nodes hear that clients are gone: they give back what these had."""
         self.drained: Instant | None = None
         self.puts: list[Asked] = []
         self.by_value: dict[str, Asked] = {}
@@ -279,7 +277,7 @@ class Ledger:
     ) -> None:
         """A get has no answer: it may have had anything, and that comes back."""
         if not isinstance(outcome, Failed):
-            self.lost_gets.append(Lost(process, called, at, light or self.narrow or self.gone))
+            self.lost_gets.append(Lost(process, called, at, light or self.narrow))
 
     def looked(
         self, process: str, called: Instant, pieces: tuple[Piece, ...], at: Instant, *, dead: bool
@@ -339,7 +337,15 @@ class Ledger:
         twice = any(called <= view.at <= at for view in self.excuses.views)
         if got.settled or got.held <= at or twice:
             return
-        if not self.let_go(got, called, at):
+        done = [  # and forgotten: whoever knows it is back
+            Told(place, Instant(ack.called), Instant(ack.returned or ack.called))
+            for ack in self.acks
+            if ack.called < got.called
+            for value, place in zip(got.values, got.places, strict=True)
+            if value in ack.values
+        ]
+        known = any(self.excuse(got.process, called, word, at) for word in done)
+        if not known and not self.let_go(got, called, at):
             self.wrong(
                 f"lease {got.token} of {got.process} is lost, it says, and was held", got.process
             )

@@ -26,7 +26,7 @@ def judge_looks(ledger: Ledger) -> None:
     if ledger.excuses.names:
         return
     looks = _Looks(ledger)
-    for one in ledger.stands if ledger.settings.keyed else ():
+    for one in ledger.stands:
         certain = list(looks.there(one.called, one.returned))
         if len(certain) > one.total:
             text = f"{one.total} are there, it was said, and {len(certain)} are, {certain[0]} too"

@@ -24,6 +24,9 @@ demo: setup
 compiled: setup
 	$(BIN)/python -m compileall -q src
 
+# So that what pytest makes of the tests is kept for the next time as well.
+test coverage soak: export PYTHONDONTWRITEBYTECODE =
+
 test: compiled
 	$(BIN)/python -m pytest $(SPREAD) -m "not soak"
 

@@ -92,7 +92,8 @@ class _Ending:
     def _freed(self) -> Iterator[Operation]:
         """What was given back is there for all that was asked since (`seap`, rule 4).
 
-        Unless a view ends before it is got again, or somebody may have had it of whom nobody heard.
+        Unless a view ends before it is got again, or somebody may have had it of whom nobody heard,
+        or who gave it back by himself.
         """
         ledger = self._ledger
         gets = sorted([one for one in ledger.gets if one.order], key=lambda one: one.order)
@@ -106,6 +107,7 @@ class _Ending:
             until = after[0].returned
             unheard = any(one.called <= until for one in ledger.lost_gets)
             unheard |= any(begun <= until for begun, _, _ in ledger.purged)
+            unheard |= any(one.over and had.order < one.order < order for one in gets)
             if not unheard and not any(at <= view.at <= until for view in self._excuses.views):
                 yield Operation("giver", Kind.BACK, (value,), at, at, orders=(order,))
 

@@ -35,10 +35,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items[:] = dealt(items, count)
 
 
+def pytest_collectstart() -> None:
+    """What is collected stays: no collection of garbage looks through it, no fork copies it."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """What was collected stays: no collection of garbage looks through it, no fork copies it."""
+    """From now on there is garbage."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def dealt(items: list[pytest.Item], count: int) -> list[pytest.Item]:

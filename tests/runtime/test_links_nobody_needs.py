@@ -3,8 +3,11 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from random import Random
+from socket import socket
 from time import monotonic, sleep
 from typing import Any
+
+import pytest
 
 from runtime.peering import PATIENCE, Simple
 from runtime.test_peer_hostile import NONCE, Stranger
@@ -133,8 +136,23 @@ def test_whoever_was_told_that_a_link_is_needed_does_not_ask_again():
         assert after.frames_out - before.frames_out <= 1
 
 
+OPEN: list[socket] = []
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    """A test that fails leaves no connection for others to stumble over."""
+    yield
+    while OPEN:
+        OPEN.pop().close()
+
+
 class Other(Stranger):
     """The other side of a link, frame by frame."""
+
+    def __init__(self, to: Engine) -> None:
+        super().__init__(to)
+        OPEN.append(self.socket)
 
     def welcomed(self, name: str, before_proof: Callable[[], None] = lambda: None) -> None:
         hello = Hello("snowmelt", name, Role.PEER, nonce=NONCE, releases=True)

@@ -57,7 +57,7 @@ from snowmelt.protocols.membership.view import Known, Ledger
 
 N1, N2, N3 = NodeId("n1"), NodeId("n2"), NodeId("n3")
 CLUSTER = 77
-SETTINGS = Settings()
+SETTINGS = Settings(interval=seconds(3), misses=3, grace=seconds(1))
 OPERATION = OperationId(NodeId("c1"), 1)
 ZERO = Instant(0)
 RUNS = {N1: 11, N2: 22, N3: 33}

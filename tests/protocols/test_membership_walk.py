@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from snowmelt.core.instant import Instant, later, milliseconds
+from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import Address, NodeId, OperationId, address_of, contact
 from snowmelt.core.node import (
     Announce,
@@ -42,6 +42,7 @@ from snowmelt.protocols.membership.member import Standing
 NODES = [NodeId(f"n{number}") for number in range(1, 4)]
 WHO = st.sampled_from(NODES)
 CLIENT = OperationId(NodeId("c"), 1)
+SETTINGS = Settings(interval=seconds(3), misses=3, grace=seconds(1))
 
 
 class Process:
@@ -50,7 +51,7 @@ class Process:
     def __init__(self, name, disk, life):
         first = () if name == NODES[0] else (contact(Address(NODES[0], 1)),)
         identity = Identity(id=name, address=Address(name, 1), contacts=first)
-        self.node = MembershipNode(identity, Settings(), Random(f"{name}/{life}"))
+        self.node = MembershipNode(identity, SETTINGS, Random(f"{name}/{life}"))
         self.disk, self.timers, self.asked = disk, {}, []
 
 

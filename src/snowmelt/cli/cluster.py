@@ -52,7 +52,7 @@ def up(
         typer.Option(help="Folder of their disks; if none, a new one, thrown away at the end."),
     ] = None,
     port: Annotated[int, typer.Option(help="Port of the first; the others follow.")] = 4410,
-    heartbeat: Annotated[float, typer.Option(help="Seconds between heartbeats.")] = 3.0,
+    heartbeat: Annotated[float, typer.Option(help="Seconds between heartbeats.")] = 1.0,
     coordinator: Annotated[
         str,
         typer.Option(help="disk; etcd, started beside the nodes; or etcd://HOST:PORT/PREFIX."),

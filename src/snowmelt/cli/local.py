@@ -171,7 +171,7 @@ class LocalCluster:
         self,
         nodes: int,
         folder: Path,
-        heartbeat: float = 3.0,
+        heartbeat: float = 1.0,
         port: int = 0,
         homes: Sequence[Home] = (),
         options: Sequence[str] = (),

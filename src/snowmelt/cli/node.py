@@ -112,8 +112,8 @@ def node(
     etcd_password_file: Annotated[
         Path | None, typer.Option(help="File with that user's password.")
     ] = None,
-    heartbeat: Annotated[float, typer.Option(help="Seconds between heartbeats.")] = 3.0,
-    misses: Annotated[int, typer.Option(help="After so many missed heartbeats a node is out.")] = 3,
+    heartbeat: Annotated[float, typer.Option(help="Seconds between heartbeats.")] = 1.0,
+    misses: Annotated[int, typer.Option(help="After so many missed heartbeats a node is out.")] = 4,
     limit: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE; again for more. " + LIMITS_HELP)
     ] = None,

@@ -31,7 +31,7 @@ from snowmelt.sim.families.membership import address
 from snowmelt.sim.planted import Bug, planted
 from snowmelt.sim.world import Broken
 
-SETTINGS = Settings(misses=2)
+SETTINGS = Settings(interval=seconds(3), misses=2, grace=seconds(1))
 
 
 class Scene(NamedTuple):

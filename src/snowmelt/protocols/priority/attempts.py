@@ -1,9 +1,9 @@
 """Which of several attempts at one put counts: package, rule 11; settling, rule 1.
 
 1. An *attempt* at an element of a put is a position that a door gave it. A door that goes on with a
-   put counts what was found of it, and begins the rest anew, at new positions; these it marks as
-   begun anew, since whoever has an earlier attempt may be away, and come back. So of two attempts
-   at one element, one at least is so marked.
+   put counts what was found of it, stored or gone, and begins the rest anew, at new positions;
+   these it marks as begun anew, since whoever has an earlier attempt may be away, and come back. So
+   of two attempts at one element, one at least is so marked.
 2. An attempt has a *stamp*: the number of the last view in which its home had to do with it. There
    it was stored, or stored again by a door that went on with its put, or leased, or came back. All
    who keep it know the stamp: it is the epoch of its standing, or that of the position itself.
@@ -27,6 +27,7 @@ from snowmelt.core.names import OperationId
 from snowmelt.protocols.priority.anchor import EPOCH_BITS
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.messages import Attempt, Mark, Origin
+from snowmelt.protocols.priority.positions import minus
 from snowmelt.protocols.priority.rows import GOT, Rows
 from snowmelt.protocols.priority.settings import State
 from snowmelt.protocols.priority.standing import marked
@@ -66,6 +67,20 @@ def attempts_of(rows: Rows, origin: Origin, share: Share) -> Iterator[Attempt]:
     for part, stamp, state in parts:
         made = origin.part(part.start - interval.start, part.size)
         yield Attempt(made, Share(share.priority, (part,)), stamp, state)
+
+
+def stored_of(rows: Rows, attempts: Iterable[Attempt]) -> Iterator[Attempt]:
+    """Of these, what is here or known to be gone.
+
+    What is only remembered is in no census: taken for an attempt that counts it would be stored
+    again where no anchor knows of it, and nobody could get it before the next view.
+    """
+    for one in attempts:
+        start = one.share.intervals[0].start
+        for share in minus((one.share,), rows.lacking((one.share,))):
+            for part in share.intervals:
+                made = one.origin.part(part.start - start, part.size)
+                yield Attempt(made, Share(share.priority, (part,)), one.stamp, one.state)
 
 
 def stamped(rows: Rows, shares: Shares, epoch: int) -> Iterator[Mark]:

@@ -1,7 +1,7 @@
 """A door goes on with operations that may have been begun before: inquiry, rules 1 to 3 and 6."""
 
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.priority.attempts import chosen
+from snowmelt.protocols.priority.attempts import chosen, stored_of
 from snowmelt.protocols.priority.batches import union
 from snowmelt.protocols.priority.calls import Get
 from snowmelt.protocols.priority.desk import Desk
@@ -60,7 +60,7 @@ class Beginnings:
         leases = self._shelf.rows.leased_by(message.operations)
         for operation in message.operations:
             mine = None if source == self._desk.me else self._claim(source, operation)
-            stored = tuple(self._shelf.made_by(operation))
+            stored = tuple(stored_of(self._shelf.rows, self._shelf.made_by(operation)))
             leased = tuple(leases[operation])
             if mine is not None or stored or leased:
                 traces.append(Trace(operation, mine, stored, leased))

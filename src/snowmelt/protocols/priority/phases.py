@@ -36,6 +36,7 @@ LOOKS_MAX = 1_000
 class RankAnchor(Anchor):
     """Gives positions to puts, as any anchor does; what there is to be got is the homes' to tell.
 
+    >>> from snowmelt.protocols.priority.batches import Some
     >>> anchor = RankAnchor(0, 1)
     >>> run = anchor.granted(Batch((Run((Some(0, 3),), 2),))).runs[0]
     >>> run.puts[0].total, run.got_order, run.gets

@@ -183,7 +183,7 @@ class Ledger:
         if put.ended is Ended.SUCCEEDED:
             if self._done_anew(put, places, at):
                 return
-            if put.places != places or (put.orders != orders and orders):
+            if put.places != places or (orders and put.orders and put.orders != orders):
                 sentence = f"{put.values[0]} was told to stand at {put.places}, and at {places}"
                 self.wrong(sentence, put.process)
             return

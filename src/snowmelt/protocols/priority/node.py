@@ -132,9 +132,7 @@ class PriorityNode:
     # --- the disk ---------------------------------------------------------------------------------
 
     def _restore(self, event: Started) -> None:
-        for record in event.records:
-            if record.key.startswith(SETTINGS):
-                self._queues.restore(record.value)
+        self._queues.restore(one.value for one in event.records if one.key.startswith(SETTINGS))
         for record in event.records:
             queue = self._queues.all.get(queue_of(record.key))
             if queue is not None:

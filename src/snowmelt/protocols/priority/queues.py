@@ -4,6 +4,8 @@ A queue is made by the node where its anchor will be, which has all members writ
 says that it is made. In a new view everybody tells everybody which queues it knows.
 """
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -22,7 +24,8 @@ from snowmelt.protocols.priority.sending import Sending
 from snowmelt.protocols.priority.settings import QueueSettings, differences, queue_name
 from snowmelt.protocols.priority.writing import Part
 
-SETTINGS: Final = b"s/"
+SETTINGS: Final = b"s/", b"t/"
+"""What a queue is, is written twice: without it all that is in the queue would be of none."""
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _DECODE: Final = msgspec.msgpack.Decoder(QueueSettings).decode
 
@@ -51,10 +54,14 @@ class Queues:
         self._written: dict[int, tuple[NodeId | None, str]] = {}
         """Who waits for which queue to be written down here: a node, or this one's own making."""
 
-    def restore(self, value: bytes) -> None:
-        """A queue that is on the disk."""
-        settings = _DECODE(value)
-        self.all[settings.queue] = Queue(self._desk, settings, self._limits)
+    def restore(self, values: Iterable[bytes]) -> None:
+        """The queues on the disk, each twice; what is hurt in one place is written anew."""
+        counts = Counter(values)
+        for value, count in counts.items():
+            settings = _DECODE(value)
+            self.all[settings.queue] = Queue(self._desk, settings, self._limits)
+            if count < len(SETTINGS):
+                self._unwritten.append(settings)
 
     def settings(self) -> list[QueueSettings]:
         """Of all of them."""
@@ -63,7 +70,7 @@ class Queues:
     def changes(self) -> list[Change]:
         """What is to be written down."""
         new, self._unwritten = self._unwritten, []
-        return [Write(SETTINGS + one.queue.encode(), _ENCODE(one)) for one in new]
+        return [Write(key + one.queue.encode(), _ENCODE(one)) for one in new for key in SETTINGS]
 
     # --- clients ----------------------------------------------------------------------------------
 

@@ -5,6 +5,8 @@ view with nobody; what nobody has begun to acknowledge, or for a rank to get, be
 an element that comes and goes meanwhile may be in an answer or not.
 
 A get that is asked meanwhile may have had as many as it asked for, whatever it is told in the end.
+What has failed oftener than it was got by anybody who heard of it was leased before, for how long
+nobody can say.
 
 1. There are as many as are certain, leased and held ones too, or more.
 2. What has a rank was put, and is not known to be gone; no more certain ones are before it than its
@@ -12,6 +14,7 @@ A get that is asked meanwhile may have had as many as it asked for, whatever it 
 3. Nothing has a rank only where fewer are certain.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from math import ceil
 
@@ -51,9 +54,12 @@ class _Looks:
                 self._done[value] = min(ack.called, self._done.get(value, FOR_EVER))
                 end = FOR_EVER if ack.returned is None else ack.returned
                 self._ended[value] = min(end, self._ended.get(value, FOR_EVER))
-        for got in ledger.gets:
-            for value in got.values:
-                self._got[value] = min(got.called, self._got.get(value, FOR_EVER))
+        known: Counter[str] = Counter()
+        for got in sorted(ledger.gets, key=lambda each: each.called):
+            for value, failures in zip(got.values, got.failures, strict=True):
+                at = got.called if failures <= known[value] else 0
+                self._got[value] = min(at, self._got.get(value, FOR_EVER))
+                known[value] += 1
 
     def there(self, called: Instant, returned: Instant) -> Iterator[str]:
         """What is in the queue from before a question until after its answer, for certain."""

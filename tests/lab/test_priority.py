@@ -131,11 +131,11 @@ class Hoarder(Seap):
 
     def granted(self, grant):
         if isinstance(grant.step, Begin):
-            self.hidden = self.kept_here.row.take(1)
+            self.hidden = self.kept_here.free.row.take(1)
         wishes = super().granted(grant)
         if isinstance(grant.step, Assign | Release):
             for each in self.hidden:
-                self.kept_here.row.add(each)
+                self.kept_here.free.row.add(each)
         return wishes
 
 

@@ -26,23 +26,10 @@ from snowmelt.protocols.priority import batches
 from snowmelt.protocols.priority.batches import Batch, Grant, Run, Share, Some
 from snowmelt.protocols.priority.phases import RankAnchor
 from snowmelt.protocols.seap import steps
+from snowmelt.protocols.seap.free import Free
 from snowmelt.protocols.seap.phase import Phase
-from snowmelt.protocols.seap.steps import (
-    Answer,
-    Assign,
-    Begin,
-    Choose,
-    Chosen,
-    Heard,
-    Least,
-    Release,
-    Sample,
-    Step,
-)
-from snowmelt.protocols.select.candidates import Candidates
+from snowmelt.protocols.seap.steps import Answer, Assign, Begin, Release, Step
 from snowmelt.protocols.select.elements import Element
-from snowmelt.protocols.select.ordered import Ordered
-from snowmelt.protocols.select.steps import Draw, Ranks, Sort
 
 RANKS: Final = 1
 """The row of ranks; positions have row 0."""
@@ -117,9 +104,7 @@ class Kept:
     """What lies at a node, in its order (rule 3)."""
 
     def __init__(self) -> None:
-        self.row: Final = Ordered()
-        self._late: list[Element] = []
-        self._candidates: Candidates | None = None
+        self.free: Final = Free("lab")
         self._bodies: Final[dict[int, str]] = {}
         self._phase = 0
         """Before which comes in what comes now."""
@@ -129,10 +114,7 @@ class Kept:
     def add(self, one: Brought) -> list[Tell]:
         """It is here: who is told so now."""
         self._bodies[one.element.id] = one.body
-        if self._candidates is None:
-            self.row.add(one.element)
-        else:
-            self._late.append(one.element)
+        self.free.add(one.element)
         tell = Tell(one.node, In(one.ticket, self._phase))
         if not self._beginning:
             return [tell]
@@ -141,48 +123,14 @@ class Kept:
 
     def answer(self, step: Step) -> tuple[Answer, list[tuple[Element, str]], list[Tell]]:
         """To a step; what it gives ranks to, in order; and who is told of his puts."""
-        taken: list[tuple[Element, str]] = []
         tells: list[Tell] = []
         self._beginning = isinstance(step, Begin)
-        if not self._beginning:
+        if isinstance(step, Begin):
+            self._phase = step.phase + 1
+        else:
             tells, self._held_up = self._held_up, []
-        answer: Answer
-        match step:
-            case Begin(phase, least):
-                self._candidates = Candidates(f"lab/{phase}", self.row)
-                self._phase = phase + 1
-                answer = Least(1, len(self.row), least, tuple(self.row[:least]))
-            case Ranks():
-                answer = self._frozen.ranks(step)
-            case Draw():
-                answer = self._frozen.draw(step)
-            case Sort():
-                answer = Sample(tuple(self._frozen.drawn))
-            case Choose(upto):
-                answer = Chosen(self._upto(upto))
-            case Assign(_, upto):
-                chosen = self.row.take(len(self.row) if upto is None else self._upto(upto))
-                taken = [(one, self._bodies.pop(one.id)) for one in chosen]
-                self._thaw()
-                answer = Heard()
-            case Release():
-                self._thaw()
-                answer = Heard()
-        return answer, taken, tells
-
-    @property
-    def _frozen(self) -> Candidates:
-        assert self._candidates is not None, "a selection runs within a phase"
-        return self._candidates
-
-    def _upto(self, element: Element) -> int:
-        return self.row.rank(Element(element.priority, element.id + 1))
-
-    def _thaw(self) -> None:
-        self._candidates = None
-        late, self._late = self._late, []
-        for element in late:
-            self.row.add(element)
+        answer, chosen = self.free.answer(step)
+        return answer, [(one, self._bodies.pop(one.id)) for one in chosen], tells
 
 
 class Seap:
@@ -218,7 +166,7 @@ class Seap:
     @property
     def elements(self) -> int:
         """How many lie here."""
-        return len(self.kept_here.row)
+        return len(self.kept_here.free)
 
     # --- up and down ------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """A home's free elements in the order of their keys, and what a phase asks of them: seap.
 
 1. What is free, and flushed by all who should keep it, is in the order; what comes while a phase
-   runs waits until it is over (seap, rule 5).
+   runs waits until it is over (seap, rule 5; `seap/free.py`).
 2. What a phase has taken is *chosen*, until it is leased, or nobody wants it. It is free on the
    shelf all the while: if the view ends, it is free in the next one.
 3. Of what lies with others alone for now, the keys are known from the settling.
@@ -21,22 +21,9 @@ from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import minus
 from snowmelt.protocols.priority.settings import How, QueueSettings, State
 from snowmelt.protocols.priority.shelf import Shelf
-from snowmelt.protocols.seap.steps import (
-    Answer,
-    Assign,
-    Begin,
-    Choose,
-    Chosen,
-    Heard,
-    Least,
-    Release,
-    Sample,
-    Step,
-)
-from snowmelt.protocols.select.candidates import Candidates
+from snowmelt.protocols.seap.free import Free
+from snowmelt.protocols.seap.steps import Answer, Assign, Begin, Release, Step
 from snowmelt.protocols.select.elements import Element
-from snowmelt.protocols.select.ordered import Ordered
-from snowmelt.protocols.select.steps import Draw, Ranks, Sort
 
 NO_KEYS: Final[Mapping[int, int]] = {}
 
@@ -49,15 +36,12 @@ class Urgency:
         self._placing = placing
         self._settings = settings
         self._shelf = shelf
-        self._queue = settings.queue
-        self._row = Ordered()
+        self.free = Free(settings.queue)
         self._inside: set[int] = set()
         """What is in the order, or comes into it after the phase."""
-        self._late: list[Element] = []
         self._chosen: dict[int, Element] = {}
         self._keys: dict[int, int] = {}
         """Of what is not here (rule 3)."""
-        self._candidates: Candidates | None = None
         self.phase = first_of(desk.epoch)
         """The phase that will take what comes in now, or a later one."""
         self.beginning = False
@@ -69,7 +53,7 @@ class Urgency:
 
     def feeds(self) -> bool:
         """Whether there is something for whoever waits; then it is told, once."""
-        if self.hungry and self._candidates is None and len(self._row):
+        if self.hungry and self.free.rests and len(self.free):
             self.hungry = False
             return True
         return False
@@ -88,7 +72,7 @@ class Urgency:
         """These are free as the view begins."""
         elements = list(self._elements(shares))
         self._inside.update([one.id for one in elements])
-        self._row = Ordered(elements)
+        self.free.begin(elements)
 
     def add(self, shares: Shares) -> None:
         """What is free of these is so from now on, if that was not known; some may be gone."""
@@ -98,10 +82,7 @@ class Urgency:
             if element.id in self._inside or element.id in self._chosen:
                 continue
             self._inside.add(element.id)
-            if self._candidates is None:
-                self._row.add(element)
-            else:
-                self._late.append(element)
+            self.free.add(element)
 
     def stored(self, shares: Shares) -> None:
         """Elements came, and are flushed by all: what is free of them is in."""
@@ -157,54 +138,23 @@ class Urgency:
 
     def answer(self, step: Step) -> tuple[Answer, list[int]]:
         """What this home says to a step; and the positions of what it gives ranks to."""
-        taken: list[int] = []
-        answer: Answer
         self.beginning = isinstance(step, Begin)
         if not self.beginning:
             held_up, self._held_up = self._held_up, []
             for door, told in held_up:
                 self._desk.send(door, told)
+        answer, chosen = self.free.answer(step)
+        taken = [one.id for one in chosen]
+        self._chosen.update({one.id: one for one in chosen})
+        self._inside.difference_update(taken)
         match step:
-            case Begin(phase, least):
-                self._thaw()
-                self._candidates = Candidates(f"{self._queue}/{phase}", self._row)
+            case Begin(phase):
                 self.phase, self.hungry = phase + 1, False
-                answer = Least(1, len(self._row), least, tuple(self._row[:least]))
-            case Ranks():
-                answer = self._frozen.ranks(step)
-            case Draw():
-                answer = self._frozen.draw(step)
-            case Choose(upto):
-                answer = Chosen(self._upto(upto))
-            case Assign(_, upto, hungry):
-                count = len(self._row) if upto is None else self._upto(upto)
-                chosen = self._row.take(count)
-                taken = [one.id for one in chosen]
-                self._chosen.update({one.id: one for one in chosen})
-                self._inside.difference_update(taken)
-                self._thaw()
-                self.hungry, answer = hungry, Heard()
-            case Sort():
-                answer = Sample(tuple(self._frozen.drawn))
-            case Release(hungry):
-                self._thaw()
-                self.hungry, answer = hungry, Heard()
+            case Assign(hungry=hungry) | Release(hungry):
+                self.hungry = hungry
+            case _:
+                pass
         return answer, taken
-
-    @property
-    def _frozen(self) -> Candidates:
-        assert self._candidates is not None, "a selection runs within a phase"
-        return self._candidates
-
-    def _upto(self, element: Element) -> int:
-        return self._row.rank(Element(element.priority, element.id + 1))
-
-    def _thaw(self) -> None:
-        """The phase is over: what came meanwhile comes in (rule 1)."""
-        self._candidates = None
-        late, self._late = self._late, []
-        for element in late:
-            self._row.add(element)
 
     def _elements(self, shares: Iterable[Share]) -> Iterator[Element]:
         turned = self._settings.largest_first

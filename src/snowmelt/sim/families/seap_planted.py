@@ -11,6 +11,7 @@ from snowmelt.protocols.priority.messages import Ended, Stored
 from snowmelt.protocols.priority.phases import RankAnchor
 from snowmelt.protocols.priority.queue import Here
 from snowmelt.protocols.priority.urgency import Urgency
+from snowmelt.protocols.seap.free import Free
 from snowmelt.protocols.select.elements import Element
 from snowmelt.sim.planted import Bug
 
@@ -23,11 +24,11 @@ class ReusingAnchor(RankAnchor):
         return msgspec.structs.replace(granted, got_order=first_of(granted.got_order >> 40))
 
 
-class ShortUrgency(Urgency):
+class ShortFree(Free):
     """Takes what is less than the k-th, as printed."""
 
     def _upto(self, element: Element) -> int:
-        return self._row.rank(element)
+        return self.row.rank(element)
 
 
 class ForgetfulUrgency(Urgency):
@@ -45,14 +46,12 @@ class ForgetfulUrgency(Urgency):
         super().add(self._shelf.rows.present(shares))
 
 
-class OpenUrgency(Urgency):
+class OpenFree(Free):
     """Lets in what comes while a phase runs."""
 
-    def add(self, shares: Shares) -> None:
+    def add(self, element: Element) -> None:
         """At once."""
-        frozen, self._candidates = self._candidates, None
-        super().add(shares)
-        self._candidates = frozen
+        self.row.add(element)
 
 
 class EarlierUrgency(Urgency):
@@ -66,11 +65,10 @@ class EarlierUrgency(Urgency):
 
 
 URGENCIES: Mapping[Bug, type[Urgency]] = {
-    Bug.ONE_SHORT: ShortUrgency,
     Bug.FORGOTTEN_KEYS: ForgetfulUrgency,
-    Bug.OPEN_PHASE: OpenUrgency,
     Bug.EARLIER_PHASE: EarlierUrgency,
 }
+FREES: Mapping[Bug, type[Free]] = {Bug.ONE_SHORT: ShortFree, Bug.OPEN_PHASE: OpenFree}
 
 
 def spoil_phases(bug: Bug, here: Here) -> None:
@@ -80,3 +78,5 @@ def spoil_phases(bug: Bug, here: Here) -> None:
         anchor.__class__ = ReusingAnchor
     elif bug in URGENCIES and here.home.urgency is not None:
         here.home.urgency.__class__ = URGENCIES[bug]
+    elif bug in FREES and here.home.urgency is not None:
+        here.home.urgency.free.__class__ = FREES[bug]

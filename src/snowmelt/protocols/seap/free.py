@@ -1,0 +1,99 @@
+"""What is free at one home, in the order of its keys, and what a phase asks of it: rules 1, 5."""
+
+from collections.abc import Iterable
+
+from snowmelt.protocols.seap.steps import (
+    Answer,
+    Assign,
+    Begin,
+    Choose,
+    Chosen,
+    Heard,
+    Least,
+    Release,
+    Sample,
+    Step,
+)
+from snowmelt.protocols.select.candidates import Candidates
+from snowmelt.protocols.select.elements import Element
+from snowmelt.protocols.select.ordered import Ordered
+from snowmelt.protocols.select.steps import Draw, Ranks, Sort
+
+
+class Free:
+    """The elements; those that come while a phase runs come in when it is over.
+
+    >>> free = Free("jobs")
+    >>> free.begin([Element(5, 1), Element(3, 2)])
+    >>> _ = free.answer(Begin(7, 1))
+    >>> free.add(Element(1, 3))
+    >>> _, taken = free.answer(Assign(0, None))
+    >>> [element.id for element in taken], len(free)
+    ([2, 1], 1)
+    """
+
+    def __init__(self, salt: str) -> None:
+        self.row = Ordered()
+        self._salt = salt
+        self._late: list[Element] = []
+        self._candidates: Candidates | None = None
+
+    def begin(self, elements: Iterable[Element]) -> None:
+        """These are free at first."""
+        self.row = Ordered(elements)
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def rests(self) -> bool:
+        """Whether no phase runs."""
+        return self._candidates is None
+
+    def add(self, element: Element) -> None:
+        """It is free."""
+        if self._candidates is None:
+            self.row.add(element)
+        else:
+            self._late.append(element)
+
+    def answer(self, step: Step) -> tuple[Answer, list[Element]]:
+        """What this home says to a step; and what it gives ranks to, which is here no more."""
+        taken: list[Element] = []
+        answer: Answer
+        match step:
+            case Begin(phase, least):
+                self._thaw()
+                self._candidates = Candidates(f"{self._salt}/{phase}", self.row)
+                answer = Least(1, len(self.row), least, tuple(self.row[:least]))
+            case Ranks():
+                answer = self._frozen.ranks(step)
+            case Draw():
+                answer = self._frozen.draw(step)
+            case Sort():
+                answer = Sample(tuple(self._frozen.drawn))
+            case Choose(upto):
+                answer = Chosen(self._upto(upto))
+            case Assign(_, upto):
+                taken = self.row.take(len(self.row) if upto is None else self._upto(upto))
+                self._thaw()
+                answer = Heard()
+            case Release():
+                self._thaw()
+                answer = Heard()
+        return answer, taken
+
+    @property
+    def _frozen(self) -> Candidates:
+        assert self._candidates is not None, "a selection runs within a phase"
+        return self._candidates
+
+    def _upto(self, element: Element) -> int:
+        return self.row.rank(Element(element.priority, element.id + 1))
+
+    def _thaw(self) -> None:
+        """The phase is over: what came meanwhile comes in."""
+        self._candidates = None
+        late, self._late = self._late, []
+        for element in late:
+            self.row.add(element)

@@ -96,8 +96,7 @@ class Together:
         ticket = Ticket(number, what, key, weight, until)
         self._tickets[number] = ticket
         self._open[number] = 0
-        if self._next_over is None or until < self._next_over:
-            self._next_over = until
+        self._expect(until)
         self._waiting.append(ticket)
         self._weight += weight
         return number
@@ -164,7 +163,8 @@ class Together:
             self._open[each.number] = 0
         self._waiting[:0] = here
         self._weight += sum([each.weight for each in here])
-        self._next_over = self._soonest()  # their call is not to tell them any more
+        for each in here:  # their call is not to tell them any more
+            self._expect(each.until)
 
     def apart(self, tickets: Iterable[Ticket], now: Instant) -> list[Bundle]:
         """Rule 5: each by itself, at once and in order."""
@@ -206,6 +206,11 @@ class Together:
         assert soonest is None or (self._next_over is not None and self._next_over <= soonest)
 
     # --- within -----------------------------------------------------------------------------------
+
+    def _expect(self, until: Instant) -> None:
+        """A ticket's time may be over then."""
+        if self._next_over is None or until < self._next_over:
+            self._next_over = until
 
     def _over_at(self, ticket: Ticket) -> Instant:
         """Rule 7."""

@@ -32,7 +32,7 @@ from rich.console import Console
 from rich.table import Table
 
 from snowmelt.cli.local import LocalNode, free_ports
-from snowmelt.client.session import new_name
+from snowmelt.client.connection.session import new_name
 from snowmelt.protocols.calling import Call
 from snowmelt.protocols.echo import Echo
 from snowmelt.wire.codec import Codec, encode

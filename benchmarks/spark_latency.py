@@ -22,7 +22,7 @@ from rich.table import Table
 
 import snowmelt
 from snowmelt.cli.local import LocalCluster
-from snowmelt.client.fifo import Fifo
+from snowmelt.client.fifo.face import Fifo
 from snowmelt.core.errors import Empty
 from snowmelt.spark import session
 

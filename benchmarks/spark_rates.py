@@ -34,7 +34,7 @@ from rich.table import Table
 
 import snowmelt
 from snowmelt.cli.local import LocalCluster
-from snowmelt.client.fifo import Fifo
+from snowmelt.client.fifo.face import Fifo
 from snowmelt.core.batch import Batch
 from snowmelt.protocols.fifo.calls import Part
 from snowmelt.spark import session

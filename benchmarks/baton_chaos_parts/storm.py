@@ -23,8 +23,8 @@ from benchmarks.chaos.kinds import Kind
 from benchmarks.chaos.links import Links
 
 from snowmelt.cli.local import LocalCluster, LocalNode
-from snowmelt.client.clients import Clients
-from snowmelt.client.url import read
+from snowmelt.client.connection.clients import Clients
+from snowmelt.client.connection.url import read
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.protocols.baton.calls import BatonStatus, GetBaton
 

@@ -9,7 +9,7 @@ from benchmarks.fifo.peer import WAIT_SECONDS, Connect
 
 import snowmelt
 from snowmelt.cli.local import LocalCluster
-from snowmelt.client.items import Item, Items
+from snowmelt.client.leases.items import Item, Items
 
 Flush = str | float
 

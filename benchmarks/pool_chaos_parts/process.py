@@ -13,8 +13,8 @@ import msgspec
 from benchmarks.pool_chaos_parts.plan import POOL, Plan
 
 import snowmelt
-from snowmelt.client.parts import join
-from snowmelt.client.url import read
+from snowmelt.client.connection.url import read
+from snowmelt.client.pool.parts import join
 
 STDIN: Final = 0
 

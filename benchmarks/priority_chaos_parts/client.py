@@ -20,9 +20,10 @@ from benchmarks.priority_chaos_parts.plan import QUEUE, Plan, Plant, first_id, i
 
 import snowmelt
 import snowmelt.aio
-from snowmelt.client import priority, priority_async
-from snowmelt.client.priority_options import priority_settings
-from snowmelt.client.priority_steps import calls_of
+from snowmelt.client.priority import face as priority
+from snowmelt.client.priority import face_async as priority_async
+from snowmelt.client.priority.options import priority_settings
+from snowmelt.client.priority.steps import calls_of
 from snowmelt.core.errors import Empty, LeaseLost, SnowmeltError
 from snowmelt.protocols.priority.batches import Shares
 from snowmelt.protocols.priority.calls import Leased, PutDone

@@ -11,8 +11,8 @@ from benchmarks.priority_chaos_parts.journal import Note, What
 from benchmarks.priority_chaos_parts.plan import Plan
 
 import snowmelt
-from snowmelt.client import priority
-from snowmelt.client.priority_steps import PriorityStatus
+from snowmelt.client.priority import face as priority
+from snowmelt.client.priority.steps import PriorityStatus
 from snowmelt.core.errors import SnowmeltError
 
 DRAIN: Final = "drain"

@@ -11,11 +11,12 @@ import time
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
-from snowmelt.client import priority, priority_async
-from snowmelt.client.items import Items
-from snowmelt.client.items_async import Items as AsyncItems
-from snowmelt.client.priority_steps import PrioritySteps
-from snowmelt.client.steps import Steps
+from snowmelt.client.connection.steps import Steps
+from snowmelt.client.leases.items import Items
+from snowmelt.client.leases.items_async import Items as AsyncItems
+from snowmelt.client.priority import face as priority
+from snowmelt.client.priority import face_async as priority_async
+from snowmelt.client.priority.steps import PrioritySteps
 from snowmelt.protocols.priority.calls import Leased, PutDone
 
 Held = Items | AsyncItems

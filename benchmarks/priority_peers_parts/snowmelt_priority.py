@@ -20,8 +20,8 @@ from benchmarks.priority_peers_parts.peer import (
 
 import snowmelt
 import snowmelt.aio
-from snowmelt.client.items import Items
-from snowmelt.client.items_async import Items as AsyncItems
+from snowmelt.client.leases.items import Items
+from snowmelt.client.leases.items_async import Items as AsyncItems
 
 Priorities = int | type[int]
 """How many, or any."""

@@ -8,7 +8,7 @@ from benchmarks.spark_chaos_parts.plan import SINK, SOURCES, Plan, item_of, sour
 from benchmarks.spark_chaos_parts.program import Program
 
 from snowmelt.client.cluster import Cluster
-from snowmelt.client.fifo import Fifo
+from snowmelt.client.fifo.face import Fifo
 from snowmelt.core.errors import Empty, SnowmeltError
 from snowmelt.protocols.fifo.calls import QueueStatus
 

@@ -7,8 +7,8 @@ import msgspec
 from benchmarks.spark_chaos_parts.plan import DONE, GROUP, SINK, SOURCES, Plan
 
 from snowmelt.client.cluster import Cluster
-from snowmelt.client.delivered import part_bodies
-from snowmelt.client.fifo import Fifo
+from snowmelt.client.fifo.face import Fifo
+from snowmelt.client.leases.delivered import part_bodies
 from snowmelt.spark.columns import source_schema
 from snowmelt.spark.stream_source import StreamReader
 

@@ -1,18 +1,18 @@
 """Snowmelt: a distributed queue. Say which order you need, get the protocol that gives it."""
 
-from snowmelt.client.baton import Baton, Held
+from snowmelt.client.baton.face import Baton, Held
 from snowmelt.client.cluster import Cluster, connect
-from snowmelt.client.counter import Counter
-from snowmelt.client.embedded import EmbeddedCluster, open  # noqa: A004
-from snowmelt.client.fifo import Fifo
-from snowmelt.client.group_steps import Mark
-from snowmelt.client.groups import Group
-from snowmelt.client.items import Item, Items
-from snowmelt.client.lease_steps import Seen
-from snowmelt.client.multicast import Multicast, Subscription
-from snowmelt.client.objects import Object, Objects
-from snowmelt.client.pool import Pool
-from snowmelt.client.priority import PriorityQueue
+from snowmelt.client.counter.face import Counter
+from snowmelt.client.embedded.face import EmbeddedCluster, open  # noqa: A004
+from snowmelt.client.fifo.face import Fifo
+from snowmelt.client.leases.items import Item, Items
+from snowmelt.client.leases.steps import Seen
+from snowmelt.client.multicast.face import Multicast, Subscription
+from snowmelt.client.pool.face import Pool
+from snowmelt.client.pool.objects import Object, Objects
+from snowmelt.client.priority.face import PriorityQueue
+from snowmelt.client.queue.group_steps import Mark
+from snowmelt.client.queue.groups import Group
 from snowmelt.core.errors import (
     AccessDenied,
     AlreadyPublished,

@@ -4,28 +4,28 @@ import asyncio
 from types import TracebackType
 from typing import Self, Unpack
 
-from snowmelt.client.asynchronous import AsyncClient
-from snowmelt.client.baton_async import Baton, Held, Keeper
-from snowmelt.client.baton_steps import TURN_SECONDS
-from snowmelt.client.counter_async import Counter
-from snowmelt.client.counter_tally import counter_baton
-from snowmelt.client.embedded_async import EmbeddedCluster, open  # noqa: A004
-from snowmelt.client.fifo_async import Fifo
-from snowmelt.client.items_async import Item, Items
-from snowmelt.client.lease_steps import Seen
-from snowmelt.client.multicast_async import Multicast, Subscription
-from snowmelt.client.multicast_steps import TopicSteps
-from snowmelt.client.objects_async import Object, Objects
-from snowmelt.client.parts import Parts
-from snowmelt.client.pool_async import Pool
-from snowmelt.client.pool_options import PoolOptions
-from snowmelt.client.pool_status import pools
-from snowmelt.client.priority_async import PriorityQueue
-from snowmelt.client.queues_async import Queues
-from snowmelt.client.session import TIMEOUT
-from snowmelt.client.staying import stays
-from snowmelt.client.steps import run_async
-from snowmelt.client.url import read
+from snowmelt.client.baton.face_async import Baton, Held, Keeper
+from snowmelt.client.baton.steps import TURN_SECONDS
+from snowmelt.client.connection.asynchronous import AsyncClient
+from snowmelt.client.connection.session import TIMEOUT
+from snowmelt.client.connection.staying import stays
+from snowmelt.client.connection.steps import run_async
+from snowmelt.client.connection.url import read
+from snowmelt.client.counter.face_async import Counter
+from snowmelt.client.counter.tally import counter_baton
+from snowmelt.client.embedded.face_async import EmbeddedCluster, open  # noqa: A004
+from snowmelt.client.fifo.face_async import Fifo
+from snowmelt.client.leases.items_async import Item, Items
+from snowmelt.client.leases.steps import Seen
+from snowmelt.client.multicast.face_async import Multicast, Subscription
+from snowmelt.client.multicast.steps import TopicSteps
+from snowmelt.client.pool.face_async import Pool
+from snowmelt.client.pool.objects_async import Object, Objects
+from snowmelt.client.pool.options import PoolOptions
+from snowmelt.client.pool.parts import Parts
+from snowmelt.client.pool.status import pools
+from snowmelt.client.priority.face_async import PriorityQueue
+from snowmelt.client.queue.queues_async import Queues
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.names import node_id
 from snowmelt.protocols.echo import Echo

@@ -10,8 +10,8 @@ import pytest
 
 from cli.program import snowmelt
 from snowmelt.cli.local import LocalCluster, free_port
-from snowmelt.client.blocking import BlockingClient
-from snowmelt.client.url import read
+from snowmelt.client.connection.blocking import BlockingClient
+from snowmelt.client.connection.url import read
 from snowmelt.core.names import Address
 from snowmelt.protocols.pool.introductions import Introduce, Introduced
 

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import snowmelt
-from snowmelt.client.pool import Pool
+from snowmelt.client.pool.face import Pool
 from snowmelt.core.errors import Empty, SnowmeltError
 
 

@@ -10,10 +10,10 @@ import pytest
 import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalCluster
-from snowmelt.client.bodies import CALL_BYTES
-from snowmelt.client.group_steps import BEGINNING
-from snowmelt.client.priority_groups import parts_of
-from snowmelt.client.priority_parts import calls_of
+from snowmelt.client.priority.groups import parts_of
+from snowmelt.client.priority.parts import calls_of
+from snowmelt.client.queue.bodies import CALL_BYTES
+from snowmelt.client.queue.group_steps import BEGINNING
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption, QueueExists
 

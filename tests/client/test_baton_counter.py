@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from snowmelt.client.baton_steps import Hold
-from snowmelt.client.counter_steps import take
-from snowmelt.client.counter_tally import AHEAD, Tally
-from snowmelt.client.steps import run
+from snowmelt.client.baton.steps import Hold
+from snowmelt.client.connection.steps import run
+from snowmelt.client.counter.steps import take
+from snowmelt.client.counter.tally import AHEAD, Tally
 from snowmelt.core.errors import BatonLost, MachineError, OutcomeUnknown, SnowmeltError, TooLarge
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from snowmelt.client.baton_keeping import Keeper, Keeping
-from snowmelt.client.baton_steps import Hold
-from snowmelt.client.clients import Borrowed, Clients
-from snowmelt.client.steps import run
+from snowmelt.client.baton.keeping import Keeper, Keeping
+from snowmelt.client.baton.steps import Hold
+from snowmelt.client.connection.clients import Borrowed, Clients
+from snowmelt.client.connection.steps import run
 from snowmelt.core.errors import BatonLost, OutcomeUnknown
 from snowmelt.core.instant import Duration, later, seconds
 from snowmelt.core.names import Address, NodeId
@@ -152,7 +152,7 @@ def test_a_thousand_holds_are_renewed_by_a_few_calls(monkeypatch: pytest.MonkeyP
     for one in holds:
         keeping.add(one)
     now = later(steady_now(), Duration(LEASE // 5))
-    monkeypatch.setattr("snowmelt.client.baton_steps.steady_now", lambda: now)
+    monkeypatch.setattr("snowmelt.client.baton.steps.steady_now", lambda: now)
     while isinstance(batch := keeping.next(now), list):
         assert len({one.hold.where.node for one in batch}) == 1
         run(node, keeping.renew(batch))

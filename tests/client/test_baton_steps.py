@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from snowmelt.client.baton_steps import Hold, Home, Want, keep_many
-from snowmelt.client.steps import run
+from snowmelt.client.baton.steps import Hold, Home, Want, keep_many
+from snowmelt.client.connection.steps import run
 from snowmelt.core.errors import (
     BadOption,
     BatonLost,
@@ -131,7 +131,7 @@ def test_a_grant_that_came_late_is_renewed_before_it_is_believed(
 ) -> None:
     ahead = [0]
     monkeypatch.setattr(
-        "snowmelt.client.baton_steps.steady_now", lambda: later(steady_now(), Duration(ahead[0]))
+        "snowmelt.client.baton.steps.steady_now", lambda: later(steady_now(), Duration(ahead[0]))
     )
 
     def granted_late() -> Granted:

@@ -14,7 +14,7 @@ import pytest
 
 import snowmelt
 from snowmelt.cli.local import LocalNode
-from snowmelt.client.fifo import Fifo
+from snowmelt.client.fifo.face import Fifo
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import (
     BadOption,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import snowmelt
 from snowmelt.cli.local import LocalCluster, LocalNode
-from snowmelt.client.fifo import Fifo
+from snowmelt.client.fifo.face import Fifo
 from snowmelt.store import Store
 
 BODY = b"a body that is found again in the file " * 40

@@ -8,10 +8,10 @@ import pytest
 
 import snowmelt
 from snowmelt.cli.local import LocalCluster, LocalNode
-from snowmelt.client.delivered import part_bodies
-from snowmelt.client.fifo import Fifo
-from snowmelt.client.group_steps import BEGINNING, Mark
-from snowmelt.client.groups import Group
+from snowmelt.client.fifo.face import Fifo
+from snowmelt.client.leases.delivered import part_bodies
+from snowmelt.client.queue.group_steps import BEGINNING, Mark
+from snowmelt.client.queue.groups import Group
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import CallerError, Full, GroupHeld, LeaseLost, NotStaged
 from snowmelt.core.interval import Interval

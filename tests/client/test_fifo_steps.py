@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from snowmelt.client.bodies import CALL_BYTES, CALL_ITEMS
-from snowmelt.client.delivered import Delivered
-from snowmelt.client.fetching import Fetching
-from snowmelt.client.fifo import Fifo
-from snowmelt.client.fifo_steps import FifoSteps
-from snowmelt.client.lease_steps import Word, portions
-from snowmelt.client.looping import Pace, Pursuit
-from snowmelt.client.queue_options import Producer, queue_settings
-from snowmelt.client.steps import run
-from snowmelt.client.tending import Tending
+from snowmelt.client.connection.steps import run
+from snowmelt.client.fifo.face import Fifo
+from snowmelt.client.fifo.steps import FifoSteps
+from snowmelt.client.leases.delivered import Delivered
+from snowmelt.client.leases.fetching import Fetching
+from snowmelt.client.leases.looping import Pace, Pursuit
+from snowmelt.client.leases.steps import Word, portions
+from snowmelt.client.leases.tending import Tending
+from snowmelt.client.queue.bodies import CALL_BYTES, CALL_ITEMS
+from snowmelt.client.queue.options import Producer, queue_settings
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import (
     BadOption,

@@ -18,9 +18,9 @@ import pytest
 import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalNode
-from snowmelt.client.bound import Bound
-from snowmelt.client.fifo import Fifo
-from snowmelt.client.forking import watch
+from snowmelt.client.connection.bound import Bound
+from snowmelt.client.connection.forking import watch
+from snowmelt.client.fifo.face import Fifo
 from snowmelt.core.errors import (
     BadOption,
     BatonLost,

@@ -10,9 +10,9 @@ import pytest
 import snowmelt.aio
 from snowmelt.aio import Fifo, PriorityQueue
 from snowmelt.cli.local import LocalNode
-from snowmelt.client.fifo_steps import FifoSteps
-from snowmelt.client.priority_steps import PrioritySteps
-from snowmelt.client.queue_options import Producer
+from snowmelt.client.fifo.steps import FifoSteps
+from snowmelt.client.priority.steps import PrioritySteps
+from snowmelt.client.queue.options import Producer
 from snowmelt.core.errors import BadOption, Empty, Full, LeaseLost, TooLarge
 
 TASKS = 64

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from snowmelt.client.fifo_steps import FifoSteps
-from snowmelt.client.group_steps import BEGINNING, Mark
-from snowmelt.client.groups import Group, GroupSteps
-from snowmelt.client.queue_options import Producer
+from snowmelt.client.fifo.steps import FifoSteps
+from snowmelt.client.queue.group_steps import BEGINNING, Mark
+from snowmelt.client.queue.groups import Group, GroupSteps
+from snowmelt.client.queue.options import Producer
 from snowmelt.core.errors import SnowmeltError, TooLarge
 from snowmelt.protocols.fifo.calls import Locate, Located, Span
 

@@ -17,11 +17,11 @@ import pytest
 import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalNode
-from snowmelt.client.delivered import Delivered
-from snowmelt.client.fifo_steps import FifoSteps
-from snowmelt.client.queue_options import Producer
-from snowmelt.client.steps import Query, Rest, Steps
-from snowmelt.client.tending import Tending
+from snowmelt.client.connection.steps import Query, Rest, Steps
+from snowmelt.client.fifo.steps import FifoSteps
+from snowmelt.client.leases.delivered import Delivered
+from snowmelt.client.leases.tending import Tending
+from snowmelt.client.queue.options import Producer
 from snowmelt.core.errors import BadOption, LeaseLost
 from snowmelt.core.instant import later, seconds
 from snowmelt.core.interval import Interval
@@ -145,7 +145,7 @@ def test_who_is_silent_holds_up_the_end_of_a_loop_for_a_moment_only(
 ) -> None:
     tending, _ = tending_of(*range(1, 30))
     now = [steady_now()]
-    monkeypatch.setattr("snowmelt.client.tending.steady_now", lambda: now[0])
+    monkeypatch.setattr("snowmelt.client.leases.tending.steady_now", lambda: now[0])
 
     def silent(body: Any) -> Any:
         if isinstance(body, Settle):

@@ -11,8 +11,8 @@ import pytest
 
 import snowmelt
 from snowmelt.cli.local import LocalNode
-from snowmelt.client.parts import Part
-from snowmelt.client.pool import Pool
+from snowmelt.client.pool.face import Pool
+from snowmelt.client.pool.parts import Part
 from snowmelt.core.errors import DataLost, Unreachable
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import Interval

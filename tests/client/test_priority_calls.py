@@ -5,7 +5,7 @@ import random
 import pytest
 
 import snowmelt
-from snowmelt.client.priority_parts import by_priority
+from snowmelt.client.priority.parts import by_priority
 from snowmelt.core.batch import Batch
 
 

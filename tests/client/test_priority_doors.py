@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from snowmelt.client import priority_steps
-from snowmelt.client.priority_steps import PrioritySteps
-from snowmelt.client.steps import Query
+from snowmelt.client.connection.steps import Query
+from snowmelt.client.priority import steps as priority_steps
+from snowmelt.client.priority.steps import PrioritySteps
 from snowmelt.core.errors import SnowmeltError, Unreachable
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.interval import Interval

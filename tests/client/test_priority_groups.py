@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 import snowmelt
-from snowmelt.client.group_steps import BEGINNING, Mark
-from snowmelt.client.priority_groups import Note, PriorityGroup, parts_of
-from snowmelt.client.priority_staging import receipt_of
+from snowmelt.client.priority.groups import Note, PriorityGroup, parts_of
+from snowmelt.client.priority.staging import receipt_of
+from snowmelt.client.queue.group_steps import BEGINNING, Mark
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import GroupHeld, LeaseLost, NoSuchQueue
 

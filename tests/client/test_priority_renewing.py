@@ -2,10 +2,10 @@
 
 import pytest
 
-from snowmelt.client.delivered import Delivered, Portion
-from snowmelt.client.lease_steps import PIECES_MAX, Word
-from snowmelt.client.priority_steps import DOOR, Door, PrioritySteps
-from snowmelt.client.steps import Query
+from snowmelt.client.connection.steps import Query
+from snowmelt.client.leases.delivered import Delivered, Portion
+from snowmelt.client.leases.steps import PIECES_MAX, Word
+from snowmelt.client.priority.steps import DOOR, Door, PrioritySteps
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.priority.calls import Settled, Via

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from snowmelt.client.delivered import part_bodies
-from snowmelt.client.joint_gets import dealt
-from snowmelt.client.together import Bundle, Together
+from snowmelt.client.leases.delivered import part_bodies
+from snowmelt.client.together.joint_gets import dealt
+from snowmelt.client.together.machine import Bundle, Together
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant
 from snowmelt.protocols.fifo.calls import Part

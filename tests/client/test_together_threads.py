@@ -14,11 +14,11 @@ import pytest
 
 import snowmelt
 from snowmelt.cli.local import LocalNode
-from snowmelt.client.joint import AGAIN, Asked, Value
-from snowmelt.client.steps import Query, Steps
-from snowmelt.client.together import Together
-from snowmelt.client.together_threads import TogetherThreads
-from snowmelt.client.waits import Wait
+from snowmelt.client.connection.steps import Query, Steps
+from snowmelt.client.connection.waits import Wait
+from snowmelt.client.together.joint import AGAIN, Asked, Value
+from snowmelt.client.together.machine import Together
+from snowmelt.client.together.threads import TogetherThreads
 from snowmelt.core.errors import Full, OutcomeUnknown, SnowmeltError
 from snowmelt.core.instant import seconds
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from snowmelt.client.asynchronous import AsyncClient
-from snowmelt.client.url import read
+from snowmelt.client.connection.asynchronous import AsyncClient
+from snowmelt.client.connection.url import read
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Instant, later, milliseconds, seconds
 from snowmelt.core.names import Address, NodeId, OperationId, contact

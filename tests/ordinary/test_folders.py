@@ -10,7 +10,10 @@ import pytest
 
 import snowmelt
 from ordinary.interrupting import Interrupted
-from snowmelt.client import embedded, fifo_steps, priority_steps, steps
+from snowmelt.client.connection import steps
+from snowmelt.client.embedded import face as embedded
+from snowmelt.client.fifo import steps as fifo_steps
+from snowmelt.client.priority import steps as priority_steps
 from snowmelt.core.errors import Empty
 from snowmelt.runtime import shielding
 from snowmelt.runtime.peer import seat, turn

@@ -3,7 +3,8 @@
 import snowmelt
 from ordinary.interrupting import Interrupted
 from snowmelt.cli.local import LocalNode
-from snowmelt.client import multicast, multicast_steps
+from snowmelt.client.multicast import face as multicast
+from snowmelt.client.multicast import steps as multicast_steps
 from snowmelt.protocols.multicast import following
 
 STEPS = multicast, multicast_steps, following

@@ -15,7 +15,7 @@ from snowmelt.cli.local import LocalNode
 from snowmelt.core.errors import SnowmeltError
 
 
-def holding(baton: snowmelt.client.baton.Baton, rounds: int = 3) -> Iterator[int]:
+def holding(baton: snowmelt.client.baton.face.Baton, rounds: int = 3) -> Iterator[int]:
     for _ in range(rounds):
         with baton as held:
             held.value = b"%d" % (int(held.value or b"0") + 1)

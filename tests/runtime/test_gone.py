@@ -11,7 +11,7 @@ import pytest
 import snowmelt
 from runtime.network import PATIENCE, Serving, Stranger, serving, until
 from snowmelt.cli.local import LocalCluster, LocalNode
-from snowmelt.client.fifo import Fifo
+from snowmelt.client.fifo.face import Fifo
 from snowmelt.core.instant import seconds
 from snowmelt.protocols.calling import Call
 from snowmelt.protocols.fifo.calls import Describe, Get, Open, Opened, QueueStatus

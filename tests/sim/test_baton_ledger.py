@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from snowmelt.client.counter_tally import Advance, Tally
+from snowmelt.client.counter.tally import Advance, Tally
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId

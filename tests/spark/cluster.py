@@ -12,8 +12,8 @@ from pyspark.sql.streaming import StreamingQuery
 import snowmelt
 from snowmelt.cli.local import LocalCluster
 from snowmelt.client.cluster import Cluster
-from snowmelt.client.fifo import Fifo
-from snowmelt.client.priority import PriorityQueue
+from snowmelt.client.fifo.face import Fifo
+from snowmelt.client.priority.face import PriorityQueue
 
 SECONDS = 60
 

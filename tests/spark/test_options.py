@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from snowmelt.client.group_steps import Mark
+from snowmelt.client.queue.group_steps import Mark
 from snowmelt.core.errors import BadOption
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.calls import Located, Span

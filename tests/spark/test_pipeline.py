@@ -12,8 +12,8 @@ from pyspark.sql.functions import col, concat
 
 import snowmelt
 from snowmelt.cli.local import LocalCluster
-from snowmelt.client.embedded import EmbeddedCluster
-from snowmelt.client.group_steps import Mark
+from snowmelt.client.embedded.face import EmbeddedCluster
+from snowmelt.client.queue.group_steps import Mark
 from snowmelt.core.errors import BadOption, DataLost, NoSuchQueue, StoreBusy
 from snowmelt.protocols.fifo.calls import Located
 from snowmelt.spark.failing import StageFailed, cause_of

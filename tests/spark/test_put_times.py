@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from snowmelt.client.fifo import Fifo
+from snowmelt.client.fifo.face import Fifo
 from spark.cluster import Queues, queues_of
 
 WINDOW = timedelta(milliseconds=20)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snowmelt.client.bodies import packed_headers
+from snowmelt.client.queue.bodies import packed_headers
 from snowmelt.core import times
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption

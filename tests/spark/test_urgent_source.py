@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import DataType, DoubleType, IntegerType, LongType
 
-from snowmelt.client.priority import PriorityQueue
+from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.core.errors import BadOption, GroupHeld, LeaseLost
 from snowmelt.spark.columns import source_schema
 from snowmelt.spark.urgent_source import UrgentReader

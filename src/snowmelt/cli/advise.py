@@ -12,10 +12,10 @@ from rich.table import Table
 
 from snowmelt.cli.cluster import JSON, TIMEOUT, TOKEN, check_timeout
 from snowmelt.cli.node import read_token
-from snowmelt.client.clients import Clients
-from snowmelt.client.pool_status import describe
-from snowmelt.client.steps import run
-from snowmelt.client.url import read
+from snowmelt.client.connection.clients import Clients
+from snowmelt.client.connection.steps import run
+from snowmelt.client.connection.url import read
+from snowmelt.client.pool.status import describe
 from snowmelt.core.errors import BadOption, StateError
 from snowmelt.lab.extra import lab_extra
 from snowmelt.lab.pool.advice import (

@@ -12,11 +12,11 @@ from rich.table import Table
 from snowmelt.cli.baton_command import KILL_AFTER, Command, check_kill_after
 from snowmelt.cli.cluster import DEFAULT_URL, JSON, TIMEOUT, TOKEN, URL, check_timeout, open_cluster
 from snowmelt.cli.node import read_token
-from snowmelt.client import steps
-from snowmelt.client.baton import Held
-from snowmelt.client.baton_steps import TURN_SECONDS, Sight, list_batons, sights
-from snowmelt.client.clients import Clients
-from snowmelt.client.url import read
+from snowmelt.client.baton.face import Held
+from snowmelt.client.baton.steps import TURN_SECONDS, Sight, list_batons, sights
+from snowmelt.client.connection import steps
+from snowmelt.client.connection.clients import Clients
+from snowmelt.client.connection.url import read
 from snowmelt.core.errors import BadOption, TooLarge
 from snowmelt.protocols.baton.calls import VALUE_BYTES_MAX, ResetBaton
 from snowmelt.protocols.baton.settings import baton_name

@@ -18,7 +18,7 @@ from typing import Final
 
 from snowmelt.cli import baton_guardian
 from snowmelt.cli.baton_guardian import give_terminal
-from snowmelt.client.baton import Held
+from snowmelt.client.baton.face import Held
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import later, seconds
 from snowmelt.runtime.clock import STEADY, steady_now

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from snowmelt.cli.cluster import DEFAULT_URL, JSON, TIMEOUT, TOKEN, URL
 from snowmelt.cli.queue import DATA, QUEUE, confirm, open_queues
-from snowmelt.client.fifo import Fifo
+from snowmelt.client.fifo.face import Fifo
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import SECOND
 from snowmelt.protocols.fifo.calls import GroupStatus

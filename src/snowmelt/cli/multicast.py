@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from snowmelt.cli.cluster import DEFAULT_URL, TIMEOUT, TOKEN, URL, check_timeout, open_cluster
-from snowmelt.client.multicast import Subscription
+from snowmelt.client.multicast.face import Subscription
 from snowmelt.core.errors import BadOption, Empty
 
 multicast = typer.Typer(

@@ -18,10 +18,10 @@ from snowmelt.cli.cluster import DEFAULT_URL, JSON, TIMEOUT, TOKEN, URL, check_t
 from snowmelt.cli.node import read_token
 from snowmelt.cli.pool_moving import POOL, get, put
 from snowmelt.cli.pool_trial import try_
-from snowmelt.client.clients import Clients
-from snowmelt.client.pool_status import describe, pools
-from snowmelt.client.steps import Port, run
-from snowmelt.client.url import read
+from snowmelt.client.connection.clients import Clients
+from snowmelt.client.connection.steps import Port, run
+from snowmelt.client.connection.url import read
+from snowmelt.client.pool.status import describe, pools
 from snowmelt.protocols.pool.introductions import PoolStatus
 
 pool = typer.Typer(help="Pools: objects stay with whoever made them.", no_args_is_help=True)

@@ -21,9 +21,9 @@ from snowmelt.cli.local import end_on_sigterm
 from snowmelt.cli.queue import source
 from snowmelt.cli.taking import check_wait, checked_count, folder_for, take, to_stdout, unwritable
 from snowmelt.client.cluster import Cluster
-from snowmelt.client.objects import Objects
-from snowmelt.client.pool import Pool
-from snowmelt.client.pool_options import PoolOptions
+from snowmelt.client.pool.face import Pool
+from snowmelt.client.pool.objects import Objects
+from snowmelt.client.pool.options import PoolOptions
 from snowmelt.core.errors import BadOption, DataLost, Full, StateError, Unreachable
 
 POOL = typer.Argument(help="The pool's name.")

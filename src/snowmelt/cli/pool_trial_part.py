@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.client.cluster import Cluster
-from snowmelt.client.pool import Pool
+from snowmelt.client.pool.face import Pool
 from snowmelt.core.errors import Empty, Full, SnowmeltError
 
 PATIENCE: Final = 30.0

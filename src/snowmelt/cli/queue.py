@@ -27,10 +27,10 @@ from snowmelt.cli.urgency import (
     urgency,
 )
 from snowmelt.client.cluster import Cluster
-from snowmelt.client.embedded import EmbeddedCluster
-from snowmelt.client.embedded import open as open_folder
-from snowmelt.client.fifo import Fifo
-from snowmelt.client.priority import PriorityQueue
+from snowmelt.client.embedded.face import EmbeddedCluster
+from snowmelt.client.embedded.face import open as open_folder
+from snowmelt.client.fifo.face import Fifo
+from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.core.errors import BadOption
 from snowmelt.core.interval import Interval
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 import msgspec
 from rich.table import Table
 
-from snowmelt.client.lease_steps import Seen
-from snowmelt.client.priority_steps import PriorityStatus
+from snowmelt.client.leases.steps import Seen
+from snowmelt.client.priority.steps import PriorityStatus
 from snowmelt.core.instant import SECOND
 from snowmelt.protocols.fifo.calls import QueueStatus
 from snowmelt.protocols.fifo.settings import QueueSettings

@@ -9,9 +9,9 @@ import typer
 from snowmelt.cli.cluster import DEFAULT_URL, JSON, TIMEOUT, TOKEN, URL
 from snowmelt.cli.queue import DATA, QUEUE, open_queues
 from snowmelt.cli.queue_show import peek_lines, seen_object
-from snowmelt.client.fifo import Fifo
-from snowmelt.client.lease_steps import Seen
-from snowmelt.client.priority import PriorityQueue
+from snowmelt.client.fifo.face import Fifo
+from snowmelt.client.leases.steps import Seen
+from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.core.errors import BadOption, Empty
 
 

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from snowmelt.cli.cluster import DEFAULT_URL, TIMEOUT, TOKEN, URL
 from snowmelt.cli.queue import DATA, QUEUE, open_queues
-from snowmelt.client.items import Items
+from snowmelt.client.leases.items import Items
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption, Empty
 

@@ -6,11 +6,11 @@ import msgspec
 import typer
 
 from snowmelt.client.cluster import Cluster
-from snowmelt.client.embedded import EmbeddedCluster
-from snowmelt.client.fifo import Fifo
-from snowmelt.client.priority import PriorityQueue
-from snowmelt.client.priority_options import PriorityOptions
-from snowmelt.client.priority_steps import PriorityStatus
+from snowmelt.client.embedded.face import EmbeddedCluster
+from snowmelt.client.fifo.face import Fifo
+from snowmelt.client.priority.face import PriorityQueue
+from snowmelt.client.priority.options import PriorityOptions
+from snowmelt.client.priority.steps import PriorityStatus
 from snowmelt.core.errors import BadOption
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.calls import QueueStatus

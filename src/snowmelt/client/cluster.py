@@ -5,25 +5,25 @@ from typing import Self, Unpack
 
 import msgspec
 
-from snowmelt.client.baton import Baton
-from snowmelt.client.baton_keeping import Keeper
-from snowmelt.client.baton_steps import TURN_SECONDS
-from snowmelt.client.blocking import BlockingClient
-from snowmelt.client.clients import Clients
-from snowmelt.client.counter import Counter
-from snowmelt.client.counter_tally import counter_baton
-from snowmelt.client.multicast import Multicast
-from snowmelt.client.multicast_steps import TopicSteps
-from snowmelt.client.open_loops import end_loops
-from snowmelt.client.parts import Parts
-from snowmelt.client.pool import Pool
-from snowmelt.client.pool_options import PoolOptions
-from snowmelt.client.pool_status import pools
-from snowmelt.client.queues import Queues
-from snowmelt.client.session import TIMEOUT
-from snowmelt.client.staying import stays
-from snowmelt.client.steps import run
-from snowmelt.client.url import read
+from snowmelt.client.baton.face import Baton
+from snowmelt.client.baton.keeping import Keeper
+from snowmelt.client.baton.steps import TURN_SECONDS
+from snowmelt.client.connection.blocking import BlockingClient
+from snowmelt.client.connection.clients import Clients
+from snowmelt.client.connection.session import TIMEOUT
+from snowmelt.client.connection.staying import stays
+from snowmelt.client.connection.steps import run
+from snowmelt.client.connection.url import read
+from snowmelt.client.counter.face import Counter
+from snowmelt.client.counter.tally import counter_baton
+from snowmelt.client.leases.open_loops import end_loops
+from snowmelt.client.multicast.face import Multicast
+from snowmelt.client.multicast.steps import TopicSteps
+from snowmelt.client.pool.face import Pool
+from snowmelt.client.pool.options import PoolOptions
+from snowmelt.client.pool.parts import Parts
+from snowmelt.client.pool.status import pools
+from snowmelt.client.queue.queues import Queues
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.names import node_id
 from snowmelt.protocols.echo import Echo

@@ -1,6 +1,6 @@
 """What a fork leaves to the child: whoever must change there is told, right after the fork.
 
-A child begins with all objects of its parent, and none of its threads. `client/forking.py` has the
+A child begins with all objects of its parent, and none of its threads. `connection.forking` has the
 rules of what becomes of them. `watch` has an object made anew in each child; an `Origin` knows
 whether it is in the process that it was made in.
 """

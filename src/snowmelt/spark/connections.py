@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Final
 
 from snowmelt.client.cluster import Cluster, connect
-from snowmelt.client.priority import PriorityQueue
+from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.core.errors import AccessDenied, BadOption, NoSuchQueue, Unreachable
 from snowmelt.spark.options import FIFO, PRIORITY, Connection
 

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from snowmelt.client.fifo import Fifo
+from snowmelt.client.fifo.face import Fifo
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.spark.offsets import VERSION
 from snowmelt.spark.several import asked

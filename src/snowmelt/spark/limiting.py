@@ -7,7 +7,7 @@ from pyspark.sql.streaming.datasource import (
     ReadMaxRows,
 )
 
-from snowmelt.client.group_steps import EVERYTHING
+from snowmelt.client.queue.group_steps import EVERYTHING
 from snowmelt.spark.options import SourceOptions
 
 

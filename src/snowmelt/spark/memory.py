@@ -8,7 +8,7 @@ from typing import Self
 
 import msgspec
 
-from snowmelt.client.group_steps import BEGINNING, Mark
+from snowmelt.client.queue.group_steps import BEGINNING, Mark
 from snowmelt.core.errors import BadOption, StoreBusy, StoreDamaged
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from snowmelt.client.group_steps import BEGINNING, Mark
+from snowmelt.client.queue.group_steps import BEGINNING, Mark
 from snowmelt.core.errors import BadOption
 
 VERSION: Final = 1

@@ -12,10 +12,10 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.client.group_steps import group_name
-from snowmelt.client.queue_options import Producer
-from snowmelt.client.staging_steps import HOLD
-from snowmelt.client.url import read
+from snowmelt.client.connection.url import read
+from snowmelt.client.queue.group_steps import group_name
+from snowmelt.client.queue.options import Producer
+from snowmelt.client.queue.staging_steps import HOLD
 from snowmelt.core.errors import BadOption
 from snowmelt.protocols.fifo.settings import HOLD_LONGEST, queue_name
 

@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.client.fifo import Fifo
-from snowmelt.client.group_steps import Mark
+from snowmelt.client.fifo.face import Fifo
+from snowmelt.client.queue.group_steps import Mark
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.calls import Located, Span
 

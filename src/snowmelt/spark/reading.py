@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from snowmelt.client.delivered import runs
-from snowmelt.client.fifo import Fifo
-from snowmelt.client.group_steps import Reading
+from snowmelt.client.fifo.face import Fifo
+from snowmelt.client.leases.delivered import runs
+from snowmelt.client.queue.group_steps import Reading
 from snowmelt.core.errors import DataLost, SnowmeltError, StateError, Unavailable
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.fifo.calls import Part, Span

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from snowmelt.client.delivered import joined
+from snowmelt.client.leases.delivered import joined
 from snowmelt.core.errors import BadOption
 from snowmelt.core.times import chained
 from snowmelt.protocols.fifo.calls import Part

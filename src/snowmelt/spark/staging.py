@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from snowmelt.client.bodies import CALL_ITEMS
 from snowmelt.client.cluster import Cluster
+from snowmelt.client.queue.bodies import CALL_ITEMS
 from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.errors import BadOption
 from snowmelt.protocols.fifo.calls import Receipt

@@ -28,8 +28,8 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from snowmelt.client.fifo import Fifo
-from snowmelt.client.group_steps import BEGINNING, EVERYTHING, Advance, Mark
+from snowmelt.client.fifo.face import Fifo
+from snowmelt.client.queue.group_steps import BEGINNING, EVERYTHING, Advance, Mark
 from snowmelt.core.errors import LeaseLost, OutcomeUnknown
 from snowmelt.protocols.fifo.calls import QueueStatus
 from snowmelt.spark.columns import readable

@@ -1,6 +1,6 @@
 """`spark.readStream` of a priority queue: each micro-batch takes the most urgent there are, once.
 
-What a micro-batch is, the queue's group decides and remembers (`client/priority_groups.py`): its
+What a micro-batch is, the queue's group decides and remembers (`client/priority/groups.py`): its
 items are leased for good before an offset names them, so the offsets in a checkpoint are enough to
 read the very same rows again. All else is as with a fifo (`stream_source.py`): `start` is the
 acknowledgement, and who comes with an older checkpoint is refused. Marks count batches here.
@@ -17,8 +17,8 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from snowmelt.client.priority import PriorityQueue
-from snowmelt.client.priority_groups import Note, PriorityGroup, parts_of
+from snowmelt.client.priority.face import PriorityQueue
+from snowmelt.client.priority.groups import Note, PriorityGroup, parts_of
 from snowmelt.core.errors import LeaseLost, OutcomeUnknown, SnowmeltError
 from snowmelt.protocols.priority.settings import QueueSettings
 from snowmelt.spark.columns import check_priority, readable

@@ -1,6 +1,6 @@
 """A worker stage: plain Python, no Spark, and still every item exactly once.
 
-The stage is a group of its source (see `client/groups.py`): what it is given stays its own, and is
+The stage is a group of its source (`queue.groups`): what it is given stays its own, and is
 told again, the same in the same order, until it is past it. One turn of the loop is
 
 1. ask for more; write down, safely, that we are at work up to there;
@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Final
 
 from snowmelt.client.cluster import Cluster
-from snowmelt.client.delivered import part_bodies
-from snowmelt.client.embedded import EmbeddedCluster
-from snowmelt.client.group_steps import Mark
+from snowmelt.client.embedded.face import EmbeddedCluster
+from snowmelt.client.leases.delivered import part_bodies
+from snowmelt.client.queue.group_steps import Mark
 from snowmelt.core.errors import (
     DataLost,
     GroupHeld,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from master_bench import KEEPERS, MEMBERS, OTHER, OWN, WALL, Bench
 
-from snowmelt.client.fifo_steps import due_of
+from snowmelt.client.fifo.steps import due_of
 from snowmelt.core.instant import Instant
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId

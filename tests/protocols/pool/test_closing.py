@@ -3,7 +3,7 @@
 import pytest
 from pool_bench import PoolBench
 
-from snowmelt.client import pool_steps
+from snowmelt.client.pool import steps as pool_steps
 from snowmelt.core.errors import Closed
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.pool import calls

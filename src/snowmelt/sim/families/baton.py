@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from snowmelt.client.counter_tally import counter_baton
+from snowmelt.client.counter.tally import counter_baton
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId, contact
 from snowmelt.core.node import Announce, Announced, Effect, Event, Node, Received, Reply, Send

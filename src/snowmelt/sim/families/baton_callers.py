@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
-from snowmelt.client.baton_steps import Hold, Home, Want
-from snowmelt.client.counter_tally import advance
-from snowmelt.client.steps import Rest, Steps
+from snowmelt.client.baton.steps import Hold, Home, Want
+from snowmelt.client.connection.steps import Rest, Steps
+from snowmelt.client.counter.tally import advance
 from snowmelt.core.errors import OutcomeUnknown, SnowmeltError, Unavailable, Unreachable
 from snowmelt.core.instant import SECOND, Duration, Instant, milliseconds, seconds
 from snowmelt.core.names import NodeId

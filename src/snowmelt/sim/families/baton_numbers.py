@@ -11,7 +11,7 @@ those below one that it still has may not.
 
 import msgspec
 
-from snowmelt.client.counter_tally import Advance, Tally
+from snowmelt.client.counter.tally import Advance, Tally
 from snowmelt.core.instant import Instant
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId

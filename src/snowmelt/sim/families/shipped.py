@@ -1,4 +1,4 @@
-"""Programs of a simulated world that take the shipped steps (`client/steps.py`) to their end.
+"""Programs of a simulated world that take the shipped steps (`connection.steps`) to their end.
 
 What a person's code does between two steps is written as steps too; so a whole program is one
 generator, which is asked nothing but calls and rests. It may be interrupted where it waits for an
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from snowmelt.client.session import value
-from snowmelt.client.steps import Query, Rest, Steps
+from snowmelt.client.connection.session import value
+from snowmelt.client.connection.steps import Query, Rest, Steps
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Duration, Instant, milliseconds, seconds
 from snowmelt.core.outcome import Outcome

@@ -1,0 +1,174 @@
+"""A baton as a program holds it: a lock that heals, whose holder carries a value. Blocking."""
+
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Self, TypeVar
+
+from snowmelt.client.baton.holding import Entered, Holding, leave_word
+from snowmelt.client.baton.keeping import Keeper
+from snowmelt.client.baton.steps import TURN_SECONDS, Hold, Want, statuses
+from snowmelt.client.connection.clients import Borrowed, Clients
+from snowmelt.client.connection.session import TIMEOUT, checked
+from snowmelt.client.connection.staying import stays
+from snowmelt.client.connection.steps import Steps, run
+from snowmelt.core.batch import Buffer
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.instant import later, seconds
+from snowmelt.protocols.baton.calls import BatonStatus
+from snowmelt.protocols.baton.settings import baton_name
+from snowmelt.runtime.clock import seconds_until, steady_now
+
+T = TypeVar("T")
+
+
+class Held(Holding):
+    """The baton while it is yours. `Baton.acquire` gives it; release it, or use it in a `with`.
+
+    A thread renews it for as long as you hold it; one that you drop is given up behind the scenes.
+    When the nodes can't be reached for too long it is lost: another may hold it then, while you
+    still work. What you change elsewhere under its protection should therefore carry `fence`, and
+    refuse whoever comes with a smaller one.
+
+    When the body of a `with` raises, the value goes on as you got it, or as you last saved it.
+    """
+
+    def __init__(self, hold: Hold, borrowed: Borrowed, keeper: Keeper) -> None:
+        super().__init__(hold)
+        self._borrowed = borrowed
+        self._keeper = keeper
+        leave_word(self, hold, borrowed, keeper.leave)
+        keeper.add(hold, borrowed)
+        borrowed.share()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._hold.over and not self._hold.lost:
+            return  # given up within
+        if kind is GeneratorExit:
+            self._keeper.dropped(self._hold, self._borrowed)
+            return
+        try:
+            self._through(self._hold.release(changed=error is None))
+        except SnowmeltError as failure:
+            if error is None:
+                raise
+            error.add_note(str(failure))  # what went wrong first is what is to be told
+
+    def wait_lost(self, timeout: float | None = None) -> bool:
+        """Waits until it is over, or for so many seconds; whether it was lost."""
+        end = None if timeout is None else later(steady_now(), seconds(max(0.0, checked(timeout))))
+        over: SimpleQueue[None] = SimpleQueue()  # which has no lock that a handler could want twice
+
+        def told() -> None:
+            over.put(None)
+
+        self._hold.watch(told)
+        try:
+            while not (self.lost or self._hold.over):
+                left = self.seconds_left
+                if end is not None:
+                    left = min(left, seconds_until(end))
+                    if not left:
+                        break
+                with suppress(Empty):
+                    over.get(timeout=left)
+        finally:
+            self._hold.unwatch(told)
+        return self.lost
+
+    def save(self, value: Buffer, *, timeout: float = TIMEOUT) -> None:
+        """Sets the value and puts it on the root's disk: it is there though you die, or your node.
+
+        Raises `BatonLost`, or `OutcomeUnknown` when the time ran out with no answer.
+        """
+        run(self._borrowed, self._hold.save(value, timeout))
+
+    def release(self) -> None:
+        """Gives it up, with the value. Raises `BatonLost` when it was lost or given up before."""
+        self._through(self._hold.release())
+
+    def through(self, steps: Callable[[Hold], Steps[T]]) -> T:
+        """Takes steps that end with the release."""
+        return self._through(steps(self._hold))
+
+    def _through(self, steps: Steps[T]) -> T:
+        try:
+            return run(self._borrowed, steps)
+        finally:
+            if self._hold.settled:
+                self._borrowed.give_back()
+            else:
+                self._keeper.give_back(self._hold, self._borrowed)
+
+
+class Baton:
+    """A lock that heals, and carries a value. `cluster.baton(name)` gives it.
+
+    Use it in a `with`, whose name is then a `Held`, or call `acquire`. Whoever asks first has it
+    first, as the nodes see it. Threads may share one `Baton`, each for turns of its own; a thread
+    that holds it and asks again waits for itself, in vain.
+    """
+
+    __reduce__ = stays("send its name and the URL, and connect there")
+
+    def __init__(
+        self, clients: Clients, keeper: Keeper, name: str, timeout: float = TURN_SECONDS
+    ) -> None:
+        self.name = baton_name(name)
+        self._clients = clients
+        self._keeper = keeper
+        self._timeout = checked(timeout)
+        self._entered: Entered[Held] = Entered()
+
+    def __repr__(self) -> str:
+        return f"Baton({self.name!r})"
+
+    def __enter__(self) -> Held:
+        held = self.acquire()
+        try:
+            self._entered.enter(sys._getframe(1), threading.get_ident(), held)  # noqa: SLF001
+        except BaseException:  # no `with` comes of it
+            self._entered.forget(held)
+            raise
+        return held
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        held = self._entered.leave(sys._getframe(1), threading.get_ident())  # noqa: SLF001
+        held.__exit__(kind, error, traceback)
+
+    def acquire(self, timeout: float | None = None) -> Held:
+        """Waits for a turn, as long as the baton's own `timeout` if none is given.
+
+        Raises `NotGranted` when it does not come in time; an answer that is on its way is given
+        2 s more. What was waited for is given up then.
+        """
+        want = Want(self._keeper.home, self.name, self._timeout if timeout is None else timeout)
+        borrowed = Borrowed(self._clients)
+        try:
+            return Held(run(borrowed, want.granted()), borrowed, self._keeper)
+        except BaseException as error:
+            if want.open or not isinstance(error, SnowmeltError):
+                borrowed.close()  # the end of its connection ends the want too
+            else:
+                borrowed.give_back()
+            raise
+
+    def status(self, *, timeout: float = TIMEOUT) -> list[BatonStatus]:
+        """How each node of the cluster that answers sees it; none of them sees the whole."""
+        return run(self._clients, statuses(self.name, timeout))

@@ -1,0 +1,141 @@
+"""The async client: the same machine on an event loop, any number of calls at once."""
+
+import asyncio
+from collections.abc import Coroutine
+from random import SystemRandom
+from typing import Any
+
+from snowmelt.client.connection.bound import Bound
+from snowmelt.client.connection.forking import watch
+from snowmelt.client.connection.session import Session, Targets, checked, value
+from snowmelt.client.connection.steps import Ending
+from snowmelt.client.connection.url import Place
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.instant import Instant
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import Announced, Effect, Event, Expired, Received, Reply, Send, SetTimer
+from snowmelt.core.outcome import Outcome, Unknown
+from snowmelt.protocols.calling import Answer, Caller, CallTimer, Declined, Forgotten, Lost
+from snowmelt.runtime.clock import seconds_until, steady_now
+from snowmelt.runtime.connection import forsake
+from snowmelt.runtime.limits import Limits
+from snowmelt.runtime.transport import Transport
+from snowmelt.wire.greeting import Gate, Role
+
+
+class AsyncClient:
+    """Calls nodes from one event loop."""
+
+    def __init__(self, place: Place) -> None:
+        self._session = Session()
+        self._targets = Targets(place)
+        self._caller = Caller(self._targets.known, SystemRandom())
+        self._transport = Transport(
+            self._session.name,
+            Role.CLIENT,
+            Gate(place.cluster),
+            place.credentials,
+            Limits(),
+            self._received,
+        )
+        self._transport.refused = self._refused
+        self._transport.lost = self._lost
+        self._answers: dict[OperationId, asyncio.Future[Outcome[Any]]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._bound = Bound()
+        watch(self)
+
+    def forked(self) -> None:
+        """Closes a child's copies of the sockets: its loop shares more than these with the parent.
+
+        A transport that is closed by its loop would take its socket out of what the parent's loop
+        waits for.
+        """
+        for connection in self._transport.connections():
+            forsake(connection)
+
+    def keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Sees something to its end that nobody awaits; `close` waits for it, a little."""
+        self._bound.keep(work)
+
+    def before_closing(self, one: Ending) -> None:
+        """Ends this before it closes."""
+        self._bound.before_closing(one)
+
+    async def call(
+        self,
+        body: Any,
+        timeout: float,  # the machine counts
+        target: NodeId | None = None,
+        weight: int = 0,
+    ) -> Any:
+        """Calls, waits, and returns the answer's body; raises what went wrong."""
+        loop = self._bound.check()
+        request = self._session.request(body, checked(timeout), target, weight)
+        answer: asyncio.Future[Outcome[Any]] = loop.create_future()
+        self._answers[request.operation] = answer
+        frames = self._transport.sent
+        try:
+            self._handle(request)
+            outcome = await answer
+        finally:
+            self._answers.pop(request.operation, None)
+            if not answer.done() or answer.cancelled():
+                self._handle(Announced(Forgotten(request.operation)))
+        reached = self._transport.sent > frames
+        told = value(outcome, reached, self._transport.last_failure)
+        self._targets.heard(target, told)
+        return told
+
+    async def close(self) -> None:
+        """Ends the connections; of calls that still wait the outcome is unknown."""
+        if not await self._bound.close():
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_result(Unknown("the client was closed before the answer came"))
+        await self._transport.close()
+
+    def _refused(self, error: SnowmeltError) -> None:
+        """Not let in: for a client that never was, waiting would not help."""
+        if self._transport.sent:
+            return
+        for operation in list(self._answers):
+            refusal = Declined(type(error).__name__, str(error))
+            self._handle(Received(self._session.name, Answer(operation.number, refusal)))
+
+    def _lost(self, target: NodeId) -> None:
+        """The way there has ended; not so when this end closed it."""
+        if not self._bound.closed and self._answers:
+            self._handle(Announced(Lost(target)))
+
+    def _received(self, source: NodeId, message: Any) -> None:
+        self._handle(Received(source, message))
+
+    def _handle(self, event: Event[Any]) -> None:
+        for effect in self._caller.handle(event, steady_now()):
+            self._carry_out(effect)
+
+    def _carry_out(self, effect: Effect[Any]) -> None:
+        match effect:
+            case Send(target, message):
+                self._transport.send(target, message)
+            case SetTimer(_, at):
+                self._set_timer(at)
+            case Reply(operation, outcome):
+                answer = self._answers.get(operation)
+                if answer is not None and not answer.done():
+                    answer.set_result(outcome)
+            case _:
+                pass
+
+    def _set_timer(self, at: Instant) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds_until(at), self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        self._handle(Expired(CallTimer.NEXT))

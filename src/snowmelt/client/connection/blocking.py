@@ -1,0 +1,361 @@
+"""The blocking client: plain sockets, driven in the thread that calls. No loop, no second thread.
+
+A call gives the machine its event, writes what it wants sent, and reads until its answer is there;
+between calls nothing runs. So a call costs one write and one read. Threads may share a client: they
+take turns, and each waits for its turn no longer than its own time-out. A handler of signals comes
+within its own thread's turn: it may close the client, which ends the call, and not call by it.
+"""
+
+import select
+import socket
+import ssl
+import struct
+import threading
+from collections import deque
+from collections.abc import Iterable
+from math import ceil
+from random import Random
+from time import monotonic
+from typing import Any, Final
+
+from snowmelt.client.connection.forking import watch
+from snowmelt.client.connection.session import Session, Targets, checked, value
+from snowmelt.client.connection.url import Place
+from snowmelt.core.errors import (
+    AccessDenied,
+    CallerError,
+    Closed,
+    HandshakeError,
+    OutcomeUnknown,
+    SnowmeltError,
+    TooLarge,
+    Unreachable,
+)
+from snowmelt.core.instant import Instant
+from snowmelt.core.names import Address, NodeId, OperationId, address_of, contact, node_id
+from snowmelt.core.node import Announced, Effect, Event, Expired, Received, Reply, Send, SetTimer
+from snowmelt.core.outcome import Outcome
+from snowmelt.protocols.calling import Answer, Caller, CallTimer, Declined, Lost
+from snowmelt.runtime import near
+from snowmelt.runtime.clock import seconds_until, steady_now
+from snowmelt.runtime.credentials import check_certificate
+from snowmelt.wire.codec import Codec, encode
+from snowmelt.wire.framing import (
+    FRAME_BYTES_MAX,
+    GREETING_BYTES_MAX,
+    FrameReader,
+    Kind,
+    framed,
+)
+from snowmelt.wire.greeting import Goodbye, Hello, Role, Welcome, as_error, heard, said
+
+DIAL_SECONDS: Final = 3.0
+READ_BYTES: Final = 256 << 10
+READ_SECONDS: Final = 0.05
+"""How long one read waits at most where the system bounds it; the timers are looked at between."""
+SMALL_BYTES: Final = 32 << 10
+
+
+class Line:
+    """One connection to one node, greeted and ready."""
+
+    def __init__(self, address: Address, place: Place, name: NodeId, timeout: float) -> None:
+        deadline = monotonic() + timeout
+        self.direct = False
+        self._buffer = memoryview(bytearray(READ_BYTES))
+        self._reader = FrameReader(GREETING_BYTES_MAX)
+        context = place.credentials.client_context()
+        beside = near.reach(address) if context is None else None
+        self.socket: socket.socket = beside or socket.create_connection(
+            (address.host, address.port), timeout
+        )
+        try:
+            if beside is None:
+                self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if context is not None:
+                self.socket.settimeout(max(0.001, deadline - monotonic()))
+                self.socket = context.wrap_socket(self.socket)
+            hello = Hello(place.cluster, name, Role.CLIENT, place.credentials.token)
+            self.socket.sendall(said(Kind.HELLO, hello))
+            self._welcomed(deadline)
+            self._reader.admit(FRAME_BYTES_MAX)
+            self.go_direct()
+        except BaseException:
+            self.socket.close()
+            raise
+
+    def _welcomed(self, deadline: float) -> None:
+        while True:
+            self.socket.settimeout(max(0.001, deadline - monotonic()))
+            frames = self.read()
+            if not frames:
+                continue
+            kind, payload = frames[0]
+            if kind is not Kind.WELCOME:
+                raise HandshakeError(f"{kind.name} is no welcome")
+            self.peer = node_id(heard(payload, Welcome).name)
+            if isinstance(self.socket, ssl.SSLSocket):
+                check_certificate(self.socket, self.peer)
+            return
+
+    def read(self) -> list[tuple[Kind, bytes]]:
+        """The frames that the next bytes make whole; raises when the connection ends."""
+        try:
+            size = self.socket.recv_into(self._buffer)
+        except BlockingIOError:  # nothing came within READ_SECONDS
+            return []
+        if not size:
+            raise ConnectionResetError("the node closed the connection")
+        frames = self._reader.feed(bytes(self._buffer[:size]))
+        for kind, payload in frames:
+            if kind is Kind.GOODBYE:
+                word = heard(payload, Goodbye)
+                raise as_error(word.error, word.text)
+        return frames
+
+    def write(self, frame: bytes, seconds: float) -> None:
+        """Sends a frame; one that the system's buffer takes whole needs no bound set for it."""
+        if self.direct and len(frame) <= SMALL_BYTES:
+            self.socket.sendall(frame)
+            return
+        self.socket.settimeout(seconds)
+        self.socket.sendall(frame)
+        if self.direct:
+            self.socket.settimeout(None)
+
+    def go_direct(self) -> None:
+        """Lets the system itself bound each read and write: asking it twice costs as much again."""
+        if isinstance(self.socket, ssl.SSLSocket):
+            return
+        self.socket.settimeout(None)
+        for option, seconds in ((socket.SO_RCVTIMEO, READ_SECONDS), (socket.SO_SNDTIMEO, 1.0)):
+            whole = int(seconds)
+            bound = struct.pack("ll", whole, round((seconds - whole) * 1e6))
+            self.socket.setsockopt(socket.SOL_SOCKET, option, bound)
+        self.direct = True
+
+    def bound(self, seconds: float) -> None:
+        """Bounds the next read where the system does not."""
+        if not self.direct:
+            self.socket.settimeout(seconds)
+
+    def pending(self) -> bool:
+        """Whether TLS holds bytes that no select can see."""
+        return isinstance(self.socket, ssl.SSLSocket) and self.socket.pending() > 0
+
+
+class BlockingClient:
+    """Calls nodes, one call at a time."""
+
+    def __init__(self, place: Place, targets: Targets | None = None) -> None:
+        self._place = place
+        self._targets = Targets(place) if targets is None else targets
+        self._codec = Codec.for_clients()
+        self._lines: dict[NodeId, Line] = {}
+        self.closed = False
+        self._begin()
+        watch(self)
+
+    def _begin(self) -> None:
+        self.needed: deque[None] = deque()
+        """One for each thing that came by it, and that nodes would give up at its end."""
+        self._session = Session()
+        self._caller = Caller(self._targets.known, Random())
+        self._due: Instant | None = None
+        self._outcomes: dict[OperationId, Outcome[Any]] = {}
+        self._events: deque[Event[Any]] = deque()
+        self._turn = threading.RLock()
+        self._calling = False
+        self._ended = False
+        self._deadline = 0.0  # of the call that has its turn
+        self._reached = False
+        self._failure: Exception | None = None
+
+    def forked(self) -> None:
+        """A child is another client, with connections of its own."""
+        for line in self._lines.values():
+            line.socket.close()  # this copy: nothing is sent, and the parent's stays open
+        self._lines.clear()
+        self._begin()
+
+    def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
+        """Calls, waits, and returns the answer's body; raises what went wrong."""
+        self._take_turn(timeout)
+        try:
+            self._reached, self._failure = False, None
+            request = self._session.request(body, self._deadline - monotonic(), target, weight)
+            self._handle(request)
+            while request.operation not in self._outcomes:
+                if self._ended:
+                    raise OutcomeUnknown("this client was closed before the answer came")
+                self._step()
+            outcome = self._outcomes.pop(request.operation)
+            answer = value(outcome, self._reached, self._failure)
+        finally:
+            self._end_turn()
+        self._targets.heard(target, answer)
+        return answer
+
+    def _take_turn(self, timeout: float) -> None:
+        """Waits for this thread's turn, out of the call's own time."""
+        timeout = checked(timeout)
+        deadline = monotonic() + timeout
+        if not self._turn.acquire(timeout=max(0.0, timeout)):
+            raise Unreachable(f"other threads used this client for all of {timeout:g} s")
+        if self.closed:
+            self._turn.release()
+            raise Closed("this client is closed")
+        if self._calling:
+            self._turn.release()
+            raise CallerError(
+                "this thread is in the middle of a call: do less in a signal handler, or call by a "
+                "cluster of its own there"
+            )
+        self._calling = True
+        self._deadline = deadline
+
+    def _end_turn(self) -> None:
+        self._calling = False
+        self._turn.release()
+
+    def _left(self) -> float:
+        """Seconds left of the call's time; a socket wants more than none."""
+        return max(0.001, self._deadline - monotonic())
+
+    def inquire(self, timeout: float) -> bytes:
+        """Asks the first node that answers how its process is."""
+        self._take_turn(timeout)
+        try:
+            for target in [contact(one) for one in self._place.addresses]:
+                line = self._line(target)
+                try:
+                    if line is not None:
+                        return self._informed(line)
+                except (OSError, SnowmeltError) as error:
+                    self._drop(target, error)
+            raise Unreachable(f"no node could be reached: {self._failure}")
+        finally:
+            self._end_turn()
+
+    def _informed(self, line: Line) -> bytes:
+        line.write(framed(Kind.INQUIRE, b""), self._left())
+        while monotonic() < self._deadline:
+            line.bound(self._left())
+            for kind, payload in line.read():
+                if kind is Kind.INFORM:
+                    return payload
+        raise TimeoutError("no answer in the time given")
+
+    def close(self) -> None:
+        """Ends the connections."""
+        self.closed = True
+        with self._turn:
+            self._ended = True
+            for line in self._lines.values():
+                line.socket.close()
+            self._lines.clear()
+
+    # --- driving the machine ----------------------------------------------------------------------
+
+    def _handle(self, event: Event[Any]) -> None:
+        """One event, and what follows from carrying out its effects, after it and in order."""
+        self._events.append(event)
+        if len(self._events) > 1:  # told from within an effect: whoever is at work takes it
+            return
+        try:
+            while self._events:
+                for effect in self._caller.handle(self._events[0], steady_now()):
+                    self._carry_out(effect)
+                self._events.popleft()
+        finally:
+            self._events.clear()  # interrupted: what was left is asked for again by the timers
+
+    def _carry_out(self, effect: Effect[Any]) -> None:
+        match effect:
+            case Send(target, message):
+                self._send(target, message)
+            case SetTimer(_, at):
+                self._due = at
+            case Reply(operation, outcome):
+                self._outcomes[operation] = outcome
+            case _:
+                pass
+
+    def _step(self) -> None:
+        """Waits for bytes or the machine's timer, whichever comes first."""
+        wait = 0.0 if self._due is None else seconds_until(self._due)
+        lines = list(self._lines.items())
+        if len(lines) == 1 and lines[0][1].direct and wait > READ_SECONDS:
+            self._read(*lines[0])  # reading waits by itself
+            return
+        ready = [pair for pair in lines if pair[1].pending()] or _readable(lines, wait)
+        for target, line in ready:
+            self._read(target, line)
+        if self._due is not None and steady_now() >= self._due:
+            self._due = None
+            self._handle(Expired(CallTimer.NEXT))
+
+    def _read(self, target: NodeId, line: Line) -> None:
+        try:
+            line.bound(self._left())
+            for kind, payload in line.read():
+                if kind is Kind.MESSAGE:
+                    self._handle(Received(line.peer, self._codec.decode(payload)))
+        except (OSError, SnowmeltError) as error:
+            self._drop(target, error)
+
+    def _send(self, target: NodeId, message: Any) -> None:
+        line = self._line(target)
+        if line is None:
+            if isinstance(self._failure, AccessDenied) and not self._reached:
+                self._decline(target, message, self._failure)  # waiting would not help
+            else:
+                self._handle(Announced(Lost(target)))
+            return
+        try:
+            frame = framed(Kind.MESSAGE, encode(message))
+        except TooLarge as error:
+            self._decline(line.peer, message, error)
+            return
+        try:
+            line.write(frame, self._left())
+            self._reached = True
+        except OSError as error:
+            self._drop(target, error)
+
+    def _decline(self, source: NodeId, message: Any, error: SnowmeltError) -> None:
+        """Tells the machine that its call can't be made, as a node would."""
+        refusal = Declined(type(error).__name__, str(error))
+        self._handle(Received(source, Answer(message.number, refusal)))
+
+    def _line(self, target: NodeId) -> Line | None:
+        line = self._lines.get(target)
+        if line is not None:
+            return line
+        try:
+            address = address_of(target)
+            if address is None:
+                return None
+            timeout = min(DIAL_SECONDS, self._left())
+            line = Line(address, self._place, self._session.name, timeout)
+        except (OSError, SnowmeltError, UnicodeError) as error:  # the last: no host's name
+            self._failure = error
+            return None
+        self._lines[target] = line
+        return line
+
+    def _drop(self, target: NodeId, error: Exception) -> None:
+        """The connection is gone, and with it perhaps what was asked on it."""
+        self._failure = error
+        line = self._lines.pop(target, None)
+        if line is not None:
+            line.socket.close()
+        self._handle(Announced(Lost(target)))
+
+
+def _readable(lines: Iterable[tuple[NodeId, Line]], wait: float) -> list[tuple[NodeId, Line]]:
+    by_socket = {line.socket.fileno(): (target, line) for target, line in lines}
+    poll = select.poll()  # select.select knows no descriptor above 1023
+    for number in by_socket:
+        poll.register(number, select.POLLIN)
+    return [by_socket[number] for number, _ in poll.poll(ceil(wait * 1e3))]

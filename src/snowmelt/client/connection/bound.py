@@ -1,0 +1,62 @@
+"""What an async client belongs to: one process, and one event loop; and what it must see to."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Final
+from weakref import WeakSet
+
+from snowmelt.client.connection.forking import Origin
+from snowmelt.client.connection.steps import Ending
+from snowmelt.core.errors import Closed, WrongLoop
+
+CLOSING_SECONDS: Final = 0.25
+"""How long closing waits for what cancelled calls have left behind."""
+
+
+class Bound:
+    """Where an async client may be used, and whether it is closed."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._orphans: set[asyncio.Task[None]] = set()
+        self._endings: WeakSet[Ending] = WeakSet()
+        self._origin = Origin()
+
+    def check(self) -> asyncio.AbstractEventLoop:
+        """The loop that runs, if it is the one; raises `Closed` and `WrongLoop`."""
+        self._origin.check("this cluster", "connect anew in this one")
+        if self.closed:
+            raise Closed("this client is closed")
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise WrongLoop(
+                "this cluster is used by another event loop: connect within the loop that uses it"
+            )
+        return loop
+
+    def keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Sees something to its end that nobody awaits; closing waits for it, a little."""
+        task = asyncio.ensure_future(work)
+        self._orphans.add(task)  # a loop itself keeps no task alive
+        task.add_done_callback(self._orphans.discard)
+
+    def before_closing(self, one: Ending) -> None:
+        """Ends this before it closes, if it is there still."""
+        self._endings.add(one)
+
+    async def close(self) -> bool:
+        """Whether there is something to close: not twice, nor when its loop or process is gone."""
+        ended = self._loop is not None and self._loop.is_closed()
+        if self.closed or ended or self._origin.left:
+            self.closed = True
+            return False
+        self.check()
+        for one in list(self._endings):
+            await one.end()
+        if self._orphans:  # what a cancelled call got goes back, if it is there by now
+            await asyncio.wait(self._orphans, timeout=CLOSING_SECONDS)
+        self.closed = True
+        return True

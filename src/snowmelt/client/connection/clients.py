@@ -1,0 +1,134 @@
+"""Blocking clients for threads that share a cluster: each call has one to itself while it lasts."""
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from snowmelt.client.connection.blocking import BlockingClient
+from snowmelt.client.connection.session import Targets
+from snowmelt.client.connection.url import Place
+from snowmelt.core.errors import Closed, SnowmeltError
+from snowmelt.core.names import NodeId
+
+IDLE_MAX: Final = 8
+
+
+class Clients:
+    """As many clients as calls are made at once; a few of them are kept for the next."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._targets = Targets(place)  # what one of them learns, all know
+        self._idle: list[BlockingClient] = []  # taken and given back whole, so it needs no lock
+        self.ended: Callable[[None], object] = _nobody
+        """Told when one ends that something needs still, in whichever thread that is."""
+        self.closed = False
+
+    def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
+        """Calls, waits, and returns the answer's body; raises what went wrong."""
+        client = self.lend()
+        try:
+            answer = client.call(body, timeout, target, weight)
+        except SnowmeltError:
+            self.take_back(client)
+            raise
+        except BaseException:  # interrupted in the middle: its state is worth nothing
+            self.end(client)
+            raise
+        self.take_back(client)
+        return answer
+
+    def lend(self) -> BlockingClient:
+        """A client for one borrower alone, who gives it back, or closes it."""
+        if self.closed:
+            raise Closed("this client is closed")
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return BlockingClient(self._place, self._targets)
+
+    def take_back(self, client: BlockingClient) -> None:
+        """The borrower is done with it."""
+        if self.closed or (len(self._idle) >= IDLE_MAX and not client.needed):
+            client.close()
+        else:
+            self._idle.append(client)
+
+    def spare(self, client: BlockingClient) -> None:
+        """One that is idle may be needed no more."""
+        if len(self._idle) > IDLE_MAX and not client.needed:
+            with suppress(ValueError):  # it is lent
+                self._idle.remove(client)
+                client.close()
+
+    def end(self, client: BlockingClient) -> None:
+        """One that was lent ends, with what nodes know of it."""
+        client.close()
+        if client.needed:
+            self.ended(None)
+
+    def close(self) -> None:
+        """Ends the connections; a call under way ends its own when it is over."""
+        self.closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+
+class Borrowed:
+    """One client for several calls; once it is given back, each call has whichever is free."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        # None or one; what is in them is taken out whole, so they need no lock.
+        self._own = deque([clients.lend()])
+        self._needed: deque[BlockingClient] = deque()
+
+    @property
+    def ended(self) -> bool:
+        """Whether what was shared has ended."""
+        return any(client.closed for client in tuple(self._needed))
+
+    def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
+        """Calls, waits, and returns the answer's body; raises what went wrong."""
+        if self._clients.closed:  # the last call was let end; this one is not begun any more
+            self.close()
+            raise Closed("this client is closed")
+        try:
+            client = self._own[0]
+        except IndexError:
+            return self._clients.call(body, timeout, target, weight)
+        try:
+            return client.call(body, timeout, target, weight)
+        except SnowmeltError:
+            raise
+        except BaseException:  # interrupted in the middle: its state is worth nothing
+            self.close()
+            raise
+
+    def share(self) -> None:
+        """Others may call by it from now on; it is kept open until it is given back."""
+        with suppress(IndexError):
+            client = self._own.popleft()
+            client.needed.append(None)
+            self._needed.append(client)
+            self._clients.take_back(client)
+
+    def give_back(self) -> None:
+        """The borrower is done with it, and nodes need not remember what it was used for."""
+        with suppress(IndexError):
+            self._clients.take_back(self._own.popleft())
+        with suppress(IndexError):
+            client = self._needed.popleft()
+            client.needed.pop()
+            self._clients.spare(client)
+
+    def close(self) -> None:
+        """Its end tells nodes that nobody is there who asked for something by it."""
+        with suppress(IndexError):
+            self._clients.end(self._own.popleft())
+        self.give_back()
+
+
+def _nobody(_: None) -> None:
+    """Nothing is held by any of them."""

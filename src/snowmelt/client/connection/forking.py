@@ -1,0 +1,40 @@
+"""What a fork leaves to the child: nothing that is its parent's.
+
+A child begins with all objects of its parent. Would it use them, the node could not tell the two
+apart: puts under one producer's numbers, acknowledgements under one lease, two programs with one
+baton. So there is one rule, for every kind of handle:
+
+1. What only names something works in the child as if it were made there: a cluster, a queue, a
+   baton or a topic that nobody holds. It has connections of its own, and a producer of its own.
+2. What was given to the parent stays the parent's, and says so in the child: items and their
+   leases, loops over a queue, batons held, groups, subscriptions; and what can't be had twice: an
+   open folder, an event loop's connections, a part in a pool, a named producer's own count.
+3. A child never writes to its parent's connections. It closes its copies of them at once, so that
+   nodes see when the parent ends; and however the child ends, nothing of its parent's is touched.
+
+`watch` has an object made anew in each child, right after the fork; an `Origin` knows whether it is
+in the process that it was made in.
+"""
+
+from typing import Any
+
+from snowmelt.client.connection.steps import Port
+from snowmelt.core.names import NodeId
+from snowmelt.runtime.forks import Forked, Origin, watch
+
+__all__ = ["Forked", "Origin", "Own", "watch"]
+
+
+class Own:
+    """A port for what only the process that made it may go on with."""
+
+    def __init__(self, port: Port, what: str, way_out: str) -> None:
+        self._port = port
+        self._what = what
+        self._way_out = way_out
+        self._origin = Origin()
+
+    def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
+        """Calls, waits, and returns the answer's body; raises what went wrong."""
+        self._origin.check(self._what, self._way_out)
+        return self._port.call(body, timeout, target, weight)

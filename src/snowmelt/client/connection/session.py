@@ -1,0 +1,111 @@
+"""What the blocking and the async client have in common: names, numbers, outcomes."""
+
+import secrets
+from numbers import Real
+from typing import Any, Final, assert_never
+
+from snowmelt.client.connection.url import Place
+from snowmelt.core.errors import BadOption, OutcomeUnknown, SnowmeltError, Unreachable
+from snowmelt.core.instant import Duration, seconds
+from snowmelt.core.names import NodeId, OperationId, contact
+from snowmelt.core.node import Requested
+from snowmelt.core.outcome import Failed, Outcome, Succeeded, Unknown
+from snowmelt.protocols.calling import Ask
+from snowmelt.protocols.fifo.calls import Opened
+from snowmelt.protocols.priority.calls import Opened as OpenedPriority
+from snowmelt.wire.greeting import CLIENT_PREFIX, as_error
+
+TIMEOUT: Final = 10.0
+TIMEOUT_MAX: Final = 1_000_000
+LEARNT_MAX: Final = 16
+_NUMBERS: Final = frozenset({float, int})
+
+
+def new_name() -> NodeId:
+    """A name no other client has."""
+    return NodeId(CLIENT_PREFIX + secrets.token_hex(8))
+
+
+def checked(timeout: float) -> float:
+    """A time-out that clocks and timers can count; raises `BadOption`.
+
+    >>> checked(float("nan"))
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: timeout is nan; allowed: seconds, at most 1000000
+    >>> checked("5")
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: timeout is '5'; allowed: seconds, at most 1000000
+    """
+    number: Any = timeout
+    usual = type(number) in _NUMBERS  # asking `Real` costs microseconds
+    if not (usual or isinstance(number, Real)) or not number <= TIMEOUT_MAX:
+        raise BadOption("timeout", number, f"seconds, at most {TIMEOUT_MAX}")
+    return timeout if usual else float(number)
+
+
+class Targets:
+    """Whom the clients of one cluster may ask: those of the URL, and who was named since.
+
+    So a client finds its way though all that its URL names have died. What was learnt is bounded;
+    the list is shared, and only grows.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.known = [contact(one) for one in place.addresses]
+        self._most = len(self.known) + LEARNT_MAX
+
+    def heard(self, target: NodeId | None, answer: object) -> None:
+        """A call was answered: by whom, if that is known, and perhaps naming others."""
+        if isinstance(answer, Opened):
+            for place in (answer.master, answer.store):
+                self._learn(contact(place.address))
+        elif isinstance(answer, OpenedPriority):
+            self._learn(contact(answer.address))
+        elif target is not None:
+            self._learn(target)
+
+    def _learn(self, target: NodeId) -> None:
+        if target not in self.known and len(self.known) < self._most:
+            self.known.append(target)
+
+
+class Session:
+    """Numbers the calls of one client and turns outcomes into values and exceptions."""
+
+    def __init__(self) -> None:
+        self.name = new_name()
+        self._calls = 0
+
+    def request(
+        self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0
+    ) -> Requested[Any]:
+        """The event that makes the client machine call."""
+        patience: Duration = seconds(max(0.001, timeout))
+        return Requested(self.operation(), Ask(body, patience, target, weight))
+
+    def operation(self) -> OperationId:
+        """The name of the next call."""
+        self._calls += 1
+        return OperationId(self.name, self._calls)
+
+
+def value(outcome: Outcome[Any], reached: bool, failure: Exception | None) -> Any:
+    """What the call gave; raises what it failed with.
+
+    A call that never reached anybody is definite, whatever the machine must think of it.
+    """
+    match outcome:
+        case Succeeded(answer):
+            return answer
+        case Failed(reason):
+            name, _, text = reason.partition(": ")
+            raise as_error(name, text)
+        case Unknown(reason):
+            if isinstance(failure, SnowmeltError) and not reached:
+                raise failure
+            if not reached:
+                why = f": {failure}" if failure else ""
+                raise Unreachable(f"no node could be reached in the time given{why}")
+            raise OutcomeUnknown(reason)
+        case _:
+            assert_never(outcome)

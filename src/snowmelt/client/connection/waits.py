@@ -1,0 +1,83 @@
+"""How long a call may take, and what of that a node may wait.
+
+A `timeout` is kept: an answer that is not there when it is over, or a twentieth of a second later,
+is not waited for. So that a wait in vain ends by the node's word (nothing came, no room was made)
+and not by silence, the node is told to wait a little less than there is left. A `timeout` of 0
+means that nobody waits for items or for room; the way there and back takes what it takes, up to
+`ANSWER_SECONDS`, as it does for calls that have no `timeout`.
+"""
+
+from collections.abc import Sequence
+from typing import Final, Self
+
+from snowmelt.client.connection.session import TIMEOUT_MAX, checked
+from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
+from snowmelt.runtime.clock import seconds_until, steady_now
+
+ANSWER_SECONDS: Final = 5.0
+LOOP: Final = seconds(1.0)
+"""So long a loop waits for an answer at least: its `timeout` is how long nothing may come."""
+ANSWER: Final = seconds(ANSWER_SECONDS)
+LATE: Final = milliseconds(50)
+"""How much later than its time an answer still counts."""
+_SOON: Final = milliseconds(10)
+EARLY: Final = milliseconds(200)
+"""How much earlier than that a node ends its wait, or a fifth of what is left."""
+
+
+class Wait:
+    """One call's time, from now on."""
+
+    __slots__ = ("end", "over_at")
+
+    def __init__(
+        self, timeout: float, least: Duration = LATE, longest: float = TIMEOUT_MAX
+    ) -> None:
+        now, timeout = steady_now(), checked(timeout)
+        timeout = min(timeout, longest)
+        span = seconds(timeout) if timeout > 0 else Duration(0)
+        self.over_at: Instant = later(now, span)
+        """When the person's time is over."""
+        answer = span + LATE if span else ANSWER
+        self.end: Instant = later(now, Duration(answer) if answer > least else least)
+
+    @classmethod
+    def longest(cls, waits: "Sequence[Wait]") -> "Wait":
+        """The time of one call for several."""
+        if len(waits) == 1:
+            return waits[0]
+        return cls._made(max([one.over_at for one in waits]), max([one.end for one in waits]))
+
+    @classmethod
+    def _made(cls, over: Instant, end: Instant) -> Self:
+        wait = cls.__new__(cls)
+        wait.over_at, wait.end = over, end
+        return wait
+
+    @property
+    def impatient(self) -> "Wait":
+        """The same, for a call that waits for nothing but its answer."""
+        return self._made(steady_now(), self.end)
+
+    @property
+    def until(self) -> Instant:
+        """When it is over for one who shares a call with others, whose own end is told first."""
+        return later(self.end, _SOON)
+
+    @property
+    def left(self) -> float:
+        """Seconds for which an answer is waited for."""
+        return seconds_until(self.end)
+
+    @property
+    def patience(self) -> Duration:
+        """How long a node may wait for items or for room."""
+        left = self.over_at - steady_now()
+        if left <= 0:
+            return Duration(0)
+        return Duration(left - EARLY if left >= 5 * EARLY else left - left // 5)
+
+    @property
+    def over(self) -> bool:
+        """Whether the person's time is over, or so nearly that asking again would not be kept."""
+        return steady_now() + EARLY >= self.over_at

@@ -1,0 +1,1 @@
+"""Counters as a program holds them: their two faces, and the steps both drive."""

@@ -1,0 +1,466 @@
+"""A cluster of one, inside the program that uses it: no server and no socket; one folder.
+
+The queues' machines are the very ones that run on nodes. Whoever calls drives them, in their own
+thread and under one lock: gives them the call, commits what they ask of the disk, fires the timers
+that are due, and waits, for the next timer or for another thread's step, until the answer is there.
+Between calls nothing runs; what became due meanwhile is done by the next call, before it. Only a
+fifo made with `flush=SECONDS` has a thread: what may linger must not wait for the next call.
+
+One process holds a folder at a time; another that opens it waits for its turn. Leases of the
+process before are over when the next one opens.
+
+Rules, for threads that are interrupted anywhere:
+
+1. All of the machine, its timers, and who waits for which answer, is touched in a `Turn`, which is
+   done whole or not at all. A timer that was taken has fired by the end of it.
+2. Nobody waits within a turn but for the disk. Who waits has a bell, and is woken in a turn.
+3. A call is its caller's alone. One that is dropped, by whatever ended it, needs no farewell: here
+   it is only looked for, and is not there.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Iterable
+from enum import Enum
+from operator import itemgetter
+from pathlib import Path
+from random import Random
+from time import monotonic, sleep, time_ns
+from types import TracebackType
+from typing import Any, Final, Self, Unpack, assert_never
+from weakref import ref
+
+import msgspec
+
+from snowmelt.client.connection.forking import Origin, watch
+from snowmelt.client.connection.session import TIMEOUT, Session, checked
+from snowmelt.client.connection.staying import stays
+from snowmelt.client.leases.open_loops import end_loops
+from snowmelt.client.pool.face import Pool
+from snowmelt.client.pool.options import PoolOptions
+from snowmelt.client.pool.parts import Parts
+from snowmelt.client.queue.queues import Queues
+from snowmelt.core.errors import (
+    Closed,
+    DiskFull,
+    MachineCrashed,
+    MachineError,
+    OutcomeUnknown,
+    SnowmeltError,
+    StoreBusy,
+    StoreError,
+    Unavailable,
+)
+from snowmelt.core.instant import SECOND, Duration, Instant, later, seconds
+from snowmelt.core.names import Address, NodeId, OperationId
+from snowmelt.core.node import (
+    Announce,
+    Announced,
+    CancelTimer,
+    Effect,
+    Event,
+    Expired,
+    Halt,
+    Load,
+    Loaded,
+    Note,
+    Persist,
+    Persisted,
+    PersistFailed,
+    Reply,
+    Requested,
+    Scan,
+    Send,
+    SetTimer,
+    Started,
+)
+from snowmelt.core.record import Damaged, Missing, Record, Write
+from snowmelt.protocols import fifo, priority
+from snowmelt.protocols.calling import FIRST_WAIT, LONGEST_WAIT, Answer, Declined, Elsewhere
+from snowmelt.protocols.fifo.calls import Opened
+from snowmelt.protocols.host import Family, Host
+from snowmelt.protocols.membership import View
+from snowmelt.protocols.membership.view import Member
+from snowmelt.protocols.pool.settings import pool_name
+from snowmelt.runtime.clock import seconds_until, steady_now
+from snowmelt.runtime.peer.seat import Bell
+from snowmelt.runtime.peer.turn import Turn
+from snowmelt.store import Store
+from snowmelt.store.stamp import read_stamp
+from snowmelt.wire.greeting import as_error
+
+ME: Final = NodeId("embedded")
+HERE: Final = Address("127.0.0.1", 1)  # nobody is ever called there
+OPENINGS: Final = b"embedded/openings"
+EPOCHS: Final = b"embedded/epochs"
+_TRY_AGAIN: Final = 0.05
+_SHORTEST: Final = 0.000_001
+_FAR: Final = Instant(2**63)
+_FEW: Final = 64
+"""So many dropped calls are not worth looking for."""
+
+
+class Asked(msgspec.Struct, eq=False, weakref=True):
+    """A call, and its answer once that is there."""
+
+    operation: OperationId
+    body: Any
+    end: Instant
+    again: Instant
+    bell: Bell | None = None
+    """Of the thread that waits for it, if one does."""
+    answer: Any = None
+
+
+class Machine:
+    """The queues' machines on a store, driven by whoever calls."""
+
+    def __init__(self, folder: Path, store: Store) -> None:
+        member, epoch = member_of(folder, store), epoch_of(store)
+        self._store = store
+        self._session = Session()
+        machines = [
+            Family("fifo", fifo.FifoNode(ME, Random(), alone=True), fifo.MESSAGES),
+            Family("priority", priority.PriorityNode(ME, Random(), alone=True), priority.MESSAGES),
+        ]
+        self._host = Host(ME, machines)
+        self.turn = Turn("folder")
+        """Of whoever drives it."""
+        self._events: deque[Event[Any]] = deque()
+        self._timers: dict[Enum, Instant] = {}
+        self._open: dict[int, ref[Asked]] = {}
+        self._many = _FEW
+        self._waiting: dict[int, ref[Asked]] = {}  # whose threads have looked and are to be woken
+        self._failure = ""
+        self._linger = Duration(0)  # the longest of the queues in use
+        self._end = threading.Event()
+        self._origin = Origin()
+        self._flusher: threading.Thread | None = None
+        watch(self)
+        recovered = store.recover()
+        with self.turn:
+            self._step(Started(recovered.records, recovered.damaged, time_ns()))
+            self._step(Announced(View(cluster=1, epoch=epoch, coordinator=ME, members=(member,))))
+
+    def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
+        """Calls, waits, and returns the answer's body; raises what went wrong.
+
+        The time begins when it is this thread's turn: how long others compute is their affair.
+        """
+        del target, weight
+        self._origin.check("this open folder", "one process has it: connect to a node, to share it")
+        with self.turn:
+            asked = self.begin(body, timeout)
+            pause = self._left(asked)
+        while pause:
+            assert asked.bell is not None
+            asked.bell.wait(pause)
+            with self.turn:
+                pause = self._left(asked)
+        return self.outcome(asked)
+
+    # --- one call, step by step -------------------------------------------------------------------
+
+    def begin(self, body: Any, timeout: float) -> Asked:
+        """In a turn: asks. Whoever does looks after it until it is due."""
+        now, timeout = steady_now(), checked(timeout)
+        if self._failure:
+            raise Closed(self._failure)
+        patience = seconds(timeout) if timeout > 0 else Duration(0)
+        operation = self._session.operation()
+        asked = Asked(operation, body, later(now, patience), later(now, FIRST_WAIT))
+        self._remember(asked)
+        self._fire()
+        self._step(Requested(operation, body))
+        return asked
+
+    def due(self, asked: Asked) -> bool:
+        """In a turn: whether there is an outcome, if need be after all timers that are due."""
+        if asked.answer is None and not self._failure:
+            self._fire()
+            self._ask_again(asked)
+        return asked.answer is not None or bool(self._failure) or not seconds_until(asked.end)
+
+    def _ask_again(self, asked: Asked) -> None:
+        """As any client does, now and then."""
+        open_still = asked.answer is None and not self._failure and seconds_until(asked.end)
+        if open_still and asked.again <= steady_now():
+            asked.again = later(steady_now(), LONGEST_WAIT)
+            self._step(Requested(asked.operation, asked.body))
+
+    def pause(self, waiting: Iterable[Asked]) -> float:
+        """In a turn: for how long nothing is due."""
+        instants = [min(one.end, one.again) for one in waiting]
+        return seconds_until(min((*instants, *self._timers.values()), default=_FAR))
+
+    def outcome(self, asked: Asked) -> Any:
+        """What came of it; raises what went wrong."""
+        answer = asked.answer
+        if answer is None:
+            why = f": {self._failure}" if self._failure else " in the time given"
+            raise OutcomeUnknown(f"no answer came{why}")
+        if type(answer) is Declined:
+            raise as_error(answer.error, answer.text)
+        if type(answer) is Elsewhere:
+            raise Unavailable("the embedded node takes itself for another")
+        return answer
+
+    def _left(self, asked: Asked) -> float:
+        """For how long its thread waits for it now; 0 when it is due."""
+        if self.due(asked):
+            return 0.0
+        if asked.bell is None:
+            asked.bell = Bell()
+        self._waiting[asked.operation.number] = ref(asked)
+        return max(self.pause([asked]), _SHORTEST)
+
+    def _remember(self, asked: Asked) -> None:
+        """Until it is answered, or dropped: rule 3."""
+        if len(self._open) >= self._many:
+            self._open = {number: one for number, one in self._open.items() if one() is not None}
+            self._many = 2 * len(self._open) + _FEW
+        self._open[asked.operation.number] = ref(asked)
+
+    def _ring(self) -> None:
+        """Whoever waits looks: a timer may be due sooner than when it looked last."""
+        waiting, self._waiting = self._waiting, {}
+        for one in waiting.values():
+            asked = one()
+            if asked is not None and asked.bell is not None:
+                asked.bell.ring()
+
+    def forked(self) -> None:
+        """A child has no part in the folder, which is freed when its parent ends."""
+        self._store.forsake()
+
+    def close(self) -> None:
+        """Gives the folder back. Calls that still wait end with `OutcomeUnknown`."""
+        if self._origin.left:
+            return
+        self._end.set()
+        if self._flusher is not None:
+            self._flusher.join()
+        with self.turn:
+            try:
+                if not self._failure:
+                    # What lingers is flushed by timers: they are told that their time has come.
+                    self._fire(later(steady_now(), self._linger))
+                    self._failure = "this cluster is closed"
+            finally:
+                self._store.close()
+                self._ring()
+
+    def check_idle(self) -> None:
+        """Raises within its own step: no lock keeps a finalizer out."""
+        if not self._origin.left:
+            with self.turn:
+                pass
+
+    # --- driving the machine ----------------------------------------------------------------------
+
+    def _fire(self, now: Instant | None = None) -> None:
+        """Lets every timer that is due expire."""
+        while self._timers and not self._failure:
+            timer, at = min(self._timers.items(), key=itemgetter(1))
+            if at > (steady_now() if now is None else now):
+                return
+            del self._timers[timer]
+            self._step(Expired(timer), now)
+
+    def _step(self, event: Event[Any], now: Instant | None = None) -> None:
+        """One event, and all that follows from it at once."""
+        self._events.append(event)
+        try:
+            while self._events and not self._failure:
+                at = steady_now() if now is None else now
+                for effect in self._host.handle(self._events.popleft(), at):
+                    self._carry_out(effect)
+        except BaseException as error:
+            # Whatever it was, the machine may be half through its step: the disk is sound, this
+            # memory is not.
+            self._failure = f"its machine stopped ({error!r}); open the folder anew"
+            self._ring()
+            if isinstance(error, MachineError) or not isinstance(error, Exception):
+                raise
+            raise MachineCrashed(f"the embedded machine raised {error!r}") from error
+
+    def _carry_out(self, effect: Effect[Any]) -> None:
+        match effect:
+            case Send(_, Answer(number, body)):
+                if isinstance(body, Opened) and body.settings.linger > self._linger:
+                    self._flush_every(body.settings.linger)
+                self._answered(number, body)
+            case SetTimer(timer, at):
+                self._timers[timer] = at
+            case CancelTimer(timer):
+                self._timers.pop(timer, None)
+            case Persist():
+                self._events.append(self._persisted(effect))
+            case Load() | Scan():
+                self._load(effect)
+            case Halt(reason):
+                self._halt(reason)
+            case Send() | Reply() | Announce() | Note():
+                pass  # there is nobody else
+            case _:
+                assert_never(effect)
+
+    def _answered(self, number: int, body: Any) -> None:
+        self._ring()
+        found = self._open.pop(number, None)
+        asked = None if found is None else found()
+        if asked is not None:
+            asked.answer = body
+
+    def _persisted(self, effect: Persist) -> Persisted | PersistFailed:
+        """Commits at once, also what might linger: nobody would be there to do it later."""
+        try:
+            (failure,) = self._store.commit([effect.changes])
+        except StoreError as error:
+            failure = error
+        if failure is None:
+            return Persisted(effect.ticket)
+        return PersistFailed(effect.ticket, str(failure), fatal=not isinstance(failure, DiskFull))
+
+    def _load(self, effect: Load | Scan) -> None:
+        """A store that can't be read ends the machine, and no call: each says what became of it."""
+        try:
+            match effect:
+                case Load(ticket, keys):
+                    found = self._store.load(keys)
+                case Scan(ticket, start, stop, bytes_max):
+                    found = tuple(self._store.scan(start, stop, bytes_max=bytes_max))
+        except StoreError as error:
+            self._halt(str(error))
+        else:
+            self._events.append(Loaded(ticket, found))
+
+    def _halt(self, reason: str) -> None:
+        self._failure = reason
+        self._ring()
+
+    def _flush_every(self, linger: Duration) -> None:
+        """From now on somebody sees to it that what lingers is flushed in time."""
+        self._linger = linger
+        if self._flusher is None:
+            self._flusher = threading.Thread(
+                target=self._flush, name="snowmelt-flusher", daemon=True
+            )
+            self._flusher.start()
+
+    def _flush(self) -> None:
+        while not self._end.wait(self._linger / SECOND / 2):
+            with self.turn:
+                self._fire()
+
+
+class EmbeddedCluster(Queues):
+    """Queues in a folder, made by `snowmelt.open`. Close it, or use it in a `with`.
+
+    Threads may share it; one step of one of them runs at a time.
+    """
+
+    __reduce__ = stays("one process has a folder open; others connect to a node")
+
+    def __init__(self, folder: Path, timeout: float) -> None:
+        self.folder = folder
+        self._parts = Parts()
+        store = open_store(folder, timeout)
+        try:
+            self._queues = self._machine = Machine(folder, store)
+        except BaseException:
+            store.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self.close()
+        except SnowmeltError as failure:
+            if error is None:
+                raise
+            error.add_note(str(failure))  # what went wrong first is what is to be told
+
+    def close(self) -> None:
+        """Ends the loops over its queues, and gives the folder back to whoever waits for it."""
+        self._machine.check_idle()
+        try:
+            end_loops(self._machine)
+            self._parts.close()
+        finally:
+            self._machine.close()
+
+    def pool(self, name: str, **options: Unpack[PoolOptions]) -> Pool:
+        """A pool within this process, as `Cluster.pool`; `spill=True` keeps objects in the folder.
+
+        All that ask for the same name share one; only the first says how it is to be.
+        """
+        if options.get("spill") is True:
+            options["spill"] = self.folder / "pools" / pool_name(name)
+        return Pool(self._parts.share(name, **options))
+
+
+def open(folder: str | Path, *, timeout: float = TIMEOUT) -> EmbeddedCluster:  # noqa: A001
+    """Opens the queues in a folder, made when missing; waits while another process has it open.
+
+    >>> import snowmelt, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with snowmelt.open(folder) as cluster:
+    ...         _ = cluster.fifo("orders").put(b"one")
+    ...     with snowmelt.open(folder) as cluster:
+    ...         cluster.queues(), cluster.fifo("orders").get().body
+    (['orders'], b'one')
+    """
+    return EmbeddedCluster(Path(folder), checked(timeout))
+
+
+def open_store(folder: Path, timeout: float) -> Store:
+    """The store in a folder, waited for while another process has it."""
+    end = monotonic() + timeout
+    while True:
+        try:
+            return Store.open(folder)
+        except StoreBusy:
+            if monotonic() >= end:
+                raise
+            sleep(_TRY_AGAIN)
+
+
+def member_of(folder: Path, store: Store) -> Member:
+    """This node as it begins once more: the folder's own birth, and a start above all before."""
+    stamp = read_stamp(folder)
+    assert stamp is not None, "an open store is stamped"
+    start = _counted(store, OPENINGS, time_ns())
+    return Member(ME, HERE, birth=int.from_bytes(stamp.identity, "big"), start=start)
+
+
+def epoch_of(store: Store) -> int:
+    """The number of this node's view of itself alone: each opening has a new one, above all before.
+
+    Positions of a priority queue begin above those of earlier epochs, and there is room for some
+    millions. So where the count was damaged it goes on from the hours since 1970.
+    """
+    return _counted(store, EPOCHS, time_ns() // (3600 * SECOND))
+
+
+def _counted(store: Store, key: bytes, above: int) -> int:
+    """One more than the last time, on the disk; or a number above any that there was."""
+    (found,) = store.load([key])
+    match found:
+        case Record(_, value):
+            count = int.from_bytes(value, "big") + 1
+        case Missing():
+            count = 1
+        case Damaged():
+            count = above
+    (failure,) = store.commit([(Write(key, count.to_bytes(8, "big")),)])
+    if failure is not None:
+        raise failure
+    return count

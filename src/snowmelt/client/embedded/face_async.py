@@ -1,0 +1,225 @@
+"""A cluster of one, inside an async program: a thread drives the machine of `face.py`.
+
+The thread opens the folder, gives the machine the calls as they come, fires its timers, and tells
+the event loop what came of them; so the loop never waits for the disk. The loop hands calls over in
+a queue without locks of its own.
+"""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty as NothingCame
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Any, Final, Self, TypeAlias, Unpack
+
+import msgspec
+
+from snowmelt.client.connection.bound import Bound
+from snowmelt.client.connection.session import TIMEOUT, checked
+from snowmelt.client.connection.staying import stays
+from snowmelt.client.connection.steps import Ending
+from snowmelt.client.embedded.face import Asked, Machine, open_store
+from snowmelt.client.pool.face_async import Pool
+from snowmelt.client.pool.options import PoolOptions
+from snowmelt.client.pool.parts import Parts
+from snowmelt.client.queue.queues_async import Queues
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.pool.settings import pool_name
+
+_IDLE: Final = 3600.0
+
+
+class Wanted(msgspec.Struct, eq=False):
+    """A call that was handed over, and who waits for it."""
+
+    body: Any
+    timeout: float
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+
+
+Handed: TypeAlias = Wanted | None
+"""A call; None when there are no more."""
+
+
+class Driver:
+    """The thread that has the machine to itself."""
+
+    def __init__(self, folder: Path, timeout: float) -> None:
+        self._folder = folder
+        self._timeout = timeout
+        self._handed: SimpleQueue[Handed] = SimpleQueue()
+        self._open: dict[Asked, Wanted] = {}
+        self._bound = Bound()
+        self._thread: threading.Thread | None = None
+
+    async def call(
+        self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0
+    ) -> Any:
+        """Calls, waits, and returns the answer's body; raises what went wrong."""
+        del target, weight
+        loop = self._bound.check()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="snowmelt-driver", daemon=True)
+            self._thread.start()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._handed.put(Wanted(body, checked(timeout), loop, future))
+        return await future
+
+    def keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Goes on with this; closing waits for it a little."""
+        self._bound.keep(work)
+
+    def before_closing(self, one: Ending) -> None:
+        """Ends this before it closes."""
+        self._bound.before_closing(one)
+
+    async def close(self) -> None:
+        """Gives the folder back. Calls that still wait end with `OutcomeUnknown`."""
+        if await self._bound.close() and self._thread is not None:
+            self._handed.put(None)
+            await asyncio.to_thread(self._thread.join)
+
+    # --- in the thread ----------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        try:
+            store = open_store(self._folder, self._timeout)
+            try:
+                machine = Machine(self._folder, store)
+            except BaseException:
+                store.close()
+                raise
+        except Exception as error:
+            self._refuse(error)
+            return
+        try:
+            self._drive(machine)
+        finally:
+            machine.close()
+            with machine.turn:
+                self._tell(machine)
+
+    def _drive(self, machine: Machine) -> None:
+        while True:
+            with machine.turn:
+                self._tell(machine)
+                pause = min(_IDLE, machine.pause(self._open))
+            with suppress(NothingCame):
+                wanted = self._handed.get(timeout=pause)
+                if wanted is None:
+                    return
+                with machine.turn:
+                    self._begin(machine, wanted)
+
+    def _begin(self, machine: Machine, wanted: Wanted) -> None:
+        try:
+            self._open[machine.begin(wanted.body, wanted.timeout)] = wanted
+        except Exception as error:
+            _failed(wanted, error)
+
+    def _tell(self, machine: Machine) -> None:
+        """All that have an outcome by now are told; one may bring about another's."""
+        told = True
+        while told:
+            told = False
+            for asked, wanted in list(self._open.items()):
+                try:
+                    if not machine.due(asked):
+                        continue
+                    outcome = machine.outcome(asked)
+                except Exception as error:
+                    _failed(wanted, error)
+                else:
+                    _told(wanted, outcome)
+                del self._open[asked]
+                told = True
+
+    def _refuse(self, error: Exception) -> None:
+        while (wanted := self._handed.get()) is not None:
+            _failed(wanted, error)
+
+
+def _told(wanted: Wanted, outcome: Any) -> None:
+    def tell() -> None:
+        if not wanted.future.done():
+            wanted.future.set_result(outcome)
+
+    with suppress(RuntimeError):  # the loop has ended
+        wanted.loop.call_soon_threadsafe(tell)
+
+
+def _failed(wanted: Wanted, error: Exception) -> None:
+    def tell() -> None:
+        if not wanted.future.done():
+            wanted.future.set_exception(error)
+
+    with suppress(RuntimeError):  # the loop has ended
+        wanted.loop.call_soon_threadsafe(tell)
+
+
+class EmbeddedCluster(Queues):
+    """Queues in a folder, made by `snowmelt.aio.open`. Close it, or use it in an `async with`.
+
+    For one event loop; any number of calls may wait at once.
+    """
+
+    __reduce__ = stays("one process has a folder open; others connect to a node")
+
+    def __init__(self, folder: Path, timeout: float) -> None:
+        self.folder = folder
+        self._parts = Parts()
+        self._queues = self._driver = Driver(folder, timeout)
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.queues()  # so that a folder that can't be had is told here
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            await self.close()
+        except SnowmeltError as failure:
+            if error is None:
+                raise
+            error.add_note(str(failure))  # what went wrong first is what is to be told
+
+    async def close(self) -> None:
+        """Gives the folder back to whoever waits for it."""
+        try:
+            await asyncio.to_thread(self._parts.close)
+        finally:
+            await self._driver.close()
+
+    def pool(self, name: str, **options: Unpack[PoolOptions]) -> Pool:
+        """A pool within this process; as `snowmelt.EmbeddedCluster.pool`."""
+        if options.get("spill") is True:
+            options["spill"] = self.folder / "pools" / pool_name(name)
+        return Pool(self._parts.share(name, **options))
+
+
+def open(folder: str | Path, *, timeout: float = TIMEOUT) -> EmbeddedCluster:  # noqa: A001
+    """The queues in a folder, made when missing; opened by the first call, or by `async with`.
+
+    >>> import asyncio, snowmelt.aio, tempfile
+    >>> async def one(folder):
+    ...     async with snowmelt.aio.open(folder) as cluster:
+    ...         await cluster.fifo("orders").put(b"one")
+    ...         return (await cluster.fifo("orders").get()).body
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     asyncio.run(one(folder))
+    b'one'
+    """
+    return EmbeddedCluster(Path(folder), checked(timeout))

@@ -1,0 +1,202 @@
+"""A fifo as a program holds it, blocking."""
+
+from collections.abc import Iterable, Mapping
+
+from snowmelt.client.connection.forking import Own
+from snowmelt.client.connection.session import TIMEOUT
+from snowmelt.client.connection.steps import Port, run
+from snowmelt.client.fifo.steps import FifoSteps
+from snowmelt.client.leases.steps import BYTES_HIGHEST, ITEMS_HIGHEST, Seen, checked_count
+from snowmelt.client.leases.taking import Taking
+from snowmelt.client.queue.group_steps import GroupSteps, Reading, group_name, groups, read, survey
+from snowmelt.client.queue.groups import Group
+from snowmelt.client.queue.options import Producer
+from snowmelt.client.queue.staging_steps import HOLD, plan, publish, stage
+from snowmelt.client.together.joint_puts import Puts
+from snowmelt.client.together.threads import TogetherThreads
+from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.interval import Interval, Position
+from snowmelt.protocols.fifo.calls import (
+    GroupStatus,
+    Located,
+    Planned,
+    QueueStatus,
+    Receipt,
+    Share,
+    Span,
+)
+from snowmelt.protocols.fifo.labels import Labels
+
+
+class Fifo(Taking[FifoSteps]):
+    """A queue, first in first out, made on first use. `cluster.fifo(name)` gives it.
+
+    `timeout` is how many seconds a call may take; 0 means that nothing is waited for but the
+    answer. Threads may share a fifo; what they ask at once goes together. Reading makes no queue: a
+    get waits for a queue that is not there as it waits for its items.
+
+    >>> import snowmelt, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
+    ...     orders = cluster.fifo("orders")
+    ...     orders.put(b"one"), orders.put_many([b"two", b"three"])
+    ...     for item in orders.consume(timeout=0):
+    ...         print(item.body)
+    ...         item.ack()
+    (0, Interval(start=1, stop=3))
+    b'one'
+    b'two'
+    b'three'
+    """
+
+    def __init__(self, port: Port, steps: FifoSteps) -> None:
+        super().__init__(port, steps)
+        self._puts = TogetherThreads(port, Puts(steps.put))
+
+    def put(
+        self,
+        body: Buffer,
+        *,
+        headers: Mapping[str, str] | None = None,
+        delay: float = 0.0,
+        timeout: float = TIMEOUT,
+        sequence: int | None = None,
+    ) -> Position:
+        """Puts an item at the tail; returns its position once it is safe. Raises `Full`.
+
+        After `delay` seconds it may be delivered. With a named producer, `sequence` makes it safe
+        to put again after a restart: the same number is the same item, and its position is told, or
+        -1 when so much was put since that it is no longer remembered.
+        """
+        one = self._steps.one(body, headers, delay, timeout)
+        if sequence is not None or self._steps.producer.named:  # a number names one put
+            return Position(run(self._port, self._steps.put([one.what], one.wait, sequence))[0])
+        return Position(self._puts.ask(one))
+
+    def put_many(
+        self,
+        bodies: Iterable[Buffer] | Batch,
+        *,
+        headers: Mapping[str, str] | None = None,
+        delay: float = 0.0,
+        timeout: float = TIMEOUT,
+        sequence: int | None = None,
+    ) -> Interval:
+        """Puts items at the tail, in order; returns the interval of their positions once safe.
+
+        Up to 8 MiB and 32,768 items are one call, and in the queue together or not at all. More are
+        several calls, each with its own `timeout`: others' items may then lie between the first and
+        the last position told, and when a call fails, those before it are in the queue (a note of
+        the exception says where). With `sequence`, more than one call is refused as `TooLarge`.
+        """
+        return run(self._port, self._steps.put_many(bodies, headers, delay, timeout, sequence))
+
+    # --- for groups -------------------------------------------------------------------------------
+
+    def group(self, name: str) -> Group:
+        """A group, to which items are given for good: told again until it is past them.
+
+        This is for programs that must do everything exactly once, and for Spark.
+        """
+        own = Own(self._port, f"this group of {self.name}", "take a group in this one")
+        return Group(own, GroupSteps(self._steps, group_name(name)))
+
+    def groups(self, *, timeout: float = TIMEOUT) -> list[GroupStatus]:
+        """All groups of the queue, how far each is, and when it was last heard of."""
+        return run(self._port, groups(self._steps, timeout))
+
+    def survey(
+        self, start: int = 0, *, items_max: int = ITEMS_HIGHEST, timeout: float = TIMEOUT
+    ) -> Located:
+        """Where the items lie that wait from a position on; takes nothing."""
+        checked_count("items_max", items_max, ITEMS_HIGHEST)
+        return run(self._port, survey(self._steps, start, items_max, timeout))
+
+    def read(self, spans: Iterable[Span], *, bytes_max: int = BYTES_HIGHEST) -> Reading:
+        """The bodies of located spans, each from a node that keeps it; at once, in memory."""
+        return run(self._port, read(self.name, spans, bytes_max))
+
+    # --- staged, then published -------------------------------------------------------------------
+
+    def stage(
+        self,
+        bodies: Iterable[Buffer] | Batch,
+        *,
+        headers: Mapping[str, str] | Labels | None = None,
+        delay: float = 0.0,
+        hold: float = HOLD,
+        timeout: float = TIMEOUT,
+    ) -> list[Receipt]:
+        """Stores items safely, and in no queue: `publish` puts them there by their receipts.
+
+        What is not published within `hold` seconds is erased.
+        """
+        own = Producer()
+        return run(self._port, stage(self._steps, own, bodies, headers, delay, hold, timeout))
+
+    def publish(
+        self,
+        receipts: Iterable[Receipt],
+        *,
+        sequence: int | None = None,
+        digest: int = 0,
+        timeout: float = TIMEOUT,
+    ) -> Interval:
+        """Puts what was staged at the tail, in the order of the receipts, all in one step.
+
+        With a named producer and a `sequence` number that was used, nothing is put, and where the
+        earlier ones went is told; (0, 0) when that is no longer remembered. A `digest` is a number
+        that you make of what the items are: with another one than before, `AlreadyPublished` is
+        raised.
+
+        >>> import snowmelt, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
+        ...     orders = cluster.fifo("orders", producer="loader")
+        ...     receipts = orders.stage([b"one"]) + orders.stage([b"two", b"three"])
+        ...     orders.publish(receipts, sequence=1), orders.publish(receipts, sequence=1)
+        ...     orders.stats().ready
+        (Interval(start=0, stop=3), Interval(start=0, stop=3))
+        3
+        """
+        return run(
+            self._port,
+            publish(self._steps, self._steps.producer, receipts, sequence, timeout, digest),
+        )
+
+    def plan(
+        self, shares: Iterable[Share], *, sequence: int, digest: int = 0, timeout: float = TIMEOUT
+    ) -> Planned:
+        """Writes down here what is to be published into several queues, under one number.
+
+        What was written down first stands, and is told: publish that, each share in its queue, and
+        then nothing in this one, which ends the plan. So all of it is published, once, by whoever
+        ends it.
+        """
+        own = self._steps.producer
+        return run(self._port, plan(self._steps, own, shares, sequence, timeout, digest))
+
+    # --- the queue as a whole ---------------------------------------------------------------------
+
+    def peek(self, count: int = 10, *, dead: bool = False, timeout: float = TIMEOUT) -> list[Seen]:
+        """Shows the first items (or of those set aside as dead), taking none of them."""
+        checked_count("count", count, ITEMS_HIGHEST)
+        return run(self._port, self._steps.peek(count, dead, timeout))
+
+    def purge(self, *, dead: bool = False, timeout: float = TIMEOUT) -> int:
+        """Removes all items that wait (or all dead ones) for ever; returns how many."""
+        return run(self._port, self._steps.purge(dead, timeout))
+
+    def stats(self, *, timeout: float = TIMEOUT) -> QueueStatus:
+        """How the queue is: how many items wait, are leased, delayed, dead, and more."""
+        return run(self._port, self._steps.stats(timeout))
+
+    def pause(self, *, timeout: float = TIMEOUT) -> None:
+        """Stops the handing out of items; puts are taken all the time."""
+        run(self._port, self._steps.pause(True, timeout))
+
+    def resume(self, *, timeout: float = TIMEOUT) -> None:
+        """Lets the handing out go on."""
+        run(self._port, self._steps.pause(False, timeout))
+
+    def redrive(self, *, per_second: int = 0, timeout: float = TIMEOUT) -> int:
+        """Brings dead items back to their positions, all at once or so many a second."""
+        return run(self._port, self._steps.redrive(per_second, timeout))

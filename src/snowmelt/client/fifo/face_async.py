@@ -1,0 +1,158 @@
+"""A fifo as a program holds it, with `await`; `face.py` tells more of each call."""
+
+from collections.abc import Iterable, Mapping
+
+from snowmelt.client.connection.session import TIMEOUT
+from snowmelt.client.connection.steps import KeepingPort, run_async
+from snowmelt.client.fifo.steps import FifoSteps
+from snowmelt.client.leases.steps import BYTES_HIGHEST, ITEMS_HIGHEST, Seen, checked_count
+from snowmelt.client.leases.taking_async import Taking
+from snowmelt.client.queue.group_steps import GroupSteps, Reading, group_name, groups, read, survey
+from snowmelt.client.queue.groups_async import Group
+from snowmelt.client.queue.options import Producer
+from snowmelt.client.queue.staging_steps import HOLD, plan, publish, stage
+from snowmelt.client.together.joint_puts import Puts
+from snowmelt.client.together.tasks import TogetherAsync
+from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.interval import Interval, Position
+from snowmelt.protocols.fifo.calls import (
+    GroupStatus,
+    Located,
+    Planned,
+    QueueStatus,
+    Receipt,
+    Share,
+    Span,
+)
+from snowmelt.protocols.fifo.labels import Labels
+
+
+class Fifo(Taking[FifoSteps]):
+    """A queue, first in first out, made on first use. `cluster.fifo(name)` gives it.
+
+    `timeout` is how many seconds a call may take; 0 means that nothing is waited for but the
+    answer. Any number of calls may wait at once.
+    """
+
+    def __init__(self, port: KeepingPort, steps: FifoSteps) -> None:
+        super().__init__(port, steps)
+        self._puts = TogetherAsync(self._port, Puts(steps.put))
+
+    async def put(
+        self,
+        body: Buffer,
+        *,
+        headers: Mapping[str, str] | None = None,
+        delay: float = 0.0,
+        timeout: float = TIMEOUT,
+        sequence: int | None = None,
+    ) -> Position:
+        """Puts an item at the tail; returns its position once it is safe. Raises `Full`.
+
+        After `delay` seconds it may be delivered. With a named producer, `sequence` makes it safe
+        to put again after a restart: the same number is the same item, and its position is told, or
+        -1 when so much was put since that it is no longer remembered.
+        """
+        one = self._steps.one(body, headers, delay, timeout)
+        if sequence is not None or self._steps.producer.named:  # a number names one put
+            put = self._steps.put([one.what], one.wait, sequence)
+            return Position((await run_async(self._port, put))[0])
+        return Position(await self._puts.ask(one))
+
+    async def put_many(
+        self,
+        bodies: Iterable[Buffer] | Batch,
+        *,
+        headers: Mapping[str, str] | None = None,
+        delay: float = 0.0,
+        timeout: float = TIMEOUT,
+        sequence: int | None = None,
+    ) -> Interval:
+        """Puts items at the tail, in order; returns the interval of their positions once safe.
+
+        Up to 8 MiB and 32,768 items are one call, and in the queue together or not at all. More are
+        several calls, each with its own `timeout`: others' items may then lie between the first and
+        the last position told, and when a call fails, those before it are in the queue (a note of
+        the exception says where). With `sequence`, more than one call is refused as `TooLarge`.
+        """
+        return await run_async(
+            self._port, self._steps.put_many(bodies, headers, delay, timeout, sequence)
+        )
+
+    async def peek(
+        self, count: int = 10, *, dead: bool = False, timeout: float = TIMEOUT
+    ) -> list[Seen]:
+        """Shows the first items (or of those set aside as dead), taking none of them."""
+        checked_count("count", count, ITEMS_HIGHEST)
+        return await run_async(self._port, self._steps.peek(count, dead, timeout))
+
+    def group(self, name: str) -> Group:
+        """A group, to which items are given for good: told again until it is past them."""
+        return Group(self._port, GroupSteps(self._steps, group_name(name)))
+
+    async def groups(self, *, timeout: float = TIMEOUT) -> list[GroupStatus]:
+        """All groups of the queue, how far each is, and when it was last heard of."""
+        return await run_async(self._port, groups(self._steps, timeout))
+
+    async def survey(
+        self, start: int = 0, *, items_max: int = ITEMS_HIGHEST, timeout: float = TIMEOUT
+    ) -> Located:
+        """Where the items lie that wait from a position on; takes nothing."""
+        checked_count("items_max", items_max, ITEMS_HIGHEST)
+        return await run_async(self._port, survey(self._steps, start, items_max, timeout))
+
+    async def read(self, spans: Iterable[Span], *, bytes_max: int = BYTES_HIGHEST) -> Reading:
+        """The bodies of located spans, each from a node that keeps it; at once, in memory."""
+        return await run_async(self._port, read(self.name, spans, bytes_max))
+
+    async def stage(
+        self,
+        bodies: Iterable[Buffer] | Batch,
+        *,
+        headers: Mapping[str, str] | Labels | None = None,
+        delay: float = 0.0,
+        hold: float = HOLD,
+        timeout: float = TIMEOUT,
+    ) -> list[Receipt]:
+        """Stores items safely, and in no queue: `publish` puts them there by their receipts."""
+        steps = stage(self._steps, Producer(), bodies, headers, delay, hold, timeout)
+        return await run_async(self._port, steps)
+
+    async def publish(
+        self,
+        receipts: Iterable[Receipt],
+        *,
+        sequence: int | None = None,
+        digest: int = 0,
+        timeout: float = TIMEOUT,
+    ) -> Interval:
+        """Puts what was staged at the tail, all in one step, once under one number."""
+        steps = publish(self._steps, self._steps.producer, receipts, sequence, timeout, digest)
+        return await run_async(self._port, steps)
+
+    async def plan(
+        self, shares: Iterable[Share], *, sequence: int, digest: int = 0, timeout: float = TIMEOUT
+    ) -> Planned:
+        """Writes down here what is to be published into several queues, under one number."""
+        steps = plan(self._steps, self._steps.producer, shares, sequence, timeout, digest)
+        return await run_async(self._port, steps)
+
+    async def purge(self, *, dead: bool = False, timeout: float = TIMEOUT) -> int:
+        """Removes all items that wait (or all dead ones) for ever; returns how many."""
+        return await run_async(self._port, self._steps.purge(dead, timeout))
+
+    async def stats(self, *, timeout: float = TIMEOUT) -> QueueStatus:
+        """How the queue is: how many items wait, are leased, delayed, dead, and more."""
+        return await run_async(self._port, self._steps.stats(timeout))
+
+    async def pause(self, *, timeout: float = TIMEOUT) -> None:
+        """Stops the handing out of items; puts are taken all the time."""
+        await run_async(self._port, self._steps.pause(True, timeout))
+
+    async def resume(self, *, timeout: float = TIMEOUT) -> None:
+        """Lets the handing out go on."""
+        await run_async(self._port, self._steps.pause(False, timeout))
+
+    async def redrive(self, *, per_second: int = 0, timeout: float = TIMEOUT) -> int:
+        """Brings dead items back to their positions, all at once or so many a second."""
+        return await run_async(self._port, self._steps.redrive(per_second, timeout))

@@ -1,0 +1,373 @@
+"""What can be asked of a fifo, as steps (`connection.steps`): no socket, no thread, no wait.
+
+The cluster grants where to put and where to get (`Opened`). The grant is taken for true until
+something speaks against it: an error, or an answer that took so long that somebody must have been
+asked again. Then the next call asks for it anew.
+
+A put has its number before it is first sent and keeps it through all retries, so it is put once.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+
+from snowmelt.client.connection.steps import Query, Rest, SoFar, Steps
+from snowmelt.client.connection.waits import ANSWER_SECONDS as ANSWER_SECONDS  # noqa: PLC0414 - staging takes it
+from snowmelt.client.connection.waits import Wait
+from snowmelt.client.leases.delivered import Delivered, Refused, part_items, runs
+from snowmelt.client.leases.fetching import Fetching
+from snowmelt.client.leases.steps import (
+    BYTES_HIGHEST,
+    Going,
+    Late,
+    LeaseSteps,
+    Seen,
+    Word,
+    ask_anybody,
+    delay_of,
+    portions,
+    shown,
+)
+from snowmelt.client.queue.bodies import Parcel, packed_headers, parcel, parcels, together
+from snowmelt.client.queue.options import Producer
+from snowmelt.client.together.joint import Asked
+from snowmelt.client.together.joint_puts import One, Puts
+from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.errors import (
+    DiskFull,
+    LeaseLost,
+    NoSuchQueue,
+    OutcomeUnknown,
+    SnowmeltError,
+    TooLarge,
+    Unavailable,
+    Unreachable,
+)
+from snowmelt.core.instant import Duration, Instant, later
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import NodeId, contact
+from snowmelt.protocols.calling import FIRST_WAIT
+from snowmelt.protocols.fifo.calls import (
+    Changed,
+    Describe,
+    Get,
+    Leased,
+    ListQueues,
+    Open,
+    Opened,
+    Part,
+    Pause,
+    Peek,
+    Peeked,
+    Purge,
+    Put,
+    PutDone,
+    QueueStatus,
+    Redrive,
+    Settle,
+)
+from snowmelt.protocols.fifo.labels import each_own
+from snowmelt.protocols.fifo.settings import QueueSettings, queue_name
+from snowmelt.runtime.clock import steady_now
+
+PUT_LONGEST: Final = 8 * 3600.0
+"""For so long at most the nodes remember what became of a put's attempts."""
+PEEK_BYTES: Final = 4 << 20
+_WEIGHT_MAX: Final = 4 << 20
+_MISSING_PAUSE: Final = 0.2
+_DAMAGED: Final = "no copy could be read"
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """Whom to ask, as calls name them."""
+
+    master: NodeId
+    store: NodeId
+
+
+_master: Final[Callable[[Grant], NodeId]] = attrgetter("master")
+_store: Final[Callable[[Grant], NodeId]] = attrgetter("store")
+
+
+class FifoSteps(LeaseSteps):
+    """One queue as one user knows it: its name, its grant, its producer."""
+
+    def __init__(self, name: str, settings: QueueSettings | None, producer: Producer) -> None:
+        super().__init__(queue_name(name))
+        self._settings = settings
+        self.producer = producer
+        self._grant: Grant | None = None
+        self._lease = Duration(0)
+
+    # --- items in ---------------------------------------------------------------------------------
+
+    def one(
+        self, body: Buffer, headers: Mapping[str, str] | None, delay: float, timeout: float
+    ) -> Asked:
+        """One item to be put."""
+        one = One(parcel(body).blob, packed_headers(headers), delay_of(delay))
+        return Puts.asked(one, _time(timeout), (one.delay, timeout))
+
+    def put(self, some: Sequence[One], wait: Wait, sequence: int | None = None) -> Steps[list[int]]:
+        """Items of one call and one number, with one delay; their positions.
+
+        -1 for what was put before and is no longer remembered.
+        """
+        items = together([one.body for one in some])
+        headers = each_own([one.headers for one in some])
+        done = yield from self._put(items, headers, -some[0].delay, wait, sequence)
+        return (
+            list(range(done.start, done.start + items.count)) if done.stop else [-1] * items.count
+        )
+
+    def put_many(
+        self,
+        bodies: Iterable[Buffer] | Batch,
+        headers: Mapping[str, str] | None,
+        delay: float,
+        timeout: float,
+        sequence: int | None,
+    ) -> Steps[Interval]:
+        """Many items; from the first one's position to behind the last one's."""
+        packed, due = packed_headers(headers), due_of(delay)
+        calls = parcels(bodies)
+        first = next(calls, None)
+        if first is None:
+            return Interval(0, 0)
+        following = next(calls, None)
+        if following is not None and sequence is not None:
+            raise TooLarge(
+                "these bodies need several calls, and a sequence number names one: give at most "
+                "8 MiB and 32768 bodies with each number"
+            )
+        done = yield from self._put(first, packed, due, _time(timeout), sequence)
+        whole, count = Interval(done.start, max(done.start, done.stop)), first.count
+        with SoFar("the first {} bodies are in the queue, in {}") as so_far:
+            while following is not None:
+                so_far.told = count, whole
+                so_far.asked = True
+                done = yield from self._put(following, packed, due, _time(timeout), None)
+                so_far.asked = False
+                start = whole.start if whole.size else done.start
+                whole, count = Interval(start, max(start, done.stop)), count + following.count
+                so_far.told = count, whole
+                following = next(calls, None)
+        return whole
+
+    def _put(
+        self, items: Parcel, headers: bytes, due: int, wait: Wait, sequence: int | None
+    ) -> Steps[PutDone]:
+        put = Put(
+            self.name,
+            self.producer.name,
+            self.producer.number(sequence),
+            items.offsets,
+            items.blob,
+            headers,
+            due,
+            wait.patience,
+            caller=self.producer.caller,
+            turn=self.producer.turn(),
+        )
+        done: PutDone
+        done, _ = yield from self._ask(put, wait, _store, len(items.blob))
+        return done
+
+    # --- items out --------------------------------------------------------------------------------
+
+    def lease(
+        self, items_max: int, bytes_max: int, wait: Wait, words: Sequence[Word] = ()
+    ) -> Steps[tuple[Delivered | None, Late]]:
+        """Leases items; as `LeaseSteps.lease`, of one lease at most.
+
+        A queue that is not there yet is waited for, like its items.
+        """
+        refused: Late = {}
+        settle = None
+        for word in words:
+            assert settle is None
+            settle = self._settle(word)
+        while True:
+            get = Get(self.name, items_max, bytes_max, wait.patience, settle)
+            weight = min(bytes_max, _WEIGHT_MAX)
+            leased: Leased
+            try:
+                leased, asked = yield from self._ask(get, wait, _master, weight, make=False)
+            except NoSuchQueue:
+                if wait.over:
+                    return None, refused
+                yield Rest(min(_MISSING_PAUSE, wait.left))
+                continue
+            if settle is not None and leased.refused:
+                refused = {settle.token: Refused(leased.refused)}
+            settle = None
+            if not leased.token:
+                return None, refused
+            parts = leased.parts
+            if leased.spans:
+                parts = yield from self._complete(leased, bytes_max)
+            if parts:
+                ends = later(asked, leased.lease)
+                delivered = Delivered(leased.token, parts, self._lease or leased.lease, ends)
+                if (yield from self.held(delivered)):
+                    return delivered, refused
+
+    def _complete(self, leased: Leased, bytes_max: int) -> Steps[tuple[Part, ...]]:
+        """The parts that came along and those fetched; what nobody can give goes back."""
+        fetching = Fetching(self.name, bytes_max)
+        yield from fetching.fetch(leased.spans)
+        if fetching.unread:
+            back = Word(leased.token, back=runs(fetching.unread), reason=_DAMAGED)
+            try:
+                for one in portions(back):
+                    yield from self._ask(self._settle(one), Wait(0), _master, make=False)
+            except LeaseLost:
+                return ()  # fetching took so long that all of them are others' by now
+            except SnowmeltError:
+                pass  # they go back when the lease ends
+        return tuple(sorted((*leased.parts, *fetching.parts), key=lambda part: part.start))
+
+    def tell(self, delivered: Delivered, word: Word) -> Steps[tuple[Instant, Refused | None]]:
+        """Tells one word to the master."""
+        del delivered
+        try:
+            _, asked = yield from self._ask(self._settle(word), Wait(0), _master, make=False)
+        except LeaseLost as error:
+            return steady_now(), Refused(str(error))
+        return asked, None
+
+    def tell_done(self, words: Sequence[Word], wait: Wait) -> Steps[Late]:
+        """Tells what is done of one lease."""
+        [word] = words
+        try:
+            yield from self._ask(self._settle(word), wait, _master, make=False)
+        except LeaseLost as error:
+            return {word.token: Refused(str(error))}
+        return {}
+
+    def joins(self, token: int) -> Hashable:
+        """Each only itself: a call settles one lease."""
+        return token
+
+    def peek(self, count: int, dead: bool, timeout: float) -> Steps[list[Seen]]:
+        """The first items, taking none of them."""
+        seen: list[Seen] = []
+        start = 0
+        while len(seen) < count:
+            ask = Peek(self.name, count - len(seen), PEEK_BYTES, start, dead)
+            peeked: Peeked = yield from self.ask_about(ask, timeout, PEEK_BYTES)
+            if not (peeked.parts or peeked.spans):
+                break
+            fetching = Fetching(self.name, BYTES_HIGHEST)
+            yield from fetching.fetch(peeked.spans)
+            parts = sorted((*peeked.parts, *fetching.parts), key=lambda part: part.start)
+            seen += shown(parts)
+            ends = [part.start + part_items(part) for part in peeked.parts]
+            start = max(ends + [span.stop for span in peeked.spans])
+        return seen
+
+    # --- the queue as a whole ---------------------------------------------------------------------
+
+    def purge(self, dead: bool, timeout: float) -> Steps[int]:
+        """Removes what waits, or what is dead; how many."""
+        changed: Changed = yield from self.ask_about(Purge(self.name, dead), timeout)
+        return changed.items
+
+    def pause(self, paused: bool, timeout: float) -> Steps[None]:
+        """Stops handing out, or goes on."""
+        yield from self.ask_about(Pause(self.name, paused), timeout)
+
+    def redrive(self, per_second: int, timeout: float) -> Steps[int]:
+        """Brings the dead back; how many."""
+        changed: Changed = yield from self.ask_about(Redrive(self.name, per_second), timeout)
+        return changed.items
+
+    def stats(self, timeout: float) -> Steps[QueueStatus]:
+        """How the queue is."""
+        status: QueueStatus = yield from self.ask_about(Describe(self.name), timeout)
+        return status
+
+    def _settle(self, word: Word) -> Settle:
+        return Settle(
+            self.name, word.token, word.done, word.back, -word.delay, word.reason, word.extend
+        )
+
+    # --- asking -----------------------------------------------------------------------------------
+
+    def _ask(
+        self,
+        body: Any,
+        wait: Wait,
+        where: Callable[[Grant], NodeId],
+        weight: int = 0,
+        *,
+        make: bool = True,
+    ) -> Steps[tuple[Any, Instant]]:
+        """Asks where the grant says, asking for that first if need be, until the time is over.
+
+        Returns the answer, and when that was asked for which it answers. What did not happen since
+        nobody was there for it, and what is open, is asked again: that is how a master's death
+        looks until another has its place. Asking again is harmless, as each call names what it is
+        about: a put its number, a word about items their lease.
+        """
+        going = Going(wait)
+        while True:
+            try:
+                if self._grant is None:
+                    yield from self._open(wait, make)
+                    body = _in_time(body, wait)
+                assert self._grant is not None
+                began = steady_now()
+                answer = yield Query(body, wait.left, where(self._grant), weight)
+            except (DiskFull, OutcomeUnknown, Unavailable, Unreachable) as error:
+                self._grant = None
+                yield going.after(error)
+            else:
+                if steady_now() - began > FIRST_WAIT:  # somebody was silent, perhaps
+                    self._grant = None
+                return answer, began
+
+    def _open(self, wait: Wait, make: bool) -> Steps[None]:
+        try:
+            opened: Opened = yield Query(Open(self.name, self._settings, make), wait.left)
+        except NoSuchQueue:
+            self.missing = True
+            raise
+        self._grant = Grant(contact(opened.master.address), contact(opened.store.address))
+        self.missing, self._lease = False, opened.settings.lease
+
+    def ask_store(self, body: Any, timeout: float, weight: int) -> Steps[Any]:
+        """Asks the node that was granted for putting; the queue is made if it isn't there."""
+        return (yield from self._ask(body, Wait(timeout), _store, weight))[0]
+
+    def ask_about(self, body: Any, timeout: float, weight: int = 0) -> Steps[Any]:
+        """Asks the master, through anybody when it isn't known: this makes no queue."""
+        wait = Wait(timeout)
+        if self._grant is None:
+            return (yield from ask_anybody(body, wait, weight))
+        return (yield from self._ask(body, wait, _master, weight, make=False))[0]
+
+
+def _time(timeout: float) -> Wait:
+    """Of a put."""
+    return Wait(timeout, longest=PUT_LONGEST)
+
+
+def _in_time(body: Any, wait: Wait) -> Any:
+    """The same call, with the patience that is left."""
+    if type(body) is Get or (type(body) is Put and not body.hold):
+        return msgspec.structs.replace(body, patience=wait.patience)
+    return body
+
+
+def list_queues(timeout: float) -> Steps[list[str]]:
+    """The names of all queues."""
+    told = yield from ask_anybody(ListQueues(), Wait(timeout))
+    return list(told.names)
+
+
+def due_of(delay: float) -> int:
+    """So many seconds, as a call tells them: below 0, for no clock here may say when that is."""
+    return -delay_of(delay)

@@ -1,0 +1,1 @@
+"""What a get brings and the lease it is under: items, loops, renewal, acknowledgement."""

@@ -1,0 +1,229 @@
+"""The loop over a queue, with `await`: items one by one, and a task that tends their leases."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+from snowmelt.client.connection.forking import Origin
+from snowmelt.client.connection.staying import stays
+from snowmelt.client.connection.steps import KeepingPort, run_async
+from snowmelt.client.leases.delivered import Delivered, part_bodies
+from snowmelt.client.leases.items_async import Item
+from snowmelt.client.leases.leasing_async import leasing
+from snowmelt.client.leases.leaving import reason_left, reason_of
+from snowmelt.client.leases.looping import PASSING, Pace, Pursuit
+from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
+from snowmelt.client.leases.tending import Tending
+from snowmelt.core.interval import Interval
+from snowmelt.runtime.clock import steady_now
+
+
+class Gathering:
+    """The desk of a consumer: acknowledgements are gathered, all else is sent at once."""
+
+    def __init__(self, port: KeepingPort, steps: LeaseSteps, tending: Tending) -> None:
+        self._port = port
+        self._steps = steps
+        self._tending = tending
+
+    async def done(self, delivered: Delivered, position: int) -> None:
+        """Done with this one."""
+        self._tending.done(delivered, position)
+
+    async def ack(self, delivered: Delivered, where: Interval | None) -> None:
+        """Done with these."""
+        self._tending.ack(delivered, where)
+
+    async def give_back(
+        self, delivered: Delivered, where: Interval | None, delay: float, reason: str
+    ) -> None:
+        """These go back."""
+        await run_async(self._port, self._tending.give_back(delivered, where, delay, reason))
+
+    async def extend(self, delivered: Delivered) -> None:
+        """The task does that."""
+        delivered.check_process()
+        delivered.check_held(steady_now())
+
+
+class Tender:
+    """The task that renews a consumer's leases and sends what it gathered."""
+
+    def __init__(self, port: KeepingPort, tending: Tending) -> None:
+        self._port = port
+        self._tending = tending
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def see(self) -> None:
+        """There is a lease."""
+        if self._task is None:
+            self._task = asyncio.ensure_future(_tend(self._port, self._tending, self._wake))
+        self._wake.set()
+
+    async def close(self) -> None:
+        """Ends the task."""
+        self._tending.closing = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])  # which lets a cancellation of whoever waits through
+
+
+async def _tend(port: KeepingPort, tending: Tending, wake: asyncio.Event) -> None:
+    while True:
+        await wake.wait()
+        wake.clear()
+        while not tending.idle:
+            await asyncio.sleep(tending.tick)
+            await run_async(port, tending.tend())
+
+
+class Consumption:
+    """Items one by one, for an `async for`; `consuming.Consumption` tells more."""
+
+    __reduce__ = stays("send its items' bodies")
+
+    def __init__(
+        self, port: KeepingPort, steps: LeaseSteps, prefetch: int | None, timeout: float | None
+    ) -> None:
+        self._over = True  # until there is something to end
+        self._port = port
+        self._steps = steps
+        self._tending = Tending(steps)
+        self._tender = Tender(port, self._tending)
+        self._gathering = Gathering(port, steps, self._tending)
+        self._pace = Pace(prefetch)
+        self._pursuit = Pursuit(steps.name, timeout)
+        self._items: Iterator[Item] = iter(())
+        self._lease: Delivered | None = None  # that those are of
+        self._hand: Item | None = None
+        self._around: BaseException | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._origin = Origin()
+        self._turn = asyncio.Lock()  # of whoever asks for more
+        self._over = False
+
+    def __aiter__(self) -> Self:
+        self._around = sys.exception()
+        return self
+
+    async def __anext__(self) -> Item:
+        for item in self._items:
+            if self._lease is None or not self._lease.lost:  # else they are with others by now
+                self._hand = item
+                return item
+        return await self._more()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.end(reason_of(error))
+
+    async def aclose(self) -> None:
+        """Ends it. In the handler of an exception that ended the loop, what was in hand failed."""
+        error = sys.exception()
+        await self.end("" if error is self._around else reason_of(error))
+
+    def __del__(self) -> None:
+        loop = self._loop if not self._over else None
+        if loop is None or sys.is_finalizing() or not loop.is_running() or self._origin.left:
+            return
+        reason = "" if self._hand is None else reason_left(sys._getframe(1))  # noqa: SLF001
+        ending = _ended(self._port, self._tender, self._tending, self._take_hand(), reason)
+        loop.call_soon_threadsafe(self._port.keep, ending)  # the collector may be anywhere
+
+    async def _more(self) -> Item:
+        """The first item of the next lease, or what another task has got meanwhile."""
+        self._hand = None
+        try:
+            async with self._turn:
+                for item in self._items:
+                    self._hand = item
+                    return item
+                return await self._first()
+        except BaseException:
+            await self.end("")
+            raise
+
+    async def _first(self) -> Item:
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._port.before_closing(self)
+        delivered = None if self._over else await self._ask()
+        if delivered is None:
+            raise StopAsyncIteration
+        self._tender.see()
+        items = _items(self._gathering, delivered)
+        self._hand = item = next(items)
+        self._lease, self._items = delivered, items
+        return item
+
+    async def _ask(self) -> Delivered | None:
+        """The next lease; None when the time is over without one, or the loop."""
+        pursuit, tending, pace = self._pursuit, self._tending, self._pace
+        pursuit.begin()
+        asked = steady_now()
+        while True:
+            most = pace.next(steady_now(), tending.settled)
+            get = tending.get(most, BYTES_MAX, pursuit.left)
+            try:
+                delivered = await leasing(self._port, self._steps, get)
+            except PASSING as error:
+                await asyncio.sleep(pursuit.failed(error))
+                continue
+            if delivered is not None:
+                pursuit.answered()
+                pace.came(asked, steady_now(), tending.settled)
+                return delivered
+            if tending.closing or pursuit.over():
+                return None
+
+    def _take_hand(self) -> tuple[Delivered, Interval] | None:
+        hand, self._hand, self._items = self._hand, None, iter(())
+        return None if hand is None else hand.held
+
+    async def end(self, reason: str = "") -> None:
+        """Once: tells what is done, and gives back the rest. Not in a child: it is not its own.
+
+        It goes on though whoever waits for it is cancelled.
+        """
+        if self._over or self._origin.left:
+            return
+        self._over = True
+        ending = asyncio.ensure_future(
+            _ended(self._port, self._tender, self._tending, self._take_hand(), reason)
+        )
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            self._port.keep(_seen(ending))
+            raise
+
+
+async def _seen(ending: asyncio.Future[None]) -> None:
+    await ending
+
+
+async def _ended(
+    port: KeepingPort,
+    tender: Tender,
+    tending: Tending,
+    hand: tuple[Delivered, Interval] | None,
+    reason: str,
+) -> None:
+    await tender.close()
+    await run_async(port, tending.close(hand, reason))
+
+
+def _items(gathering: Gathering, delivered: Delivered) -> Iterator[Item]:
+    for part in delivered.parts:
+        for position, body in enumerate(part_bodies(part), start=part.start):
+            yield Item(gathering, delivered, part, body, position)

@@ -1,0 +1,360 @@
+"""What a get brought: items under one lease, as they came, with no object made for any of them.
+
+A `Delivered` is the part of a lease that the faces share: which positions it holds, what of it is
+still open, how long it lasts by this process' clock, and whether it is known to be lost.
+
+Positions here are *places*: a position as its queue has it, and above its bits the priority, which
+is 0 in a fifo. So the items of a lease are one set of numbers, whatever queue they came from.
+"""
+
+import struct
+import threading
+from array import array
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Final, Protocol
+from weakref import ref
+
+import msgspec
+
+from snowmelt.client.connection.forking import Origin
+from snowmelt.core import times
+from snowmelt.core.batch import OFFSET_BYTES, Batch
+from snowmelt.core.errors import LeaseLost
+from snowmelt.core.instant import Duration, Instant, later
+from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.protocols.fifo.labels import sliced, unpack
+
+REASON_BYTES: Final = 1000
+PLACE_BITS: Final = 63
+PLACE_MASK: Final = (1 << PLACE_BITS) - 1
+_ONE: Final = struct.Struct("<2i")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Part(Protocol):
+    """Items at adjacent places, with what they have in common."""
+
+    @property
+    def start(self) -> int:
+        """The place of the first."""
+
+    @property
+    def offsets(self) -> bytes:
+        """Where bodies begin and end, as in `core.batch`."""
+
+    @property
+    def blob(self) -> bytes:
+        """The bodies."""
+
+    @property
+    def headers(self) -> bytes:
+        """What was given along with them, packed."""
+
+    @property
+    def failures(self) -> int:
+        """How often they were delivered before, in vain."""
+
+    @property
+    def reason(self) -> str:
+        """Why the last of those deliveries failed."""
+
+    @property
+    def times(self) -> bytes:
+        """When they were put, as runs (`core.times`)."""
+
+
+class Portion(msgspec.Struct, frozen=True):
+    """Items at adjacent places, with what they have in common; such as some of another part."""
+
+    start: int
+    offsets: bytes
+    blob: bytes
+    headers: bytes
+    failures: int
+    reason: str
+    times: bytes = b""
+    number: int | float | None = None
+    """Their priority, where it is not in their places."""
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """A word about a lease came too late."""
+
+    why: str
+    lost: tuple[Interval, ...] | None = None
+    """Only these are not held any more; None when it is all of the lease."""
+
+
+def part_items(part: Part) -> int:
+    """How many items a part holds. O(1).
+
+    >>> from snowmelt.protocols.fifo.calls import Part
+    >>> part_items(Part(7, bytes(8), b""))
+    1
+    """
+    return len(part.offsets) // OFFSET_BYTES - 1
+
+
+def part_bodies(part: Part) -> list[bytes]:
+    """The bodies of a part, each as bytes of its own. O(bytes)."""
+    if len(part.offsets) == 2 * OFFSET_BYTES:
+        first, last = _ONE.unpack(part.offsets)
+        return [part.blob if last - first == len(part.blob) else part.blob[first:last]]
+    blob = part.blob
+    edges = struct.unpack(f"<{len(part.offsets) // OFFSET_BYTES}i", part.offsets)
+    return [blob[start:stop] for start, stop in pairwise(edges)]
+
+
+def portion(part: Part, first: int, stop: int) -> Part:
+    """Some of the items of a part, with their own bytes alone. O(bytes)."""
+    if not first and stop == part_items(part):
+        return part
+    number: int | float | None = getattr(part, "number", None)
+    headers = sliced(part.headers, first, stop) if part.headers else b""
+    put_at = times.sliced(part.times, first, stop)
+    if stop == first + 1:
+        start, end = _ONE.unpack_from(part.offsets, first * OFFSET_BYTES)
+        edges = _ONE.pack(0, end - start)
+        body = part.blob[start:end]
+        start = part.start + first
+        return Portion(start, edges, body, headers, part.failures, part.reason, put_at, number)
+    some = Batch.known(part.offsets, part.blob).slice(first, stop).trimmed()
+    return Portion(
+        part.start + first,
+        bytes(some.offsets),
+        bytes(some.blob),
+        headers,
+        part.failures,
+        part.reason,
+        put_at,
+        number,
+    )
+
+
+def label_of(part: Part, position: int) -> tuple[bytes | None, dict[str, str]]:
+    """The key and the headers of the item at a position of a part."""
+    return unpack(part.headers).of(position - part.start)
+
+
+def priority_of(part: Part, place: int) -> int | float:
+    """Of the item at a place of a part: it is in the place, or goes with the part."""
+    number: int | float | None = getattr(part, "number", None)
+    return place >> PLACE_BITS if number is None else number
+
+
+def put_at_of(part: Part, place: int) -> datetime | None:
+    """When the item at a place of a part was put; None where that is not known.
+
+    >>> from snowmelt.protocols.fifo.calls import Part
+    >>> part = Part(7, bytes(8), b"", times=times.whole(1, 1_700_000_000_123_456_789))
+    >>> str(put_at_of(part, 7)), put_at_of(Part(7, bytes(8), b""), 7)
+    ('2023-11-14 22:13:20.123456+00:00', None)
+    """
+    time = times.at(part.times, place - part.start)
+    return _EPOCH + timedelta(microseconds=time // 1000) if time else None
+
+
+def joined(parts: tuple[Part, ...]) -> Batch:
+    """The bodies of all parts as one batch; nothing is copied when there is one part. O(bytes).
+
+    >>> from snowmelt.protocols.fifo.calls import Part
+    >>> one = Batch.of([b"a", b"b"])
+    >>> part = Part(5, bytes(one.offsets), bytes(one.blob))
+    >>> [bytes(body) for body in joined((part, part))]
+    [b'a', b'b', b'a', b'b']
+    """
+    if len(parts) == 1:
+        return Batch(parts[0].offsets, parts[0].blob)
+    edges, blobs, base = [0], [], 0
+    for part in parts:
+        if (
+            len(part.offsets) == 2 * OFFSET_BYTES
+        ):  # one item; a queue put into one by one is all such
+            first, last = _ONE.unpack(part.offsets)
+            base += last - first
+            edges.append(base)
+        else:
+            own = array("i", part.offsets)
+            first, last = own[0], own[-1]
+            shift = base - first
+            edges += [edge + shift for edge in own[1:]]
+            base += last - first
+        blobs.append(part.blob if last - first == len(part.blob) else part.blob[first:last])
+    return Batch(struct.pack(f"<{len(edges)}i", *edges), b"".join(blobs))
+
+
+def runs(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
+    """The same positions in as few intervals as can be.
+
+    >>> runs([Interval(3, 5), Interval(0, 3)])
+    (Interval(start=0, stop=5),)
+    """
+    return tuple(IntervalSet(intervals))
+
+
+def shortened(reason: str) -> str:
+    """A reason as a node takes it: at most so many bytes, and no half letter at the end."""
+    data = reason.encode(errors="replace")
+    return reason if len(data) <= REASON_BYTES else data[:REASON_BYTES].decode(errors="ignore")
+
+
+def _positions(parts: tuple[Part, ...]) -> tuple[Interval, ...]:
+    """Where parts that are in order lie; neighbours become one."""
+    found: list[Interval] = []
+    start = stop = parts[0].start
+    for part in parts:
+        if part.start != stop:
+            found.append(Interval(start, stop))
+            start = part.start
+        stop = part.start + part_items(part)
+    return (*found, Interval(start, stop))
+
+
+class Share(msgspec.Struct, eq=False):
+    """What one caller holds of a lease that several have: its own time, and none of the bodies."""
+
+    of: "ref[Delivered]"
+    left: IntervalSet
+    ends: Instant
+
+
+class Delivered:
+    """Items under one lease; where several callers share it, those of one of them."""
+
+    __slots__ = (
+        "__weakref__",
+        "_lock",
+        "_origin",
+        "_returned",
+        "_share",
+        "_shares",
+        "ends",
+        "lease",
+        "left",
+        "lost",
+        "parts",
+        "positions",
+        "token",
+    )
+
+    def __init__(self, token: int, parts: tuple[Part, ...], lease: Duration, ends: Instant) -> None:
+        self._origin = Origin()
+        self._returned: tuple[Interval, ...] = ()
+        self._lock = threading.Lock()  # a consumer and who renews its leases are two threads
+        self._share: Share | None = None
+        self._shares: list[Share] = []
+        """All of the lease, this one's among them; who shares it has the same list, and lock."""
+        self.token = token
+        self.parts = parts
+        self.lease = lease
+        self.ends = ends
+        self.lost = ""  # why the lease is not held any more
+        self.positions = _positions(parts)
+        self.left = IntervalSet(self.positions)
+        """What is neither acknowledged nor given back."""
+
+    def __len__(self) -> int:
+        return sum(interval.size for interval in self.positions)
+
+    def open_in(self, where: Interval | None) -> tuple[Interval, ...]:
+        """What of some positions, or of all, is still to be settled."""
+        with self._lock:
+            return tuple(self.left) if where is None else tuple(self.left.common(where))
+
+    def settled(self, intervals: Iterable[Interval]) -> None:
+        """These are not its own any more."""
+        with self._lock:
+            for interval in intervals:
+                self.left.remove(interval)
+
+    def refused(self, refused: Refused) -> bool:
+        """A word came too late; whether anything was left to lose."""
+        with self._lock:
+            before = self.left.total
+            for interval in refused.lost or ():
+                self.left.remove(interval)
+            if before and (refused.lost is None or not self.left.total):
+                self.lost = refused.why
+            return before > 0
+
+    def returned(self, intervals: tuple[Interval, ...]) -> None:
+        """The loop that these came in has ended, and they go back."""
+        self._returned = intervals
+
+    def check_process(self) -> None:
+        """Raises `LeaseLost` in a child of the process that leased."""
+        if self._origin.left:
+            raise LeaseLost(
+                f"lease {self.token} is held by the process that this one was forked from: "
+                "acknowledge there, or get items in this one"
+            )
+
+    def check_own(self, where: Interval | None = None) -> None:
+        """Raises `LeaseLost` there too, and when these went back with the loop they came in."""
+        self.check_process()
+        for one in self._returned:
+            if where is None or one.common(where).size:
+                raise LeaseLost(
+                    f"position {one.start if where is None else where.start} went back when the "
+                    "loop that it came in ended; acknowledge what was got before the loop is left"
+                )
+
+    @property
+    def positions_told(self) -> tuple[Interval, ...]:
+        """Its positions as a person is told them: each priority counts for itself."""
+        return tuple(
+            [
+                Interval(one.start & PLACE_MASK, (one.stop - 1 & PLACE_MASK) + 1)
+                for one in self.positions
+            ]
+        )
+
+    @property
+    def renewal(self) -> Instant:
+        """When a third of it is over."""
+        return Instant(self.ends - self.lease + self.lease // 3)
+
+    def extended(self, now: Instant) -> None:
+        """It lasts a whole lease from now."""
+        self.ends = later(now, self.lease)
+        if self._share is not None:
+            self._share.ends = self.ends
+
+    def divided(self, hands: Sequence[tuple[Part, ...]]) -> "list[Delivered | None]":
+        """In parts, each one caller's; None for who has nothing."""
+        found = [
+            Delivered(self.token, hand, self.lease, self.ends) if hand else None for hand in hands
+        ]
+        mates = [one for one in found if one is not None]
+        shares = [Share(ref(one), one.left, one.ends) for one in mates]
+        for one, share in zip(mates, shares, strict=True):
+            one.shares(share, shares, self._lock)
+        return found
+
+    def shares(self, own: Share, shares: list[Share], lock: threading.Lock) -> None:
+        """It is one of several parts of a lease; told before anybody else has it."""
+        self._share, self._shares, self._lock = own, shares, lock
+
+    def overdue(self, now: Instant) -> tuple[list[Share], tuple[Interval, ...]]:
+        """Who of the same lease did not extend it and is over time, and what they hold."""
+        with self._lock:
+            late = [one for one in self._shares if one is not self._share and one.ends <= now]
+            return late, runs([interval for one in late for interval in one.left])
+
+    def passed_on(self, shares: Sequence[Share]) -> None:
+        """These went back."""
+        with self._lock:
+            self._shares[:] = [one for one in self._shares if one not in shares]
+            for one in shares:
+                holder = one.of()
+                if holder is not None and one.left.total:
+                    holder.lost = f"lease {self.token} ran out before it was extended"
+
+    def check_held(self, now: Instant) -> None:
+        """Raises `LeaseLost` when it is known to be over."""
+        if not self.lost and now >= self.ends:
+            self.lost = f"lease {self.token} ran out before it was extended"
+        if self.lost:
+            raise LeaseLost(self.lost)

@@ -1,0 +1,80 @@
+"""Getting the bodies that lie with other nodes than the master: each from one that keeps it.
+
+The keepers of a span are tried in turn, from one drawn at random so that not all readers read from
+the same disk. A keeper that fails or finds damage is passed over for the items in question; what no
+keeper can give is `unread`.
+"""
+
+from collections.abc import Iterable
+from random import Random
+from typing import Final
+
+import msgspec
+
+from snowmelt.client.connection.steps import Query, Steps
+from snowmelt.client.leases.delivered import part_items
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import contact
+from snowmelt.protocols.fifo.calls import Fetch, Fetched, Part, Place, Span
+
+FETCH_SECONDS: Final = 5.0
+_WEIGHT: Final = 4 << 20
+_CHANCE: Final = Random()
+
+
+class Fetching:
+    """What was got of some spans so far, and what can't be had."""
+
+    def __init__(self, queue: str, bytes_max: int, chance: Random = _CHANCE) -> None:
+        self.parts: list[Part] = []
+        self.unread: list[Interval] = []
+        self._queue = queue
+        self._bytes_max = bytes_max
+        self._chance = chance
+
+    def fetch(self, spans: Iterable[Span]) -> Steps[None]:
+        """Gets all that can be had."""
+        for span in spans:
+            rest = span
+            while rest.start < rest.stop:
+                before = rest.start
+                rest = yield from self._some(rest)
+                assert rest.start > before
+
+    def _some(self, span: Span) -> Steps[Span]:
+        """The next items of a span, from the first keeper that has them; returns the rest."""
+        damaged = span.stop - span.start
+        for place in self._in_turn(span.keepers):
+            ask = Fetch(self._queue, span, self._bytes_max)
+            try:
+                told: Fetched = yield Query(ask, FETCH_SECONDS, contact(place.address), _WEIGHT)
+            except SnowmeltError:
+                continue
+            if told.parts:
+                return self._took(span, told)
+            if told.damaged or told.gone:
+                damaged = min(damaged, told.damaged or told.gone)
+        stop = span.start + damaged
+        self.unread.append(Interval(span.start, stop))
+        return _from(span, stop)
+
+    def _took(self, span: Span, told: Fetched) -> Span:
+        at = span.start
+        for part in told.parts:
+            if span.failures or span.reason:
+                part = msgspec.structs.replace(part, failures=span.failures, reason=span.reason)  # noqa: PLW2901
+            self.parts.append(part)
+            at = part.start + part_items(part)
+        return _from(span, at)
+
+    def _in_turn(self, keepers: tuple[Place, ...]) -> tuple[Place, ...]:
+        if len(keepers) < 2:
+            return keepers
+        first = self._chance.randrange(len(keepers))
+        return keepers[first:] + keepers[:first]
+
+
+def _from(span: Span, start: int) -> Span:
+    first = span.first + start - span.start
+    return msgspec.structs.replace(span, start=start, first=first)

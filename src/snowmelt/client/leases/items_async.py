@@ -1,0 +1,268 @@
+"""What a get gives a person, with `await`: as `items.py`, which tells more."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from types import TracebackType
+from typing import Protocol, Self
+
+from snowmelt.client.connection.staying import stays
+from snowmelt.client.connection.steps import KeepingPort, run_async
+from snowmelt.client.leases.delivered import (
+    PLACE_MASK,
+    Delivered,
+    Part,
+    joined,
+    label_of,
+    part_bodies,
+    priority_of,
+    put_at_of,
+)
+from snowmelt.client.leases.items import UNTOLD, failure_text
+from snowmelt.client.leases.steps import LeaseSteps
+from snowmelt.client.together.joint_acks import Acks
+from snowmelt.client.together.tasks import TogetherAsync
+from snowmelt.core.batch import Batch
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.interval import Interval, Position
+
+
+class Counter(Protocol):
+    """Where words about a lease are handed in."""
+
+    async def done(self, delivered: Delivered, position: int) -> None:
+        """Done with this one."""
+
+    async def ack(self, delivered: Delivered, where: Interval | None) -> None:
+        """Done with these, or with all."""
+
+    async def give_back(
+        self, delivered: Delivered, where: Interval | None, delay: float, reason: str
+    ) -> None:
+        """These go back."""
+
+    async def extend(self, delivered: Delivered) -> None:
+        """Still at work."""
+
+
+class Desk:
+    """Sends every word, acknowledgements together, and waits until it is taken."""
+
+    def __init__(self, port: KeepingPort, steps: LeaseSteps) -> None:
+        self._port = port
+        self._steps = steps
+        self._kind = Acks(steps)
+        self._acks = TogetherAsync(port, self._kind)
+
+    async def done(self, delivered: Delivered, position: int) -> None:
+        """Done with this one."""
+        await self.ack(delivered, Interval(position, position + 1))
+
+    async def ack(self, delivered: Delivered, where: Interval | None) -> None:
+        """Done with these, or with all."""
+        delivered.check_process()
+        done = delivered.open_in(where)
+        if not done:
+            return
+        asked = self._kind.asked(delivered, done)
+        if asked is None:
+            await run_async(self._port, self._steps.ack(delivered, where))
+        else:
+            await self._acks.ask(asked)
+
+    async def give_back(
+        self, delivered: Delivered, where: Interval | None, delay: float, reason: str
+    ) -> None:
+        """These go back."""
+        await run_async(self._port, self._steps.give_back(delivered, where, delay, reason))
+
+    async def extend(self, delivered: Delivered) -> None:
+        """Still at work."""
+        await run_async(self._port, self._steps.extend(delivered))
+
+
+class Item:
+    """One item, leased. In an `async with`: acknowledged on leaving, given back on an exception."""
+
+    __slots__ = ("_counter", "_delivered", "_part", "_place", "body")
+
+    __reduce__ = stays("send item.body, and acknowledge here when the answer is back")
+
+    def __init__(
+        self, counter: Counter, delivered: Delivered, part: Part, body: bytes, place: int
+    ) -> None:
+        self._counter = counter
+        self._delivered = delivered
+        self._part = part
+        self.body = body
+        self._place = place
+
+    def __repr__(self) -> str:
+        return f"Item(position={self.position}, {len(self.body)} bytes)"
+
+    @property
+    def position(self) -> Position:
+        """Where it stands in its queue, among those of its priority."""
+        return Position(self._place & PLACE_MASK)
+
+    @property
+    def priority(self) -> int | float:
+        """Its priority; 0 in a fifo."""
+        return priority_of(self._part, self._place)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What was given along with it."""
+        return label_of(self._part, self._place)[1]
+
+    @property
+    def key(self) -> bytes | None:
+        """The key it was given, if any."""
+        return label_of(self._part, self._place)[0]
+
+    @property
+    def failures(self) -> int:
+        """How often it was delivered before, in vain."""
+        return self._part.failures
+
+    @property
+    def reason(self) -> str:
+        """Why the last of those deliveries failed."""
+        return self._part.reason
+
+    @property
+    def put_at(self) -> datetime | None:
+        """When it was put, by the clock of the node that took it; None for items of before."""
+        return put_at_of(self._part, self._place)
+
+    async def ack(self) -> None:
+        """It is done and never comes again. Raises `LeaseLost` when it is another's by now."""
+        await self._counter.done(self._delivered, self._place)
+
+    async def nack(self, delay: float = 0.0, reason: str = "") -> None:
+        """It failed and is to be delivered again, not before `delay` seconds have passed."""
+        await self._counter.give_back(self._delivered, self._where(), delay, reason or UNTOLD)
+
+    async def release(self) -> None:
+        """It goes back to its place as if it had not been taken; that counts as no failure."""
+        await self._counter.give_back(self._delivered, self._where(), 0.0, "")
+
+    async def extend(self) -> None:
+        """Its lease lasts the whole time again, and so does that of what came with it."""
+        await self._counter.extend(self._delivered)
+
+    @property
+    def held(self) -> tuple[Delivered, Interval]:
+        """Its lease, and what of it this is; for the queue's own use."""
+        return self._delivered, self._where()
+
+    def _where(self) -> Interval:
+        return Interval(self._place, self._place + 1)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await leave(self, error)
+
+
+class Items:
+    """Items under one lease, made into objects only when iterated. `async with` as for an item."""
+
+    __slots__ = ("_batch", "_counter", "_delivered")
+
+    __reduce__ = stays("send its bodies as bytes, and acknowledge here when the answer is back")
+
+    def __init__(self, counter: Counter, delivered: Delivered) -> None:
+        self._counter = counter
+        self._delivered = delivered
+        self._batch: Batch | None = None
+
+    def __len__(self) -> int:
+        return len(self._delivered)
+
+    def __iter__(self) -> Iterator[Item]:
+        counter, delivered = self._counter, self._delivered
+        for part in delivered.parts:
+            for position, body in enumerate(part_bodies(part), start=part.start):
+                yield Item(counter, delivered, part, body, position)
+
+    def __repr__(self) -> str:
+        return f"Items({len(self)} items, token={self.token})"
+
+    @property
+    def batch(self) -> Batch:
+        """All bodies, in order. Copied once when they lay in several places, else not at all."""
+        if self._batch is None:
+            self._batch = joined(self._delivered.parts)
+        return self._batch
+
+    @property
+    def positions(self) -> tuple[Interval, ...]:
+        """Their positions, in order."""
+        return self._delivered.positions_told
+
+    @property
+    def token(self) -> int:
+        """The lease's fencing token: a later lease has a higher one."""
+        return self._delivered.token
+
+    @property
+    def lost(self) -> str:
+        """Why the lease is known to be lost; empty while it is not."""
+        return self._delivered.lost
+
+    @property
+    def delivered(self) -> Delivered:
+        """The lease itself, for the queue's own use."""
+        return self._delivered
+
+    async def ack(self) -> None:
+        """All that is still open is done. Raises `LeaseLost` when it is another's by now."""
+        await self._counter.ack(self._delivered, None)
+
+    async def nack(self, delay: float = 0.0, reason: str = "") -> None:
+        """All that is still open failed, and is to be delivered again after `delay` seconds."""
+        await self._counter.give_back(self._delivered, None, delay, reason or UNTOLD)
+
+    async def release(self) -> None:
+        """All that is still open goes back as if it had not been taken."""
+        await self._counter.give_back(self._delivered, None, 0.0, "")
+
+    async def extend(self) -> None:
+        """What is still open is leased for the whole time again."""
+        await self._counter.extend(self._delivered)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await leave(self, error)
+
+
+async def leave(held: Item | Items, error: BaseException | None) -> None:
+    """What the end of an `async with` means: done; failed; or, on a cancellation, neither."""
+    if error is None:
+        await held.ack()
+        return
+    with suppress(SnowmeltError):  # what went wrong first is what is to be told
+        if isinstance(error, Exception):
+            await held.nack(reason=failure_text(error))
+        else:
+            await held.release()
+
+
+def only(counter: Counter, delivered: Delivered) -> Item:
+    """The first item of a lease on one."""
+    part = delivered.parts[0]
+    return Item(counter, delivered, part, part_bodies(part)[0], part.start)

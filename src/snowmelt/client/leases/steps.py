@@ -1,0 +1,334 @@
+"""What is asked about leased items, as steps, of whatever queue they came from.
+
+Items, loops and their tending know a queue by `LeaseSteps` alone: how items are leased, and how a
+word about them is told. Each queue says both in the messages of its own protocol.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from snowmelt.client.connection.steps import Query, Rest, Steps
+from snowmelt.client.connection.waits import LATE, Wait
+from snowmelt.client.leases.delivered import (
+    PLACE_MASK,
+    Delivered,
+    Part,
+    Refused,
+    label_of,
+    part_bodies,
+    priority_of,
+    put_at_of,
+    shortened,
+)
+from snowmelt.client.queue.options import seconds_of
+from snowmelt.core.errors import (
+    BadOption,
+    Closed,
+    DiskFull,
+    LeaseLost,
+    OutcomeUnknown,
+    SnowmeltError,
+    Unavailable,
+    Unreachable,
+)
+from snowmelt.core.instant import Duration, Instant
+from snowmelt.core.interval import Interval, Position
+from snowmelt.protocols.fifo.leases import LEASE_ENDED
+from snowmelt.protocols.fifo.settings import DELAY_LONGEST
+from snowmelt.runtime.clock import steady_now
+
+BYTES_MAX: Final = 16 << 20
+BYTES_HIGHEST: Final = 64 << 20
+ITEMS_HIGHEST: Final = 1_000_000
+PIECES_MAX: Final = 16_384
+"""So many intervals one call names at most."""
+_DELAY_SECONDS: Final = DELAY_LONGEST / 1e9
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 1.0
+
+
+class Word(msgspec.Struct, frozen=True):
+    """About a lease: these are done, those go back, and what is left is worked on still."""
+
+    token: int
+    done: tuple[Interval, ...] = ()
+    back: tuple[Interval, ...] = ()
+    delay: Duration = Duration(0)
+    """For how long what goes back is held."""
+    reason: str = ""
+    """Why it goes back; empty when nothing failed."""
+    extend: bool = False
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """An item as `peek` shows it: nobody's, and still in the queue."""
+
+    body: bytes
+    position: Position
+    headers: dict[str, str]
+    failures: int
+    """How often it was delivered in vain."""
+    reason: str
+    """Why the last of those deliveries failed."""
+    priority: int | float = 0
+    put_at: datetime | None = None
+    """When it was put, by the clock of the node that took it."""
+
+
+Late: TypeAlias = dict[int, Refused]
+"""What came too late, by tokens."""
+
+
+class LeaseSteps(ABC):
+    """One queue as its items, loops and tenders know it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.missing = False
+        """Whether there was no such queue when it was last asked for."""
+
+    @abstractmethod
+    def lease(
+        self, items_max: int, bytes_max: int, wait: Wait, words: Sequence[Word] = ()
+    ) -> Steps[tuple[Delivered | None, Late]]:
+        """Leases items; None when nothing came. And which of `words`, told first, came too late."""
+
+    @abstractmethod
+    def tell(self, delivered: Delivered, word: Word) -> Steps[tuple[Instant, Refused | None]]:
+        """Tells one word; when that was asked for which it was answered, and what was too late."""
+
+    @abstractmethod
+    def tell_done(self, words: Sequence[Word], wait: Wait) -> Steps[Late]:
+        """Tells in one call what is done of leases that `joins` puts together."""
+
+    @abstractmethod
+    def joins(self, token: int) -> Hashable:
+        """What leases have in common of which one call may tell."""
+
+    def own(self, token: int, refused: Refused, done: tuple[Interval, ...]) -> Refused | None:
+        """What of a word came too late, as far as it was about these."""
+        del token, done
+        return refused
+
+    def get_many(
+        self,
+        items_max: int,
+        bytes_max: int,
+        timeout: float,
+        word: Word | None = None,
+        least: Duration = LATE,
+    ) -> Steps[tuple[Delivered | None, Refused | None]]:
+        """Leases items; None when nothing came. And whether `word`, told first, came too late."""
+        words = () if word is None else (word,)
+        wait = Wait(timeout, least)
+        delivered, late = yield from self.lease(items_max, bytes_max, wait, words)
+        return delivered, None if word is None else late.get(word.token)
+
+    def get_after(
+        self, before: Delivered | None, items_max: int, bytes_max: int, timeout: float
+    ) -> Steps[Delivered | None]:
+        """Leases items, and with the same call says that an earlier lease's are done."""
+        if before is None:
+            return (yield from self.get_many(items_max, bytes_max, timeout))[0]
+        before.check_process()
+        done = before.open_in(None)
+        if len(done) > PIECES_MAX:  # more than one call may name
+            yield from self.ack(before, None)
+            done = ()
+        word = Word(before.token, done=done) if done else None
+        delivered, refused = yield from self.get_many(items_max, bytes_max, timeout, word)
+        if refused is not None:
+            before.refused(refused)
+        if not before.lost:
+            before.settled(done)
+        return delivered
+
+    def ack(self, delivered: Delivered, where: Interval | None) -> Steps[None]:
+        """These are done; nothing is sent when they are settled already."""
+        delivered.check_process()
+        done = delivered.open_in(where)
+        if done:
+            yield from self.settle(delivered, Word(delivered.token, done=done))
+
+    def give_back(
+        self, delivered: Delivered, where: Interval | None, delay: float, reason: str
+    ) -> Steps[None]:
+        """These go back; without a reason it doesn't count as a delivery that failed."""
+        delivered.check_process()
+        back = delivered.open_in(where)
+        if back:
+            held, why = delay_of(delay), shortened(reason)
+            word = Word(delivered.token, back=back, delay=held, reason=why)
+            yield from self.settle(delivered, word)
+
+    def extend(self, delivered: Delivered) -> Steps[None]:
+        """What is left of the lease lasts its whole time again."""
+        delivered.check_process()
+        yield from self._pass_on(delivered)
+        yield from self.settle(delivered, Word(delivered.token, extend=True))
+
+    def _pass_on(self, delivered: Delivered) -> Steps[None]:
+        """Nodes extend a lease as a whole: what is others' and not extended by them goes back."""
+        overdue, back = delivered.overdue(steady_now())
+        if not back:
+            return
+        try:
+            yield from self.tell(delivered, Word(delivered.token, back=back, reason=LEASE_ENDED))
+        except SnowmeltError:
+            return  # with the next extension, then
+        delivered.passed_on(overdue)
+
+    def settle(self, delivered: Delivered, word: Word) -> Steps[None]:
+        """Says something about a lease; raises `LeaseLost` when it came too late."""
+        refused = yield from self.told(delivered, word)
+        if refused is not None:
+            raise LeaseLost(refused.why)
+
+    def told(self, delivered: Delivered, word: Word) -> Steps[Refused | None]:
+        """Says something about a lease, and keeps the books of it; what of it came too late."""
+        if delivered.lost:
+            return Refused(delivered.lost)
+        late: Refused | None = None
+        for one in portions(word):
+            asked, refused = yield from self.tell(delivered, one)
+            if refused is not None:
+                delivered.refused(refused)
+                if refused.lost is None:
+                    return refused
+                late = refused if late is None else both(late, refused)
+            delivered.settled(one.done)
+            delivered.settled(one.back)
+            if one.extend:
+                delivered.extended(asked)
+        return late
+
+    def noted(self, delivered: Delivered, done: tuple[Interval, ...], late: Late) -> Refused | None:
+        """Keeps the books of what was told to be done; what of it came too late."""
+        refused = late.get(delivered.token)
+        mine = None if refused is None else self.own(delivered.token, refused, done)
+        if mine is not None:
+            delivered.refused(mine)
+        if not delivered.lost:
+            delivered.settled(done)
+        return mine
+
+    def held(self, delivered: Delivered) -> Steps[bool]:
+        """Whether a lease is held; one that was long on its way is extended, to know it.
+
+        A lease says how much of it was left when it was told. That is counted from when it was
+        asked for, since an answer may have lain anywhere for any time.
+        """
+        if delivered.ends - steady_now() > delivered.lease // 2:
+            return True
+        try:
+            yield from self.extend(delivered)
+        except LeaseLost:
+            return delivered.left.total > 0 and not delivered.lost
+        except SnowmeltError:
+            pass  # it may be held; whoever works on it will see
+        return True
+
+    def empty(self, timeout: float) -> str:
+        """What is said when nothing came."""
+        why = "; there is no such queue yet, the first put makes it" if self.missing else ""
+        return f"nothing came into {self.name} in {timeout:g} s{why}"
+
+
+def both(one: Refused, other: Refused) -> Refused:
+    """What came too late of two words."""
+    if one.lost is None or other.lost is None:
+        return Refused(one.why)
+    return Refused(one.why, (*one.lost, *other.lost))
+
+
+def portions(word: Word) -> Iterator[Word]:
+    """In as many calls as it takes, since one names no more than so many intervals.
+
+    >>> one = Word(7, done=(Interval(0, 1),), back=(Interval(2, 3),), extend=True)
+    >>> list(portions(one)) == [one]
+    True
+    """
+    if len(word.done) + len(word.back) <= PIECES_MAX:
+        yield word
+        return
+    extend = word.extend  # with the first: the others take their time
+    for at in range(0, len(word.done), PIECES_MAX):
+        done = word.done[at : at + PIECES_MAX]
+        yield msgspec.structs.replace(word, done=done, back=(), extend=extend)
+        extend = False
+    for at in range(0, len(word.back), PIECES_MAX):
+        back = word.back[at : at + PIECES_MAX]
+        yield msgspec.structs.replace(word, done=(), back=back, extend=extend)
+        extend = False
+
+
+class Going:
+    """Goes on asking after failures that may end, until the time is over."""
+
+    def __init__(self, wait: Wait) -> None:
+        self._wait = wait
+        self._pause = _FIRST_PAUSE
+        self._open: OutcomeUnknown | None = None
+
+    def after(self, error: SnowmeltError) -> Rest:
+        """How long to wait before it is asked again; raises when it is not to be.
+
+        An attempt whose fate is open may yet happen: no refusal of a later one is definite then.
+        """
+        if isinstance(error, Closed | DiskFull) and self._open is None:
+            raise error
+        if isinstance(error, OutcomeUnknown):
+            self._open = error
+        left = self._wait.left
+        if isinstance(error, Closed | DiskFull) or not left:
+            raise self._open or error
+        pause, self._pause = min(self._pause, left), min(2 * self._pause, _LONGEST_PAUSE)
+        return Rest(pause)
+
+
+def ask_anybody(body: Any, wait: Wait, weight: int = 0) -> Steps[Any]:
+    """Asks whoever answers, and goes on until the time is over."""
+    going = Going(wait)
+    while True:
+        try:
+            return (yield Query(body, wait.left, None, weight))
+        except (OutcomeUnknown, Unavailable, Unreachable) as error:
+            yield going.after(error)
+
+
+def checked_count(option: str, value: int, highest: int) -> int:
+    """A count from 1 to a bound; raises `BadOption`.
+
+    >>> checked_count("items_max", 0, 10)
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: items_max is 0; allowed: 1 to 10
+    """
+    if type(value) is int and 1 <= value <= highest:
+        return value
+    raise BadOption(option, value, f"1 to {highest}")
+
+
+def delay_of(delay: float) -> Duration:
+    """So many seconds, from when it is told; raises `BadOption`."""
+    return seconds_of("delay", delay, 0, _DELAY_SECONDS)
+
+
+def shown(parts: Sequence[Part]) -> list[Seen]:
+    """All items of some parts, for `peek`."""
+    return [
+        Seen(
+            body,
+            Position(place & PLACE_MASK),
+            label_of(part, place)[1],
+            part.failures,
+            part.reason,
+            priority_of(part, place),
+            put_at_of(part, place),
+        )
+        for part in parts
+        for place, body in enumerate(part_bodies(part), start=part.start)
+    ]

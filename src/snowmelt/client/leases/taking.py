@@ -1,0 +1,94 @@
+"""What is taken from a queue, of whatever kind, as a program holds it; blocking."""
+
+from typing import Generic, TypeVar
+
+from snowmelt.client.connection.session import TIMEOUT
+from snowmelt.client.connection.staying import stays
+from snowmelt.client.connection.steps import Port, run
+from snowmelt.client.leases.consuming import Consumption
+from snowmelt.client.leases.delivered import Delivered
+from snowmelt.client.leases.items import Desk, Item, Items, only
+from snowmelt.client.leases.looping import checked_prefetch
+from snowmelt.client.leases.steps import (
+    BYTES_HIGHEST,
+    BYTES_MAX,
+    ITEMS_HIGHEST,
+    LeaseSteps,
+    checked_count,
+)
+from snowmelt.client.together.joint_gets import Gets
+from snowmelt.client.together.threads import TogetherThreads
+from snowmelt.core.errors import Empty
+
+S = TypeVar("S", bound=LeaseSteps)
+
+
+class Taking(Generic[S]):
+    """A queue, as far as its items are leased."""
+
+    __reduce__ = stays("send the queue's name and the URL, and connect there")
+
+    def __init__(self, port: Port, steps: S) -> None:
+        self._port = port
+        self._steps = steps
+        self._desk = Desk(port, steps)
+        self._kind = Gets(steps)
+        self._gets = TogetherThreads(port, self._kind)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return self._steps.name
+
+    def get(self, *, timeout: float = TIMEOUT) -> Item:
+        """Leases the first item. Raises `Empty` when none came in the time given."""
+        return only(self._desk, self._leased(None, 1, BYTES_HIGHEST, timeout))
+
+    def get_many(
+        self,
+        items_max: int = 1000,
+        *,
+        bytes_max: int = BYTES_MAX,
+        timeout: float = TIMEOUT,
+        ack: Items | None = None,
+    ) -> Items:
+        """Leases the first items there are, waiting for one. Raises `Empty`.
+
+        `ack` are items of an earlier get, done with, whose acknowledgement goes along with this
+        call. When their lease was lost, the new ones are returned all the same, and the old ones'
+        `lost` says so.
+        """
+        checked_count("items_max", items_max, ITEMS_HIGHEST)
+        checked_count("bytes_max", bytes_max, BYTES_HIGHEST)
+        before = ack.delivered if ack is not None else None
+        return Items(self._desk, self._leased(before, items_max, bytes_max, timeout))
+
+    def _leased(
+        self, before: Delivered | None, items_max: int, bytes_max: int, timeout: float
+    ) -> Delivered:
+        asked = self._kind.asked(items_max, bytes_max, timeout, before)
+        delivered: Delivered | None
+        if asked is None:
+            get = self._steps.get_after(before, items_max, bytes_max, timeout)
+            delivered = run(self._port, get)
+        else:
+            delivered = self._gets.ask(asked)
+        if delivered is None:
+            raise Empty(self._steps.empty(timeout))
+        return delivered
+
+    def consume(self, prefetch: int | None = None, timeout: float | None = None) -> Consumption:
+        """Items one by one, for ever, or until none came for `timeout` seconds.
+
+        As many are leased at once as are worked off in a moment, or up to `prefetch`; a thread
+        renews their leases for as long as the loop works. `item.ack()` gathers: acknowledgements
+        travel with the next get, and after a tenth of a second at the latest.
+
+        When the loop is left by an exception, the item in hand failed, as in a `with`, unless it
+        was acknowledged. What else was not acknowledged when the loop ends goes back and does not
+        count as failed; acknowledging it later is refused as `LeaseLost`.
+        """
+        return Consumption(self._port, self._steps, checked_prefetch(prefetch), timeout)

@@ -1,0 +1,91 @@
+"""What is taken from a queue, of whatever kind, with `await`; `taking.py` tells more."""
+
+from typing import Generic, TypeVar
+
+from snowmelt.client.connection.session import TIMEOUT
+from snowmelt.client.connection.staying import stays
+from snowmelt.client.connection.steps import KeepingPort
+from snowmelt.client.leases.consuming_async import Consumption
+from snowmelt.client.leases.delivered import Delivered
+from snowmelt.client.leases.items_async import Desk, Item, Items, only
+from snowmelt.client.leases.leasing_async import leasing
+from snowmelt.client.leases.looping import checked_prefetch
+from snowmelt.client.leases.steps import (
+    BYTES_HIGHEST,
+    BYTES_MAX,
+    ITEMS_HIGHEST,
+    LeaseSteps,
+    checked_count,
+)
+from snowmelt.client.queue.open_once import OpenOnce
+from snowmelt.client.together.joint_gets import Gets
+from snowmelt.client.together.tasks import TogetherAsync
+from snowmelt.core.errors import Empty
+
+S = TypeVar("S", bound=LeaseSteps)
+
+
+class Taking(Generic[S]):
+    """A queue, as far as its items are leased."""
+
+    __reduce__ = stays("send the queue's name and the URL, and connect there")
+
+    def __init__(self, port: KeepingPort, steps: S) -> None:
+        self._port = OpenOnce(port)
+        self._steps = steps
+        self._desk = Desk(self._port, steps)
+        self._kind = Gets(steps)
+        self._gets = TogetherAsync(self._port, self._kind)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return self._steps.name
+
+    async def get(self, *, timeout: float = TIMEOUT) -> Item:
+        """Leases the first item. Raises `Empty` when none came in the time given."""
+        return only(self._desk, await self._leased(None, 1, BYTES_HIGHEST, timeout))
+
+    async def get_many(
+        self,
+        items_max: int = 1000,
+        *,
+        bytes_max: int = BYTES_MAX,
+        timeout: float = TIMEOUT,
+        ack: Items | None = None,
+    ) -> Items:
+        """Leases the first items there are, waiting for one. Raises `Empty`.
+
+        `ack` are items of an earlier get, done with, whose acknowledgement goes along with this
+        call. When their lease was lost, the new ones are returned all the same, and the old ones'
+        `lost` says so.
+        """
+        checked_count("items_max", items_max, ITEMS_HIGHEST)
+        checked_count("bytes_max", bytes_max, BYTES_HIGHEST)
+        before = ack.delivered if ack is not None else None
+        return Items(self._desk, await self._leased(before, items_max, bytes_max, timeout))
+
+    async def _leased(
+        self, before: Delivered | None, items_max: int, bytes_max: int, timeout: float
+    ) -> Delivered:
+        asked = self._kind.asked(items_max, bytes_max, timeout, before)
+        delivered: Delivered | None
+        if asked is None:
+            get = self._steps.get_after(before, items_max, bytes_max, timeout)
+            delivered = await leasing(self._port, self._steps, get)
+        else:
+            delivered = await self._gets.ask(asked)
+        if delivered is None:
+            raise Empty(self._steps.empty(timeout))
+        return delivered
+
+    def consume(self, prefetch: int | None = None, timeout: float | None = None) -> Consumption:
+        """Items one by one, for ever, or until none came for `timeout` seconds.
+
+        As the blocking `consume`, with a task that renews the leases. A `break` alone ends it some
+        time later; `async with`, or `aclose`, at once.
+        """
+        return Consumption(self._port, self._steps, checked_prefetch(prefetch), timeout)

@@ -1,0 +1,287 @@
+"""The leases of one consumer: renewed while it works, their acknowledgements gathered.
+
+An acknowledgement is kept until the next get takes it along, or for a tenth of a second at most. A
+lease is renewed when a third of it is over. `Tending` keeps the books; a thread or a task calls
+`tend` at every tick while there is a lease, so that an acknowledgement itself wakes nobody. The
+lock is held for moments, never while something is sent.
+"""
+
+import logging
+import threading
+from contextlib import suppress
+from typing import Final, TypeAlias
+
+from snowmelt.client.connection.forking import watch
+from snowmelt.client.connection.steps import Steps
+from snowmelt.client.connection.waits import ANSWER_SECONDS, LOOP
+from snowmelt.client.leases.delivered import Delivered, Refused, runs
+from snowmelt.client.leases.steps import LeaseSteps, Word
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
+from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.runtime.clock import steady_now
+from snowmelt.runtime.logs import tell
+
+GATHER: Final = milliseconds(50)
+TICK: Final = 0.05
+CLOSING: Final = seconds(ANSWER_SECONDS)
+"""For so long a loop that ends tries to tell each of its leases; the last word may take as long."""
+_AGAIN: Final = seconds(1)
+
+
+Hand: TypeAlias = tuple[Delivered, Interval]
+"""The item that a loop is working on."""
+
+
+class Tended:
+    """One lease that is worked on, and what of it was acknowledged and not yet told."""
+
+    def __init__(self, delivered: Delivered) -> None:
+        self.delivered = delivered
+        self.since: Instant | None = None  # when the first of those was acknowledged
+        self.renew = delivered.renewal
+        self._runs: list[list[int]] = []
+        self._told: list[tuple[Interval, ...]] = []
+
+    def acked(self, position: int) -> None:
+        """One more. O(1)."""
+        if self._runs and self._runs[-1][1] == position:
+            self._runs[-1][1] = position + 1
+        else:
+            self._runs.append([position, position + 1])
+
+    def take(self) -> tuple[Interval, ...]:
+        """All of them; whoever takes them tells the master, and says what came of it."""
+        taken = runs(Interval(start, stop) for start, stop in self._runs)
+        self._runs, self.since = [], None
+        if taken:
+            self._told.append(taken)
+        return taken
+
+    def known(self, taken: tuple[Interval, ...]) -> None:
+        """Whoever took these knows what came of it."""
+        if taken:
+            self._told = [one for one in self._told if one is not taken]
+
+    def put_back(self, taken: tuple[Interval, ...], now: Instant) -> None:
+        """They could not be told."""
+        self.known(taken)
+        self._runs += [[one.start, one.stop] for one in taken]
+        self.since = later(now, _AGAIN) if self._runs else None
+
+    @property
+    def being_told(self) -> tuple[Interval, ...]:
+        """Those that were taken, and nobody knows yet whether the master heard of them."""
+        return runs(one for taken in self._told for one in taken)
+
+    def renewed(self) -> None:
+        """It was extended."""
+        self.renew = self.delivered.renewal
+
+    @property
+    def due(self) -> Instant:
+        """When something is to be done about it."""
+        return self.renew if self.since is None else min(self.renew, later(self.since, GATHER))
+
+
+class Tending:
+    """All leases of one consumer."""
+
+    def __init__(self, steps: LeaseSteps) -> None:
+        self._steps = steps
+        self._leases: dict[int, Tended] = {}
+        self._lock = threading.Lock()
+        self.tick = TICK
+        """Seconds between two calls of `tend`."""
+        self.closing = False
+        """Whether the loop has ended."""
+        self.settled = 0
+        """How many items were acknowledged or given back."""
+        watch(self)
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is no lease to be tended."""
+        return not self._leases
+
+    def took(self, delivered: Delivered) -> bool:
+        """The consumer works on these now, unless its loop has ended."""
+        self.tick = min(TICK, delivered.lease / SECOND / 8)
+        with self._lock:
+            if not self.closing:
+                self._leases[delivered.token] = Tended(delivered)
+            return not self.closing
+
+    def forked(self) -> None:
+        """In a child nothing is tended, and whoever held the lock is not here."""
+        self._lock = threading.Lock()
+        self._leases = {}
+
+    def done(self, delivered: Delivered, position: int) -> None:
+        """Gathers one. Raises `LeaseLost` when it is known to be too late."""
+        now = steady_now()
+        with self._lock:
+            if delivered.lost or now >= delivered.ends:
+                delivered.check_held(now)
+            tended = self._leases.get(delivered.token)
+            if tended is None:  # it was settled before, or is not to be settled here any more
+                delivered.check_own(Interval(position, position + 1))
+                return
+            tended.acked(position)
+            if tended.since is None:
+                tended.since = now
+            self.settled += 1
+
+    def ack(self, delivered: Delivered, where: Interval | None) -> None:
+        """Gathers all of some positions that is still open, or of all."""
+        delivered.check_own(where)
+        for one in delivered.open_in(where):
+            for position in one:
+                self.done(delivered, position)
+
+    def give_back(
+        self, delivered: Delivered, where: Interval | None, delay: float, reason: str
+    ) -> Steps[None]:
+        """These go back, at once."""
+        if reason:
+            delivered.check_own(where)
+        back = delivered.open_in(where)
+        yield from self._steps.give_back(delivered, where, delay, reason)
+        self.settled += _count(back)
+
+    def get(self, items_max: int, bytes_max: int, timeout: float) -> Steps[Delivered | None]:
+        """Leases more, and takes along the acknowledgements of one lease."""
+        with self._lock:
+            told = next((one for one in self._leases.values() if one.since is not None), None)
+            done = told.take() if told is not None else ()
+        word = Word(told.delivered.token, done=done) if told is not None and done else None
+        try:
+            delivered, refused = yield from self._steps.get_many(
+                items_max, bytes_max, timeout, word, LOOP
+            )
+        except BaseException:
+            if told is not None:
+                self._keep(told, done)
+            raise
+        if told is not None:
+            self._told(told, done, refused)
+        if delivered is None or self.took(delivered):
+            return delivered
+        with suppress(SnowmeltError):  # else when the lease ends
+            yield from self._steps.give_back(delivered, None, 0.0, "")
+        return None
+
+    def tend(self) -> Steps[None]:
+        """Does what is due now, until the loop ends: then `close` tells the rest."""
+        now = steady_now()
+        with self._lock:
+            due = [one for one in self._leases.values() if one.due <= now]
+        for tended in due:
+            if self.closing:
+                return
+            yield from self._tend(tended, now)
+
+    def close(self, hand: Hand | None = None, reason: str = "") -> Steps[None]:
+        """Tells what was acknowledged, and gives back the rest.
+
+        Nothing of it counts as failed but, with a reason, what was in hand.
+        """
+        with self._lock:  # from here on an acknowledgement comes too late, and is told so
+            self.closing = True
+            leases = [self._ended(one) for one in self._leases.values()]
+            self._leases.clear()
+        late = later(steady_now(), CLOSING)
+        for delivered, done, back in leases:
+            if steady_now() >= late:
+                _not_told(self._steps.name, done, "no node answered in time")
+                continue
+            failed = self._failed(delivered, back, hand) if reason else ()
+            rest = _without(back, failed)
+            try:
+                if failed:
+                    word = Word(delivered.token, done=done, back=failed, reason=reason)
+                    yield from self._steps.settle(delivered, word)
+                if rest or (done and not failed):
+                    word = Word(delivered.token, done=() if failed else done, back=rest)
+                    yield from self._steps.settle(delivered, word)
+            except SnowmeltError as error:
+                _not_told(self._steps.name, done, str(error))
+
+    def _ended(
+        self, tended: Tended
+    ) -> tuple[Delivered, tuple[Interval, ...], tuple[Interval, ...]]:
+        tended.take()
+        delivered, done = tended.delivered, tended.being_told  # twice does no harm
+        back = _without(delivered.open_in(None), done)
+        delivered.returned(back)
+        return delivered, done, back
+
+    def _failed(
+        self, delivered: Delivered, back: tuple[Interval, ...], hand: Hand | None
+    ) -> tuple[Interval, ...]:
+        if hand is None or hand[0] is not delivered:
+            return ()
+        return tuple(IntervalSet(back).common(hand[1]))
+
+    def _tend(self, tended: Tended, now: Instant) -> Steps[None]:
+        delivered = tended.delivered
+        with self._lock:  # not sooner: what is taken and not told is lost when this is broken off
+            done = tended.take()
+            told = tended.being_told
+        extend = tended.renew <= now and _count(told) < delivered.left.total
+        if not (done or extend):
+            return
+        word = Word(delivered.token, done=done, extend=extend)
+        try:
+            refused = yield from self._steps.told(delivered, word)
+        except SnowmeltError:
+            self._keep(tended, done)
+        except BaseException:
+            self._keep(tended, done)
+            raise
+        else:
+            if extend and not delivered.lost:
+                tended.renewed()
+            self._told(tended, done, refused)
+
+    def _told(self, tended: Tended, done: tuple[Interval, ...], refused: Refused | None) -> None:
+        delivered = tended.delivered
+        with self._lock:
+            tended.known(done)
+            late = done if refused is None or refused.lost is None else refused.lost
+            lost = refused is not None and (delivered.refused(refused) or bool(delivered.lost))
+            if not delivered.lost:
+                delivered.settled(done)
+            if delivered.lost or not delivered.left.total:
+                self._leases.pop(delivered.token, None)
+        if refused is not None and lost:
+            _not_told(self._steps.name, late, refused.why)
+
+    def _keep(self, tended: Tended, done: tuple[Interval, ...]) -> None:
+        now = steady_now()
+        with self._lock:
+            tended.put_back(done, now)
+            tended.renew = max(tended.renew, later(now, Duration(tended.delivered.lease // 10)))
+            lost = "" if self.closing else tended.delivered.lost
+        if lost:  # by another's word, meanwhile; nobody will tell them any more
+            _not_told(self._steps.name, done, lost)
+
+
+def _without(
+    intervals: tuple[Interval, ...], removed: tuple[Interval, ...]
+) -> tuple[Interval, ...]:
+    left = IntervalSet(intervals)
+    for one in removed:
+        left.remove(one)
+    return tuple(left)
+
+
+def _count(intervals: tuple[Interval, ...]) -> int:
+    return sum(one.size for one in intervals)
+
+
+def _not_told(queue: str, done: tuple[Interval, ...], why: str) -> None:
+    """Said once, since nobody waits for these: the items will be delivered again."""
+    if done:
+        count = _count(done)
+        tell("acknowledgements lost", logging.WARNING, queue=queue, items=count, reason=why)

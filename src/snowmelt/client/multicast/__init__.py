@@ -1,0 +1,1 @@
+"""Topics as a program holds them: their two faces, and the steps both drive."""

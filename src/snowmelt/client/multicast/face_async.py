@@ -1,0 +1,105 @@
+"""A topic as a program holds it, with `await`; `face.py` tells more of each call."""
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+from snowmelt.client.connection.session import TIMEOUT, checked
+from snowmelt.client.connection.staying import stays
+from snowmelt.client.connection.steps import AsyncPort, run_async
+from snowmelt.client.multicast.steps import Hearing, TopicSteps
+from snowmelt.core.batch import Buffer
+from snowmelt.core.instant import later, seconds
+from snowmelt.protocols.multicast.calls import Position
+from snowmelt.protocols.multicast.following import Message
+from snowmelt.runtime.clock import steady_now
+
+
+class Subscription:
+    """What comes from now on, one message after the other. `Multicast.subscribe` gives it."""
+
+    __reduce__ = stays("subscribe there")
+
+    def __init__(
+        self, port: AsyncPort, steps: TopicSteps, hearing: Hearing, timeout: float | None
+    ) -> None:
+        self._port = port
+        self._steps = steps
+        self._hearing = hearing
+        self._timeout = timeout
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"Subscription({self._steps.name!r}, missed={self.missed})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        if not self._hearing.came and not self._closed:
+            end = None
+            if self._timeout is not None:
+                end = later(steady_now(), seconds(self._timeout))
+            await run_async(self._port, self._steps.more(self._hearing, end))
+        if not self._hearing.came or self._closed:
+            raise StopAsyncIteration
+        return self._hearing.next()
+
+    @property
+    def missed(self) -> int:
+        """How often something may have been missed, as far as is known."""
+        return self._hearing.following.missed
+
+    def close(self) -> None:
+        """Ends it: a loop over it ends, too."""
+        self._closed = True
+
+
+class Multicast:
+    """A topic, made when it is first used. `cluster.multicast(name)` gives it.
+
+    Tasks may share it; each that listens needs a subscription of its own.
+    """
+
+    __reduce__ = stays("send its name and the URL, and connect there")
+
+    def __init__(self, port: AsyncPort, steps: TopicSteps) -> None:
+        self._port = port
+        self._steps = steps
+
+    def __repr__(self) -> str:
+        return f"Multicast({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The topic's name."""
+        return self._steps.name
+
+    async def publish(self, body: Buffer, *, timeout: float = TIMEOUT) -> Position:
+        """Lets everybody hear it; returns its position once every node has it."""
+        return await run_async(self._port, self._steps.publish(body, timeout))
+
+    async def publish_many(
+        self, bodies: Iterable[Buffer], *, timeout: float = TIMEOUT
+    ) -> list[Position]:
+        """Lets everybody hear these, in order; returns their positions."""
+        return await run_async(self._port, self._steps.publish_many(bodies, timeout))
+
+    async def subscribe(self, timeout: float | None = None) -> Subscription:
+        """Listens from now on; for ever, or until none came for `timeout` seconds."""
+        if timeout is not None:
+            timeout = max(0.0, checked(timeout))
+        hearing = Hearing()
+        await run_async(self._port, self._steps.begin(hearing, TIMEOUT))
+        return Subscription(self._port, self._steps, hearing, timeout)

@@ -1,0 +1,209 @@
+"""What can be asked of a topic, as steps (`connection.steps`): no socket, no thread, no wait.
+
+1. Calls go to one node, as long as it answers: there a publication keeps its turn. When it is
+   silent, or cut off, another is asked, with the same ticket or from the same position.
+2. What a node told a listener is in its hands once it is asked for what comes behind: whatever
+   interrupts in between, it is one or the other (`Hearing`).
+"""
+
+import secrets
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from snowmelt.client.baton.steps import ANSWER_SECONDS, UNHURRIED, Home
+from snowmelt.client.connection.session import checked
+from snowmelt.client.connection.steps import Query, Rest, SoFar, Steps
+from snowmelt.client.queue.bodies import parcel
+from snowmelt.core.batch import Buffer
+from snowmelt.core.errors import (
+    Closed,
+    Full,
+    OutcomeUnknown,
+    SnowmeltError,
+    Unavailable,
+    Unreachable,
+)
+from snowmelt.core.instant import SECOND, Duration, Instant, later, seconds
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.multicast.calls import (
+    CALL_BODIES_MAX,
+    CALL_BYTES_MAX,
+    POLL,
+    Listen,
+    Messages,
+    Position,
+    Publish,
+    Published,
+    Underway,
+)
+from snowmelt.protocols.multicast.following import Following, Message
+from snowmelt.protocols.multicast.settings import check_bodies, topic_name
+from snowmelt.runtime.clock import seconds_until, steady_now
+from snowmelt.runtime.shielding import SHIELD
+
+OUTAGE: Final = seconds(30)
+"""A listener gives up when no node has answered for so long."""
+_PAUSE: Final = 0.05
+_FAILURES: Final = (OutcomeUnknown, Unavailable, Unreachable)
+
+
+class Hearing:
+    """Where one listener stands, and what it was told and has not looked at yet: rule 2."""
+
+    def __init__(self) -> None:
+        self.following = Following()
+        self.came: deque[Message] = deque()
+
+    def take(self, told: Messages) -> None:
+        """A node has told what comes next."""
+        with SHIELD:
+            self.came.extend(self.following.take(told))
+
+    def next(self) -> Message:
+        """The next of those that came; raises `IndexError` when there is none."""
+        message = self.came[0]
+        del self.came[0]  # no handler of a signal runs between this and what it is given to
+        return message
+
+
+class TopicSteps:
+    """One topic, asked for through the home of a cluster's clients."""
+
+    def __init__(self, home: Home, name: str) -> None:
+        self.name = topic_name(name)
+        self._home = home
+
+    def publish(self, body: Buffer, timeout: float) -> Steps[Position]:
+        """Publishes one message; its position, once every node has it."""
+        bodies = (bytes(parcel(body).blob),)
+        return (yield from self._publish(bodies, _end(timeout)))
+
+    def publish_many(self, bodies: Iterable[Buffer], timeout: float) -> Steps[list[Position]]:
+        """Publishes messages in order, in as few calls as they fit into; their positions."""
+        positions: list[Position] = []
+        with SoFar("the first {} were published", 0) as so_far:
+            for call in _calls(bodies):
+                so_far.asked = True
+                first = yield from self._publish(call, _end(timeout))
+                so_far.asked = False
+                positions += [Position(first.era, first.number + at) for at in range(len(call))]
+                so_far.told = (len(positions),)
+        return positions
+
+    def begin(self, hearing: Hearing, timeout: float) -> Steps[None]:
+        """Finds out where the topic stands now."""
+        end = _end(timeout)
+        while True:
+            yield from self._ask(hearing, end)
+            if hearing.following.begun:
+                return
+            if not seconds_until(end):
+                text = f"no node knew in {timeout:g} s where topic {self.name!r} stands"
+                raise Unavailable(text)
+
+    def more(self, hearing: Hearing, end: Instant | None) -> Steps[None]:
+        """What comes next; nothing when the time is over without any."""
+        while True:
+            yield from self._ask(hearing, end)
+            if hearing.came or (end is not None and not seconds_until(end)):
+                return
+
+    def _ask(self, hearing: Hearing, end: Instant | None) -> Steps[None]:
+        """One answer, of this node or another; raises when none can be had for long."""
+        last = later(steady_now(), OUTAGE)
+        if end is not None:
+            last = min(last, end)
+        while True:
+            wait = _wait(end)
+            try:
+                target = yield from self._home.target()
+                listen = Listen(self.name, hearing.following.position, wait)
+                told: Messages = yield self._query(listen, wait, target, UNHURRIED)
+            except Closed:
+                raise
+            except _FAILURES as error:
+                if not seconds_until(last):
+                    text = f"no node told what is said of topic {self.name!r}: {error}"
+                    raise Unreachable(text) from error
+                yield from self._other_home()
+            else:
+                hearing.take(told)
+                return
+
+    def _publish(self, bodies: tuple[bytes, ...], end: Instant) -> Steps[Position]:
+        check_bodies(bodies)
+        ticket, size = secrets.randbits(63), sum(map(len, bodies))
+        asked = False
+        while True:
+            wait = _wait(end)
+            failure: SnowmeltError | None = None
+            try:
+                target = yield from self._home.target()
+                publish = Publish(self.name, ticket, bodies, wait)
+                answer: Published | Underway
+                answer = yield self._query(publish, wait, target, UNHURRIED + size)
+                asked = True
+            except Closed:
+                raise
+            except _FAILURES as error:
+                asked |= type(error) is OutcomeUnknown
+                failure = error
+                if seconds_until(end):
+                    yield from self._other_home()
+            except Full as error:
+                failure = error
+                yield Rest(_PAUSE)
+            else:
+                if type(answer) is Published:
+                    return answer.first
+            if not seconds_until(end):
+                raise self._too_late(asked, failure)
+
+    def _query(self, body: object, wait: Duration, target: NodeId, weight: int) -> Query:
+        return Query(body, wait / SECOND + ANSWER_SECONDS, target, weight)
+
+    def _other_home(self) -> Steps[None]:
+        """Looks for a node that is current, if there is one."""
+        yield Rest(_PAUSE)
+        try:
+            yield from self._home.find()
+        except _FAILURES:
+            yield Rest(_PAUSE)
+
+    def _too_late(self, asked: bool, failure: SnowmeltError | None) -> SnowmeltError:
+        if failure is not None and not asked:
+            return failure
+        why = f" ({failure})" if failure is not None else ""
+        text = f"not every node had it in the time given; topic {self.name!r} may yet hear it{why}"
+        return OutcomeUnknown(text)
+
+
+def _end(timeout: float) -> Instant:
+    return later(steady_now(), seconds(max(0.0, checked(timeout))))
+
+
+def _wait(end: Instant | None) -> Duration:
+    """How long a node may let one wait."""
+    return POLL if end is None else Duration(max(0, min(POLL, end - steady_now())))
+
+
+def _calls(bodies: Iterable[Buffer]) -> Iterator[tuple[bytes, ...]]:
+    """Bodies as they fit into calls.
+
+    >>> [len(call) for call in _calls([b"one"] * 5_000)]
+    [4096, 904]
+    """
+    if isinstance(bodies, str | bytes | bytearray | memoryview):
+        raise TypeError(f"publish_many takes several bodies, not one {type(bodies).__name__}")
+    call: list[bytes] = []
+    size = 0
+    for body in bodies:
+        data = bytes(parcel(body).blob)
+        if call and (len(call) == CALL_BODIES_MAX or size + len(data) > CALL_BYTES_MAX):
+            yield tuple(call)
+            call, size = [], 0
+        call.append(data)
+        size += len(data)
+    if call:
+        yield tuple(call)

@@ -1,0 +1,231 @@
+"""A loop over a pool, the same for both faces: what it asked for, what has come, and who has it.
+
+1. An object is asked for when it is wanted, and some ahead of that. Whichever comes first is handed
+   out first: none waits behind another, and a get that found nothing ends nothing.
+2. The loop ends when nothing came for its time, and nothing is on its way then.
+3. An object is done when whoever has it (a thread, or a task) asks for the next, unless it was
+   given back by then. When the loop is closed or dropped, what is in hand goes back; so does,
+   however it ends, what has come and was not handed out. Whose object went back under his hands is
+   told.
+4. A loop that ends for one ends for all who share it; what they have in hand stays theirs.
+5. A loop may be dropped anywhere, in the middle of a step and with any lock held. So it only leaves
+   words, and takes no lock.
+
+Without a `prefetch` of its own a loop asks ahead for what it works off in a moment, as a fifo's
+does (`leases.looping`): nothing while an object takes long, and never for many or for much.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from snowmelt.client.connection.forking import Origin
+from snowmelt.client.connection.session import TIMEOUT
+from snowmelt.client.leases.looping import Pace
+from snowmelt.client.pool.loans import Loan, taken
+from snowmelt.client.pool.parts import Part
+from snowmelt.client.pool.steps import BYTES_MAX, patience
+from snowmelt.core.errors import LeaseLost
+from snowmelt.core.instant import Instant, later, seconds
+from snowmelt.core.interval import Interval
+from snowmelt.protocols.pool.calls import Ack, Get, Got, Nack
+from snowmelt.runtime.clock import seconds_until, steady_now
+from snowmelt.runtime.peer.asking import Asked
+
+AHEAD_MOST: Final = 16
+"""So many objects at once at most, where that is learnt."""
+AHEAD_BYTES: Final = 64 << 20
+CONFIRMED: Final = seconds(TIMEOUT)
+"""For so long a producer is asked to confirm what is done. Its answer changes nothing for a loop
+that
+went on; the machine counts those that came too late."""
+ENDING: Final = seconds(5)
+"""For so long after its time a loop waits for its gets to end."""
+
+
+class Held(Protocol):
+    """An object of either face."""
+
+    open: bool
+    intervals: tuple[Interval, ...]
+
+    def closed(self) -> Loan:
+        """It is not this program's any more."""
+
+
+class Waiter(Protocol):
+    """Whoever waits for what comes."""
+
+    def answer(self, body: Any) -> object:
+        """There is something to look at; told under the engine's lock."""
+
+
+class Catch:
+    """The books of one loop."""
+
+    def __init__(self, part: Part, prefetch: int | None, timeout: float | None) -> None:
+        self.part = part
+        self.over = False
+        self.hands: dict[int, Held] = {}
+        """What was handed out last, by who has it."""
+        self._timeout = timeout
+        self._learns = prefetch is None
+        self._pace = Pace(None if prefetch is None else prefetch + 1)
+        self._settled = 0
+        self._largest = 1
+        self._open: dict[Asked, None] = {}
+        self._came: deque[Asked] = deque()
+        self._waiting: deque[Waiter] = deque()
+        self._failure: Asked | None = None
+        self._back: set[int] = set()
+        self._origin = Origin()
+
+    # --- one who wants an object ------------------------------------------------------------------
+
+    def begin(self, who: int) -> "Wish":
+        """What it had is done, and it wants the next."""
+        self._origin.check("this loop", "call consume in this one")
+        if who in self._back:
+            self._back.discard(who)
+            raise LeaseLost("the object in hand went back when its loop was closed meanwhile")
+        held = self.hands.pop(who, None)
+        if held is not None and held.open:
+            self._settled += 1
+            loan = held.closed()
+            if loan.token:
+                self.part.engine.check()
+                done = Ack(loan.token, held.intervals, CONFIRMED)
+                self.part.engine.words.leave(done, soon=False)  # with the next get, or at the end
+            loan.told()
+        return Wish(self, self._timeout)
+
+    def ask(self, wait: float) -> int:
+        """Asks for as many as are to be on their way now; how many these are more."""
+        most = self._pace.next(steady_now(), self._settled)
+        if self._learns:
+            most = max(1, min(most, AHEAD_MOST, AHEAD_BYTES // self._largest))
+        begun = 0
+        while not self.over and len(self._open) + len(self._came) < most:
+            asked = Asked(self.part.engine.words, self._told)
+            self._open[asked] = None
+            try:
+                self.part.engine.begin(Get(1, BYTES_MAX, patience(wait), hold=True), asked)
+            except BaseException:
+                self._open.pop(asked, None)
+                raise
+            begun += 1
+        return begun
+
+    def take(self, wanted: Instant) -> tuple[Loan, Got] | None:
+        """The first that has come, for somebody who wants it since then."""
+        try:
+            asked = self._came.popleft()
+        except IndexError:
+            return None
+        loan, got = taken(asked, self.part.me, once=self.part.once)
+        self._largest = max(len(got.blob), self._largest // 2, 1)
+        self._pace.came(wanted, steady_now(), self._settled)
+        return loan, got
+
+    def check(self) -> None:
+        """Raises what a get met that was neither an object nor nothing."""
+        failure, self._failure = self._failure, None
+        if failure is not None and not self.over:
+            self.part.engine.checked(failure)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is on its way."""
+        return not (self._open or self._came)
+
+    def ready(self, waiter: Waiter) -> Callable[[], bool]:
+        """Whether there is something to look at; else it is told when there is."""
+
+        def look() -> bool:
+            if self._came or self.over or self._failure is not None or not self._open:
+                return True
+            self._waiting.append(waiter)
+            return False
+
+        return look
+
+    def _told(self, asked: Asked) -> None:
+        """Under the engine's lock: a get is answered."""
+        self._open.pop(asked, None)
+        if type(asked.body) is Got:
+            self._came.append(asked)
+            if self.over:
+                self._return()
+        elif asked.body.error != "Empty":
+            self._failure = asked
+        while self._waiting:
+            self._waiting.popleft().answer(None)
+
+    # --- its end ----------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """Nothing more is handed out (rule 4)."""
+        self.over = True
+        if not self._origin.left:
+            for asked in list(self._open):
+                asked.drop()
+            self._return()
+            self.part.engine.words.ring()  # for what was done last
+
+    def close(self, who: int | None = None) -> None:
+        """The same, and what is in hand goes back (rule 3)."""
+        self.end()
+        while self.hands and not self._origin.left:
+            one, held = self.hands.popitem()
+            if held.open:
+                loan = held.closed()
+                if loan.token:
+                    self.part.engine.words.leave(Nack(loan.token, held.intervals))
+                loan.told()
+                if one != who:
+                    self._back.add(one)
+
+    def _return(self) -> None:
+        """The last first: each goes in front of those that wait where it came from."""
+        try:
+            while True:
+                self._came.pop().give_back()
+        except IndexError:
+            return
+
+
+class Wish:
+    """One next object, and for how long it is wanted."""
+
+    def __init__(self, catch: Catch, timeout: float | None) -> None:
+        self._catch = catch
+        self._since = steady_now()
+        self._end = None if timeout is None else later(self._since, seconds(timeout))
+        self._asked = False
+
+    def met(self) -> tuple[Loan, Got] | None:
+        """It, if it is there; else what is missing is asked for."""
+        catch = self._catch
+        left = TIMEOUT if self._end is None else seconds_until(self._end)
+        if left or (catch.empty and not self._asked):
+            self._asked = bool(catch.ask(left)) or self._asked
+        found = catch.take(self._since)
+        if found is None:
+            catch.check()
+        return found
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing comes for it any more."""
+        catch = self._catch
+        if catch.over:
+            return True
+        now = steady_now()
+        if self._end is None or now < self._end:
+            return False
+        return (self._asked and catch.empty) or now > later(self._end, ENDING)
+
+    @property
+    def until(self) -> Instant:
+        """For how long to wait at most before it is looked at again."""
+        return later(steady_now() if self._end is None else self._end, ENDING)

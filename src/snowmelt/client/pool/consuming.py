@@ -1,0 +1,79 @@
+"""The loop over a pool's objects, blocking; `catching.py` has its rules."""
+
+import sys
+from _thread import get_ident
+from types import TracebackType
+from typing import Any, Self
+
+from snowmelt.client.connection.staying import stays
+from snowmelt.client.leases.open_loops import opened
+from snowmelt.client.pool.catching import Catch
+from snowmelt.client.pool.objects import Object, only
+from snowmelt.client.pool.parts import Part
+from snowmelt.runtime.peer.seat import Guest
+
+
+class Consumption:
+    """Objects one by one, for a `for`; `Pool.consume` gives it. Close it, or use it in a `with`.
+
+    Threads may share a loop; when it ends for one, it ends for all. It ends with its pool, too.
+    """
+
+    __reduce__ = stays("send its objects' bodies")
+
+    def __init__(self, part: Part, prefetch: int | None, timeout: float | None) -> None:
+        self._catch = Catch(part, prefetch, timeout)
+        opened(self)
+        part.engine.words.watch(self, self._catch.close)  # should this be dropped and interrupted
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Object:
+        who = get_ident()
+        try:
+            held = self._next(who)
+        except BaseException:
+            self._catch.end()
+            raise
+        # Between these two no handler of a signal is run: it is handed out, or it went back.
+        self._catch.hands[who] = held
+        return held
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends it; what is in hand goes back."""
+        self._catch.close(get_ident())
+        self._catch.part.engine.say_now()
+
+    def end_of(self, port: Any) -> None:
+        """Ends it when it is of this part, which is about to be closed, or whatever its part."""
+        if port is None or port is self._catch.part:
+            self.close()
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():
+            self._catch.close()
+
+    def _next(self, who: int) -> Object:
+        catch = self._catch
+        engine = catch.part.engine
+        wish = catch.begin(who)
+        while True:
+            if wish.over:
+                raise StopIteration
+            found = wish.met()
+            if found is not None:
+                return only(catch.part, *found)
+            guest = Guest()
+            engine.wait(guest, catch.ready(guest), wish.until)

@@ -1,0 +1,153 @@
+"""A pool as a program holds it, blocking."""
+
+from _thread import get_ident
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Final, Self
+
+from snowmelt.client.connection.session import TIMEOUT, checked
+from snowmelt.client.connection.staying import stays
+from snowmelt.client.connection.steps import run
+from snowmelt.client.pool import steps as pool_steps
+from snowmelt.client.pool.consuming import Consumption
+from snowmelt.client.pool.loans import taken
+from snowmelt.client.pool.objects import Object, Objects, only
+from snowmelt.client.pool.parts import Part
+from snowmelt.client.pool.steps import BYTES_MAX
+from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.errors import BadOption, SnowmeltError
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.pool.calls import PeerStatistics
+
+PREFETCH_MAX: Final = 1_000
+
+
+class Pool:
+    """Objects in any order, that stay where they were made until somebody wants them.
+
+    `cluster.pool(name)` makes this process part of a pool. It may put, get, or both. Close it (or
+    use it in a `with`): then it leaves in order, and others take over what it has left. A pool that
+    is not closed takes its objects along, as a process that is killed does.
+
+    `timeout` is how many seconds a call may wait. Threads may share a pool.
+
+    >>> import snowmelt, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
+    ...     frames = cluster.pool("frames", buffers=10)
+    ...     frames.put(b"one")
+    ...     frames.put_many([b"two", b"three"])
+    ...     sorted(frame.body for frame in frames.consume(timeout=0))
+    2
+    [b'one', b'three', b'two']
+    """
+
+    __reduce__ = stays("send its name and the URL, and connect there")
+
+    def __init__(self, part: Part) -> None:
+        self._part = part
+
+    def __repr__(self) -> str:
+        return f"Pool({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The pool's name."""
+        return self._part.name
+
+    @property
+    def id(self) -> NodeId:
+        """The name under which others know this process."""
+        return self._part.engine.config.name
+
+    def put(self, body: Buffer, *, timeout: float = TIMEOUT) -> None:
+        """Keeps an object here until somebody wants it. Raises `Full` when no buffer became free.
+
+        A body of 64 KiB or more is not copied: one that can change (a bytearray, an array) must
+        not, from now on.
+        """
+        kept = self._part.engine.call(pool_steps.put(body, timeout, get_ident()), timeout)
+        pool_steps.check_kept(kept, timeout)
+
+    def put_many(self, bodies: Iterable[Buffer] | Batch, *, timeout: float = TIMEOUT) -> int:
+        """Keeps objects here; returns how many. All of them count against `buffers`.
+
+        Raises `Full` when there was not room for all; a note of the exception says how many are in.
+        """
+        return run(self._part, pool_steps.put_many(bodies, timeout, get_ident()))
+
+    def await_room(self, *, timeout: float = TIMEOUT) -> None:
+        """Waits until there is room for another object, for those that are costly to make.
+
+        A program that asks this before it makes each object never makes one that must wait.
+        """
+        run(self._part, pool_steps.await_room(timeout, get_ident()))
+
+    def get(self, *, timeout: float = TIMEOUT) -> Object:
+        """The first object that a probe finds. Raises `Empty` when none was found in the time."""
+        part = self._part
+        asked = part.engine.ask(pool_steps.get(1, BYTES_MAX, timeout), timeout)
+        return only(part, *taken(asked, part.me, once=part.once))
+
+    def get_many(
+        self, objects_max: int = 1000, *, bytes_max: int = BYTES_MAX, timeout: float = TIMEOUT
+    ) -> Objects:
+        """What the first producer that has something has, up to so many objects."""
+        for option, value in (("objects_max", objects_max), ("bytes_max", bytes_max)):
+            if type(value) is not int or value < 1:
+                raise BadOption(option, value, "a whole number, 1 or more")
+        part = self._part
+        asked = part.engine.ask(pool_steps.get(objects_max, bytes_max, timeout), timeout)
+        return Objects(part, *taken(asked, part.me, once=part.once))
+
+    def consume(self, prefetch: int | None = None, timeout: float | None = None) -> Consumption:
+        """Objects one by one, for ever, or until none was found for `timeout` seconds.
+
+        An object is done when the next is asked for, unless it was given back by then; when the
+        loop is left, or raises, the last one goes back. Its producer's confirmation is not waited
+        for; of those that came too late, `stats().late` has the number.
+
+        As many are asked for ahead as are worked off in a moment, or `prefetch`; they travel while
+        the loop works. They are then with this process, and with nobody who may be free before.
+        """
+        check_prefetch(prefetch)
+        if timeout is not None:
+            timeout = max(0.0, checked(timeout))
+        return Consumption(self._part, prefetch, timeout)
+
+    def __iter__(self) -> Iterator[Object]:
+        return self.consume()
+
+    def stats(self, *, timeout: float = TIMEOUT) -> PeerStatistics:
+        """How this part is: what it has and has given, whom it asked, and who had something."""
+        return run(self._part, pool_steps.stats(timeout))
+
+    def close(self, *, timeout: float = TIMEOUT) -> None:
+        """Leaves: what is held goes back, and what is kept here is taken over by others.
+
+        Raises `DataLost` when nobody took it in the time; with `spill` it waits on the disk.
+        """
+        self._part.close(checked(timeout))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self.close()
+        except SnowmeltError as failure:
+            if error is None:
+                raise
+            error.add_note(str(failure))  # what went wrong first is what is to be told
+
+
+def check_prefetch(prefetch: int | None) -> None:
+    """Raises `BadOption` for what can't be asked for ahead."""
+    if prefetch is None:
+        return
+    if type(prefetch) is not int or not 0 <= prefetch <= PREFETCH_MAX:
+        raise BadOption("prefetch", prefetch, f"a whole number, 0 to {PREFETCH_MAX}")

@@ -1,0 +1,154 @@
+"""What a pool gives a person, with `await`; `objects.py` tells more."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from snowmelt.client.connection.session import TIMEOUT
+from snowmelt.client.connection.staying import stays
+from snowmelt.client.connection.steps import AsyncPort
+from snowmelt.client.pool import steps as pool_steps
+from snowmelt.client.pool.bodies import joined, numbers, owned
+from snowmelt.client.pool.loans import Loan
+from snowmelt.core.batch import Batch
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.pool.calls import Got, Nack
+
+
+class Object:
+    """One object, on loan. In an `async with` done on leaving, given back on an exception."""
+
+    __slots__ = ("_loan", "_port", "body", "intervals", "open")
+    __reduce__ = stays("send its body, and acknowledge here when the answer is back")
+
+    def __init__(
+        self,
+        port: AsyncPort,
+        loan: Loan,
+        body: bytes | bytearray,
+        intervals: tuple[Interval, ...] = (),
+    ) -> None:
+        self._port = port
+        self._loan = loan
+        self.intervals = intervals
+        """Which of its loan it is; empty for all."""
+        self.body = body
+        self.open = True
+        """Whether it is neither acknowledged nor given back."""
+
+    def __repr__(self) -> str:
+        return f"Object({len(self.body)} bytes)"
+
+    async def ack(self, *, timeout: float = TIMEOUT) -> None:
+        """It is done and never comes again. Raises `LeaseLost` when it may be another's by now.
+
+        Raises `OutcomeUnknown` when its producer does not confirm it; it may have died since.
+        """
+        loan = self.closed()
+        if loan.token:
+            await self._port.call(pool_steps.ack(loan.token, self.intervals, timeout), timeout)
+        loan.told()
+
+    async def nack(self) -> None:
+        """It is not done, and is offered again."""
+        loan = self.closed()
+        if loan.token:
+            await self._port.call(Nack(loan.token, self.intervals), TIMEOUT)
+        loan.told()
+
+    @property
+    def producer(self) -> NodeId:
+        """Who made it."""
+        return self._loan.producer
+
+    def closed(self) -> Loan:
+        """It is not this program's any more, and its machine is to hear of it."""
+        loan = self._loan.begin(int(self.open))
+        self.open = False
+        return loan
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await leave(self, error)
+
+
+class Objects:
+    """Objects of one producer, under one loan, made into Python's only when iterated."""
+
+    __slots__ = ("_loan", "_port", "_spans", "batch")
+    __reduce__ = stays("send its bodies, and acknowledge here when the answer is back")
+
+    def __init__(self, port: AsyncPort, loan: Loan, got: Got) -> None:
+        self._port = port
+        self._spans = got.spans
+        self._loan = loan
+        self.batch: Batch = joined(got.spans, got.blob)
+        """All bodies, as one column; not copied."""
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    def __iter__(self) -> Iterator[Object]:
+        for body, number in zip(self.batch, numbers(self._spans), strict=True):
+            yield Object(self._port, self._loan, bytes(body), (number,))
+
+    @property
+    def open(self) -> bool:
+        """Whether any of them is neither acknowledged nor given back."""
+        return self._loan.left > 0
+
+    def __repr__(self) -> str:
+        return f"Objects({len(self)} objects, {self.batch.size} bytes)"
+
+    async def ack(self, *, timeout: float = TIMEOUT) -> None:
+        """All that is open still is done; as `Object.ack`."""
+        if self.open:
+            loan = self._loan.begin(self._loan.left)
+            if loan.token:
+                await self._port.call(pool_steps.ack(loan.token, (), timeout), timeout)
+            loan.told()
+
+    async def nack(self) -> None:
+        """All that is open still is offered again."""
+        if self.open:
+            loan = self._loan.begin(self._loan.left)
+            if loan.token:
+                await self._port.call(Nack(loan.token, ()), TIMEOUT)
+            loan.told()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await leave(self, error)
+
+
+async def leave(held: Object | Objects, error: BaseException | None) -> None:
+    """What the end of a `with` means: done, or given back."""
+    if not held.open:
+        return
+    if error is None:
+        await held.ack()
+        return
+    with suppress(SnowmeltError):  # what went wrong first is what is to be told
+        await held.nack()
+
+
+def only(port: AsyncPort, loan: Loan, got: Got) -> Object:
+    """The object of a get for one."""
+    return Object(port, loan, owned(got.blob))

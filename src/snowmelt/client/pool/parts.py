@@ -1,0 +1,178 @@
+"""A process' parts in pools: each a machine with what runs it; who made them ends them."""
+
+import threading
+from contextlib import suppress
+from random import Random
+from typing import Any, Final, Unpack
+
+import msgspec
+
+from snowmelt.client.connection.forking import Origin
+from snowmelt.client.connection.session import TIMEOUT, new_name
+from snowmelt.client.connection.steps import run
+from snowmelt.client.connection.url import Place
+from snowmelt.client.leases.open_loops import end_loops
+from snowmelt.client.pool import steps as pool_steps
+from snowmelt.client.pool.options import PoolOptions, listening, pool_settings, spill_folder
+from snowmelt.core.errors import BadOption, Closed, DataLost, SnowmeltError
+from snowmelt.core.instant import later, seconds
+from snowmelt.core.names import NodeId, contact
+from snowmelt.protocols.pool.calls import Known, Stop
+from snowmelt.protocols.pool.introductions import Acquaintance
+from snowmelt.protocols.pool.peer import PoolPeer
+from snowmelt.protocols.pool.settings import Delivery, pool_name
+from snowmelt.runtime.clock import seconds_until, steady_now
+from snowmelt.runtime.peer import Engine, PeerConfig
+from snowmelt.runtime.peer.driving import CLOSING
+from snowmelt.runtime.peer.limits import PeerLimits
+from snowmelt.store import Store
+
+USUAL: Final = PeerLimits()
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One process' part in one pool: what runs it, and how it was asked for."""
+
+    name: str
+    engine: Engine
+    store: Store | None
+    once: bool
+    """Whether it asks for what it gets at most once."""
+    machine: PoolPeer | None = None
+    alone: bool = False
+    """Whether nobody else can ever come into this pool."""
+
+    @property
+    def me(self) -> NodeId:
+        """The name under which others know it."""
+        return self.engine.config.name
+
+    def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
+        """Calls the machine, as `steps.Port` has it."""
+        del target, weight
+        return self.engine.call(body, timeout)
+
+    def leave(self, timeout: float) -> None:
+        """Begins to leave in order, and does not wait."""
+        if not self.engine.closed:
+            end_loops(self)
+            stop = Stop(pool_steps.patience(0.0 if self.alone else timeout))
+            self.engine.submit(stop, lambda _: None)
+
+    def close(self, timeout: float, closing: float = CLOSING) -> None:
+        """Leaves in order; raises `DataLost` when nobody took what is left.
+
+        What is queued by then has so much time to leave.
+        """
+        if self.engine.closed:
+            return
+        end_loops(self)
+        if self.alone:
+            timeout = 0.0  # there is nobody to wait for
+        try:
+            left = run(self, pool_steps.stop(timeout))
+        finally:
+            self.engine.close(closing)
+            if self.store is not None:
+                self.store.close()
+            if self.machine is not None:  # it knows itself in circles, and would stay in memory
+                vars(self.machine).clear()
+        if left and self.store is None:
+            what = "object" if left == 1 else "objects"
+            how = f"not taken over, nor acknowledged by who has them, in {timeout:g} s"
+            raise DataLost(f"{left} {what} of pool {self.name} lost: {how}")
+
+
+def join(
+    name: str,
+    place: Place | None,
+    limits: PeerLimits = USUAL,
+    **options: Unpack[PoolOptions],
+) -> Part:
+    """Makes this process part of a pool; without a place it is alone in it."""
+    if not isinstance(name, str):
+        raise BadOption("name", name, "text")
+    settings = pool_settings(**options)
+    me = new_name()
+    contacts = tuple(contact(one) for one in place.addresses) if place else ()
+    producer = options.get("producer", "")
+    peer = PoolPeer(me, pool_name(name), settings, Random(), contacts, producer)
+    listen, advertise = listening(options)
+    config = PeerConfig(name=me, listen=listen, advertise=advertise, limits=limits)
+    if place is not None:
+        config = msgspec.structs.replace(
+            config, cluster=place.cluster, credentials=place.credentials
+        )
+    config.checked()  # before anything is made on the disk
+    folder = spill_folder(name, options)
+    store = Store.open(folder) if folder is not None else None
+    try:
+        engine = Engine(peer, config, store)
+    except BaseException:
+        if store is not None:
+            store.close()
+        raise
+    if place is None:
+        alone = Acquaintance(me, producer or me, engine.address)
+        engine.announce(Known((alone,), (me,)))
+    once = settings.delivery is Delivery.AT_MOST_ONCE
+    return Part(name, engine, store, once, peer, alone=place is None)
+
+
+class Parts:
+    """The parts that one cluster object has made, for any number of threads.
+
+    1. Each is known from when it is made until it is closed, so that whoever closes the cluster
+       closes it too; one that comes while that is done, or after, is refused.
+    2. Where all share those of one name (`share`), there is one of each name.
+    """
+
+    def __init__(self) -> None:
+        self._parts: dict[NodeId, Part] = {}  # each change is one step, so it needs no lock
+        self._closed = False
+        self._sharing = threading.RLock()  # a handler of signals may ask within another's asking
+        self._origin = Origin()
+
+    def join(self, name: str, place: Place | None, **options: Unpack[PoolOptions]) -> Part:
+        """A part of its own."""
+        self._check()
+        part = join(name, place, **options)
+        self._parts[part.me] = part
+        for one in list(self._parts.values()):
+            if one.engine.closed:
+                self._parts.pop(one.me, None)
+        if self._closed:  # meanwhile, and nobody looks for it any more
+            part.close(0.0)
+            self._check()
+        return part
+
+    def share(self, name: str, **options: Unpack[PoolOptions]) -> Part:
+        """The part of this name, made when it is not there; all of them are one process'."""
+        self._origin.check("this open folder", "one process has it: connect to a node, to share it")
+        with self._sharing:
+            for part in list(self._parts.values()):
+                if part.name == name and not part.engine.closed:
+                    return part
+            return self.join(name, None, **options)
+
+    def _check(self) -> None:
+        if self._closed:
+            raise Closed("this cluster is closed: its pools are, too; connect anew")
+
+    def close(self) -> None:
+        """Leaves all pools in order, all at once; raises what went wrong with the last."""
+        self._closed = True
+        failure: SnowmeltError | None = None
+        parts, end = list(self._parts.values()), later(steady_now(), seconds(TIMEOUT))
+        last = later(end, seconds(CLOSING))
+        for part in parts:
+            with suppress(SnowmeltError):  # it is told where the part is closed
+                part.leave(TIMEOUT)
+        for part in parts:
+            try:
+                part.close(seconds_until(end), min(CLOSING, seconds_until(last)))
+            except SnowmeltError as error:
+                failure = error
+            self._parts.pop(part.me, None)
+        if failure is not None:
+            raise failure

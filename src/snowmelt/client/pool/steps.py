@@ -1,0 +1,100 @@
+"""What a program asks of its part in a pool, for both faces: calls, and steps of several."""
+
+from collections.abc import Iterable
+from time import monotonic
+from typing import Final
+
+from snowmelt.client.connection.session import checked
+from snowmelt.client.connection.steps import Query, SoFar, Steps
+from snowmelt.client.pool.bodies import several, single
+from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.errors import Closed, Full
+from snowmelt.core.instant import Duration, seconds
+from snowmelt.core.interval import Interval
+from snowmelt.protocols.pool.calls import (
+    CLOSED,
+    Ack,
+    AwaitRoom,
+    Describe,
+    Get,
+    Kept,
+    PeerStatistics,
+    Put,
+    Stop,
+    Stopped,
+)
+
+BYTES_MAX: Final = 8 << 20
+"""So many bytes at most come with one `get_many`, but for an object that alone has more."""
+
+
+def patience(timeout: float) -> Duration:
+    """A time-out as machines count it; none is no time at all."""
+    return seconds(max(0.0, checked(timeout)))
+
+
+def put(body: Buffer, timeout: float, asker: int) -> Put:
+    """The call that puts one object; `check_kept` looks at its answer.
+
+    The asker is the thread or the task: it finds the room that it was told of.
+    """
+    parcel = single(body)
+    return Put(parcel.offsets, parcel.blob, patience(timeout), asker)
+
+
+def check_kept(answer: Kept, timeout: float) -> None:
+    """Raises `Full` when an object found no room, and `Closed` when its pool was closed before."""
+    if answer.closed:
+        raise Closed(CLOSED)
+    if not answer.count:
+        raise Full(
+            f"no room was made in {float(timeout):g} s: all buffers of this process are full"
+        )
+
+
+def put_many(bodies: Iterable[Buffer] | Batch, timeout: float, asker: int) -> Steps[int]:
+    """Several objects; how many."""
+    timeout = checked(timeout)
+    end = monotonic() + timeout
+    count = 0
+    with SoFar("the first {} are in the pool", 0) as so_far:
+        for parcel in several(bodies):
+            left = max(0.0, end - monotonic())
+            part = Put(parcel.offsets, parcel.blob, patience(left), asker)
+            so_far.asked = True
+            kept: Kept = yield Query(part, left)
+            so_far.asked = False
+            count += kept.count
+            so_far.told = (count,)
+            if kept.closed:
+                raise Closed(CLOSED)
+            if kept.count < parcel.count:
+                raise Full(f"no room was made in {timeout:g} s for all of them")
+    return count
+
+
+def await_room(timeout: float, asker: int) -> Steps[None]:
+    """Until there is room for an object of this asker's."""
+    yield Query(AwaitRoom(patience(timeout), asker), timeout)
+
+
+def get(objects_max: int, bytes_max: int, timeout: float) -> Get:
+    """The call for objects of one producer; `Got` answers it."""
+    return Get(objects_max, bytes_max, patience(timeout), hold=True)
+
+
+def ack(token: int, intervals: tuple[Interval, ...], timeout: float) -> Ack:
+    """The call by which objects are done; it is answered when the producer has confirmed it."""
+    return Ack(token, intervals, patience(timeout))
+
+
+def stats(timeout: float) -> Steps[PeerStatistics]:
+    """How this part is."""
+    told: PeerStatistics = yield Query(Describe(), checked(timeout))
+    return told
+
+
+def stop(timeout: float) -> Steps[int]:
+    """Leaves in order; how many objects nobody took."""
+    stopped: Stopped = yield Query(Stop(patience(timeout)), timeout)
+    return stopped.left

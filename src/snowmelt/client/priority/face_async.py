@@ -1,0 +1,142 @@
+"""A priority queue as a program holds it, with `await`; `face.py` tells more of each call."""
+
+from collections.abc import Iterable, Mapping
+
+from snowmelt.client.connection.session import TIMEOUT
+from snowmelt.client.connection.steps import KeepingPort, run_async
+from snowmelt.client.leases.steps import ITEMS_HIGHEST, Seen, checked_count
+from snowmelt.client.leases.taking_async import Taking
+from snowmelt.client.priority.parts import RANK_HIGHEST, Prioritized, checked_share
+from snowmelt.client.priority.staging import (
+    HOLD,
+    Holding,
+    Receipt,
+    check_there,
+    count_of,
+    not_staged,
+)
+from snowmelt.client.priority.steps import PriorityStatus, PrioritySteps
+from snowmelt.client.together.joint_puts import Puts
+from snowmelt.client.together.tasks import TogetherAsync
+from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.errors import NotStaged
+from snowmelt.core.interval import Position
+
+
+class PriorityQueue(Taking[PrioritySteps]):
+    """Most urgent first, made on first use. `cluster.priority(name)` gives it.
+
+    `timeout` is how many seconds a call may take; 0 means that nothing is waited for but the
+    answer. Any number of calls may wait at once.
+    """
+
+    def __init__(self, port: KeepingPort, steps: PrioritySteps) -> None:
+        super().__init__(port, steps)
+        self._holding = Holding(steps)
+        self._puts = TogetherAsync(self._port, Puts(steps.put))
+
+    async def put(
+        self,
+        body: Buffer,
+        *,
+        priority: float = 0,
+        headers: Mapping[str, str] | None = None,
+        delay: float = 0.0,
+        timeout: float = TIMEOUT,
+    ) -> Position:
+        """Puts an item; returns its position in its priority once it is safe. Raises `Full`.
+
+        After `delay` seconds it may be delivered.
+        """
+        one = self._steps.one(body, priority, headers, delay, timeout)
+        return Position(await self._puts.ask(one))
+
+    async def put_many(
+        self,
+        items: Iterable[Buffer] | Iterable[Prioritized] | Batch,
+        *,
+        priority: float | None = None,
+        headers: Mapping[str, str] | None = None,
+        delay: float = 0.0,
+        timeout: float = TIMEOUT,
+    ) -> int:
+        """Puts bodies of one priority, or pairs of a priority and a body; returns how many.
+
+        Up to 8 MiB and 32,768 items are one call, and in the queue together or not at all. More are
+        several calls, each with its own `timeout`; when one fails, those before it are in the queue
+        (a note of the exception says how many).
+        """
+        return await run_async(
+            self._port, self._steps.put_many(items, priority, headers, delay, timeout)
+        )
+
+    # --- staged, then published -------------------------------------------------------------------
+
+    async def stage(
+        self,
+        items: Iterable[Buffer] | Iterable[Prioritized] | Batch,
+        *,
+        priority: float | None = None,
+        headers: Mapping[str, str] | None = None,
+        delay: float = 0.0,
+        hold: float = HOLD,
+        timeout: float = TIMEOUT,
+    ) -> Receipt:
+        """Stores items safely, and for nobody to get: `publish` brings them into the queue.
+
+        What is not published within `hold` seconds is erased. `delay` counts from when it is.
+        """
+        steps = self._holding.stage(items, priority, headers, delay, hold, timeout)
+        return await run_async(self._port, steps)
+
+    async def publish(self, receipt: Receipt, *, timeout: float = TIMEOUT) -> None:
+        """What was staged may be got. Said again it does nothing, whatever became of it since.
+
+        Raises `NotStaged` when some of it was erased.
+        """
+        erased = await self.published(receipt, timeout=timeout)
+        if erased:
+            raise NotStaged(not_staged(self.name, receipt, erased))
+
+    async def published(self, receipt: Receipt, *, timeout: float = TIMEOUT) -> int:
+        """As `publish`; but of what was erased it is told how many, and that is final."""
+        told = await run_async(self._port, self._holding.publish(receipt, timeout))
+        check_there(self.name, told, timeout)
+        return count_of(told.lost)
+
+    # --- the queue as a whole ---------------------------------------------------------------------
+
+    async def peek(
+        self, count: int = 10, *, dead: bool = False, timeout: float = TIMEOUT
+    ) -> list[Seen]:
+        """Shows the next items (or of those set aside as dead), taking none of them."""
+        checked_count("count", count, ITEMS_HIGHEST)
+        return await run_async(self._port, self._steps.peek(count, dead, timeout))
+
+    async def select(self, rank: int, *, timeout: float = TIMEOUT) -> Seen | None:
+        """The item of this rank among those that are ready, 1 being the next; it stays there.
+
+        None when fewer are ready.
+        """
+        checked_count("rank", rank, RANK_HIGHEST)
+        return await run_async(self._port, self._steps.select(rank, None, timeout))
+
+    async def quantile(self, share: float, *, timeout: float = TIMEOUT) -> Seen | None:
+        """The item behind this share of those that are ready: 0.5 is the median.
+
+        None when none is ready.
+        """
+        checked_share(share)
+        return await run_async(self._port, self._steps.select(0, share, timeout))
+
+    async def purge(self, *, dead: bool = False, timeout: float = TIMEOUT) -> int:
+        """Removes all items that wait (or all dead ones) for ever; returns how many."""
+        return await run_async(self._port, self._steps.purge(dead, timeout))
+
+    async def stats(self, *, timeout: float = TIMEOUT) -> PriorityStatus:
+        """How the queue is: how many items wait, by priority, are leased, delayed, dead."""
+        return await run_async(self._port, self._steps.stats(timeout))
+
+    async def redrive(self, *, timeout: float = TIMEOUT) -> int:
+        """Brings dead items back to their positions; returns how many."""
+        return await run_async(self._port, self._steps.redrive(timeout))

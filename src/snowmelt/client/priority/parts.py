@@ -1,0 +1,181 @@
+"""Bodies with their priorities, cut into calls, and made what a queue's settings ask for.
+
+What goes in one call goes in the order of its priorities, of equal ones the first first: so what is
+got together lies together, and a get of a thousand from a hundred puts is some hundred stretches.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from operator import itemgetter
+from typing import Final
+
+import msgspec
+
+from snowmelt.client.queue.bodies import CALL_BYTES, CALL_ITEMS, Parcel, parcels, together
+from snowmelt.core.batch import OFFSET_BYTES, Batch, Buffer
+from snowmelt.core.errors import BadOption
+from snowmelt.protocols.priority.batches import PRIORITIES_MAX
+from snowmelt.protocols.priority.calls import Part
+from snowmelt.protocols.priority.settings import QueueSettings
+from snowmelt.protocols.seap.keys import KEY_MAX, KEY_MIN, of_float, packed
+
+Prioritized = tuple[int | float, Buffer]
+RANK_HIGHEST: Final = 1 << 40
+
+_PRIORITY: Final = itemgetter(0)
+
+
+class Some(msgspec.Struct, frozen=True):
+    """Bodies with one priority, or one each."""
+
+    priority: int | float | tuple[int | float, ...]
+    offsets: bytes
+    blob: bytes
+
+    @classmethod
+    def of(cls, priority: float | tuple[int | float, ...], items: Parcel) -> "Some":
+        """Of bodies that are packed."""
+        return cls(priority, items.offsets, items.blob)
+
+    @property
+    def priorities(self) -> tuple[int | float, ...]:
+        """Of each of them."""
+        if isinstance(self.priority, tuple):
+            return self.priority
+        return (self.priority,) * (len(self.offsets) // OFFSET_BYTES - 1)
+
+
+def checked_priority(priority: object) -> int | float:
+    """A priority that some queue may have; raises `BadOption`.
+
+    >>> checked_priority(float("nan"))
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: priority is nan; allowed: a whole number of 64 bits or a float
+    """
+    if type(priority) is int and KEY_MIN <= priority <= KEY_MAX:
+        return priority
+    if type(priority) is float and not math.isnan(priority):
+        return priority
+    raise BadOption("priority", priority, "a whole number of 64 bits or a float")
+
+
+def checked_share(share: object) -> None:
+    """Which part of all; raises `BadOption`."""
+    if type(share) not in (int, float) or not 0 <= share <= 1:  # type: ignore[operator]
+        raise BadOption("share", share, "0 to 1")
+
+
+def calls_of(
+    items: Iterable[Buffer] | Iterable[Prioritized] | Batch, priority: float | None
+) -> Iterator[tuple[Some, ...]]:
+    """Items cut into calls: bodies of one priority, or pairs of a priority and a body.
+
+    >>> [[one.priority for one in some] for some in calls_of([(2, b"b"), (0, b"a")], None)]
+    [[0, 2]]
+    >>> list(calls_of([(2, b"b")], 1))
+    Traceback (most recent call last):
+    TypeError: a body is bytes, not tuple; give priority= or pairs of a priority and a body...
+    """
+    if isinstance(items, Batch | str | bytes | bytearray | memoryview):
+        for one in parcels(items):
+            yield (Some.of(checked_priority(0 if priority is None else priority), one),)
+        return
+    rest = iter(items)
+    while some := list(islice(rest, CALL_ITEMS)):
+        pairs = [one for one in some if isinstance(one, tuple)]
+        if pairs and (priority is not None or len(pairs) < len(some)):
+            raise TypeError(
+                "a body is bytes, not tuple; give priority= or pairs of a priority and a body, "
+                "not both"
+            )
+        if pairs:
+            yield from _mixed(pairs)
+        else:
+            own = checked_priority(0 if priority is None else priority)
+            for one in parcels(some):  # type: ignore[arg-type]  # no pair is among them
+                yield (Some.of(own, one),)
+
+
+def parts_of(several: tuple[Some, ...], settings: QueueSettings) -> tuple[Part, ...]:
+    """As a queue with these settings takes them; raises `BadOption` where it does not.
+
+    >>> some = Some.of(-1, next(parcels([b"a"])))
+    >>> parts_of((some,), QueueSettings(queue="jobs", priorities=4))
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: priority is -1; allowed: 0 to 3 in jobs
+    """
+    if settings.keyed:
+        return tuple(
+            [
+                Part(0, some.offsets, some.blob, packed([_key(one, settings) for one in row]))
+                for some in several
+                for row in (some.priorities,)
+            ]
+        )
+    for some in several:
+        for one in {some.priority} if not isinstance(some.priority, tuple) else some.priority:
+            if type(one) is not int or not 0 <= one < settings.priorities:
+                allowed = f"0 to {settings.priorities - 1} in {settings.queue}"
+                raise BadOption("priority", one, allowed)
+    return tuple([Part(int(some.priorities[0]), some.offsets, some.blob) for some in several])
+
+
+def _key(priority: float, settings: QueueSettings) -> int:
+    if settings.floats:
+        return of_float(priority)
+    if type(priority) is not int:
+        allowed = f"a whole number in {settings.queue}; make it with priorities=float for others"
+        raise BadOption("priority", priority, allowed)
+    return priority
+
+
+def by_priority(pairs: Sequence[Prioritized]) -> tuple[tuple[Some, ...], list[int]]:
+    """What goes in one call; and of each body, as they go, which of the pairs it was.
+
+    >>> several, order = by_priority([(2, b"b"), (0, b"a"), (2, b"c")])
+    >>> [one.priority for one in several], order
+    ([0, 2], [1, 0, 2])
+    """
+    order = sorted(range(len(pairs)), key=lambda at: pairs[at][0])
+    rows: dict[int | float, list[bytes]] = {}
+    for at in order:
+        priority, body = pairs[at]
+        rows.setdefault(priority, []).append(bytes(body))
+    if len(rows) > PRIORITIES_MAX:  # no queue has so many by number
+        priorities = tuple([pairs[at][0] for at in order])
+        bodies = together([one for row in rows.values() for one in row])
+        return (Some.of(priorities, bodies),), order
+    return tuple([Some.of(one, together(row)) for one, row in rows.items()]), order
+
+
+def _mixed(pairs: list[Prioritized]) -> Iterator[tuple[Some, ...]]:
+    """As few calls as they fit into, each of the next ones."""
+    odd = set(map(len, pairs)) - {2}
+    if odd:
+        raise TypeError(f"pairs of a priority and a body are put, not {min(odd)} things")
+    priorities = [priority for priority, _ in pairs]
+    plain = set(map(type, priorities)) == {int}
+    for priority in set(priorities) if plain else priorities:
+        checked_priority(priority)
+    call = _call(pairs)
+    if sum([len(some.blob) for some in call]) <= CALL_BYTES:
+        yield call
+        return
+    at = 0
+    for one in parcels([body for _, body in pairs]):
+        yield _call(pairs[at : at + one.count])
+        at += one.count
+
+
+def _call(pairs: list[Prioritized]) -> tuple[Some, ...]:
+    """What goes in one call: some of each priority, or one for each of them."""
+    rows: dict[int | float, list[Buffer]] = defaultdict(list)
+    for priority, body in pairs:
+        rows[priority].append(body)
+    if len(rows) <= PRIORITIES_MAX:
+        return tuple([Some.of(each, one) for each in sorted(rows) for one in parcels(rows[each])])
+    urgent = sorted(pairs, key=_PRIORITY)  # no queue has so many by number
+    priorities = tuple([priority for priority, _ in urgent])
+    return tuple([Some.of(priorities, one) for one in parcels([body for _, body in urgent])])

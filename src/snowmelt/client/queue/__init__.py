@@ -1,0 +1,1 @@
+"""What the fifo and the priority queue share: options, bodies, groups, staged puts."""

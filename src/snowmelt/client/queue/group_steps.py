@@ -1,0 +1,150 @@
+"""What a group asks of a queue, as steps (`connection.steps`).
+
+A group takes items for good: they have no time-out, and are told again, the same in the same order,
+for as long as the group is not past them. What it needs to remember is a `Mark`, two numbers. So a
+program that writes its mark down before it works, and works again from there after a crash, does
+everything exactly once, as long as its own results go where doing them twice is doing them once.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from snowmelt.client.connection.session import new_name
+from snowmelt.client.connection.steps import Steps
+from snowmelt.client.connection.waits import Wait
+from snowmelt.client.fifo.steps import FifoSteps
+from snowmelt.client.leases.fetching import Fetching
+from snowmelt.core.errors import TooLarge
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import plain_name
+from snowmelt.protocols.fifo.calls import (
+    Assign,
+    Assigned,
+    Changed,
+    Groups,
+    GroupStatus,
+    ListGroups,
+    Locate,
+    Located,
+    Part,
+    Release,
+    Span,
+    Survey,
+)
+
+EVERYTHING: Final = 1 << 40
+"""A limit that limits nothing."""
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """How far a group is: so many items since it began, under which lease."""
+
+    lease: int = 0
+    count: int = 0
+
+
+BEGINNING: Final = Mark()
+
+
+class Advance(msgspec.Struct, frozen=True):
+    """What came of asking for more."""
+
+    end: Mark
+    """The group's own goes up to here; equal to where it stood when there was nothing."""
+    ready: int
+    """How many items wait behind that."""
+    located: int = 0
+    """So many of the group's were located, and may have been read, whether noted or not."""
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What was read of some spans."""
+
+    parts: tuple[Part, ...]
+    """In the order of the spans."""
+    unread: tuple[Interval, ...]
+    """Positions that no keeper could give just now."""
+
+
+class GroupSteps:
+    """One group of one queue."""
+
+    def __init__(self, queue: FifoSteps, name: str) -> None:
+        self.name = name
+        self._queue = queue
+        self._reader = new_name()
+
+    def advance(
+        self, done: Mark, items_max: int, bytes_max: int, below: int, timeout: float
+    ) -> Steps[Advance]:
+        """The group is done with all up to a mark; what comes next."""
+        ask = Assign(
+            self._queue.name,
+            self.name,
+            done.lease,
+            self._reader,
+            done.count,
+            items_max,
+            bytes_max,
+            below,
+        )
+        told: Assigned = yield from self._queue.ask_about(ask, timeout)
+        end = done if told.given == done.count else Mark(told.lease, told.given)
+        return Advance(end, told.ready, told.located)
+
+    def locate(self, start: Mark, end: Mark, timeout: float) -> Steps[Located]:
+        """Where the items between two marks lie: half as many at a time while it is too much."""
+        wait, spans, lost, size = Wait(timeout), list[Span](), 0, 0
+        after, most = start.count, max(1, end.count - start.count)
+        while True:
+            until = min(after + most, end.count)
+            ask = Locate(self._queue.name, self.name, end.lease, after, until)
+            try:
+                told: Located = yield from self._queue.ask_about(ask, wait.left)
+            except TooLarge:
+                if until - after <= 1:
+                    raise
+                most = (until - after) // 2
+                continue
+            spans += told.spans
+            lost, size, after = lost + told.lost, size + told.bytes, until
+            if after >= end.count:
+                return Located(tuple(spans), lost, size)
+
+    def release(self, timeout: float) -> Steps[int]:
+        """Forgets the group; how many items went back."""
+        ask = Release(self._queue.name, self.name)
+        changed: Changed = yield from self._queue.ask_about(ask, timeout)
+        return changed.items
+
+
+def group_name(text: str) -> str:
+    """Checks a group's name.
+
+    >>> group_name("")
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: group is ''; allowed: 1 to 64 of A-Z a-z 0-9 . _ -, ...
+    """
+    return plain_name("group", text, 64)
+
+
+def groups(queue: FifoSteps, timeout: float) -> Steps[list[GroupStatus]]:
+    """All groups of a queue."""
+    told: Groups = yield from queue.ask_about(ListGroups(queue.name), timeout)
+    return list(told.groups)
+
+
+def survey(queue: FifoSteps, start: int, items_max: int, timeout: float) -> Steps[Located]:
+    """Where ready items lie; nobody takes them."""
+    ask = Survey(queue.name, start, items_max)
+    located: Located = yield from queue.ask_about(ask, timeout)
+    return located
+
+
+def read(queue: str, spans: Iterable[Span], bytes_max: int) -> Steps[Reading]:
+    """The bodies of spans, each from a node that keeps it."""
+    fetching = Fetching(queue, bytes_max)
+    yield from fetching.fetch(spans)
+    return Reading(tuple(fetching.parts), tuple(fetching.unread))

@@ -1,0 +1,54 @@
+"""Tasks that all find a queue unopened ask for it together."""
+
+import asyncio
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any, Final
+
+from snowmelt.client.connection.steps import Ending, KeepingPort
+from snowmelt.core.errors import SnowmeltError, Unreachable
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.fifo.calls import Open
+from snowmelt.protocols.priority.calls import Open as OpenPriority
+
+_OPENS: Final = (Open, OpenPriority)
+
+
+class OpenOnce:
+    """A port through which calls that all find the queue unopened ask for it together."""
+
+    def __init__(self, port: KeepingPort) -> None:
+        self._port = port
+        self._opening: dict[bool, asyncio.Future[Any]] = {}
+        """By whether the queue is made when it isn't there."""
+
+    async def call(
+        self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0
+    ) -> Any:
+        """Calls, waits, and returns the answer's body; raises what went wrong."""
+        if type(body) not in _OPENS:
+            return await self._port.call(body, timeout, target, weight)
+        opening = self._opening.get(body.make)
+        if opening is None:
+            opening = asyncio.ensure_future(self._port.call(body, timeout, target, weight))
+            self._opening[body.make] = opening
+            opening.add_done_callback(partial(self._opened, body.make))
+        try:
+            return await asyncio.wait_for(asyncio.shield(opening), timeout)
+        except TimeoutError as error:  # or ours, of the same name
+            if isinstance(error, SnowmeltError):
+                raise
+            raise Unreachable("the queue could not be opened in the time given") from None
+
+    def keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Sees something to its end that nobody awaits."""
+        self._port.keep(work)
+
+    def before_closing(self, one: Ending) -> None:
+        """Ends this before it closes."""
+        self._port.before_closing(one)
+
+    def _opened(self, make: bool, opening: asyncio.Future[Any]) -> None:
+        del self._opening[make]
+        if not opening.cancelled():
+            opening.exception()  # seen, also when nobody waits any more

@@ -1,0 +1,136 @@
+"""What a person may say about a queue, turned into what the cluster keeps with it."""
+
+import math
+import re
+from itertools import count
+from typing import Any, Final, Literal, TypedDict, Unpack
+
+from snowmelt.client.connection.forking import watch
+from snowmelt.client.connection.session import new_name
+from snowmelt.core.errors import BadOption
+from snowmelt.core.instant import Duration, seconds
+from snowmelt.protocols.fifo.settings import OPTIONS, QueueSettings
+from snowmelt.wire.greeting import CLIENT_PREFIX
+
+_PRODUCER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_SEQUENCE_MAX: Final = 2**62
+
+
+class QueueOptions(TypedDict, total=False):
+    """The settings of a fifo; those not given are as `QueueSettings` has them."""
+
+    replicas: int
+    durable_copies: int
+    flush: float | Literal["always"]
+    lease: float
+    max_deliveries: int
+    max_items: int
+    max_bytes: int
+
+
+def queue_settings(**options: Unpack[QueueOptions]) -> QueueSettings | None:
+    """The settings asked for; None when nothing was said, and the queue is taken as it is.
+
+    >>> queue_settings() is None
+    True
+    >>> queue_settings(replicas=3, flush=0.05).linger
+    50000000
+    >>> queue_settings(lease=0)
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: lease is 0; allowed: 0.1 to 43200 seconds
+    """
+    given: dict[str, Any] = {}
+    for option, value in options.items():
+        if option not in OPTIONS:
+            raise BadOption("option", option, ", ".join(OPTIONS))
+        given[OPTIONS[option]] = _read(option, value)
+    return QueueSettings(**given).checked() if given else None
+
+
+def seconds_of(option: str, value: object, lowest: float, highest: float) -> Duration:
+    """A number of seconds between two bounds; raises `BadOption`."""
+    if isinstance(value, int | float) and lowest <= value <= highest:
+        return seconds(value)
+    raise BadOption(option, value, f"{lowest:g} to {highest:.12g} seconds")
+
+
+def _read(option: str, value: object) -> int:
+    if option == "flush" and value == "always":
+        return 0
+    if option == "flush":
+        if not isinstance(value, int | float) or math.isnan(value) or not 0.001 <= value <= 10:
+            raise BadOption("flush", value, '"always", or 0.001 to 10 seconds')
+        return seconds(value)
+    if option == "lease":
+        return seconds_of("lease", value, 0.1, 43_200)
+    if type(value) is not int:
+        raise BadOption(option, value, "a whole number")
+    return value
+
+
+class Producer:
+    """Who puts, and the numbers of its puts: the same name and number is the same put.
+
+    >>> named = Producer("loader-7", first=40)
+    >>> named.number(None), named.number(None), named.number(7)
+    (40, 41, 7)
+    >>> Producer("loader-7").number(None)
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: sequence is None; allowed: a number with each put...
+    """
+
+    def __init__(self, name: str | None = None, first: int | None = None) -> None:
+        self.named = name is not None
+        if name is not None and (not _PRODUCER.fullmatch(name) or name.startswith(CLIENT_PREFIX)):
+            allowed = f"1 to 64 of A-Z a-z 0-9 . _ -, not beginning with {CLIENT_PREFIX}"
+            raise BadOption("producer", name, allowed)
+        if first is not None and not self.named:
+            raise BadOption("sequence", first, "none without producer=NAME")
+        self.name: str = name if name is not None else new_name()
+        start = 1 if first is None else _checked(first)
+        self._numbers = None if self.named and first is None else count(start)
+        self._counts_elsewhere = False
+        self._begin()
+        watch(self)
+
+    def _begin(self) -> None:
+        self.caller: str = new_name() if self.named else self.name
+        """Who calls: the nodes tell by it and by the turn which attempts belong together."""
+        self._turns = count(1)
+
+    def forked(self) -> None:
+        """A child puts under a name of its own; a name that was given has one who counts."""
+        if self.named:
+            self._counts_elsewhere, self._numbers = self._numbers is not None, None
+        else:
+            self.name, self._numbers = new_name(), count(1)
+        self._begin()
+
+    def turn(self) -> int:
+        """The number of the next put that a person asks for, however often it is attempted."""
+        return next(self._turns)
+
+    def number(self, given: int | None) -> int:
+        """The number of the next put, or the one given."""
+        if given is not None:
+            if not self.named:
+                raise BadOption("sequence", given, "none without producer=NAME")
+            return _checked(given)
+        if self._counts_elsewhere:
+            allowed = (
+                "a number with each put, or another producer=NAME: in this process, a fork of the "
+                f"one that made it, two would count for {self.name}"
+            )
+            raise BadOption("sequence", given, allowed)
+        if self._numbers is None:
+            allowed = (
+                "a number with each put, or the first with the queue: this producer has a name"
+            )
+            raise BadOption("sequence", given, allowed)
+        return next(self._numbers)
+
+
+def _checked(number: object) -> int:
+    if type(number) is int and 0 <= number < _SEQUENCE_MAX:
+        return number
+    raise BadOption("sequence", number, "a whole number, 0 or more")

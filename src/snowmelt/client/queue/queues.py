@@ -1,0 +1,96 @@
+"""The queues of a cluster, as a program asks for them; blocking."""
+
+from typing import Any, Literal, Unpack, overload
+
+from snowmelt.client.connection.session import TIMEOUT
+from snowmelt.client.connection.steps import Port, run
+from snowmelt.client.fifo.face import Fifo
+from snowmelt.client.fifo.steps import FifoSteps, list_queues
+from snowmelt.client.priority.face import PriorityQueue
+from snowmelt.client.priority.options import (
+    OverlayOptions,
+    PriorityOptions,
+    overlaid,
+    overlay_settings,
+    priority_settings,
+)
+from snowmelt.client.priority.steps import PrioritySteps, list_priority_queues
+from snowmelt.client.queue.options import Producer, QueueOptions, queue_settings
+from snowmelt.core.errors import BadOption
+
+
+class Queues:
+    """What asks for queues by their names, through one port."""
+
+    _queues: Port
+
+    @overload
+    def fifo(
+        self,
+        name: str,
+        *,
+        ordering: Literal["master"] = "master",
+        producer: str | None = None,
+        sequence: int | None = None,
+        **options: Unpack[QueueOptions],
+    ) -> Fifo: ...
+
+    @overload
+    def fifo(
+        self, name: str, *, ordering: Literal["overlay"], **options: Unpack[OverlayOptions]
+    ) -> PriorityQueue: ...
+
+    def fifo(
+        self,
+        name: str,
+        *,
+        ordering: str = "master",
+        producer: str | None = None,
+        sequence: int | None = None,
+        **options: Any,
+    ) -> Fifo | PriorityQueue:
+        """A queue, first in first out, made when it is first used.
+
+        With options (`replicas`, `durable_copies`, `flush`, `lease`, `max_deliveries`, `max_items`,
+        `max_bytes`) it is made with these, and `QueueExists` is raised if it is there with others.
+        Without any it is taken as it is. `flush` is "always", or how many seconds a flush may be
+        put off; `lease` is in seconds.
+
+        `producer` names this program over its restarts, so that a put with a `sequence` number that
+        was used is not put again; `sequence` here is the first of numbers given by themselves.
+
+        With `ordering="overlay"` no node orders it alone: it is a priority queue of one priority,
+        with the options `replicas`, `lease`, `max_deliveries` and `max_items`.
+        """
+        if overlaid(ordering, producer, sequence):
+            settings = overlay_settings(name, options)
+            return PriorityQueue(self._queues, PrioritySteps(name, settings, fifo=True))
+        steps = FifoSteps(name, queue_settings(**options), Producer(producer, sequence))
+        return Fifo(self._queues, steps)
+
+    def priority(self, name: str, **options: Unpack[PriorityOptions]) -> PriorityQueue:
+        """A queue, most urgent first, made when it is first used.
+
+        With options it is made with these, and `QueueExists` is raised if it is there with others;
+        what is not said is the queue's own, if it is there:
+        `priorities` are `int`, any whole number of 64 bits, unless you say `float`, or how many
+        there are (up to 256): then they are 0 to one below it. The least is the most urgent, or the
+        largest with `largest_first`; on `replicas` nodes (1) an item is flushed before its put is
+        answered; a get holds it for `lease` seconds (30); after `max_deliveries` (20) that failed
+        it is set aside as dead; the queue holds `max_items` at most.
+        """
+        return PriorityQueue(self._queues, PrioritySteps(name, priority_settings(name, **options)))
+
+    def queue(self, name: str, *, timeout: float = TIMEOUT) -> Fifo | PriorityQueue:
+        """The queue of this name, of whichever kind it is; a fifo when there is none yet."""
+        if name not in run(self._queues, list_priority_queues(timeout)):
+            return self.fifo(name)
+        if name in run(self._queues, list_queues(timeout)):
+            allowed = "a name of one queue: there are a fifo and a priority queue of this name"
+            raise BadOption("queue", name, allowed)
+        return self.priority(name)
+
+    def queues(self, *, timeout: float = TIMEOUT) -> list[str]:
+        """The names of all queues, fifos and priority queues."""
+        names = run(self._queues, list_queues(timeout))
+        return sorted({*names, *run(self._queues, list_priority_queues(timeout))})

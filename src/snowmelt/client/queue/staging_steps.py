@@ -1,0 +1,98 @@
+"""Putting in two moves, as steps: many stage, one publishes all of it at once.
+
+Staged batches lie with their keepers, safe, and in no queue. `publish` names them and puts them at
+the tail in one step; under a number that was published before it does nothing. What nobody names
+is erased when its time is over. So work that is done by many, and perhaps done again, comes out
+once: each attempt stages anew, and one list of receipts is published.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from snowmelt.client.connection.session import checked
+from snowmelt.client.connection.steps import Rest, Steps
+from snowmelt.client.fifo.steps import ANSWER_SECONDS, FifoSteps, due_of
+from snowmelt.client.queue.bodies import packed_headers, parcels
+from snowmelt.client.queue.options import Producer, seconds_of
+from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.errors import Full
+from snowmelt.core.instant import later, seconds
+from snowmelt.core.interval import Interval
+from snowmelt.protocols.fifo.calls import Plan, Planned, Publish, Put, PutDone, Receipt, Share
+from snowmelt.protocols.fifo.labels import Labels
+from snowmelt.protocols.fifo.settings import HOLD_LONGEST
+from snowmelt.runtime.clock import seconds_until, steady_now
+
+HOLD: Final = 6 * 3600.0
+_FULL_PAUSE: Final = 0.2
+
+
+def stage(
+    queue: FifoSteps,
+    producer: Producer,
+    bodies: Iterable[Buffer] | Batch,
+    headers: Mapping[str, str] | Labels | None,
+    delay: float,
+    hold: float,
+    timeout: float,
+) -> Steps[list[Receipt]]:
+    """Stores batches; the receipts by which they can be published."""
+    due = due_of(delay)
+    holding = seconds_of("hold", hold, 1.0, HOLD_LONGEST / 1e9)
+    receipts: list[Receipt] = []
+    first = 0
+    for items in parcels(bodies):
+        stop = first + items.count
+        own = headers.slice(first, stop) if isinstance(headers, Labels) else headers
+        put = Put(
+            queue.name,
+            producer.name,
+            producer.number(None),
+            items.offsets,
+            items.blob,
+            packed_headers(own),
+            due,
+            hold=holding,
+        )
+        receipt: Receipt = yield from queue.ask_store(put, timeout, len(items.blob))
+        receipts.append(receipt)
+        first = stop
+    return receipts
+
+
+def publish(
+    queue: FifoSteps,
+    producer: Producer,
+    receipts: Iterable[Receipt],
+    sequence: int | None,
+    timeout: float,
+    digest: int = 0,
+) -> Steps[Interval]:
+    """Puts all that is named at the tail; where it lies, or (0, 0) when nobody knows any more."""
+    named = tuple(receipts)
+    ask = Publish(queue.name, producer.name, producer.number(sequence), named, digest)
+    end = later(steady_now(), seconds(max(0.0, checked(timeout))))
+    while True:
+        left = max(seconds_until(end), 0.0)
+        try:
+            done: PutDone = yield from queue.ask_about(ask, left or ANSWER_SECONDS)
+        except Full:
+            if left < _FULL_PAUSE:
+                raise
+            yield Rest(_FULL_PAUSE)
+        else:
+            return Interval(done.start, max(done.start, done.stop))
+
+
+def plan(
+    queue: FifoSteps,
+    producer: Producer,
+    shares: Iterable[Share],
+    sequence: int,
+    timeout: float,
+    digest: int,
+) -> Steps[Planned]:
+    """Writes down what goes into several queues; what was written down first is to be published."""
+    ask = Plan(queue.name, producer.name, producer.number(sequence), tuple(shares), digest)
+    planned: Planned = yield from queue.ask_about(ask, timeout)
+    return planned

@@ -1,0 +1,1 @@
+"""What several callers ask at once goes as one call: the machine and its two drivers."""

@@ -1,0 +1,79 @@
+"""How what several callers ask becomes one call, and its answer each one's own (`machine.py`).
+
+A *kind* says what a call for several is, as steps; how its answer is shared out; and what becomes
+of what nobody claims. A call for one is the very call that it would be without any of this.
+"""
+
+from collections.abc import Hashable, Sequence
+from copy import copy
+from typing import Any, Final, Protocol, TypeAlias
+
+import msgspec
+
+from snowmelt.client.connection.steps import Steps
+from snowmelt.client.connection.waits import Wait
+from snowmelt.core.errors import CallerError, DiskFull, Full, SnowmeltError
+
+
+class Asked(msgspec.Struct, frozen=True, eq=False):
+    """What one caller asks, and with which others it may be one call."""
+
+    what: Any
+    wait: Wait
+    key: Hashable
+    weight: int
+
+
+class Further(msgspec.Struct, frozen=True):
+    """What became of a ticket: nothing yet."""
+
+    apart: bool
+    """Whether it goes alone now, or with others once more."""
+
+
+AGAIN: Final = Further(apart=False)
+APART: Final = Further(apart=True)
+
+Value: TypeAlias = Any
+"""What a caller is told: an error is raised."""
+
+
+class Kind(Protocol):
+    """One kind of what is asked of a queue."""
+
+    worth: int
+    """What a call for several weighs at most."""
+    ordered: bool
+    """Whether none may overtake another."""
+    repeats: bool
+    """Whether what was broken off may be asked again."""
+
+    def call(self, asked: Sequence[Asked]) -> Steps[Any]:
+        """One call for all of them."""
+
+    def share(self, answer: Any, asked: Sequence[Asked | None]) -> tuple[list[Value], Value]:
+        """What each of them is told, in their order, and what is left over; None has left.
+
+        One alone is told for good.
+        """
+
+    def late(self, asked: Asked, *, gone: bool) -> Value:
+        """What is told to one whose time is over, and whose call has gone or never did."""
+
+    def unclaimed(self, value: Value) -> Steps[None]:
+        """Nobody is there any more for what was to be told."""
+
+
+def refused(error: BaseException, count: int) -> list[Value]:
+    """What each of so many is told when their call failed.
+
+    >>> refused(Full("no room"), 1), refused(Full("no room"), 2)
+    ([Full('no room')], [Further(apart=True), Further(apart=True)])
+    """
+    if count == 1:
+        return [error]
+    if isinstance(error, CallerError | Full | DiskFull) and error.definite:
+        return [APART] * count  # it may be the fault of one
+    if isinstance(error, SnowmeltError):
+        return [copy(error) for _ in range(count)]  # each traceback is its own
+    return [error] * count

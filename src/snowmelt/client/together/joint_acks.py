@@ -1,0 +1,78 @@
+"""Acknowledgements of several callers, as one call for all leases that one call may tell of."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from snowmelt.client.connection.steps import Steps
+from snowmelt.client.connection.waits import Wait
+from snowmelt.client.leases.delivered import Delivered
+from snowmelt.client.leases.steps import LeaseSteps
+from snowmelt.client.together.joint import Asked, Value
+from snowmelt.client.together.joint_gets import words_of
+from snowmelt.core.errors import LeaseLost, OutcomeUnknown, Unavailable
+from snowmelt.core.interval import Interval
+
+WORTH: Final = 1_000
+"""Intervals."""
+FEW: Final = 64
+
+
+class Done(msgspec.Struct, frozen=True, eq=False):
+    """What one caller is done with."""
+
+    delivered: Delivered
+    where: tuple[Interval, ...]
+
+
+class Acks:
+    """The kind."""
+
+    worth = WORTH
+    ordered = False
+    repeats = True
+
+    def __init__(self, steps: LeaseSteps) -> None:
+        self._steps = steps
+
+    def asked(self, delivered: Delivered, where: tuple[Interval, ...]) -> Asked | None:
+        """What one caller asks; None for what goes with no others."""
+        if len(where) > FEW:
+            return None
+        if delivered.lost:
+            raise LeaseLost(delivered.lost)
+        key = self._steps.joins(delivered.token)
+        return Asked(Done(delivered, where), Wait(0), key, len(where))
+
+    def call(self, asked: Sequence[Asked]) -> Steps[list[Value]]:
+        """One word for each lease; what each caller is told, who may have left by then."""
+        told: list[tuple[Delivered, tuple[Interval, ...]]] = [
+            (each.what.delivered, each.what.where) for each in asked
+        ]
+        wait = Wait.longest([each.wait for each in asked])
+        late = yield from self._steps.tell_done(words_of(told), wait)
+        whole = [refused.why for refused in late.values() if refused.lost is None]
+        if whole and len(asked) > 1:
+            raise LeaseLost(whole[0])  # it may be the fault of one
+        refusals = [self._steps.noted(delivered, done, late) for delivered, done in told]
+        return [None if each is None else LeaseLost(each.why) for each in refusals]
+
+    def share(
+        self, answer: list[Value], asked: Sequence[Asked | None]
+    ) -> tuple[list[Value], Value]:
+        """Each its own."""
+        del asked
+        return answer, None
+
+    def late(self, asked: Asked, *, gone: bool) -> Value:
+        """It may be known to the queue, if it was sent."""
+        del asked
+        if gone:
+            return OutcomeUnknown("no answer to this acknowledgement in the time given")
+        return Unavailable("the call before was not answered in the time given: it was not sent")
+
+    def unclaimed(self, value: Value) -> Steps[None]:
+        """It is told."""
+        del value
+        yield from ()

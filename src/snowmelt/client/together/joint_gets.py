@@ -1,0 +1,151 @@
+"""Gets of several callers from one queue, as one call.
+
+A call for several asks for as many items as all of them want, and is answered as soon as there is
+one: what came is dealt out, first come first served, and whoever got none asks again with others.
+All are under one lease; each caller holds its own positions of it, and settles those alone. Nodes
+extend it as a whole; whoever does gives back what another has let run out (`Delivered.overdue`).
+What they are done with of earlier leases is told in the same call, where one call may tell it.
+
+Only gets with one time-out go together, so that one which waits for nothing is told at once.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from snowmelt.client.connection.steps import Steps
+from snowmelt.client.connection.waits import Wait
+from snowmelt.client.leases.delivered import Delivered, Part, part_items, portion, runs
+from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps, Word
+from snowmelt.client.together.joint import AGAIN, Asked, Value
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.interval import Interval
+
+WORTH: Final = 1_000
+"""Items, and intervals of earlier leases."""
+FEW: Final = 64
+"""Who wants more than so many gains nothing by company."""
+
+
+class Want(msgspec.Struct, frozen=True, eq=False):
+    """What one caller wants, and the earlier lease it is done with."""
+
+    items_max: int
+    bytes_max: int
+    before: Delivered | None
+
+
+class Gets:
+    """The kind."""
+
+    worth = WORTH
+    ordered = False
+    repeats = True
+
+    def __init__(self, steps: LeaseSteps) -> None:
+        self._steps = steps
+
+    def asked(
+        self, items_max: int, bytes_max: int, timeout: float, before: Delivered | None = None
+    ) -> Asked | None:
+        """What one caller asks; None for what goes with no others."""
+        weight, joins = items_max, None
+        if before is not None:
+            before.check_process()
+            weight += len(before.open_in(None))
+            joins = self._steps.joins(before.token)
+        if weight > FEW:
+            return None
+        size = BYTES_MAX if items_max == 1 else bytes_max  # one comes whatever it weighs
+        want = Want(items_max, size, before)
+        return Asked(want, Wait(timeout), (timeout, size, joins), weight)
+
+    def call(self, asked: Sequence[Asked]) -> Steps[Delivered | None]:
+        """One get."""
+        if len(asked) == 1 and asked[0].what.before is None:
+            [one] = asked
+            want: Want = one.what
+            steps = self._steps.lease(want.items_max, want.bytes_max, one.wait)
+            return (yield from steps)[0]
+        wants: list[Want] = [each.what for each in asked]
+        told = [(one.before, one.before.open_in(None)) for one in wants if one.before is not None]
+        words = words_of(told)
+        count, size = sum([one.items_max for one in wants]), wants[0].bytes_max
+        wait = Wait.longest([each.wait for each in asked])
+        delivered, late = yield from self._steps.lease(count, size, wait, words)
+        whole = any(refused.lost is None for refused in late.values())
+        if whole and len(told) > 1:  # it may be the fault of one
+            try:
+                yield from self._tell_each(told)
+            except SnowmeltError:  # nobody knows of what came
+                with suppress(SnowmeltError):
+                    yield from self.unclaimed(delivered)
+                raise
+        else:
+            for before, done in told:
+                self._steps.noted(before, done, late)
+        return delivered
+
+    def _tell_each(self, told: Sequence[tuple[Delivered, tuple[Interval, ...]]]) -> Steps[None]:
+        for before, done in told:
+            words = words_of([(before, done)])
+            late = yield from self._steps.tell_done(words, Wait(0))
+            self._steps.noted(before, done, late)
+
+    def share(
+        self, answer: Delivered | None, asked: Sequence[Asked | None]
+    ) -> tuple[list[Value], Value]:
+        """What came is dealt out to those who are there; the rest is spare."""
+        if answer is None:
+            return [None] * len(asked), None
+        if len(asked) == 1:
+            return ([answer], None) if asked[0] is not None else ([None], answer)
+        wants = [0 if each is None else each.what.items_max for each in asked]
+        *hands, spare = answer.divided(dealt(answer.parts, wants))
+        return [AGAIN if hand is None else hand for hand in hands], spare
+
+    def late(self, asked: Asked, *, gone: bool) -> Value:
+        """Nothing came."""
+        del asked, gone
+
+    def unclaimed(self, value: Delivered | None) -> Steps[None]:
+        """It goes back."""
+        if value is not None:
+            yield from self._steps.give_back(value, None, 0.0, "")
+
+
+def words_of(told: Sequence[tuple[Delivered, tuple[Interval, ...]]]) -> tuple[Word, ...]:
+    """What several are done with, a word for each lease."""
+    if len(told) == 1:
+        [(delivered, where)] = told
+        return (Word(delivered.token, done=where),) if where else ()
+    done: dict[int, list[Interval]] = {}
+    for delivered, where in told:
+        if where:
+            done.setdefault(delivered.token, []).extend(where)
+    return tuple([Word(token, done=runs(done[token])) for token in done])
+
+
+def dealt(parts: Sequence[Part], wants: Sequence[int]) -> list[tuple[Part, ...]]:
+    """So many items for each, from the first on; and last, what is left.
+
+    >>> from snowmelt.protocols.fifo.calls import Part
+    >>> three = Part(7, b"".join(at.to_bytes(4, "little") for at in range(4)), b"abc")
+    >>> [[(part.start, part.blob) for part in hand] for hand in dealt([three], [1, 0, 1])]
+    [[(7, b'a')], [], [(8, b'b')], [(9, b'c')]]
+    """
+    hands: list[tuple[Part, ...]] = []
+    at = first = 0
+    for want in (*wants, sum(map(part_items, parts))):
+        hand: list[Part] = []
+        left = want
+        while left and at < len(parts):
+            count = part_items(parts[at])
+            stop = min(first + left, count)
+            hand.append(portion(parts[at], first, stop))
+            left -= stop - first
+            at, first = (at + 1, 0) if stop == count else (at, stop)
+        hands.append(tuple(hand))
+    return hands

@@ -1,0 +1,77 @@
+"""Puts of several callers to one queue, as one call.
+
+They are alike in what their queue says (`alike`), and keep their order. Their time-outs are one,
+too: a call goes on asking until its time is over, and no put may be sent when its own is, nor be
+told that it may have happened when the call reached nobody. A call for several
+waits for no room: a part of them may find some. When there is none for all of them each asks for
+itself, and waits for itself.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final
+
+import msgspec
+
+from snowmelt.client.connection.steps import Steps
+from snowmelt.client.connection.waits import Wait
+from snowmelt.client.together.joint import Asked, Value
+from snowmelt.core.errors import OutcomeUnknown, Unavailable
+from snowmelt.core.instant import Duration
+
+WORTH: Final = 1 << 20
+"""Bytes; what is larger gains nothing by company."""
+_BODY: Final = 128
+"""What a body weighs besides its bytes."""
+
+
+class One(msgspec.Struct, frozen=True):
+    """What one caller puts."""
+
+    body: bytes
+    headers: bytes
+    delay: Duration
+    priority: int | float = 0
+
+
+Put = Callable[[Sequence[One], Wait], Steps[list[int]]]
+"""Puts some that are alike; the position of each."""
+
+
+class Puts:
+    """The kind."""
+
+    worth = WORTH
+    ordered = True
+    repeats = False
+
+    def __init__(self, put: Put) -> None:
+        self._put = put
+
+    @staticmethod
+    def asked(one: One, wait: Wait, alike: Hashable) -> Asked:
+        """What one caller asks."""
+        return Asked(one, wait, alike, len(one.body) + len(one.headers) + _BODY)
+
+    def call(self, asked: Sequence[Asked]) -> Steps[list[int]]:
+        """One put."""
+        if len(asked) == 1:
+            return self._put([asked[0].what], asked[0].wait)
+        wait = Wait.longest([each.wait for each in asked])
+        return self._put([each.what for each in asked], wait.impatient)
+
+    def share(self, answer: list[int], asked: Sequence[Asked | None]) -> tuple[list[Value], Value]:
+        """Each its position."""
+        del asked
+        return list(answer), None
+
+    def late(self, asked: Asked, *, gone: bool) -> Value:
+        """It may be in the queue if it was sent."""
+        del asked
+        if gone:
+            return OutcomeUnknown("no answer to this put in the time given")
+        return Unavailable("the put before it was not answered in the time given: it was not sent")
+
+    def unclaimed(self, value: Value) -> Steps[None]:
+        """It is in the queue."""
+        del value
+        yield from ()

@@ -1,0 +1,165 @@
+"""What the tasks of one loop ask of a queue goes together (`machine.py`), with `await`.
+
+Whoever is ready in the same turn of the loop goes in the same call, since what was asked is looked
+at when the turn is over. A call is a task of its own, so that the end of one caller ends no other.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+from snowmelt.client.connection.steps import KeepingPort, run_async
+from snowmelt.client.together.joint import Asked, Further, Kind, Value, refused
+from snowmelt.client.together.machine import Bundle, Ticket, Together
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.instant import Instant
+from snowmelt.runtime.clock import seconds_until, steady_now
+
+
+class TogetherAsync:
+    """What is asked of one queue, of one kind, by the tasks of one loop."""
+
+    def __init__(self, port: KeepingPort, kind: Kind) -> None:
+        self._port = port
+        self._kind = kind
+        self._line = Together(kind.worth, ordered=kind.ordered)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._callers: dict[int, tuple[Asked, asyncio.Future[Value]]] = {}
+        """By their tickets."""
+        self._calls: dict[int, asyncio.Task[None]] = {}
+        self._looking = False
+        """Whether it is looked at what was asked when this turn is over."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._due: Instant | None = None
+        """When the timer ends."""
+
+    async def ask(self, asked: Asked) -> Value:
+        """What one caller is told; raises what it is refused for."""
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            return await self._alone(asked)  # which says that this is the wrong loop
+        number = self._line.ask(asked, asked.key, asked.weight, asked.wait.until)
+        caller: asyncio.Future[Value] = loop.create_future()
+        self._callers[number] = asked, caller
+        if not self._looking:
+            self._looking = True
+            loop.call_soon(self._look)
+        try:
+            return await caller
+        except (asyncio.CancelledError, GeneratorExit):  # the task ends, or is thrown away
+            self._cancelled(number, caller)
+            raise
+
+    async def _alone(self, asked: Asked) -> Value:
+        answer = await run_async(self._port, self._kind.call([asked]))
+        [value], _ = self._kind.share(answer, [asked])
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    def _cancelled(self, number: int, caller: asyncio.Future[Value]) -> None:
+        """Only this caller's part goes along; what it was leased goes back."""
+        self._callers.pop(number, None)
+        if caller.done() and not caller.cancelled():  # it was told just now, and does not hear it
+            if caller.exception() is None:
+                self._port.keep(self._unclaimed(caller.result()))
+            return
+        call = self._calls.get(self._line.leave(number) or 0)
+        if call is not None:
+            self._port.keep(_seen(call))
+
+    # --- calls ------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Makes the calls that are to be made now."""
+        self._looking = False
+        self._make(self._line.go(steady_now()))
+        due = self._line.due
+        if due is not None and (self._due is None or due < self._due):
+            self._set_timer(due)
+
+    def _set_timer(self, due: Instant) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._due = due
+        self._timer = asyncio.get_running_loop().call_later(seconds_until(due), self._expire)
+
+    def _expire(self) -> None:
+        self._timer = self._due = None
+        asyncio.get_running_loop().call_soon(self._end)  # first whoever's answer is here by now
+
+    def _end(self) -> None:
+        """Tells those whose time is over."""
+        for ticket, call in self._line.over(steady_now()):
+            asked, caller = self._callers.pop(ticket.number)
+            _tell(caller, self._kind.late(asked, gone=call != 0))
+        self._look()
+
+    def _make(self, bundles: Sequence[Bundle]) -> None:
+        for each in bundles:
+            call = asyncio.ensure_future(self._call(each))
+            if not call.done():  # as tasks may be that begin at once
+                self._calls[each.number] = call
+
+    async def _call(self, bundle: Bundle) -> None:
+        tickets = bundle.tickets
+        spare: Value = None
+        try:
+            answer = await run_async(self._port, self._kind.call([each.what for each in tickets]))
+            values, spare = self._kind.share(answer, [self._here(each) for each in tickets])
+        except Exception as error:  # raised where it was asked
+            values = refused(error, len(tickets))
+        except asyncio.CancelledError:  # the loop ends
+            for each in tickets:
+                _, caller = self._callers.pop(each.number, (None, None))
+                if caller is not None:
+                    self._line.answered(each.number)
+                    caller.cancel()
+            self._line.back(bundle)
+            raise
+        finally:
+            self._calls.pop(bundle.number, None)
+        self._share(tickets, values)
+        self._line.back(bundle)
+        if spare is not None:
+            self._port.keep(self._unclaimed(spare))
+        self._look()
+
+    def _here(self, ticket: Ticket) -> Asked | None:
+        """What was asked, if whoever asked is still there."""
+        asked, caller = self._callers.get(ticket.number, (None, None))
+        return None if caller is None or caller.done() else asked
+
+    def _share(self, tickets: Sequence[Ticket], values: Sequence[Value]) -> None:
+        again: list[Ticket] = []
+        apart: list[Ticket] = []
+        for ticket, value in zip(tickets, values, strict=True):
+            if type(value) is Further:
+                (apart if value.apart else again).append(ticket)
+            elif ticket.number in self._callers:
+                self._line.answered(ticket.number)
+                _, caller = self._callers.pop(ticket.number)
+                _tell(caller, value)
+        if again:
+            self._line.again(again)
+        if apart:
+            self._make(self._line.apart(apart, steady_now()))
+
+    async def _unclaimed(self, value: Value) -> None:
+        with suppress(SnowmeltError):  # the lease will end by itself
+            await run_async(self._port, self._kind.unclaimed(value))
+
+
+def _tell(caller: asyncio.Future[Value], value: Value) -> None:
+    if caller.done():
+        return
+    if isinstance(value, BaseException):
+        caller.set_exception(value)
+    else:
+        caller.set_result(value)
+
+
+async def _seen(call: asyncio.Task[None]) -> None:
+    await asyncio.wait([call])

@@ -1,0 +1,218 @@
+"""What threads that share a queue ask of it goes together (`machine.py`), blocking.
+
+There is no thread besides those that ask. A call is made by the one of its callers who has the most
+time left; the others wait, each no longer than its own time, and are woken with what became of
+theirs, or to make the next call. The lock is held for moments, never while something is sent.
+
+A handler of signals may ask while its own thread is within a call: then it goes alone. It may also
+raise, at any place: a seat that is `gone` counts as nobody's, wherever its ticket is by then.
+"""
+
+import threading
+from _thread import allocate_lock, get_ident
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from snowmelt.client.connection.forking import watch
+from snowmelt.client.connection.steps import Port, run
+from snowmelt.client.together.joint import AGAIN, Asked, Further, Kind, Value, refused
+from snowmelt.client.together.machine import Bundle, Ticket, Together
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.instant import Instant
+from snowmelt.runtime.clock import seconds_until, steady_now
+
+
+class Seat:
+    """Where one thread waits."""
+
+    __slots__ = ("_awake", "asked", "call", "gone", "number", "told", "value")
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+        self.number = 0
+        self.call: Bundle | None = None
+        """To be made by this thread."""
+        self.told = False
+        self.value: Value = None
+        self.gone = False
+        self._awake = allocate_lock()
+        self._awake.acquire()
+
+    def wait(self, seconds: float) -> None:
+        """Until it is woken, or so long."""
+        self._awake.acquire(timeout=seconds)
+
+    def wake(self) -> None:
+        """There is something for it."""
+        with suppress(RuntimeError):  # it is awake
+            self._awake.release()
+
+    def tell(self, value: Value) -> None:
+        """What became of it."""
+        self.value, self.told = value, True
+        self.wake()
+
+
+class TogetherThreads:
+    """What is asked of one queue, of one kind, by any threads."""
+
+    def __init__(self, port: Port, kind: Kind) -> None:
+        self._port = port
+        self._kind = kind
+        self.forked()
+        watch(self)
+
+    def forked(self) -> None:
+        """A child begins anew: whoever held the lock, or made a call, is not here."""
+        self._lock = threading.Lock()
+        self._line = Together(self._kind.worth, ordered=self._kind.ordered)
+        self._within: set[int] = set()
+        """The threads that ask; a change is one step, so it needs no lock."""
+
+    def ask(self, asked: Asked) -> Value:
+        """What one caller is told; raises what it is refused for."""
+        me = get_ident()
+        if me in self._within:
+            return self._alone(asked)
+        self._within.add(me)
+        try:
+            with self._lock:
+                lone = self._line.lone(asked.key, steady_now())
+            if lone is None:
+                return _given(self._told(Seat(asked)))
+            try:
+                return self._alone(asked)
+            finally:
+                with self._lock:
+                    self._line.back(lone)
+                    if self._line.waiting:
+                        self._hand_out(self._line.go(steady_now()))
+        finally:
+            self._within.discard(me)
+
+    def _alone(self, asked: Asked) -> Value:
+        some = [asked]
+        values, _ = self._kind.share(run(self._port, self._kind.call(some)), some)
+        return _given(values[0])
+
+    def _told(self, seat: Seat) -> Value:
+        asked = seat.asked
+        call: Bundle | None = None
+        try:
+            with self._lock:
+                now = steady_now()
+                seat.number = self._line.ask(seat, asked.key, asked.weight, asked.wait.until)
+                self._hand_out(self._line.go(now))
+                due = self._line.due
+            while True:
+                call, seat.call = seat.call, None
+                if call is not None:
+                    self._make(call)
+                elif seat.told:
+                    return seat.value
+                else:
+                    seat.wait(_pause(asked, due))
+                    due = self._look(seat) or due
+        except BaseException:  # interrupted
+            self._leave(seat, call)
+            raise
+
+    def _look(self, seat: Seat) -> Instant | None:
+        """Unless it was woken, does what is to be done by now; when to look again."""
+        if seat.told or seat.call is not None:
+            return None
+        now = steady_now()
+        with self._lock:
+            for ticket, call in self._line.over(now):
+                late: Seat = ticket.what
+                late.tell(self._kind.late(late.asked, gone=call != 0))
+            if not self._line.waits(seat.number) and not seat.told:
+                # Whoever was to tell it was interrupted.
+                seat.tell(self._kind.late(seat.asked, gone=True))
+            self._hand_out(self._line.go(now))
+            return self._line.due
+
+    # --- calls ------------------------------------------------------------------------------------
+
+    def _hand_out(self, bundles: Iterable[Bundle]) -> None:
+        """Each to the one of its callers who has the most time."""
+        for bundle in bundles:
+            seats: list[Seat] = [each.what for each in bundle.tickets if not each.what.gone]
+            if seats:
+                first = max(seats, key=lambda each: each.asked.wait.until)
+                first.call = bundle
+                first.wake()
+            else:
+                for each in bundle.tickets:
+                    self._line.answered(each.number)
+                self._line.back(bundle)
+
+    def _make(self, bundle: Bundle) -> None:
+        asked: list[Asked] = [each.what.asked for each in bundle.tickets]
+        spare: Value = None
+        try:
+            answer = run(self._port, self._kind.call(asked))
+        except Exception as error:  # raised where it was asked
+            with self._lock:
+                self._back(bundle, refused(error, len(asked)))
+        else:
+            with self._lock:
+                here = [each.what.asked if self._here(each) else None for each in bundle.tickets]
+                values, spare = self._kind.share(answer, here)
+                self._back(bundle, values)
+        if spare is not None:
+            with suppress(SnowmeltError):  # the lease will end by itself
+                run(self._port, self._kind.unclaimed(spare))
+
+    def _here(self, ticket: Ticket) -> bool:
+        return self._line.waits(ticket.number) and not ticket.what.gone
+
+    def _broken_off(self, asked: Asked) -> Value:
+        return AGAIN if self._kind.repeats else self._kind.late(asked, gone=True)
+
+    def _back(self, bundle: Bundle, values: Sequence[Value]) -> None:
+        """A call is back, and this is what its callers are told."""
+        now = steady_now()
+        again: list[Ticket] = []
+        apart: list[Ticket] = []
+        for ticket, value in zip(bundle.tickets, values, strict=True):
+            if not self._line.within(ticket.number, bundle):
+                continue
+            if ticket.what.gone:
+                self._line.answered(ticket.number)
+            elif type(value) is Further:
+                (apart if value.apart else again).append(ticket)
+            else:
+                ticket.what.tell(value)
+                self._line.answered(ticket.number)
+        self._line.again(again)
+        self._hand_out(self._line.apart(apart, now))
+        self._line.back(bundle)
+        self._hand_out(self._line.go(now))
+
+    def _leave(self, seat: Seat, made: Bundle | None) -> None:
+        """This thread was interrupted, anywhere, and the others were not.
+
+        The call that it made is broken off; what it was to make is made by another.
+        """
+        seat.gone = True
+        with self._lock:
+            self._line.leave(seat.number)
+            self._line.restore()
+            if made is not None:
+                self._back(made, [self._broken_off(each.what.asked) for each in made.tickets])
+            if seat.call is not None:
+                self._back(seat.call, [AGAIN] * len(seat.call.tickets))
+            self._hand_out(self._line.go(steady_now()))
+
+
+def _given(value: Value) -> Value:
+    if isinstance(value, BaseException):
+        raise value
+    return value
+
+
+def _pause(asked: Asked, due: Instant | None) -> float:
+    """Until its own time is over, and then until the line has something to do for it (rule 7)."""
+    until = asked.wait.until
+    return seconds_until(until if due is None or steady_now() < until < due else due)

@@ -25,6 +25,7 @@ from snowmelt.client.pool.options import PoolOptions
 from snowmelt.client.pool.parts import Parts
 from snowmelt.client.pool.status import pools
 from snowmelt.client.priority.face_async import PriorityQueue
+from snowmelt.client.queue.codecs import codec_of
 from snowmelt.client.queue.queues_async import Queues
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.names import node_id
@@ -91,9 +92,10 @@ class Cluster(Queues):
             self._keeper.lose()
             await self._client.close()
 
-    def pool(self, name: str, **options: Unpack[PoolOptions]) -> Pool:
+    def pool(self, name: str, *, codec: str | None = None, **options: Unpack[PoolOptions]) -> Pool:
         """This process' part in a pool; as `snowmelt.Cluster.pool`."""
-        return Pool(self._parts.join(name, self._place, **options))
+        written = codec_of(codec)
+        return Pool(self._parts.join(name, self._place, **options), written)
 
     def baton(self, name: str, timeout: float = TURN_SECONDS) -> Baton:
         """A lock that heals, whose holder carries a value; as `snowmelt.Cluster.baton`."""

@@ -23,6 +23,7 @@ from snowmelt.client.pool.face import Pool
 from snowmelt.client.pool.options import PoolOptions
 from snowmelt.client.pool.parts import Parts
 from snowmelt.client.pool.status import pools
+from snowmelt.client.queue.codecs import codec_of
 from snowmelt.client.queue.queues import Queues
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.names import node_id
@@ -81,7 +82,7 @@ class Cluster(Queues):
         self._clients.close()
         self._client.close()
 
-    def pool(self, name: str, **options: Unpack[PoolOptions]) -> Pool:
+    def pool(self, name: str, *, codec: str | None = None, **options: Unpack[PoolOptions]) -> Pool:
         """This process' part in a pool: objects in any order, that stay where they were made.
 
         For a process that puts: `buffers` objects and `max_bytes` bytes are kept before a put must
@@ -95,9 +96,10 @@ class Cluster(Queues):
 
         What was got is offered again when this process was not heard of for `lease` seconds, or for
         `grace` after the way to it has ended. `listen` and `advertise` (HOST:PORT) say where others
-        reach it.
+        reach it. `codec` is how values become bodies, as `fifo` has it.
         """
-        return Pool(self._parts.join(name, self._place, **options))
+        written = codec_of(codec)
+        return Pool(self._parts.join(name, self._place, **options), written)
 
     def baton(self, name: str, timeout: float = TURN_SECONDS) -> Baton:
         """A lock that heals when nodes die, whose holder carries a value of up to 1 MiB.

@@ -70,6 +70,10 @@ class TooLarge(CallerError, ValueError):
     """A message is above the limit of the link it should travel on."""
 
 
+class CodecError(CallerError, ValueError):
+    """A value that a queue's codec can't write, or a body that it can't read; it names which."""
+
+
 class NoSuchQueue(CallerError, LookupError):
     """There is no queue of this name."""
 

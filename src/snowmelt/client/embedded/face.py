@@ -39,6 +39,7 @@ from snowmelt.client.leases.open_loops import end_loops
 from snowmelt.client.pool.face import Pool
 from snowmelt.client.pool.options import PoolOptions
 from snowmelt.client.pool.parts import Parts
+from snowmelt.client.queue.codecs import codec_of
 from snowmelt.client.queue.queues import Queues
 from snowmelt.core.errors import (
     Closed,
@@ -397,14 +398,15 @@ class EmbeddedCluster(Queues):
         finally:
             self._machine.close()
 
-    def pool(self, name: str, **options: Unpack[PoolOptions]) -> Pool:
+    def pool(self, name: str, *, codec: str | None = None, **options: Unpack[PoolOptions]) -> Pool:
         """A pool within this process, as `Cluster.pool`; `spill=True` keeps objects in the folder.
 
         All that ask for the same name share one; only the first says how it is to be.
         """
+        written = codec_of(codec)
         if options.get("spill") is True:
             options["spill"] = self.folder / "pools" / pool_name(name)
-        return Pool(self._parts.share(name, **options))
+        return Pool(self._parts.share(name, **options), written)
 
 
 def open(folder: str | Path, *, timeout: float = TIMEOUT) -> EmbeddedCluster:  # noqa: A001

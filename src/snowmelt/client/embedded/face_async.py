@@ -25,6 +25,7 @@ from snowmelt.client.embedded.face import Asked, Machine, open_store
 from snowmelt.client.pool.face_async import Pool
 from snowmelt.client.pool.options import PoolOptions
 from snowmelt.client.pool.parts import Parts
+from snowmelt.client.queue.codecs import codec_of
 from snowmelt.client.queue.queues_async import Queues
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.names import NodeId
@@ -203,11 +204,12 @@ class EmbeddedCluster(Queues):
         finally:
             await self._driver.close()
 
-    def pool(self, name: str, **options: Unpack[PoolOptions]) -> Pool:
+    def pool(self, name: str, *, codec: str | None = None, **options: Unpack[PoolOptions]) -> Pool:
         """A pool within this process; as `snowmelt.EmbeddedCluster.pool`."""
+        written = codec_of(codec)
         if options.get("spill") is True:
             options["spill"] = self.folder / "pools" / pool_name(name)
-        return Pool(self._parts.share(name, **options))
+        return Pool(self._parts.share(name, **options), written)
 
 
 def open(folder: str | Path, *, timeout: float = TIMEOUT) -> EmbeddedCluster:  # noqa: A001

@@ -1,6 +1,7 @@
 """A fifo as a program holds it, blocking."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from snowmelt.client.connection.forking import Own
 from snowmelt.client.connection.session import TIMEOUT
@@ -8,13 +9,14 @@ from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.steps import BYTES_HIGHEST, ITEMS_HIGHEST, Seen, checked_count
 from snowmelt.client.leases.taking import Taking
+from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.client.queue.group_steps import GroupSteps, Reading, group_name, groups, read, survey
 from snowmelt.client.queue.groups import Group
 from snowmelt.client.queue.options import Producer
 from snowmelt.client.queue.staging_steps import HOLD, plan, publish, stage
 from snowmelt.client.together.joint_puts import Puts
 from snowmelt.client.together.threads import TogetherThreads
-from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.batch import Batch
 from snowmelt.core.interval import Interval, Position
 from snowmelt.protocols.fifo.calls import (
     GroupStatus,
@@ -48,13 +50,13 @@ class Fifo(Taking[FifoSteps]):
     b'three'
     """
 
-    def __init__(self, port: Port, steps: FifoSteps) -> None:
-        super().__init__(port, steps)
+    def __init__(self, port: Port, steps: FifoSteps, codec: Codec = PLAIN) -> None:
+        super().__init__(port, steps, codec)
         self._puts = TogetherThreads(port, Puts(steps.put))
 
     def put(
         self,
-        body: Buffer,
+        body: Any,
         *,
         headers: Mapping[str, str] | None = None,
         delay: float = 0.0,
@@ -63,18 +65,19 @@ class Fifo(Taking[FifoSteps]):
     ) -> Position:
         """Puts an item at the tail; returns its position once it is safe. Raises `Full`.
 
+        `body` is bytes, or whatever the queue's codec writes.
         After `delay` seconds it may be delivered. With a named producer, `sequence` makes it safe
         to put again after a restart: the same number is the same item, and its position is told, or
         -1 when so much was put since that it is no longer remembered.
         """
-        one = self._steps.one(body, headers, delay, timeout)
+        one = self._steps.one(self._codec.body(body), headers, delay, timeout)
         if sequence is not None or self._steps.producer.named:  # a number names one put
             return Position(run(self._port, self._steps.put([one.what], one.wait, sequence))[0])
         return Position(self._puts.ask(one))
 
     def put_many(
         self,
-        bodies: Iterable[Buffer] | Batch,
+        bodies: Iterable[Any] | Batch,
         *,
         headers: Mapping[str, str] | None = None,
         delay: float = 0.0,
@@ -88,7 +91,8 @@ class Fifo(Taking[FifoSteps]):
         the last position told, and when a call fails, those before it are in the queue (a note of
         the exception says where). With `sequence`, more than one call is refused as `TooLarge`.
         """
-        return run(self._port, self._steps.put_many(bodies, headers, delay, timeout, sequence))
+        rows = self._codec.bodies(bodies)
+        return run(self._port, self._steps.put_many(rows, headers, delay, timeout, sequence))
 
     # --- for groups -------------------------------------------------------------------------------
 
@@ -119,7 +123,7 @@ class Fifo(Taking[FifoSteps]):
 
     def stage(
         self,
-        bodies: Iterable[Buffer] | Batch,
+        bodies: Iterable[Any] | Batch,
         *,
         headers: Mapping[str, str] | Labels | None = None,
         delay: float = 0.0,
@@ -130,8 +134,8 @@ class Fifo(Taking[FifoSteps]):
 
         What is not published within `hold` seconds is erased.
         """
-        own = Producer()
-        return run(self._port, stage(self._steps, own, bodies, headers, delay, hold, timeout))
+        own, rows = Producer(), self._codec.bodies(bodies)
+        return run(self._port, stage(self._steps, own, rows, headers, delay, hold, timeout))
 
     def publish(
         self,

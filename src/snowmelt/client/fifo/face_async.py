@@ -1,19 +1,21 @@
 """A fifo as a program holds it, with `await`; `face.py` tells more of each call."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import KeepingPort, run_async
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.steps import BYTES_HIGHEST, ITEMS_HIGHEST, Seen, checked_count
 from snowmelt.client.leases.taking_async import Taking
+from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.client.queue.group_steps import GroupSteps, Reading, group_name, groups, read, survey
 from snowmelt.client.queue.groups_async import Group
 from snowmelt.client.queue.options import Producer
 from snowmelt.client.queue.staging_steps import HOLD, plan, publish, stage
 from snowmelt.client.together.joint_puts import Puts
 from snowmelt.client.together.tasks import TogetherAsync
-from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.batch import Batch
 from snowmelt.core.interval import Interval, Position
 from snowmelt.protocols.fifo.calls import (
     GroupStatus,
@@ -34,13 +36,13 @@ class Fifo(Taking[FifoSteps]):
     answer. Any number of calls may wait at once.
     """
 
-    def __init__(self, port: KeepingPort, steps: FifoSteps) -> None:
-        super().__init__(port, steps)
+    def __init__(self, port: KeepingPort, steps: FifoSteps, codec: Codec = PLAIN) -> None:
+        super().__init__(port, steps, codec)
         self._puts = TogetherAsync(self._port, Puts(steps.put))
 
     async def put(
         self,
-        body: Buffer,
+        body: Any,
         *,
         headers: Mapping[str, str] | None = None,
         delay: float = 0.0,
@@ -49,11 +51,12 @@ class Fifo(Taking[FifoSteps]):
     ) -> Position:
         """Puts an item at the tail; returns its position once it is safe. Raises `Full`.
 
+        `body` is bytes, or whatever the queue's codec writes.
         After `delay` seconds it may be delivered. With a named producer, `sequence` makes it safe
         to put again after a restart: the same number is the same item, and its position is told, or
         -1 when so much was put since that it is no longer remembered.
         """
-        one = self._steps.one(body, headers, delay, timeout)
+        one = self._steps.one(self._codec.body(body), headers, delay, timeout)
         if sequence is not None or self._steps.producer.named:  # a number names one put
             put = self._steps.put([one.what], one.wait, sequence)
             return Position((await run_async(self._port, put))[0])
@@ -61,7 +64,7 @@ class Fifo(Taking[FifoSteps]):
 
     async def put_many(
         self,
-        bodies: Iterable[Buffer] | Batch,
+        bodies: Iterable[Any] | Batch,
         *,
         headers: Mapping[str, str] | None = None,
         delay: float = 0.0,
@@ -75,8 +78,9 @@ class Fifo(Taking[FifoSteps]):
         the last position told, and when a call fails, those before it are in the queue (a note of
         the exception says where). With `sequence`, more than one call is refused as `TooLarge`.
         """
+        rows = self._codec.bodies(bodies)
         return await run_async(
-            self._port, self._steps.put_many(bodies, headers, delay, timeout, sequence)
+            self._port, self._steps.put_many(rows, headers, delay, timeout, sequence)
         )
 
     async def peek(
@@ -107,7 +111,7 @@ class Fifo(Taking[FifoSteps]):
 
     async def stage(
         self,
-        bodies: Iterable[Buffer] | Batch,
+        bodies: Iterable[Any] | Batch,
         *,
         headers: Mapping[str, str] | Labels | None = None,
         delay: float = 0.0,
@@ -115,7 +119,8 @@ class Fifo(Taking[FifoSteps]):
         timeout: float = TIMEOUT,
     ) -> list[Receipt]:
         """Stores items safely, and in no queue: `publish` puts them there by their receipts."""
-        steps = stage(self._steps, Producer(), bodies, headers, delay, hold, timeout)
+        own, rows = Producer(), self._codec.bodies(bodies)
+        steps = stage(self._steps, own, rows, headers, delay, hold, timeout)
         return await run_async(self._port, steps)
 
     async def publish(

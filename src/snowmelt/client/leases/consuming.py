@@ -19,6 +19,7 @@ from snowmelt.client.leases.looping import PASSING, Pace, Pursuit
 from snowmelt.client.leases.open_loops import opened
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
 from snowmelt.client.leases.tending import Hand, Tending
+from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.core.interval import Interval
 from snowmelt.runtime.clock import steady_now
 
@@ -71,7 +72,8 @@ class Tender:
 class Gathering:
     """The desk of a consumer: acknowledgements are gathered, all else is sent at once."""
 
-    def __init__(self, port: Port, steps: LeaseSteps, tending: Tending) -> None:
+    def __init__(self, port: Port, steps: LeaseSteps, tending: Tending, codec: Codec) -> None:
+        self.codec = codec
         self._port = port
         self._steps = steps
         self._tending = tending
@@ -107,13 +109,18 @@ class Consumption:
     __reduce__ = stays("send its items' bodies")
 
     def __init__(
-        self, port: Port, steps: LeaseSteps, prefetch: int | None, timeout: float | None
+        self,
+        port: Port,
+        steps: LeaseSteps,
+        prefetch: int | None,
+        timeout: float | None,
+        codec: Codec = PLAIN,
     ) -> None:
         self._over = True  # until there is something to end
         self._port = port
         self._tending = Tending(steps)
         self._tender = Tender(port, self._tending)
-        self._gathering = Gathering(port, steps, self._tending)
+        self._gathering = Gathering(port, steps, self._tending, codec)
         self._pace = Pace(prefetch)
         self._pursuit = Pursuit(steps.name, timeout)
         self._items: Iterator[Item] = iter(())

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import Port, run
@@ -25,6 +25,7 @@ from snowmelt.client.leases.delivered import (
     shortened,
 )
 from snowmelt.client.leases.steps import LeaseSteps
+from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.client.together.joint_acks import Acks
 from snowmelt.client.together.threads import TogetherThreads
 from snowmelt.core.batch import Batch
@@ -37,6 +38,9 @@ UNTOLD = "given back without a reason"
 
 class Counter(Protocol):
     """Where words about a lease are handed in."""
+
+    codec: Codec
+    """In which its bodies are written."""
 
     def done(self, delivered: Delivered, position: int) -> None:
         """Done with this one."""
@@ -56,7 +60,8 @@ class Counter(Protocol):
 class Desk:
     """Sends every word, acknowledgements together, and waits until it is taken."""
 
-    def __init__(self, port: Port, steps: LeaseSteps) -> None:
+    def __init__(self, port: Port, steps: LeaseSteps, codec: Codec = PLAIN) -> None:
+        self.codec = codec
         self._port = port
         self._steps = steps
         self._kind = Acks(steps)
@@ -110,7 +115,7 @@ class Item:
     b'one' 0 {'kind': 'order'} 0
     """
 
-    __slots__ = ("_counter", "_delivered", "_part", "_place", "body")
+    __slots__ = ("_counter", "_delivered", "_part", "_place", "_value", "body")
 
     __reduce__ = stays("send item.body, and acknowledge here when the answer is back")
 
@@ -125,6 +130,18 @@ class Item:
 
     def __repr__(self) -> str:
         return f"Item(position={self.position}, {len(self.body)} bytes)"
+
+    @property
+    def value(self) -> Any:
+        """What was put, read by the queue's codec; its body where the queue has none.
+
+        Raises `CodecError` when the body is not what the codec writes; `body` has it even so.
+        """
+        try:
+            return self._value
+        except AttributeError:  # read once, and only when it is wanted
+            self._value: Any = self._counter.codec.value(self.body)
+        return self._value
 
     @property
     def position(self) -> Position:

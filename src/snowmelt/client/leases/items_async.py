@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import KeepingPort, run_async
@@ -20,6 +20,7 @@ from snowmelt.client.leases.delivered import (
 )
 from snowmelt.client.leases.items import UNTOLD, failure_text
 from snowmelt.client.leases.steps import LeaseSteps
+from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.client.together.joint_acks import Acks
 from snowmelt.client.together.tasks import TogetherAsync
 from snowmelt.core.batch import Batch
@@ -29,6 +30,9 @@ from snowmelt.core.interval import Interval, Position
 
 class Counter(Protocol):
     """Where words about a lease are handed in."""
+
+    codec: Codec
+    """In which its bodies are written."""
 
     async def done(self, delivered: Delivered, position: int) -> None:
         """Done with this one."""
@@ -48,7 +52,8 @@ class Counter(Protocol):
 class Desk:
     """Sends every word, acknowledgements together, and waits until it is taken."""
 
-    def __init__(self, port: KeepingPort, steps: LeaseSteps) -> None:
+    def __init__(self, port: KeepingPort, steps: LeaseSteps, codec: Codec = PLAIN) -> None:
+        self.codec = codec
         self._port = port
         self._steps = steps
         self._kind = Acks(steps)
@@ -84,7 +89,7 @@ class Desk:
 class Item:
     """One item, leased. In an `async with`: acknowledged on leaving, given back on an exception."""
 
-    __slots__ = ("_counter", "_delivered", "_part", "_place", "body")
+    __slots__ = ("_counter", "_delivered", "_part", "_place", "_value", "body")
 
     __reduce__ = stays("send item.body, and acknowledge here when the answer is back")
 
@@ -99,6 +104,18 @@ class Item:
 
     def __repr__(self) -> str:
         return f"Item(position={self.position}, {len(self.body)} bytes)"
+
+    @property
+    def value(self) -> Any:
+        """What was put, read by the queue's codec; its body where the queue has none.
+
+        Raises `CodecError` when the body is not what the codec writes; `body` has it even so.
+        """
+        try:
+            return self._value
+        except AttributeError:  # read once, and only when it is wanted
+            self._value: Any = self._counter.codec.value(self.body)
+        return self._value
 
     @property
     def position(self) -> Position:

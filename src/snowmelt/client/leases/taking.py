@@ -1,6 +1,6 @@
 """What is taken from a queue, of whatever kind, as a program holds it; blocking."""
 
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.staying import stays
@@ -16,8 +16,10 @@ from snowmelt.client.leases.steps import (
     LeaseSteps,
     checked_count,
 )
+from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.client.together.joint_gets import Gets
 from snowmelt.client.together.threads import TogetherThreads
+from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import Empty
 
 S = TypeVar("S", bound=LeaseSteps)
@@ -28,10 +30,11 @@ class Taking(Generic[S]):
 
     __reduce__ = stays("send the queue's name and the URL, and connect there")
 
-    def __init__(self, port: Port, steps: S) -> None:
+    def __init__(self, port: Port, steps: S, codec: Codec = PLAIN) -> None:
+        self._codec = codec
         self._port = port
         self._steps = steps
-        self._desk = Desk(port, steps)
+        self._desk = Desk(port, steps, codec)
         self._kind = Gets(steps)
         self._gets = TogetherThreads(port, self._kind)
 
@@ -42,6 +45,10 @@ class Taking(Generic[S]):
     def name(self) -> str:
         """The queue's name."""
         return self._steps.name
+
+    def value(self, body: Buffer) -> Any:
+        """What a body of this queue is of, such as `peek` and groups tell; as `Item.value`."""
+        return self._codec.value(body)
 
     def get(self, *, timeout: float = TIMEOUT) -> Item:
         """Leases the first item. Raises `Empty` when none came in the time given."""
@@ -91,4 +98,5 @@ class Taking(Generic[S]):
         was acknowledged. What else was not acknowledged when the loop ends goes back and does not
         count as failed; acknowledging it later is refused as `LeaseLost`.
         """
-        return Consumption(self._port, self._steps, checked_prefetch(prefetch), timeout)
+        most = checked_prefetch(prefetch)
+        return Consumption(self._port, self._steps, most, timeout, self._codec)

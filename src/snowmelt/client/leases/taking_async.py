@@ -1,6 +1,6 @@
 """What is taken from a queue, of whatever kind, with `await`; `taking.py` tells more."""
 
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.staying import stays
@@ -17,9 +17,11 @@ from snowmelt.client.leases.steps import (
     LeaseSteps,
     checked_count,
 )
+from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.client.queue.open_once import OpenOnce
 from snowmelt.client.together.joint_gets import Gets
 from snowmelt.client.together.tasks import TogetherAsync
+from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import Empty
 
 S = TypeVar("S", bound=LeaseSteps)
@@ -30,10 +32,11 @@ class Taking(Generic[S]):
 
     __reduce__ = stays("send the queue's name and the URL, and connect there")
 
-    def __init__(self, port: KeepingPort, steps: S) -> None:
+    def __init__(self, port: KeepingPort, steps: S, codec: Codec = PLAIN) -> None:
+        self._codec = codec
         self._port = OpenOnce(port)
         self._steps = steps
-        self._desk = Desk(self._port, steps)
+        self._desk = Desk(self._port, steps, codec)
         self._kind = Gets(steps)
         self._gets = TogetherAsync(self._port, self._kind)
 
@@ -44,6 +47,10 @@ class Taking(Generic[S]):
     def name(self) -> str:
         """The queue's name."""
         return self._steps.name
+
+    def value(self, body: Buffer) -> Any:
+        """What a body of this queue is of, such as `peek` and groups tell; as `Item.value`."""
+        return self._codec.value(body)
 
     async def get(self, *, timeout: float = TIMEOUT) -> Item:
         """Leases the first item. Raises `Empty` when none came in the time given."""
@@ -88,4 +95,5 @@ class Taking(Generic[S]):
         As the blocking `consume`, with a task that renews the leases. A `break` alone ends it some
         time later; `async with`, or `aclose`, at once.
         """
-        return Consumption(self._port, self._steps, checked_prefetch(prefetch), timeout)
+        most = checked_prefetch(prefetch)
+        return Consumption(self._port, self._steps, most, timeout, self._codec)

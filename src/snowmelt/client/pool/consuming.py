@@ -10,6 +10,7 @@ from snowmelt.client.leases.open_loops import opened
 from snowmelt.client.pool.catching import Catch
 from snowmelt.client.pool.objects import Object, only
 from snowmelt.client.pool.parts import Part
+from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.runtime.peer.seat import Guest
 
 
@@ -21,7 +22,10 @@ class Consumption:
 
     __reduce__ = stays("send its objects' bodies")
 
-    def __init__(self, part: Part, prefetch: int | None, timeout: float | None) -> None:
+    def __init__(
+        self, part: Part, prefetch: int | None, timeout: float | None, codec: Codec = PLAIN
+    ) -> None:
+        self._codec = codec
         self._catch = Catch(part, prefetch, timeout)
         opened(self)
         part.engine.words.watch(self, self._catch.close)  # should this be dropped and interrupted
@@ -74,6 +78,6 @@ class Consumption:
                 raise StopIteration
             found = wish.met()
             if found is not None:
-                return only(catch.part, *found)
+                return only(catch.part, *found, self._codec)
             guest = Guest()
             engine.wait(guest, catch.ready(guest), wish.until)

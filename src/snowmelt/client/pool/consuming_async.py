@@ -12,6 +12,7 @@ from snowmelt.client.leases.open_loops import opened
 from snowmelt.client.pool.catching import Catch
 from snowmelt.client.pool.objects_async import Object, only
 from snowmelt.client.pool.parts import Part
+from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.runtime.clock import seconds_until
 
 
@@ -41,8 +42,14 @@ class Consumption:
     __reduce__ = stays("send its objects' bodies")
 
     def __init__(
-        self, part: Part, port: AsyncPort, prefetch: int | None, timeout: float | None
+        self,
+        part: Part,
+        port: AsyncPort,
+        prefetch: int | None,
+        timeout: float | None,
+        codec: Codec = PLAIN,
     ) -> None:
+        self._codec = codec
         self._port = port
         self._catch = Catch(part, prefetch, timeout)
         opened(self)
@@ -96,7 +103,7 @@ class Consumption:
                 raise StopAsyncIteration
             found = wish.met()
             if found is not None:
-                return only(self._port, *found)
+                return only(self._port, *found, self._codec)
             crossing = Crossing()
             if not engine.look(catch.ready(crossing)):
                 await asyncio.wait([crossing.future], timeout=seconds_until(wish.until))

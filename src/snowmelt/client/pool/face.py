@@ -3,7 +3,7 @@
 from _thread import get_ident
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from snowmelt.client.connection.session import TIMEOUT, checked
 from snowmelt.client.connection.staying import stays
@@ -14,7 +14,8 @@ from snowmelt.client.pool.loans import taken
 from snowmelt.client.pool.objects import Object, Objects, only
 from snowmelt.client.pool.parts import Part
 from snowmelt.client.pool.steps import BYTES_MAX
-from snowmelt.core.batch import Batch, Buffer
+from snowmelt.client.queue.codecs import PLAIN, Codec
+from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption, SnowmeltError
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.pool.calls import PeerStatistics
@@ -43,7 +44,8 @@ class Pool:
 
     __reduce__ = stays("send its name and the URL, and connect there")
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: Part, codec: Codec = PLAIN) -> None:
+        self._codec = codec
         self._part = part
 
     def __repr__(self) -> str:
@@ -59,21 +61,24 @@ class Pool:
         """The name under which others know this process."""
         return self._part.engine.config.name
 
-    def put(self, body: Buffer, *, timeout: float = TIMEOUT) -> None:
+    def put(self, body: Any, *, timeout: float = TIMEOUT) -> None:
         """Keeps an object here until somebody wants it. Raises `Full` when no buffer became free.
 
         A body of 64 KiB or more is not copied: one that can change (a bytearray, an array) must
         not, from now on.
         """
-        kept = self._part.engine.call(pool_steps.put(body, timeout, get_ident()), timeout)
+        kept = self._part.engine.call(
+            pool_steps.put(self._codec.body(body), timeout, get_ident()), timeout
+        )
         pool_steps.check_kept(kept, timeout)
 
-    def put_many(self, bodies: Iterable[Buffer] | Batch, *, timeout: float = TIMEOUT) -> int:
+    def put_many(self, bodies: Iterable[Any] | Batch, *, timeout: float = TIMEOUT) -> int:
         """Keeps objects here; returns how many. All of them count against `buffers`.
 
         Raises `Full` when there was not room for all; a note of the exception says how many are in.
         """
-        return run(self._part, pool_steps.put_many(bodies, timeout, get_ident()))
+        rows = self._codec.bodies(bodies)
+        return run(self._part, pool_steps.put_many(rows, timeout, get_ident()))
 
     def await_room(self, *, timeout: float = TIMEOUT) -> None:
         """Waits until there is room for another object, for those that are costly to make.
@@ -86,7 +91,7 @@ class Pool:
         """The first object that a probe finds. Raises `Empty` when none was found in the time."""
         part = self._part
         asked = part.engine.ask(pool_steps.get(1, BYTES_MAX, timeout), timeout)
-        return only(part, *taken(asked, part.me, once=part.once))
+        return only(part, *taken(asked, part.me, once=part.once), self._codec)
 
     def get_many(
         self, objects_max: int = 1000, *, bytes_max: int = BYTES_MAX, timeout: float = TIMEOUT
@@ -97,7 +102,7 @@ class Pool:
                 raise BadOption(option, value, "a whole number, 1 or more")
         part = self._part
         asked = part.engine.ask(pool_steps.get(objects_max, bytes_max, timeout), timeout)
-        return Objects(part, *taken(asked, part.me, once=part.once))
+        return Objects(part, *taken(asked, part.me, once=part.once), self._codec)
 
     def consume(self, prefetch: int | None = None, timeout: float | None = None) -> Consumption:
         """Objects one by one, for ever, or until none was found for `timeout` seconds.
@@ -112,7 +117,7 @@ class Pool:
         check_prefetch(prefetch)
         if timeout is not None:
             timeout = max(0.0, checked(timeout))
-        return Consumption(self._part, prefetch, timeout)
+        return Consumption(self._part, prefetch, timeout, self._codec)
 
     def __iter__(self) -> Iterator[Object]:
         return self.consume()

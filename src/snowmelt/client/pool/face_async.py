@@ -18,7 +18,8 @@ from snowmelt.client.pool.loans import taken
 from snowmelt.client.pool.objects_async import Object, Objects, only
 from snowmelt.client.pool.parts import Part
 from snowmelt.client.pool.steps import BYTES_MAX
-from snowmelt.core.batch import Batch, Buffer
+from snowmelt.client.queue.codecs import PLAIN, Codec
+from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption, SnowmeltError
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.pool.calls import PeerStatistics
@@ -73,7 +74,8 @@ class Pool:
 
     __reduce__ = stays("send its name and the URL, and connect there")
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: Part, codec: Codec = PLAIN) -> None:
+        self._codec = codec
         self._part = part
         self._port = AsyncPart(part)
 
@@ -90,14 +92,17 @@ class Pool:
         """The name under which others know this process."""
         return self._part.engine.config.name
 
-    async def put(self, body: Buffer, *, timeout: float = TIMEOUT) -> None:
+    async def put(self, body: Any, *, timeout: float = TIMEOUT) -> None:
         """Keeps an object here until somebody wants it. Raises `Full`."""
-        kept = await self._port.call(pool_steps.put(body, timeout, this_task()), timeout)
+        kept = await self._port.call(
+            pool_steps.put(self._codec.body(body), timeout, this_task()), timeout
+        )
         pool_steps.check_kept(kept, timeout)
 
-    async def put_many(self, bodies: Iterable[Buffer] | Batch, *, timeout: float = TIMEOUT) -> int:
+    async def put_many(self, bodies: Iterable[Any] | Batch, *, timeout: float = TIMEOUT) -> int:
         """Keeps objects here; returns how many. Raises `Full`."""
-        return await run_async(self._port, pool_steps.put_many(bodies, timeout, this_task()))
+        rows = self._codec.bodies(bodies)
+        return await run_async(self._port, pool_steps.put_many(rows, timeout, this_task()))
 
     async def await_room(self, *, timeout: float = TIMEOUT) -> None:
         """Waits until there is room for another object."""
@@ -106,7 +111,7 @@ class Pool:
     async def get(self, *, timeout: float = TIMEOUT) -> Object:
         """The first object that a probe finds. Raises `Empty`."""
         asked = await self._port.ask(pool_steps.get(1, BYTES_MAX, timeout))
-        return only(self._port, *taken(asked, self._part.me, once=self._part.once))
+        return only(self._port, *taken(asked, self._part.me, once=self._part.once), self._codec)
 
     async def get_many(
         self, objects_max: int = 1000, *, bytes_max: int = BYTES_MAX, timeout: float = TIMEOUT
@@ -116,14 +121,14 @@ class Pool:
             if type(value) is not int or value < 1:
                 raise BadOption(option, value, "a whole number, 1 or more")
         asked = await self._port.ask(pool_steps.get(objects_max, bytes_max, timeout))
-        return Objects(self._port, *taken(asked, self._part.me, once=self._part.once))
+        return Objects(self._port, *taken(asked, self._part.me, once=self._part.once), self._codec)
 
     def consume(self, prefetch: int | None = None, timeout: float | None = None) -> Consumption:
         """Objects one by one, for ever, or until none was found for `timeout` seconds."""
         check_prefetch(prefetch)
         if timeout is not None:
             timeout = max(0.0, checked(timeout))
-        return Consumption(self._part, self._port, prefetch, timeout)
+        return Consumption(self._part, self._port, prefetch, timeout, self._codec)
 
     def __aiter__(self) -> AsyncIterator[Object]:
         return self.consume()

@@ -7,7 +7,7 @@ handed over as it came.
 from collections.abc import Iterator
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.staying import stays
@@ -15,6 +15,7 @@ from snowmelt.client.connection.steps import Port
 from snowmelt.client.pool import steps as pool_steps
 from snowmelt.client.pool.bodies import joined, numbers, owned
 from snowmelt.client.pool.loans import Loan
+from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.interval import Interval
@@ -34,7 +35,7 @@ class Object:
     b'frame'
     """
 
-    __slots__ = ("_loan", "_port", "body", "intervals", "open")
+    __slots__ = ("_codec", "_loan", "_port", "_value", "body", "intervals", "open")
     __reduce__ = stays("send its body, and acknowledge here when the answer is back")
 
     def __init__(
@@ -43,7 +44,9 @@ class Object:
         loan: Loan,
         body: bytes | bytearray,
         intervals: tuple[Interval, ...] = (),
+        codec: Codec = PLAIN,
     ) -> None:
+        self._codec = codec
         self._port = port
         self._loan = loan
         self.intervals = intervals
@@ -54,6 +57,18 @@ class Object:
 
     def __repr__(self) -> str:
         return f"Object({len(self.body)} bytes)"
+
+    @property
+    def value(self) -> Any:
+        """What was put, read by the pool's codec; its body where it has none.
+
+        Raises `CodecError` when the body is not what the codec writes; `body` has it even so.
+        """
+        try:
+            return self._value
+        except AttributeError:  # read once, and only when it is wanted
+            self._value: Any = self._codec.value(self.body)
+        return self._value
 
     def ack(self, *, timeout: float = TIMEOUT) -> None:
         """It is done and never comes again. Raises `LeaseLost` when it may be another's by now.
@@ -107,10 +122,11 @@ class Objects:
     2 [b'one', b'two'] Batch(2 items, 6 bytes)
     """
 
-    __slots__ = ("_loan", "_port", "_spans", "batch")
+    __slots__ = ("_codec", "_loan", "_port", "_spans", "batch")
     __reduce__ = stays("send its bodies, and acknowledge here when the answer is back")
 
-    def __init__(self, port: Port, loan: Loan, got: Got) -> None:
+    def __init__(self, port: Port, loan: Loan, got: Got, codec: Codec = PLAIN) -> None:
+        self._codec = codec
         self._port = port
         self._spans = got.spans
         self._loan = loan
@@ -122,7 +138,7 @@ class Objects:
 
     def __iter__(self) -> Iterator[Object]:
         for body, number in zip(self.batch, numbers(self._spans), strict=True):
-            yield Object(self._port, self._loan, bytes(body), (number,))
+            yield Object(self._port, self._loan, bytes(body), (number,), self._codec)
 
     @property
     def open(self) -> bool:
@@ -171,6 +187,6 @@ def leave(held: Object | Objects, error: BaseException | None) -> None:
         held.nack()
 
 
-def only(port: Port, loan: Loan, got: Got) -> Object:
+def only(port: Port, loan: Loan, got: Got, codec: Codec) -> Object:
     """The object of a get for one."""
-    return Object(port, loan, owned(got.blob))
+    return Object(port, loan, owned(got.blob), codec=codec)

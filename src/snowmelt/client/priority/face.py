@@ -1,13 +1,14 @@
 """A priority queue as a program holds it, blocking."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.leases.steps import ITEMS_HIGHEST, Seen, checked_count
 from snowmelt.client.leases.taking import Taking
 from snowmelt.client.priority.groups import PriorityGroup
-from snowmelt.client.priority.parts import RANK_HIGHEST, Prioritized, checked_share
+from snowmelt.client.priority.parts import RANK_HIGHEST, checked_share
 from snowmelt.client.priority.staging import (
     HOLD,
     Holding,
@@ -17,10 +18,11 @@ from snowmelt.client.priority.staging import (
     not_staged,
 )
 from snowmelt.client.priority.steps import PriorityStatus, PrioritySteps
+from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.client.queue.group_steps import group_name
 from snowmelt.client.together.joint_puts import Puts
 from snowmelt.client.together.threads import TogetherThreads
-from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.batch import Batch
 from snowmelt.core.errors import NotStaged
 from snowmelt.core.interval import Position
 
@@ -50,14 +52,14 @@ class PriorityQueue(Taking[PrioritySteps]):
     2 b'dust'
     """
 
-    def __init__(self, port: Port, steps: PrioritySteps) -> None:
-        super().__init__(port, steps)
+    def __init__(self, port: Port, steps: PrioritySteps, codec: Codec = PLAIN) -> None:
+        super().__init__(port, steps, codec)
         self._holding = Holding(steps)
         self._puts = TogetherThreads(port, Puts(steps.put))
 
     def put(
         self,
-        body: Buffer,
+        body: Any,
         *,
         priority: float = 0,
         headers: Mapping[str, str] | None = None,
@@ -68,12 +70,12 @@ class PriorityQueue(Taking[PrioritySteps]):
 
         After `delay` seconds it may be delivered.
         """
-        one = self._steps.one(body, priority, headers, delay, timeout)
+        one = self._steps.one(self._codec.body(body), priority, headers, delay, timeout)
         return Position(self._puts.ask(one))
 
     def put_many(
         self,
-        items: Iterable[Buffer] | Iterable[Prioritized] | Batch,
+        items: Iterable[Any] | Batch,
         *,
         priority: float | None = None,
         headers: Mapping[str, str] | None = None,
@@ -86,13 +88,14 @@ class PriorityQueue(Taking[PrioritySteps]):
         several calls, each with its own `timeout`; when one fails, those before it are in the queue
         (a note of the exception says how many).
         """
-        return run(self._port, self._steps.put_many(items, priority, headers, delay, timeout))
+        rows = self._codec.pairs(items, priority)
+        return run(self._port, self._steps.put_many(rows, priority, headers, delay, timeout))
 
     # --- staged, then published -------------------------------------------------------------------
 
     def stage(
         self,
-        items: Iterable[Buffer] | Iterable[Prioritized] | Batch,
+        items: Iterable[Any] | Batch,
         *,
         priority: float | None = None,
         headers: Mapping[str, str] | None = None,
@@ -104,7 +107,8 @@ class PriorityQueue(Taking[PrioritySteps]):
 
         What is not published within `hold` seconds is erased. `delay` counts from when it is.
         """
-        steps = self._holding.stage(items, priority, headers, delay, hold, timeout)
+        rows = self._codec.pairs(items, priority)
+        steps = self._holding.stage(rows, priority, headers, delay, hold, timeout)
         return run(self._port, steps)
 
     def publish(self, receipt: Receipt, *, timeout: float = TIMEOUT) -> None:

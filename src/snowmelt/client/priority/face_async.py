@@ -1,12 +1,13 @@
 """A priority queue as a program holds it, with `await`; `face.py` tells more of each call."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import KeepingPort, run_async
 from snowmelt.client.leases.steps import ITEMS_HIGHEST, Seen, checked_count
 from snowmelt.client.leases.taking_async import Taking
-from snowmelt.client.priority.parts import RANK_HIGHEST, Prioritized, checked_share
+from snowmelt.client.priority.parts import RANK_HIGHEST, checked_share
 from snowmelt.client.priority.staging import (
     HOLD,
     Holding,
@@ -16,9 +17,10 @@ from snowmelt.client.priority.staging import (
     not_staged,
 )
 from snowmelt.client.priority.steps import PriorityStatus, PrioritySteps
+from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.client.together.joint_puts import Puts
 from snowmelt.client.together.tasks import TogetherAsync
-from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.batch import Batch
 from snowmelt.core.errors import NotStaged
 from snowmelt.core.interval import Position
 
@@ -30,14 +32,14 @@ class PriorityQueue(Taking[PrioritySteps]):
     answer. Any number of calls may wait at once.
     """
 
-    def __init__(self, port: KeepingPort, steps: PrioritySteps) -> None:
-        super().__init__(port, steps)
+    def __init__(self, port: KeepingPort, steps: PrioritySteps, codec: Codec = PLAIN) -> None:
+        super().__init__(port, steps, codec)
         self._holding = Holding(steps)
         self._puts = TogetherAsync(self._port, Puts(steps.put))
 
     async def put(
         self,
-        body: Buffer,
+        body: Any,
         *,
         priority: float = 0,
         headers: Mapping[str, str] | None = None,
@@ -48,12 +50,12 @@ class PriorityQueue(Taking[PrioritySteps]):
 
         After `delay` seconds it may be delivered.
         """
-        one = self._steps.one(body, priority, headers, delay, timeout)
+        one = self._steps.one(self._codec.body(body), priority, headers, delay, timeout)
         return Position(await self._puts.ask(one))
 
     async def put_many(
         self,
-        items: Iterable[Buffer] | Iterable[Prioritized] | Batch,
+        items: Iterable[Any] | Batch,
         *,
         priority: float | None = None,
         headers: Mapping[str, str] | None = None,
@@ -66,15 +68,16 @@ class PriorityQueue(Taking[PrioritySteps]):
         several calls, each with its own `timeout`; when one fails, those before it are in the queue
         (a note of the exception says how many).
         """
+        rows = self._codec.pairs(items, priority)
         return await run_async(
-            self._port, self._steps.put_many(items, priority, headers, delay, timeout)
+            self._port, self._steps.put_many(rows, priority, headers, delay, timeout)
         )
 
     # --- staged, then published -------------------------------------------------------------------
 
     async def stage(
         self,
-        items: Iterable[Buffer] | Iterable[Prioritized] | Batch,
+        items: Iterable[Any] | Batch,
         *,
         priority: float | None = None,
         headers: Mapping[str, str] | None = None,
@@ -86,7 +89,8 @@ class PriorityQueue(Taking[PrioritySteps]):
 
         What is not published within `hold` seconds is erased. `delay` counts from when it is.
         """
-        steps = self._holding.stage(items, priority, headers, delay, hold, timeout)
+        rows = self._codec.pairs(items, priority)
+        steps = self._holding.stage(rows, priority, headers, delay, hold, timeout)
         return await run_async(self._port, steps)
 
     async def publish(self, receipt: Receipt, *, timeout: float = TIMEOUT) -> None:

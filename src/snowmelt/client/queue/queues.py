@@ -15,6 +15,7 @@ from snowmelt.client.priority.options import (
     priority_settings,
 )
 from snowmelt.client.priority.steps import PrioritySteps, list_priority_queues
+from snowmelt.client.queue.codecs import codec_of
 from snowmelt.client.queue.options import Producer, QueueOptions, queue_settings
 from snowmelt.core.errors import BadOption
 
@@ -30,6 +31,7 @@ class Queues:
         name: str,
         *,
         ordering: Literal["master"] = "master",
+        codec: str | None = None,
         producer: str | None = None,
         sequence: int | None = None,
         **options: Unpack[QueueOptions],
@@ -37,7 +39,12 @@ class Queues:
 
     @overload
     def fifo(
-        self, name: str, *, ordering: Literal["overlay"], **options: Unpack[OverlayOptions]
+        self,
+        name: str,
+        *,
+        ordering: Literal["overlay"],
+        codec: str | None = None,
+        **options: Unpack[OverlayOptions],
     ) -> PriorityQueue: ...
 
     def fifo(
@@ -45,6 +52,7 @@ class Queues:
         name: str,
         *,
         ordering: str = "master",
+        codec: str | None = None,
         producer: str | None = None,
         sequence: int | None = None,
         **options: Any,
@@ -59,16 +67,23 @@ class Queues:
         `producer` names this program over its restarts, so that a put with a `sequence` number that
         was used is not put again; `sequence` here is the first of numbers given by themselves.
 
+        `codec` is how values become bodies: "text", "json", "msgpack" or "arrow"; `put` takes the
+        value then, and `item.value` gives it back. Nodes see bytes.
+
         With `ordering="overlay"` no node orders it alone: it is a priority queue of one priority,
         with the options `replicas`, `lease`, `max_deliveries` and `max_items`.
         """
         if overlaid(ordering, producer, sequence):
             settings = overlay_settings(name, options)
-            return PriorityQueue(self._queues, PrioritySteps(name, settings, fifo=True))
+            return PriorityQueue(
+                self._queues, PrioritySteps(name, settings, fifo=True), codec_of(codec)
+            )
         steps = FifoSteps(name, queue_settings(**options), Producer(producer, sequence))
-        return Fifo(self._queues, steps)
+        return Fifo(self._queues, steps, codec_of(codec))
 
-    def priority(self, name: str, **options: Unpack[PriorityOptions]) -> PriorityQueue:
+    def priority(
+        self, name: str, *, codec: str | None = None, **options: Unpack[PriorityOptions]
+    ) -> PriorityQueue:
         """A queue, most urgent first, made when it is first used.
 
         With options it is made with these, and `QueueExists` is raised if it is there with others;
@@ -77,18 +92,21 @@ class Queues:
         there are (up to 256): then they are 0 to one below it. The least is the most urgent, or the
         largest with `largest_first`; on `replicas` nodes (1) an item is flushed before its put is
         answered; a get holds it for `lease` seconds (30); after `max_deliveries` (20) that failed
-        it is set aside as dead; the queue holds `max_items` at most.
+        it is set aside as dead; the queue holds `max_items` at most. `codec` is as `fifo` has it.
         """
-        return PriorityQueue(self._queues, PrioritySteps(name, priority_settings(name, **options)))
+        steps = PrioritySteps(name, priority_settings(name, **options))
+        return PriorityQueue(self._queues, steps, codec_of(codec))
 
-    def queue(self, name: str, *, timeout: float = TIMEOUT) -> Fifo | PriorityQueue:
+    def queue(
+        self, name: str, *, codec: str | None = None, timeout: float = TIMEOUT
+    ) -> Fifo | PriorityQueue:
         """The queue of this name, of whichever kind it is; a fifo when there is none yet."""
         if name not in run(self._queues, list_priority_queues(timeout)):
-            return self.fifo(name)
+            return self.fifo(name, codec=codec)
         if name in run(self._queues, list_queues(timeout)):
             allowed = "a name of one queue: there are a fifo and a priority queue of this name"
             raise BadOption("queue", name, allowed)
-        return self.priority(name)
+        return self.priority(name, codec=codec)
 
     def queues(self, *, timeout: float = TIMEOUT) -> list[str]:
         """The names of all queues, fifos and priority queues."""

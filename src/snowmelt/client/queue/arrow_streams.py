@@ -1,0 +1,56 @@
+"""Whether an Arrow stream is as large as it looks: its messages say which of them are compressed.
+
+pyarrow decompresses whatever a stream says, and a few bytes may say gigabytes. What says it is in
+each message's head, a flatbuffer (`Message.fbs` of the Arrow format), of which two tables matter.
+"""
+
+import struct
+from typing import Any, Final
+
+from snowmelt.core.batch import Buffer
+
+_DICTIONARY_BATCH: Final = 2
+_RECORD_BATCH: Final = 3
+
+
+def check_plain(arrow: Any, body: Buffer) -> None:
+    """Raises `ValueError` for a stream of which anything is compressed."""
+    messages = arrow.ipc.MessageReader.open_stream(arrow.py_buffer(body))
+    for message in messages:
+        if _compressed(bytes(message.metadata)):
+            raise ValueError("it is compressed, and how large it is nobody knows")
+
+
+def _compressed(head: bytes) -> bool:
+    try:
+        message = _table(head, 0)
+        kind, batch = _field(head, message, 1), _field(head, message, 2)
+        if not (kind and batch):
+            return False
+        table = _table(head, batch)
+        if head[kind] == _DICTIONARY_BATCH:
+            inner = _field(head, table, 1)
+            return bool(inner and _field(head, _table(head, inner), 3))
+        return head[kind] == _RECORD_BATCH and bool(_field(head, table, 3))
+    except (struct.error, IndexError):
+        raise ValueError("the head of a message is no head") from None
+
+
+def _table(head: bytes, at: int) -> int:
+    """Where the table is that is pointed to here."""
+    offset: int = struct.unpack_from("<I", head, at)[0]
+    return at + offset
+
+
+def _field(head: bytes, table: int, number: int) -> int:
+    """Where a field of a table is; 0 when it has none."""
+    (back,) = struct.unpack_from("<i", head, table)
+    shape = table - back
+    if shape < 0:
+        raise ValueError("the head of a message is no head")
+    (size,) = struct.unpack_from("<H", head, shape)
+    slot = 4 + 2 * number
+    if slot >= size:
+        return 0
+    offset: int = struct.unpack_from("<H", head, shape + slot)[0]
+    return table + offset if offset else 0

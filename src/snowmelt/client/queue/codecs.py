@@ -1,0 +1,195 @@
+"""What a body means: `codec="json"` and its like turn a value into bytes, and bytes into a value.
+
+1. A codec is a matter of who puts and who gets: nodes see bytes, and `item.body` always has them.
+   Without a codec a value is its body.
+2. Nothing is put of a value that can't be written, or that would come back as another without a
+   word, as JSON's NaN would: that raises `CodecError`.
+3. A body is read when its `value` is asked for. One that can't be read raises `CodecError` there,
+   in the hands of whoever has the item: it fails as any item whose handler raises does, comes
+   again, and is dead in the end. A loop that asks for no value never stumbles over it.
+4. A `Batch` has bodies that are written already: it is put as it is.
+5. What a body makes in memory is bounded by its own size: nothing is unpickled, and an Arrow stream
+   is not decompressed.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from math import isfinite
+from typing import Any, Final
+
+import msgspec
+
+from snowmelt.client.queue.arrow_streams import check_plain
+from snowmelt.core.batch import Batch, Buffer
+from snowmelt.core.errors import BadOption, CodecError, in_short
+
+_BYTES: Final = (bytes, bytearray, memoryview)
+
+
+class Codec:
+    """How values are written, and read; this one takes bytes, which are both.
+
+    >>> codec_of("json").body({"id": 7}), codec_of("json").value(b'{"id": 7}')
+    (b'{"id":7}', {'id': 7})
+    """
+
+    def __init__(
+        self,
+        name: str = "",
+        write: Callable[[Any], Buffer] | None = None,
+        read: Callable[[Buffer], Any] | None = None,
+    ) -> None:
+        self.name = name
+        self._write = write
+        self._read = read
+
+    def __repr__(self) -> str:
+        return f"Codec({self.name!r})"
+
+    def body(self, value: Any) -> Any:
+        """A value's bytes; raises `CodecError` (rule 2)."""
+        if self._write is None:
+            return value
+        try:
+            return self._write(value)
+        except Exception as error:
+            raise CodecError(
+                f"{in_short(value)} can't be written as {self.name}: {error}"
+            ) from error
+
+    def value(self, body: Buffer) -> Any:
+        """What the bytes are of; raises `CodecError` (rule 3).
+
+        >>> codec_of("json").value(b"plain text")
+        Traceback (most recent call last):
+        snowmelt.core.errors.CodecError: a body of 10 bytes, b'plain text', is not json: ...
+        """
+        if self._read is None:
+            return body
+        try:
+            return self._read(body)
+        except Exception as error:
+            start = bytes(memoryview(body)[:40])
+            raise CodecError(
+                f"a body of {len(body)} bytes, {start!r}{'...' * (len(body) > 40)}, is not "
+                f"{self.name}: {error}; its `body` can be read all the same"
+            ) from error
+
+    def bodies(self, values: Any) -> Any:
+        """Those of several values, one by one; what is no row of values is refused later on."""
+        if self._write is None or isinstance(values, Batch | str | bytes | bytearray | memoryview):
+            return values
+        self._check_several(values)
+        if isinstance(values, list | tuple):
+            return [self.body(value) for value in values]
+        return map(self.body, values)
+
+    def pairs(self, values: Any, priority: float | None) -> Any:
+        """The same of what a priority queue takes: values of one priority, or pairs with theirs."""
+        if priority is not None or self._write is None or isinstance(values, Batch):
+            return self.bodies(values)
+        if isinstance(values, str | bytes | bytearray | memoryview):
+            return values
+        self._check_several(values)
+        return self._pairs(values)
+
+    def _pairs(self, values: Iterable[Any]) -> Iterator[Any]:
+        for one in values:
+            if isinstance(one, tuple):
+                yield (one[0], self.body(one[1])) if len(one) == 2 else one
+            else:
+                yield self.body(one)
+
+    def _check_several(self, values: object) -> None:
+        frame = hasattr(values, "__arrow_c_stream__") and not isinstance(values, Iterator)
+        if frame or isinstance(values, Mapping):
+            what = type(values).__name__
+            raise TypeError(f"several values are put here, not one {what}; see put")
+
+
+PLAIN: Final = Codec()
+
+
+def codec_of(name: object) -> Codec:
+    """The codec of this name; the plain one for none.
+
+    >>> codec_of("yaml")
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: codec is 'yaml'; allowed: None, text, json, msgpack, arrow
+    """
+    if name is None:
+        return PLAIN
+    codec = _CODECS.get(name) if isinstance(name, str) else None
+    if codec is None:
+        raise BadOption("codec", name, ", ".join(("None", *_CODECS)))
+    if codec.name == "arrow" and find_spec("pyarrow") is None:
+        raise BadOption("codec", name, f"{name} only with pyarrow: pip install pyarrow")
+    return codec
+
+
+def _write_text(value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise TypeError(f"text is a str, not {type(value).__name__}")
+    return value.encode()
+
+
+def _read_text(body: Buffer) -> str:
+    return str(body, "utf-8")
+
+
+def _write_json(value: Any) -> bytes:
+    if isinstance(value, _BYTES):
+        raise TypeError("bytes are no value of JSON; put what they are of, or a Batch of bodies")
+    written = _ENCODE_JSON(value)
+    if b"null" in written:  # as which a number that JSON does not have is written
+        _check_finite(msgspec.to_builtins(value))
+    return written
+
+
+def _check_finite(value: Any) -> None:
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, float):
+            if not isfinite(one):
+                raise ValueError(f"JSON has no {one}; None is null")
+        elif isinstance(one, dict):
+            waiting += one.values()
+        elif isinstance(one, list | tuple | set | frozenset):
+            waiting += one
+
+
+def _write_arrow(value: Any) -> memoryview:
+    arrow = import_module("pyarrow")
+    if isinstance(value, arrow.RecordBatch):
+        value = arrow.Table.from_batches([value])
+    elif not isinstance(value, arrow.Table):
+        if not hasattr(value, "__arrow_c_stream__"):
+            raise TypeError(f"it takes tables and record batches, not {type(value).__name__}")
+        value = arrow.table(value)
+    sink = arrow.BufferOutputStream()
+    with arrow.ipc.new_stream(sink, value.schema) as stream:
+        stream.write_table(value)
+    return memoryview(sink.getvalue())
+
+
+def _read_arrow(body: Buffer) -> Any:
+    arrow = import_module("pyarrow")
+    check_plain(arrow, body)
+    with arrow.ipc.open_stream(arrow.py_buffer(body)) as stream:
+        table = stream.read_all()
+    table.validate(full=True)  # offsets that lead out of it would end the program
+    return table
+
+
+_ENCODE_JSON: Final = msgspec.json.Encoder().encode
+_CODECS: Final = {
+    one.name: one
+    for one in (
+        Codec("text", _write_text, _read_text),
+        Codec("json", _write_json, msgspec.json.Decoder().decode),
+        Codec("msgpack", msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode),
+        Codec("arrow", _write_arrow, _read_arrow),
+    )
+}

@@ -212,3 +212,22 @@ def taken(jobs, count):
         got += [item.priority for item in items]
         items.ack()
     return got
+
+
+@pytest.mark.parametrize("largest_first", [False, True])
+def test_what_was_put_by_turns_comes_in_one_order_whichever_way_it_is_read(cluster, largest_first):
+    queue = cluster.priority(f"turns{largest_first}", priorities=float, largest_first=largest_first)
+    for first in range(3):
+        queue.put_many(
+            [(at / 2, b"%d" % at) for at in range(first, 24, 3)], headers={"first": str(first)}
+        )
+    order = sorted(range(24), reverse=largest_first)
+    with queue.get_many(9) as some:
+        assert [int(item.body) for item in some] == order[:9]
+        assert [item.priority for item in some] == [at / 2 for at in order[:9]]
+        assert [item.headers["first"] for item in some] == [str(at % 3) for at in order[:9]]
+        assert [int(body) for body in some.batch] == order[:9]
+        places = [at for one in some.positions for at in one]
+        assert places == [item.position for item in some]
+    loop = queue.consume(timeout=0)
+    assert [int(item.body) for item in loop] == order[9:]

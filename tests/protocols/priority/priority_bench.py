@@ -29,6 +29,7 @@ from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.priority import MESSAGES, PriorityNode, calls
 from snowmelt.protocols.priority.batches import Share, union
 from snowmelt.protocols.priority.calls import Leased, Part, PutDone, Receipt
+from snowmelt.protocols.priority.keyed import by_key
 from snowmelt.protocols.priority.limits import LIMITS, Limits
 from snowmelt.protocols.priority.messages import Several
 from snowmelt.protocols.priority.settings import QueueSettings
@@ -263,8 +264,11 @@ def part(priority: int, bodies: Iterable[bytes]) -> Part:
 
 
 def bodies(leased: Leased | calls.Peeked) -> list[bytes]:
-    """What was got, in order."""
-    return [bytes(body) for piece in leased.pieces for body in Bodies(piece.offsets, piece.blob)]
+    """What was got, in order; the least key first."""
+    pieces = leased.pieces
+    if pieces and pieces[0].keys:
+        pieces = by_key(pieces, largest_first=False)
+    return [bytes(body) for piece in pieces for body in Bodies(piece.offsets, piece.blob)]
 
 
 def receipt(leased: Leased) -> Receipt:

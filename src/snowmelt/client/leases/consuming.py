@@ -12,7 +12,7 @@ from snowmelt.client.connection.forking import Origin, watch
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.connection.waits import ANSWER_SECONDS
-from snowmelt.client.leases.delivered import Delivered, part_bodies
+from snowmelt.client.leases.delivered import Delivered, in_order, part_bodies
 from snowmelt.client.leases.items import Item
 from snowmelt.client.leases.leaving import GIVEN_UP, reason_left, reason_of
 from snowmelt.client.leases.looping import PASSING, Pace, Pursuit
@@ -237,6 +237,6 @@ def _items(gathering: Gathering, delivered: Delivered) -> Iterator[Item]:
             part_bodies(part),
             count(part.start),
         )
-        for part in delivered.parts
+        for part in in_order(delivered.parts)
     ]
     return items[0] if len(items) == 1 else chain.from_iterable(items)

@@ -9,7 +9,7 @@ from typing import Self
 from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import KeepingPort, run_async
-from snowmelt.client.leases.delivered import Delivered, part_bodies
+from snowmelt.client.leases.delivered import Delivered, items_of
 from snowmelt.client.leases.items_async import Item
 from snowmelt.client.leases.leasing_async import leasing
 from snowmelt.client.leases.leaving import reason_left, reason_of
@@ -233,6 +233,5 @@ async def _ended(
 
 
 def _items(gathering: Gathering, delivered: Delivered) -> Iterator[Item]:
-    for part in delivered.parts:
-        for position, body in enumerate(part_bodies(part), start=part.start):
-            yield Item(gathering, delivered, part, body, position)
+    for part, body, place in items_of(delivered.parts):
+        yield Item(gathering, delivered, part, body, place)

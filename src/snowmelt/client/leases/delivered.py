@@ -10,10 +10,10 @@ is 0 in a fifo. So the items of a lease are one set of numbers, whatever queue t
 import struct
 import threading
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
-from typing import Final, Protocol
+from itertools import count, pairwise, repeat
+from typing import Final, Protocol, TypeGuard
 from weakref import ref
 
 import msgspec
@@ -25,6 +25,8 @@ from snowmelt.core.errors import LeaseLost
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.fifo.labels import sliced, unpack
+from snowmelt.protocols.seap.keys import KEY_BYTES, key_at, to_float, unpacked
+from snowmelt.protocols.seap.keys import part as keys_of
 
 REASON_BYTES: Final = 1000
 PLACE_BITS: Final = 63
@@ -65,6 +67,13 @@ class Part(Protocol):
         """When they were put, as runs (`core.times`)."""
 
 
+class Kind(msgspec.Struct, frozen=True):
+    """What the keys of a queue with any priorities say."""
+
+    floats: bool = False
+    largest_first: bool = False
+
+
 class Portion(msgspec.Struct, frozen=True):
     """Items at adjacent places, with what they have in common; such as some of another part."""
 
@@ -75,8 +84,10 @@ class Portion(msgspec.Struct, frozen=True):
     failures: int
     reason: str
     times: bytes = b""
-    number: int | float | None = None
-    """Their priority, where it is not in their places."""
+    keys: bytes = b""
+    """The priority of each, where it is not in their places (`seap.keys`)."""
+    kind: Kind = Kind()
+    """What the keys say."""
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -111,7 +122,9 @@ def portion(part: Part, first: int, stop: int) -> Part:
     """Some of the items of a part, with their own bytes alone. O(bytes)."""
     if not first and stop == part_items(part):
         return part
-    number: int | float | None = getattr(part, "number", None)
+    keys, kind = b"", Kind()
+    if isinstance(part, Portion):
+        keys, kind = keys_of(part.keys, first, stop), part.kind
     headers = sliced(part.headers, first, stop) if part.headers else b""
     put_at = times.sliced(part.times, first, stop)
     if stop == first + 1:
@@ -119,7 +132,8 @@ def portion(part: Part, first: int, stop: int) -> Part:
         edges = _ONE.pack(0, end - start)
         body = part.blob[start:end]
         start = part.start + first
-        return Portion(start, edges, body, headers, part.failures, part.reason, put_at, number)
+        failures, reason = part.failures, part.reason
+        return Portion(start, edges, body, headers, failures, reason, put_at, keys, kind)
     some = Batch.known(part.offsets, part.blob).slice(first, stop).trimmed()
     return Portion(
         part.start + first,
@@ -129,7 +143,8 @@ def portion(part: Part, first: int, stop: int) -> Part:
         part.failures,
         part.reason,
         put_at,
-        number,
+        keys,
+        kind,
     )
 
 
@@ -140,8 +155,65 @@ def label_of(part: Part, position: int) -> tuple[bytes | None, dict[str, str]]:
 
 def priority_of(part: Part, place: int) -> int | float:
     """Of the item at a place of a part: it is in the place, or goes with the part."""
-    number: int | float | None = getattr(part, "number", None)
-    return place >> PLACE_BITS if number is None else number
+    if not isinstance(part, Portion) or not part.keys:
+        return place >> PLACE_BITS
+    key = key_at(part.keys, place - part.start)
+    return to_float(key) if part.kind.floats else key
+
+
+def in_order(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """The same items, the most urgent first: what lies together comes with its keys, in no order.
+
+    >>> from snowmelt.protocols.seap.keys import packed
+    >>> edges = b"".join(at.to_bytes(4, "little") for at in range(3))
+    >>> parts = [Portion(at, edges, b"ab", b"", 0, "", keys=packed([at, 6])) for at in (5, 9)]
+    >>> [(one.start, one.blob, priority_of(one, one.start)) for one in in_order(tuple(parts))]
+    [(5, b'ab', 5), (10, b'b', 6), (9, b'a', 9)]
+    """
+    if not _keyed(parts):
+        return parts
+    row = _row(parts)
+    found: list[Part] = []
+    first = 0
+    for stop in range(1, len(row) + 1):
+        _, place, number = row[stop - 1]
+        if stop == len(row) or row[stop][1:] != (place + 1, number):
+            part = parts[number]
+            found.append(portion(part, row[first][1] - part.start, place + 1 - part.start))
+            first = stop
+    return tuple(found)
+
+
+def items_of(parts: tuple[Part, ...]) -> Iterator[tuple[Part, bytes, int]]:
+    """Each item of several parts in order: the part, the body and the place."""
+    if not _keyed(parts):
+        for part in parts:
+            yield from zip(repeat(part), part_bodies(part), count(part.start))
+        return
+    bodies = list(map(part_bodies, parts))
+    for _, place, number in _row(parts):
+        part = parts[number]
+        yield part, bodies[number][place - part.start], place
+
+
+def _keyed(parts: tuple[Part, ...]) -> TypeGuard[tuple[Portion, ...]]:
+    """Whether they are in no order yet."""
+    first = parts[0] if parts else None
+    if not isinstance(first, Portion) or not first.keys:
+        return False
+    return len(parts) > 1 or len(first.keys) > KEY_BYTES
+
+
+def _row(parts: tuple[Portion, ...]) -> list[tuple[int, int, int]]:
+    """The key, the place and the part of each item, the most urgent first."""
+    turned = parts[0].kind.largest_first
+    return sorted(
+        [
+            (~key if turned else key, place, number)
+            for number, part in enumerate(parts)
+            for place, key in enumerate(unpacked(part.keys), start=part.start)
+        ]
+    )
 
 
 def put_at_of(part: Part, place: int) -> datetime | None:
@@ -165,6 +237,7 @@ def joined(parts: tuple[Part, ...]) -> Batch:
     >>> [bytes(body) for body in joined((part, part))]
     [b'a', b'b', b'a', b'b']
     """
+    parts = in_order(parts)
     if len(parts) == 1:
         return Batch(parts[0].offsets, parts[0].blob)
     edges, blobs, base = [0], [], 0
@@ -201,7 +274,7 @@ def shortened(reason: str) -> str:
 
 
 def _positions(parts: tuple[Part, ...]) -> tuple[Interval, ...]:
-    """Where parts that are in order lie; neighbours become one."""
+    """Where parts lie, one after another; neighbours become one."""
     found: list[Interval] = []
     start = stop = parts[0].start
     for part in parts:
@@ -235,7 +308,6 @@ class Delivered:
         "left",
         "lost",
         "parts",
-        "positions",
         "token",
     )
 
@@ -251,12 +323,16 @@ class Delivered:
         self.lease = lease
         self.ends = ends
         self.lost = ""  # why the lease is not held any more
-        self.positions = _positions(parts)
-        self.left = IntervalSet(self.positions)
+        self.left = IntervalSet(_positions(parts))
         """What is neither acknowledged nor given back."""
 
     def __len__(self) -> int:
-        return sum(interval.size for interval in self.positions)
+        return sum(map(part_items, self.parts))
+
+    @property
+    def positions(self) -> tuple[Interval, ...]:
+        """Where its items lie, in their order. O(items) where priorities have no number."""
+        return _positions(in_order(self.parts))
 
     def open_in(self, where: Interval | None) -> tuple[Interval, ...]:
         """What of some positions, or of all, is still to be settled."""

@@ -17,6 +17,7 @@ from snowmelt.client.leases.delivered import (
     PLACE_MASK,
     Delivered,
     Part,
+    items_of,
     joined,
     label_of,
     part_bodies,
@@ -240,9 +241,8 @@ class Items:
 
     def __iter__(self) -> Iterator[Item]:
         counter, delivered = self._counter, self._delivered
-        for part in delivered.parts:
-            for position, body in enumerate(part_bodies(part), start=part.start):
-                yield Item(counter, delivered, part, body, position)
+        for part, body, place in items_of(delivered.parts):
+            yield Item(counter, delivered, part, body, place)
 
     def __repr__(self) -> str:
         return f"Items({len(self)} items, token={self.token})"

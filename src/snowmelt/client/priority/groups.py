@@ -37,6 +37,7 @@ from snowmelt.protocols.fifo.calls import Part
 from snowmelt.protocols.priority.batches import Share, Shares
 from snowmelt.protocols.priority.calls import GET_ITEMS, Receipt
 from snowmelt.protocols.priority.messages import Piece
+from snowmelt.protocols.seap.keys import key_at
 
 BATCHES_MAX: Final = 64
 """So many notes are written by one `advance`, of up to 100,000 items or 16 MiB each."""
@@ -252,7 +253,7 @@ class PriorityGroup:
             self._fifo(replicas).get_many(1, timeout=0).release()
 
     def _stretch(self, piece: Piece) -> Stretch:
-        number = piece.priority if piece.key is None else self._queue.number_of(piece.key)
+        number = self._queue.number_of(key_at(piece.keys, 0)) if piece.keys else piece.priority
         return Stretch(
             piece.start, piece.offsets, piece.blob, piece.headers, piece.failures, piece.reason,
             piece.times, number,

@@ -23,7 +23,14 @@ import msgspec
 
 from snowmelt.client.connection.steps import Query, Rest, Steps
 from snowmelt.client.connection.waits import Wait
-from snowmelt.client.leases.delivered import PLACE_BITS, PLACE_MASK, Delivered, Portion, Refused
+from snowmelt.client.leases.delivered import (
+    PLACE_BITS,
+    PLACE_MASK,
+    Delivered,
+    Kind,
+    Portion,
+    Refused,
+)
 from snowmelt.client.leases.steps import (
     PIECES_MAX,
     Going,
@@ -364,10 +371,10 @@ class PrioritySteps(LeaseSteps):
 
     def _stretch(self, piece: Piece) -> Portion:
         start = (piece.priority << PLACE_BITS) + piece.start
-        number = None if piece.key is None else self.number_of(piece.key)
+        known = self._known or self._usual
         return Portion(
             start, piece.offsets, piece.blob, piece.headers, piece.failures, piece.reason,
-            piece.times, number,
+            piece.times, piece.keys, Kind(known.floats, known.largest_first),
         )  # fmt: skip
 
     # --- asking -----------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import msgspec
 
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
-from snowmelt.client.leases.delivered import Delivered, Part, part_items, portion, runs
+from snowmelt.client.leases.delivered import Delivered, Part, in_order, part_items, portion, runs
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps, Word
 from snowmelt.client.together.joint import AGAIN, Asked, Value
 from snowmelt.core.errors import SnowmeltError
@@ -103,7 +103,7 @@ class Gets:
         if len(asked) == 1:
             return ([answer], None) if asked[0] is not None else ([None], answer)
         wants = [0 if each is None else each.what.items_max for each in asked]
-        *hands, spare = answer.divided(dealt(answer.parts, wants))
+        *hands, spare = answer.divided(dealt(in_order(answer.parts), wants))
         return [AGAIN if hand is None else hand for hand in hands], spare
 
     def late(self, asked: Asked, *, gone: bool) -> Value:

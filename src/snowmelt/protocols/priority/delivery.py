@@ -7,20 +7,22 @@ What is at hand of one get may be more than was read for it, and less: bodies th
 at hand without being read, until others take their room. A get is told what stands before the first
 that is not at hand, and nothing behind it: else it would be given what is less urgent than what it
 gives back. When that is nothing, what it needs is read again.
+
+Where priorities have no number, what a get has is a set, and is told as it lies, in stretches: each
+of its keys goes along. Only when that is too much at once it is put in the order of its keys first.
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
-from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.names import NodeId
 from snowmelt.core.record import Found
 from snowmelt.protocols.priority.batches import Shares, union
 from snowmelt.protocols.priority.desk import Desk
-from snowmelt.protocols.priority.fitting import fitting
+from snowmelt.protocols.priority.fitting import fitting, weight
 from snowmelt.protocols.priority.messages import Given, Piece, Take, Taken
 from snowmelt.protocols.priority.positions import common, minus, overlaps
 from snowmelt.protocols.priority.shelf import Shelf
@@ -38,6 +40,8 @@ class Leasing(msgspec.Struct):
     """To be handed out."""
     void: Shares = ()
     """Not to be had."""
+    in_order: bool = True
+    """Whether the most urgent of it is first."""
 
 
 class _Reading(msgspec.Struct):
@@ -51,7 +55,11 @@ class _Reading(msgspec.Struct):
 class Delivery:
     """Of one home, in one view."""
 
-    def __init__(self, desk: Desk, queue: str, shelf: Shelf) -> None:
+    def __init__(
+        self, desk: Desk, queue: str, shelf: Shelf, urgent: Callable[[Shares], Shares] | None
+    ) -> None:
+        self._urgent = urgent
+        """Puts a set in order, where priorities have no number."""
         self._desk = desk
         self._queue = queue
         self._shelf = shelf
@@ -107,6 +115,11 @@ class Delivery:
         again: list[Leasing] = []
         rows = self._shelf.pieces(found, *[one.shares for one in leasings])
         for one, row in zip(leasings, rows, strict=True):
+            if not (one.in_order or _whole(take, one, row)):
+                assert self._urgent is not None, "what is numbered is granted in order"
+                one.shares, one.in_order = self._urgent(one.shares), True
+                again.append(one)
+                continue
             pieces = self._first_of(one.shares, row)
             if not pieces and self._shelf.rows.present(one.shares):
                 again.append(one)
@@ -119,7 +132,7 @@ class Delivery:
 
     def _first_of(self, shares: Shares, pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
         """Those before the first element that is here and not at hand."""
-        if sum([_count(piece) for piece in pieces]) == sum([share.total for share in shares]):
+        if sum([piece.count for piece in pieces]) == sum([share.total for share in shares]):
             return pieces  # as mostly
         missing = minus(self._shelf.rows.present(shares), union([piece.share for piece in pieces]))
         if not missing:
@@ -140,13 +153,16 @@ class Delivery:
         return pieces
 
 
-def _count(piece: Piece) -> int:
-    return len(piece.offsets) // OFFSET_BYTES - 1
+def _whole(take: Take, one: Leasing, pieces: tuple[Piece, ...]) -> bool:
+    """Whether all of it is at hand, and one answer holds it."""
+    count = sum([piece.count for piece in pieces])
+    fits = weight(pieces) <= take.wants[one.at].bytes_max
+    return fits and count == sum([share.total for share in one.shares])
 
 
 def _given(take: Take, one: Leasing, pieces: tuple[Piece, ...]) -> Given:
     fit, left = fitting(pieces, take.wants[one.at].bytes_max)
-    count = sum([_count(piece) for piece in pieces])
+    count = sum([piece.count for piece in pieces])
     if count < sum([share.total for share in one.shares]):  # too much to be read at once
         left = union([*left, *minus(one.shares, union([piece.share for piece in pieces]))])
     return Given(one.at, fit, one.void, left)

@@ -11,9 +11,15 @@ from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.messages import Piece
+from snowmelt.protocols.seap.keys import part
 
 _FRAME: Final = 64
 """So many bytes go round a piece."""
+
+
+def weight(pieces: Iterable[Piece]) -> int:
+    """How much of an answer they take."""
+    return sum([len(one.blob) + len(one.headers) + len(one.reason) + _FRAME for one in pieces])
 
 
 def fitting(pieces: Iterable[Piece], bytes_max: int) -> tuple[tuple[Piece, ...], Shares]:
@@ -51,4 +57,5 @@ def _first(piece: Piece, edges: tuple[int, ...], most: int) -> Piece:
     if most == len(edges) - 1:
         return piece
     offsets = piece.offsets[: (most + 1) * OFFSET_BYTES]
-    return msgspec.structs.replace(piece, offsets=offsets, blob=piece.blob[: edges[most]])
+    blob, keys = piece.blob[: edges[most]], part(piece.keys, 0, most)
+    return msgspec.structs.replace(piece, offsets=offsets, blob=blob, keys=keys)

@@ -1,19 +1,25 @@
 """A door's gets: what they were granted is taken from its homes, and handed out together."""
 
 from collections.abc import Sequence
+from operator import attrgetter
+from typing import Final
 
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.calls import Get, Leased
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.ends import Ends
-from snowmelt.protocols.priority.fitting import fitting
+from snowmelt.protocols.priority.fitting import fitting, weight
 from snowmelt.protocols.priority.hand import GetInHand
+from snowmelt.protocols.priority.keyed import by_key
 from snowmelt.protocols.priority.lots import in_order
 from snowmelt.protocols.priority.messages import Given, Piece, Take, Want, Word
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.sending import Sending
 from snowmelt.protocols.priority.settings import How, QueueSettings
+from snowmelt.protocols.seap.keys import key_at
+
+_START: Final = attrgetter("start")
 
 
 class Gets:
@@ -64,13 +70,18 @@ class Gets:
         one.pieces.extend(given.pieces)
         one.left.extend(given.left)
         if given.left and self._settings.keyed and given.pieces:  # a home tells its least first
-            last = _rank(self._settings, given.pieces[-1].key or 0, given.pieces[-1].start)
+            final = given.pieces[-1]
+            key = key_at(final.keys, final.count - 1)
+            last = _rank(self._settings, key, final.start + final.count - 1)
             one.last = last if one.last is None else min(last, one.last)
         return one.waits == 0
 
     def leased(self, one: GetInHand) -> Leased:
-        """The answer, in the order in which it was granted."""
-        pieces = ordered(one.pieces, self._settings)
+        """The answer, in the order in which it was granted; a set where priorities have none."""
+        if self._settings.keyed:
+            pieces = tuple(sorted(one.pieces, key=_START))
+        else:
+            pieces = ordered(one.pieces, self._settings)
         token = one.token if pieces else 0
         order = one.order if pieces or not one.token else 0
         lost = tuple(one.lost)
@@ -83,9 +94,14 @@ class Gets:
         """
         if not isinstance(one.call, Get) or (len(one.pieces) < 2 and not one.left):
             return True
+        if self._settings.keyed and not one.left and weight(one.pieces) <= one.call.bytes_max:
+            return True
         pieces = ordered(one.pieces, self._settings)
         if one.left and one.last is not None:
-            here = [_rank(self._settings, each.key or 0, each.start) <= one.last for each in pieces]
+            here = [
+                _rank(self._settings, key_at(each.keys, 0), each.start) <= one.last
+                for each in pieces
+            ]
         elif one.left:
             first = min(
                 [
@@ -132,9 +148,10 @@ def _rank(settings: QueueSettings, priority: int, position: int) -> tuple[int, i
 
 
 def ordered(pieces: Sequence[Piece], settings: QueueSettings) -> tuple[Piece, ...]:
-    """Most urgent first, also where leases of an earlier view are told in another order."""
-    if len(pieces) < 2:  # as often
-        return tuple(pieces)
-    if settings.keyed:  # there is one row; of two with one key the lesser position is first
-        return tuple(sorted(pieces, key=lambda piece: _rank(settings, piece.key or 0, piece.start)))
+    """Most urgent first, also where leases of an earlier view are told in another order.
+
+    Where priorities have no number each piece is of one.
+    """
+    if settings.keyed:
+        return by_key(pieces, largest_first=settings.largest_first)
     return tuple(sorted(pieces, key=lambda piece: _rank(settings, piece.priority, piece.start)))

@@ -135,7 +135,6 @@ class Home:
         self._busy: set[tuple[NodeId, int]] = set()
         self._answers: Recent[tuple[NodeId, int], Ended | Stored] = Recent(ANSWERED_PIECES)
         """To doors that have not heard them, the same is said again; by door and serial."""
-        self._delivery = Delivery(desk, settings.queue, shelf)
         self._waiting: dict[tuple[NodeId, int, int], Take] = {}
         """Which wants of which takes wait for their elements."""
         self.hopeless: Shares = ()
@@ -150,6 +149,8 @@ class Home:
         """What is free in the order of its keys, where priorities have no number."""
         if settings.keyed:
             self.urgency = Urgency(desk, settings, shelf, placing)
+        urgent = None if self.urgency is None else self.urgency.in_order
+        self._delivery = Delivery(desk, settings.queue, shelf, urgent)
         self.copied: list[tuple[NodeId, Shares, bool]] = []
         """Copies for those who lacked them, and whether they had room."""
 
@@ -382,7 +383,7 @@ class Home:
             if fresh < sum([share.total for share in had]):
                 self._shelf.mark(*marks)
                 marks = self._shelf.rows.told_of(had)  # also what was so before: not all may know
-        return Leasing(at, had, refused), marks
+        return Leasing(at, had, refused, self.urgency is None), marks
 
     def _said(self, word: Word) -> tuple[list[Mark], list[Mark], Shares]:
         """What becomes of what a client speaks of; what is told again; and of which it can't be."""

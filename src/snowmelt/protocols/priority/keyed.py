@@ -5,9 +5,10 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.core.batch import Batch as Bodies
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.priority.batches import Cut, Share, Shares
-from snowmelt.protocols.priority.messages import Kept
+from snowmelt.protocols.priority.messages import Kept, Piece
 from snowmelt.protocols.priority.positions import common
 from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.seap.keys import part as part_of
@@ -26,6 +27,49 @@ def keys_of(shelf: Shelf, shares: Iterable[Share]) -> dict[int, int]:
                 row = unpacked(part_of(keys, part.start + where.base, part.stop + where.base))
                 found.update(zip(part, row, strict=True))
     return found
+
+
+def by_key(pieces: Iterable[Piece], *, largest_first: bool) -> tuple[Piece, ...]:
+    """The same elements, the most urgent first: each piece is of one key.
+
+    >>> from snowmelt.protocols.seap.keys import packed
+    >>> one = Piece(0, 7, bytes(16), b"", keys=packed([2, 4, 4]))
+    >>> other = Piece(0, 3, bytes(8), b"", keys=packed([3]))
+    >>> row = by_key([one, other], largest_first=False)
+    >>> [(piece.start, piece.count, unpacked(piece.keys)) for piece in row]
+    [(7, 1, (2,)), (3, 1, (3,)), (8, 2, (4, 4))]
+    """
+    pieces = list(pieces)
+    row = sorted(
+        [
+            (~key if largest_first else key, at, number)
+            for number, piece in enumerate(pieces)
+            for at, key in enumerate(unpacked(piece.keys), start=piece.start)
+        ]
+    )
+    found: list[Piece] = []
+    first = 0
+    for stop in range(1, len(row) + 1):
+        key, at, number = row[stop - 1]
+        if stop == len(row) or row[stop] != (key, at + 1, number):
+            piece = pieces[number]
+            found.append(_some(piece, row[first][1] - piece.start, at + 1 - piece.start))
+            first = stop
+    return tuple(found)
+
+
+def _some(piece: Piece, first: int, stop: int) -> Piece:
+    """Some elements of a piece."""
+    if stop - first == piece.count:
+        return piece
+    some = Bodies.known(piece.offsets, piece.blob).slice(first, stop).trimmed()
+    return msgspec.structs.replace(
+        piece,
+        start=piece.start + first,
+        offsets=bytes(some.offsets),
+        blob=bytes(some.blob),
+        keys=part_of(piece.keys, first, stop),
+    )
 
 
 def with_keys(parts: Mapping[NodeId, list[Kept]], shelf: Shelf) -> dict[NodeId, list[Kept]]:

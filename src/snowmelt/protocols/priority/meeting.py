@@ -7,7 +7,7 @@
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -15,9 +15,9 @@ import msgspec
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.protocols.priority.batches import Share, Shares
+from snowmelt.core.pieces import Pieces
+from snowmelt.protocols.priority.batches import Cut, Share, Shares, union
 from snowmelt.protocols.priority.desk import Desk
-from snowmelt.protocols.priority.lots import in_order
 from snowmelt.protocols.priority.phase_messages import Met, Ranked, Seek, Sought
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.sending import Unanswered
@@ -48,18 +48,18 @@ class Meeting:
         self._sending: Unanswered[tuple[int, int]] = Unanswered(desk, queue)
         self._searches: dict[int, Search] = {}
         self._number = 0
-        self._at: dict[int, int] = {}
-        """Positions by rank."""
+        self._at: Pieces[int] = Pieces()
+        """By ranks, how much greater their positions are."""
         self._waiting: dict[tuple[NodeId, int], Interval] = {}
         self._told: deque[tuple[Instant, Interval]] = deque()
 
     # --- a home, and a door -----------------------------------------------------------------------
 
-    def bring(self, start: int, positions: Sequence[int]) -> None:
-        """This home's elements have these ranks."""
-        for node, ranks in self._nodes(Interval(start, start + len(positions))):
-            some = positions[ranks.start - start : ranks.stop - start]
-            shares = _shares(some)
+    def bring(self, start: int, positions: Shares) -> None:
+        """This home's elements have these ranks, in the order of their positions."""
+        total, left = sum([share.total for share in positions]), Cut(positions)
+        for node, ranks in self._nodes(Interval(start, start + total)):
+            shares = left.in_order(ranks.size)
 
             def make(serial: int, first: int = ranks.start, shares: Shares = shares) -> Ranked:
                 return Ranked(self._desk.era, self._queue, serial, first, shares)
@@ -95,7 +95,7 @@ class Meeting:
             return None
         del self._searches[number]
         found = [share for at in sorted(search.found) for share in search.found[at]]
-        return search.operation, in_order(found)
+        return search.operation, union(found)
 
     def again(self) -> None:
         """What was not answered is said again."""
@@ -108,9 +108,8 @@ class Meeting:
         rank = message.start
         for share in message.shares:
             for interval in share.intervals:
-                for position in interval:
-                    self._at[rank] = position
-                    rank += 1
+                self._at.put(Interval(rank, rank + interval.size), interval.start - rank)
+                rank += interval.size
         self._desk.send(source, Met(self._desk.era, self._queue, message.serial))
         for (door, serial), ranks in list(self._waiting.items()):
             if ranks.start < rank and message.start < ranks.stop and self._known(ranks):
@@ -120,18 +119,18 @@ class Meeting:
     def seek(self, source: NodeId, message: Seek) -> None:
         """A door asks (rule 1)."""
         while self._told and self._told[0][0] <= self._desk.now:  # rule 2
-            for rank in self._told.popleft()[1]:
-                self._at.pop(rank, None)
+            self._at.clear(self._told.popleft()[1])
         if self._known(message.ranks):
             self._tell(source, message.serial, message.ranks)
         else:
             self._waiting[source, message.serial] = message.ranks
 
     def _known(self, ranks: Interval) -> bool:
-        return all(rank in self._at for rank in ranks)
+        return sum([some.size for some, _ in self._at.common(ranks)]) == ranks.size
 
     def _tell(self, door: NodeId, serial: int, ranks: Interval) -> None:
-        shares = _shares([at for at in map(self._at.get, ranks) if at is not None])
+        found = [Interval(one.start + by, one.stop + by) for one, by in self._at.common(ranks)]
+        shares = (Share(0, tuple(found)),)
         self._told.append((later(self._desk.now, FORGOTTEN), ranks))
         self._desk.send(door, Sought(self._desk.era, self._queue, serial, shares))
 
@@ -143,8 +142,3 @@ class Meeting:
                 stop = min(block.stop, start + RANKS_AT_ONCE)
                 yield self._placing.home(RANKS, start), Interval(start, stop)
                 start = stop
-
-
-def _shares(positions: Sequence[int]) -> Shares:
-    """These, in their order."""
-    return in_order([Share(0, tuple([Interval(at, at + 1) for at in positions]))])

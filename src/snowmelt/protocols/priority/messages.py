@@ -192,8 +192,8 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     headers: bytes = b""
     failures: int = 0
     reason: str = ""
-    key: int | None = None
-    """The priority of all of them, where it has no number (`seap`)."""
+    keys: bytes = b""
+    """The priority of each, where these have no number (`seap.keys`); else empty."""
     put_at: Time = 0
     """As in `Elements`."""
 

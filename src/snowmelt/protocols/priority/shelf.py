@@ -18,7 +18,7 @@ Rules
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Final
 
@@ -39,7 +39,6 @@ from snowmelt.protocols.priority.recent import Bulk, Endings, Recent
 from snowmelt.protocols.priority.rows import STANDING, Row, Rows, Where
 from snowmelt.protocols.priority.settings import REDONE, REMEMBERED, State
 from snowmelt.protocols.priority.standing import Standing, standing_of
-from snowmelt.protocols.seap.keys import key_at, unpacked
 from snowmelt.protocols.seap.keys import part as part_of
 
 _LOT: Final = b"l/"
@@ -254,12 +253,12 @@ class Shelf:
                             lots[where.lot] = unpacked, bulk
                         bodies, bulk = lots[where.lot]
                         keys = self.origins.lots[where.lot].keys
-                        for stretch, standing in row.standings(part):
-                            for alike, key in _alike(stretch, where.base, keys):
-                                at = alike.start + where.base
-                                pieces.append(
-                                    _piece(share.priority, alike, bodies, at, bulk, standing, key)
-                                )
+                        for alike, standing in row.standings(part):
+                            at, to = alike.start + where.base, alike.stop + where.base
+                            row_of = part_of(keys, at, to)
+                            pieces.append(
+                                _piece(share.priority, alike, bodies, at, bulk, standing, row_of)
+                            )
             rows.append(tuple(pieces))
         return rows
 
@@ -410,10 +409,10 @@ def _piece(
     at: int,
     bulk: Bulk,
     standing: Standing,
-    key: int | None,
+    keys: bytes,
 ) -> Piece:
     """Of the elements of an interval, whose bodies begin at `at`."""
-    if where.stop - where.start == 1:  # as mostly where each has a key of its own
+    if where.stop - where.start == 1:  # as what was put one by one
         blob = bytes(bodies[at])
         offsets = _EDGES(0, len(blob))
     else:
@@ -421,20 +420,5 @@ def _piece(
         offsets, blob = whole(some.offsets), whole(some.blob)
     return Piece(
         priority, where.start, offsets, blob, bulk.headers,
-        standing.failures, standing.reason, key, bulk.put_at,
+        standing.failures, standing.reason, keys, bulk.put_at,
     )  # fmt: skip
-
-
-def _alike(where: Interval, base: int, keys: bytes) -> Iterator[tuple[Interval, int | None]]:
-    """The parts of an interval with one key each; all of it where there are no keys."""
-    start = where.start
-    if keys and where.stop - start == 1:  # as mostly
-        yield where, key_at(keys, start + base)
-        return
-    if keys:
-        row = unpacked(part_of(keys, start + base, where.stop + base))
-        for at in range(1, len(row)):
-            if row[at] != row[at - 1]:
-                yield Interval(start, where.start + at), row[at - 1]
-                start = where.start + at
-    yield Interval(start, where.stop), row[-1] if keys else None

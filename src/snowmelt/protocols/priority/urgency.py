@@ -13,9 +13,10 @@ from typing import Final
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.priority.anchor import Census, first_of
-from snowmelt.protocols.priority.batches import Share, Shares
+from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.keyed import keys_of
+from snowmelt.protocols.priority.lots import in_order
 from snowmelt.protocols.priority.messages import Ended, Stored, Word
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import minus
@@ -126,6 +127,12 @@ class Urgency:
         blocks = tuple([one for one in whole if one is not None])
         return Census((), last, (Share(0, blocks),) if blocks else (), (), order)
 
+    def in_order(self, shares: Shares) -> Shares:
+        """The same positions, the most urgent of those that are here first."""
+        here = self._shelf.rows.present(shares)
+        row = [Share(0, (Interval(one.id, one.id + 1),)) for one in sorted(self._elements(here))]
+        return in_order([*row, *minus(shares, here)])
+
     def unchosen(self, shares: Shares) -> None:
         """Nobody wants what was chosen."""
         for share in shares:
@@ -136,7 +143,7 @@ class Urgency:
 
     # --- a phase ----------------------------------------------------------------------------------
 
-    def answer(self, step: Step) -> tuple[Answer, list[int]]:
+    def answer(self, step: Step) -> tuple[Answer, Shares]:
         """What this home says to a step; and the positions of what it gives ranks to."""
         self.beginning = isinstance(step, Begin)
         if not self.beginning:
@@ -154,7 +161,7 @@ class Urgency:
                 self.hungry = hungry
             case _:
                 pass
-        return answer, taken
+        return answer, union([Share(0, (Interval(at, at + 1),)) for at in taken])
 
     def _elements(self, shares: Iterable[Share]) -> Iterator[Element]:
         turned = self._settings.largest_first

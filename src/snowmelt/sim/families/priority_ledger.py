@@ -15,9 +15,10 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.outcome import Failed, Outcome
 from snowmelt.protocols.priority.batches import Share, Shares
 from snowmelt.protocols.priority.calls import Leased, Part, Put, PutDone, Receipt
+from snowmelt.protocols.priority.gets import ordered
 from snowmelt.protocols.priority.messages import Piece
 from snowmelt.protocols.priority.settings import QueueSettings
-from snowmelt.protocols.seap.keys import packed
+from snowmelt.protocols.seap.keys import packed, unpacked
 from snowmelt.sim.families.priority_excuses import Excuses, Keepers, Place, Told
 from snowmelt.sim.world import Broken
 
@@ -225,7 +226,7 @@ class Ledger:
         if not answer.pieces:
             return None
         values, places, failures = [], [], []
-        for piece in answer.pieces:
+        for piece in ordered(answer.pieces, self.settings):
             for value, place in self.shown(piece, at):
                 values.append(value)
                 places.append(place)
@@ -246,6 +247,7 @@ class Ledger:
     def shown(self, piece: Piece, at: Instant) -> list[tuple[str, Place]]:
         """Bodies came, of a lease or to be looked at."""
         found: list[tuple[str, Place]] = []
+        keys = unpacked(piece.keys)
         for index, body in enumerate(Batch(piece.offsets, piece.blob)):
             value = bytes(body).decode(errors="replace")
             put = self.by_value.get(value)
@@ -253,7 +255,7 @@ class Ledger:
                 self.wrong(f"{value!r} was never put", value[:20])
                 continue
             priority = put.priorities[put.values.index(value)]
-            told = piece.key if put.keyed else piece.priority
+            told = keys[index] if put.keyed else piece.priority
             if told != priority:
                 self.wrong(f"{value} came with priority {told}, not {priority}", value)
             if piece.headers != put.headers:

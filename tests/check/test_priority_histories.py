@@ -323,3 +323,47 @@ def test_what_one_get_of_a_phase_gave_back_another_of_it_may_pass(other, right):
     over = msgspec.structs.replace(first if right else second, over=1)
     gets = [over, second] if right else [first, over]
     assert isinstance(check_heap(History.of([*puts, *gets])), Valid) is right
+
+
+def unplaced(called, returned, over=1):
+    """A get that came again with nothing of what it had, and of no known order."""
+    return Operation("u", Kind.GET, (), called, returned, over=over)
+
+
+@pytest.mark.parametrize(
+    ("over", "right"),
+    [
+        (unplaced(2, 5), True),
+        (unplaced(0, 3), True),
+        (unplaced(5, 9), False),  # called when the other was answered
+        (unplaced(0, 2), False),  # answered before the other was called
+        (unplaced(2, 5, over=0), False),
+    ],
+    ids=str,
+)
+def test_what_a_get_of_no_known_order_had_may_be_passed_while_it_lasted(over, right):
+    a, b = put("a", 0), put("b", 1, position=1)
+    assert isinstance(heap(a, b, over, got("b", 2, position=1)), Valid) is right
+    nothing = Operation("g", Kind.GET, (), 3, 4, orders=(2,))
+    assert isinstance(heap(a, over, nothing), Valid) is right
+
+
+def test_a_get_of_no_known_order_had_no_more_than_it_was_over_and_nothing_when_it_is_answered():
+    a, b, c = put("a", 0), put("b", 1, position=1), put("c", 2, position=2)
+    passed = got("c", 3, position=2)
+    assert isinstance(heap(a, b, c, unplaced(2, 5), passed), Invalid)
+    assert heap(a, b, c, unplaced(2, 5, over=2), passed) == Valid("heap")
+    later = msgspec.structs.replace(got("d", 5, position=3), called=6, returned=7)
+    both = heap(a, b, c, put("d", 4, position=3), unplaced(2, 5, over=2), passed, later)
+    assert isinstance(both, Invalid)
+    assert both.example[-1] == later
+
+
+def test_a_get_of_no_known_order_had_nothing_that_was_put_when_it_was_answered():
+    late = [
+        msgspec.structs.replace(put(value, order, position=order), called=5, returned=6)
+        for order, value in enumerate("ab")
+    ]
+    passed = msgspec.structs.replace(got("b", 2, position=1), called=3, returned=9)
+    assert isinstance(heap(*late, unplaced(2, 4), passed), Invalid)
+    assert heap(*late, unplaced(2, 5), passed) == Valid("heap")

@@ -14,8 +14,11 @@ from when on, and the element may be passed until it is got again, but what it p
 An element whose put or first get has no order waits at no known time, and may be passed too. So may
 those that a get of unknown outcome names, from the order on that it tells, if it tells one, until
 they come back: it may have had them. So may the next ones after a get that was *over*, which had
-more than it could carry and gave them back by itself. A get of unknown outcome that names nothing
-may have had anything, and leaves what could be its doing undecided.
+more than it could carry and gave them back by itself. Where such a get has no order, nobody knows
+when it had them, only that it was while it lasted: so whoever got something in that time may have
+passed them, no more of them than it was over, and whoever asked when it was answered may not. A get
+of unknown outcome that names nothing may have had anything, and leaves what could be its doing
+undecided.
 
 Operations may have one order, that of a *phase*: what comes in, then what is got, the smallest
 first, then the gets that found nothing. So a phase is judged as the set of what it took; what one
@@ -96,11 +99,38 @@ def passings(history: History) -> Iterator[Passing]:
     return _Sweep(history, puts).wrong()
 
 
+class _Unplaced:
+    """Gets without an order that gave back by themselves what nobody heard that they had."""
+
+    def __init__(self, history: History) -> None:
+        self._had: list[tuple[Operation, set[Value]]] = [
+            (one, set())
+            for one in history.succeeded(Kind.GET)
+            if one.over and not one.orders
+        ]  # fmt: skip
+
+    def may_have(self, value: Value, put: Operation, get: Operation) -> bool:
+        """Whether one of them may have had it while this get lasted: that one has it, then."""
+        able = [
+            (one, had)
+            for one, had in self._had
+            if one is not get
+            and max(one.called, put.called) <= get.until
+            and max(get.called, put.called) <= one.until
+            and value not in one.values
+            and (value in had or len(had) < one.over)
+        ]
+        if able and not any(value in had for _, had in able):
+            able[-1][1].add(value)
+        return bool(able)
+
+
 class _Sweep:
     """Along the order."""
 
     def __init__(self, history: History, puts: dict[Value, Operation]) -> None:
         self._puts = puts
+        self._unplaced = _Unplaced(history)
         self._keys = _keys(history)
         gets = history.attempted(Kind.GET)
         self._exempt = {value for value, get in rows(gets) if not get.orders}
@@ -132,8 +162,11 @@ class _Sweep:
                     yield Passing(None, moment.operation, early)
                 yield from self._passing(moment)
             elif value is not None and value not in self._exempt and value in self._keys:
-                self._inside[value] = self._keys[value]
-                heappush(self._heap, (self._keys[value], repr(value), value))
+                self._enter(value, self._keys[value])
+
+    def _enter(self, value: Value, key: Key) -> None:
+        self._inside[value] = key
+        heappush(self._heap, (key, repr(value), value))
 
     def _when(self, one: Moment) -> tuple[int, int, Key]:
         """Of those that are got in one phase the smallest is got first."""
@@ -155,6 +188,7 @@ class _Sweep:
         value, get = moment.value, moment.operation
         if value is not None:
             self._inside.pop(value, None)
+        away: dict[Value, Key] = {}
         while (first := self._first()) is not None:
             least, smaller = first
             if value is None:
@@ -167,8 +201,13 @@ class _Sweep:
             if moment.order in self._shared and self._over[moment.order]:
                 self._over[moment.order] -= 1
                 continue
+            if self._unplaced.may_have(smaller, self._puts[smaller], get):
+                away[smaller] = least
+                continue
             named = [self._puts[one] for one in (smaller, value) if one is not None]
             yield Passing(smaller, get, Invalid(NAME, sentence, (*dict.fromkeys(named), get)))
+        for smaller, least in away.items():
+            self._enter(smaller, least)
 
     def _had(self, order: int) -> None:
         """What gets of this order gave back by themselves, and nobody passed: the next ones."""

@@ -88,7 +88,8 @@ class Operation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     held: Time | None = None
     """Until then the lease lasts for certain, unless something is said of it."""
     over: int = 0
-    """So many more a get may have had for a moment, next in the order, and given back."""
+    """So many more a get may have had for a moment, next in the order, and given back; without an
+    order, at any moment while it lasted."""
 
     def __post_init__(self) -> None:
         if self.returned is None:

@@ -154,7 +154,10 @@ class _Ending:
         undone = self._excuses.undone(got.called, got.returned)
         if not got.values:
             orders = () if self._excuse(got, undone) or not got.order else (got.order,)
-            yield Operation(got.process, Kind.GET, (), got.called, got.returned, orders=orders)
+            over = self._over(got)
+            yield Operation(
+                got.process, Kind.GET, (), got.called, got.returned, orders=orders, over=over
+            )
             return
         for index, value in enumerate(got.values):
             told = Told(got.places[index], got.called, got.returned)
@@ -163,13 +166,21 @@ class _Ending:
             moved = self._moved(got, value, told)
             at = got.order + (0 if self._ledger.settings.keyed else index)
             order = () if lost or moved or not got.order else (at,)
-            over = got.over if index + 1 == len(got.values) else 0
+            over = self._over(got) if index + 1 == len(got.values) else 0
             yield Operation(
                 got.process, Kind.GET, (value,), got.called, got.returned,
                 priorities=(self._ledger.key(value, told.place),),
                 positions=() if lost or moved else (told.place.position,), orders=order,
                 token=None if lost else got.token, held=0 if forgotten else got.held, over=over,
             )  # fmt: skip
+
+    def _over(self, got: Got) -> int:
+        """How many more it may have had: all it asked for, of a phase of which it was not told.
+
+        So it is when it was asked again, and what it was first given nobody heard, or not all.
+        """
+        untold = self._ledger.settings.keyed and not got.order
+        return got.asked - len(got.values) if untold else got.over
 
     def _ack(self, ack: Operation) -> Iterator[Operation]:
         for value in ack.values if ack.returned is not None else ():

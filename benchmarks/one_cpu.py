@@ -1,0 +1,129 @@
+"""Processor time of one item at a time, by thread: what other work on the machine does not change.
+
+    python benchmarks/one_cpu.py [--kinds fifo,priority] [--calls 1000] [--rounds 3] [--json]
+
+One blocking client, one node in another process, items of 100 B. First so many puts, one after
+another, then as many gets, each followed by its acknowledgement. Counted is what the client, the
+node's loop and its commit thread worked meanwhile, in microseconds an operation (a get and its
+acknowledgement are one), and how often the node's threads went to sleep. Of several rounds the
+least is told. Linux only.
+
+Two sources of the program are compared by running this under each `PYTHONPATH` in turn.
+"""
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+import snowmelt
+from snowmelt.cli.local import LocalCluster, end_on_sigterm
+
+BODY: Final = os.urandom(100)
+KINDS: Final = "fifo,priority"
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """Microseconds an operation."""
+
+    kind: str
+    what: str
+    client: float
+    loop: float
+    commit: float
+    sleeps: float
+    """Times that a thread of the node waited for something."""
+
+    @property
+    def all(self) -> float:
+        """By all threads."""
+        return self.client + self.loop + self.commit
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """Nanoseconds worked so far, and times slept."""
+
+    client: int
+    loop: int
+    commit: int
+    sleeps: int
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="one_cpu", description=__doc__.splitlines()[0])
+    parser.add_argument("--kinds", default=KINDS)
+    parser.add_argument("--calls", type=int, default=1_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", action="store_true", help="print one JSON list")
+    options = parser.parse_args(argv)
+    kinds = options.kinds.split(",")
+    if not set(kinds) <= set(KINDS.split(",")) or min(options.calls, options.rounds) < 1:
+        parser.error(f"--kinds: of {KINDS}; --calls, --rounds: 1 or more")
+    end_on_sigterm()
+    with (
+        tempfile.TemporaryDirectory(prefix="one-cpu-") as folder,
+        LocalCluster(1, Path(folder)) as nodes,
+    ):
+        nodes.start()
+        found = run(nodes, kinds, options.calls, options.rounds)
+    if options.json:
+        print(json.dumps([msgspec.to_builtins(one) for one in found]))
+        return 0
+    for one in found:
+        print(
+            f"{one.kind:9} {one.what:8} client {one.client:6.1f}  loop {one.loop:6.1f}  "
+            f"commit {one.commit:6.1f}  all {one.all:6.1f} us  sleeps {one.sleeps:.2f}"
+        )
+    return 0
+
+
+def run(nodes: LocalCluster, kinds: list[str], calls: int, rounds: int) -> list[Spent]:
+    """Of each kind and operation the round with the least work."""
+    found: dict[tuple[str, str], Spent] = {}
+    with snowmelt.connect(nodes.url) as cluster:
+        for kind in kinds:
+            queue: Any = getattr(cluster, kind)(f"one-{kind}")
+            steps: dict[str, Callable[[], None]] = {
+                "put": lambda queue=queue: queue.put(BODY),
+                "get, ack": lambda queue=queue: queue.get(timeout=5).ack(),
+            }
+            for round_ in range(rounds + 1):
+                for what, step in steps.items():
+                    before = marked(nodes.nodes[0].pid)
+                    for _ in range(calls if round_ else 50):
+                        step()
+                    one = spent(kind, what, before, marked(nodes.nodes[0].pid), calls)
+                    if round_:  # what is done once is not counted
+                        known = found.get((kind, what), one)
+                        found[kind, what] = min(known, one, key=lambda each: each.all)
+    return list(found.values())
+
+
+def spent(kind: str, what: str, before: Mark, after: Mark, calls: int) -> Spent:
+    """Between two marks, an operation."""
+    names = ("client", "loop", "commit")
+    parts = [round((getattr(after, one) - getattr(before, one)) / calls / 1e3, 2) for one in names]
+    return Spent(kind, what, *parts, round((after.sleeps - before.sleeps) / calls, 2))
+
+
+def marked(process: int) -> Mark:
+    """Now. Of the node's threads the first is the loop; what the others work is the commit's."""
+    tasks = sorted(Path(f"/proc/{process}/task").iterdir(), key=lambda one: int(one.name))
+    loop, *others = [int((one / "schedstat").read_text().split()[0]) for one in tasks]
+    return Mark(time.thread_time_ns(), loop, sum(others), sum(map(slept, tasks)))
+
+
+def slept(task: Path) -> int:
+    """How often this thread gave up the processor by itself."""
+    lines = (task / "status").read_text().splitlines()
+    return int(next(one for one in lines if one.startswith("voluntary")).split()[1])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -131,7 +131,8 @@ class Hoarder(Seap):
 
     def granted(self, grant):
         if isinstance(grant.step, Begin):
-            self.hidden = self.kept_here.free.row.take(1)
+            self.hidden = self.kept_here.free.row[:1]
+            self.kept_here.free.row.take(1)
         wishes = super().granted(grant)
         if isinstance(grant.step, Assign | Release):
             for each in self.hidden:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from operator import itemgetter
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
@@ -109,9 +109,8 @@ def parts_of(several: tuple[Some, ...], settings: QueueSettings) -> tuple[Part, 
     if settings.keyed:
         return tuple(
             [
-                Part(0, some.offsets, some.blob, packed([_key(one, settings) for one in row]))
+                Part(0, some.offsets, some.blob, packed(_keys(some.priorities, settings)))
                 for some in several
-                for row in (some.priorities,)
             ]
         )
     for some in several:
@@ -120,6 +119,13 @@ def parts_of(several: tuple[Some, ...], settings: QueueSettings) -> tuple[Part, 
                 allowed = f"0 to {settings.priorities - 1} in {settings.queue}"
                 raise BadOption("priority", one, allowed)
     return tuple([Part(int(some.priorities[0]), some.offsets, some.blob) for some in several])
+
+
+def _keys(priorities: tuple[int | float, ...], settings: QueueSettings) -> Iterable[int]:
+    """Of each of them."""
+    if not settings.floats and set(map(type, priorities)) == {int}:  # as mostly
+        return cast("tuple[int, ...]", priorities)
+    return [_key(one, settings) for one in priorities]
 
 
 def _key(priority: float, settings: QueueSettings) -> int:
@@ -157,7 +163,7 @@ def _mixed(pairs: list[Prioritized]) -> Iterator[tuple[Some, ...]]:
         raise TypeError(f"pairs of a priority and a body are put, not {min(odd)} things")
     priorities = [priority for priority, _ in pairs]
     plain = set(map(type, priorities)) == {int}
-    for priority in set(priorities) if plain else priorities:
+    for priority in (min(priorities), max(priorities)) if plain else priorities:
         checked_priority(priority)
     call = _call(pairs)
     if sum([len(some.blob) for some in call]) <= CALL_BYTES:
@@ -171,10 +177,10 @@ def _mixed(pairs: list[Prioritized]) -> Iterator[tuple[Some, ...]]:
 
 def _call(pairs: list[Prioritized]) -> tuple[Some, ...]:
     """What goes in one call: some of each priority, or one for each of them."""
-    rows: dict[int | float, list[Buffer]] = defaultdict(list)
-    for priority, body in pairs:
-        rows[priority].append(body)
-    if len(rows) <= PRIORITIES_MAX:
+    if len(set(map(_PRIORITY, pairs))) <= PRIORITIES_MAX:
+        rows: dict[int | float, list[Buffer]] = defaultdict(list)
+        for priority, body in pairs:
+            rows[priority].append(body)
         return tuple([Some.of(each, one) for each in sorted(rows) for one in parcels(rows[each])])
     urgent = sorted(pairs, key=_PRIORITY)  # no queue has so many by number
     priorities = tuple([priority for priority, _ in urgent])

@@ -105,7 +105,7 @@ class Kept:
 
     def __init__(self) -> None:
         self.free: Final = Free("lab")
-        self._bodies: Final[dict[int, str]] = {}
+        self._here: Final[dict[int, tuple[Element, str]]] = {}
         self._phase = 0
         """Before which comes in what comes now."""
         self._beginning = False
@@ -113,7 +113,7 @@ class Kept:
 
     def add(self, one: Brought) -> list[Tell]:
         """It is here: who is told so now."""
-        self._bodies[one.element.id] = one.body
+        self._here[one.element.id] = one.element, one.body
         self.free.add(one.element)
         tell = Tell(one.node, In(one.ticket, self._phase))
         if not self._beginning:
@@ -130,7 +130,7 @@ class Kept:
         else:
             tells, self._held_up = self._held_up, []
         answer, chosen = self.free.answer(step)
-        return answer, [(one, self._bodies.pop(one.id)) for one in chosen], tells
+        return answer, sorted([self._here.pop(at) for each in chosen for at in each]), tells
 
 
 class Seap:

@@ -10,19 +10,22 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from snowmelt.core.interval import Interval
+from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.priority.anchor import Census, first_of
-from snowmelt.protocols.priority.batches import Share, Shares, union
+from snowmelt.protocols.priority.batches import Share, Shares
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.keyed import keys_of
 from snowmelt.protocols.priority.lots import in_order
 from snowmelt.protocols.priority.messages import Ended, Stored, Word
 from snowmelt.protocols.priority.placing import Placing
-from snowmelt.protocols.priority.positions import minus
+from snowmelt.protocols.priority.positions import minus, without
 from snowmelt.protocols.priority.settings import How, QueueSettings, State
 from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.seap.free import Free
+from snowmelt.protocols.seap.keys import part as part_of
+from snowmelt.protocols.seap.keys import unpacked
+from snowmelt.protocols.seap.runs import RUN_MIN, RUNS_MAX, Run
 from snowmelt.protocols.seap.steps import Answer, Assign, Begin, Release, Step
 from snowmelt.protocols.select.elements import Element
 
@@ -38,9 +41,9 @@ class Urgency:
         self._settings = settings
         self._shelf = shelf
         self.free = Free(settings.queue)
-        self._inside: set[int] = set()
+        self._inside = IntervalSet()
         """What is in the order, or comes into it after the phase."""
-        self._chosen: dict[int, Element] = {}
+        self._chosen = IntervalSet()
         self._keys: dict[int, int] = {}
         """Of what is not here (rule 3)."""
         self.phase = first_of(desk.epoch)
@@ -71,19 +74,29 @@ class Urgency:
 
     def begin(self, shares: Iterable[Share]) -> None:
         """These are free as the view begins."""
-        elements = list(self._elements(shares))
-        self._inside.update([one.id for one in elements])
-        self.free.begin(elements)
+        single: list[Element] = []
+        runs: list[Run] = []
+        for share in shares:
+            for interval in share.intervals:
+                self._inside.add(interval)
+                for one in self._sorted(interval):
+                    few = len(one) < RUN_MIN or len(runs) == RUNS_MAX
+                    single += map(one.element, range(len(one)) if few else ())
+                    runs += () if few else (one,)
+        self.free.begin(single)
+        for one in runs:
+            self.free.add(one)
 
     def add(self, shares: Shares) -> None:
         """What is free of these is so from now on, if that was not known; some may be gone."""
-        standings = self._shelf.rows.standings(shares)
-        free = [Share(row, (at,)) for row, at, one in standings if one.state == State.FREE]
-        for element in self._elements(free):
-            if element.id in self._inside or element.id in self._chosen:
+        for _, where, standing in self._shelf.rows.standings(shares):
+            if standing.state != State.FREE:
                 continue
-            self._inside.add(element.id)
-            self.free.add(element)
+            known = (*self._inside.common(where), *self._chosen.common(where))
+            for new in without(where, known):
+                self._inside.add(new)
+                for one in self._sorted(new):
+                    self.free.add(one)
 
     def stored(self, shares: Shares) -> None:
         """Elements came, and are flushed by all: what is free of them is in."""
@@ -107,8 +120,7 @@ class Urgency:
         """A get has had what was chosen for it, or can't have it."""
         for share in shares:
             for interval in share.intervals:
-                for position in interval:
-                    self._chosen.pop(position, None)
+                self._chosen.remove(interval)
 
     def reported(self, gone: Shares) -> Shares:
         """What of this the anchor hears: whole blocks, unless it counts what there is room for."""
@@ -137,9 +149,9 @@ class Urgency:
         """Nobody wants what was chosen."""
         for share in shares:
             for interval in share.intervals:
-                for position in interval:
-                    if self._chosen.pop(position, None) is not None:
-                        self.add((Share(0, (Interval(position, position + 1),)),))
+                for part in self._chosen.common(interval):
+                    self._chosen.remove(part)
+                    self.add((Share(0, (part,)),))
 
     # --- a phase ----------------------------------------------------------------------------------
 
@@ -150,10 +162,10 @@ class Urgency:
             held_up, self._held_up = self._held_up, []
             for door, told in held_up:
                 self._desk.send(door, told)
-        answer, chosen = self.free.answer(step)
-        taken = [one.id for one in chosen]
-        self._chosen.update({one.id: one for one in chosen})
-        self._inside.difference_update(taken)
+        answer, taken = self.free.answer(step)
+        for interval in taken:
+            self._chosen.add(interval)
+            self._inside.remove(interval)
         match step:
             case Begin(phase):
                 self.phase, self.hungry = phase + 1, False
@@ -161,7 +173,19 @@ class Urgency:
                 self.hungry = hungry
             case _:
                 pass
-        return answer, union([Share(0, (Interval(at, at + 1),)) for at in taken])
+        return answer, (Share(0, tuple(taken)),) if taken else ()
+
+    def _sorted(self, interval: Interval) -> Iterator[Run]:
+        """The elements of an interval, each lot's and all others by themselves."""
+        turned = self._settings.largest_first
+        here = self._shelf.rows.row(0).here.common(interval)
+        for part, where in here:
+            row = self._shelf.origins.lots[where.lot].keys
+            keys = unpacked(part_of(row, part.start + where.base, part.stop + where.base))
+            yield Run([~key for key in keys] if turned else keys, part.start)
+        for gap in without(interval, [part for part, _ in here]):
+            keys = tuple([self._keys[at] for at in gap])
+            yield Run([~key for key in keys] if turned else keys, gap.start)
 
     def _elements(self, shares: Iterable[Share]) -> Iterator[Element]:
         turned = self._settings.largest_first

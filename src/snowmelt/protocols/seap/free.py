@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from snowmelt.core.interval import Interval
+from snowmelt.protocols.seap.runs import Run, Runs
 from snowmelt.protocols.seap.steps import (
     Answer,
     Assign,
@@ -16,7 +18,6 @@ from snowmelt.protocols.seap.steps import (
 )
 from snowmelt.protocols.select.candidates import Candidates
 from snowmelt.protocols.select.elements import Element
-from snowmelt.protocols.select.ordered import Ordered
 from snowmelt.protocols.select.steps import Draw, Ranks, Sort
 
 
@@ -27,20 +28,19 @@ class Free:
     >>> free.begin([Element(5, 1), Element(3, 2)])
     >>> _ = free.answer(Begin(7, 1))
     >>> free.add(Element(1, 3))
-    >>> _, taken = free.answer(Assign(0, None))
-    >>> [element.id for element in taken], len(free)
-    ([2, 1], 1)
+    >>> free.answer(Assign(0, None))[1], len(free)
+    ([Interval(start=1, stop=3)], 1)
     """
 
     def __init__(self, salt: str) -> None:
-        self.row = Ordered()
+        self.row = Runs()
         self._salt = salt
-        self._late: list[Element] = []
+        self._late: list[Element | Run] = []
         self._candidates: Candidates | None = None
 
     def begin(self, elements: Iterable[Element]) -> None:
         """These are free at first."""
-        self.row = Ordered(elements)
+        self.row = Runs(elements)
 
     def __len__(self) -> int:
         return len(self.row)
@@ -50,16 +50,16 @@ class Free:
         """Whether no phase runs."""
         return self._candidates is None
 
-    def add(self, element: Element) -> None:
+    def add(self, one: Element | Run) -> None:
         """It is free."""
         if self._candidates is None:
-            self.row.add(element)
+            self.row.add(one)
         else:
-            self._late.append(element)
+            self._late.append(one)
 
-    def answer(self, step: Step) -> tuple[Answer, list[Element]]:
-        """What this home says to a step; and what it gives ranks to, which is here no more."""
-        taken: list[Element] = []
+    def answer(self, step: Step) -> tuple[Answer, list[Interval]]:
+        """What this home says to a step; and where that stands which has ranks now, in order."""
+        taken: list[Interval] = []
         answer: Answer
         match step:
             case Begin(phase, least):
@@ -74,8 +74,9 @@ class Free:
                 answer = Sample(tuple(self._frozen.drawn))
             case Choose(upto):
                 answer = Chosen(self._upto(upto))
-            case Assign(_, upto):
-                taken = self.row.take(len(self.row) if upto is None else self._upto(upto))
+            case Assign(_, upto, _, count):
+                most = len(self.row) if count is None else count
+                taken = self.row.take(most if upto is None else self._upto(upto))
                 self._thaw()
                 answer = Heard()
             case Release():
@@ -95,5 +96,5 @@ class Free:
         """The phase is over: what came meanwhile comes in."""
         self._candidates = None
         late, self._late = self._late, []
-        for element in late:
-            self.row.add(element)
+        for one in late:
+            self.row.add(one)

@@ -56,8 +56,8 @@ class Phase:
     >>> phase = Phase(7, wanted=3)
     >>> phase.step
     Begin(phase=7, least=3)
-    >>> phase.answered(Least(1, 2, 3, (Element(1, 1), Element(4, 2)))), phase.taken
-    (Assign(start=7, upto=Element(priority=4, id=2), hungry=False), 2)
+    >>> phase.answered(Least(2, 2, 3, (Element(1, 1), Element(4, 2)))), phase.taken
+    (Assign(start=7, upto=Element(priority=4, id=2), hungry=False, count=None), 2)
     >>> phase.answered(Heard()) is None
     True
     """
@@ -90,7 +90,9 @@ class Phase:
         self._plan = GatheredPlan(sample)
         self._k = 0
         self._selection: Selection | None = None
-        shown = min(max(wanted, rank) or SHOWN_MAX, least)
+        shown = min(rank or SHOWN_MAX, least)
+        if wanted:  # the first few of more are of no use
+            shown = wanted if wanted <= least else 0
         self.step: Step | None = Begin(number, shown)
         """What is asked; None when it is over."""
 
@@ -125,6 +127,8 @@ class Phase:
             self._k = self._rank
         if self._k == 0:
             return self._release()
+        if told.nodes == 1 and self.wanted:  # rule 6
+            return self._assign(None, self._k)
         if self._k <= len(told.least):
             self.value = told.least[self._k - 1]
             return self._assign(self.value) if self.wanted else self._release()
@@ -146,9 +150,9 @@ class Phase:
         assert self.value is not None, "what was found is something"
         return Choose(self.value) if self.wanted else self._release()
 
-    def _assign(self, upto: Element | None) -> Step:
+    def _assign(self, upto: Element | None, count: int | None = None) -> Step:
         self.taken = self._k
-        return Assign(self.number, upto, self.hungry)
+        return Assign(self.number, upto, self.hungry, count)
 
     def _release(self) -> Step:
         return Release(self.hungry)

@@ -42,6 +42,8 @@ class Assign(msgspec.Struct, frozen=True, tag="seap.assign", array_like=True):
     upto: Element | None = None
     hungry: bool = False
     """Whether somebody waits for more than there were."""
+    count: Count | None = None
+    """Where there is one home: so many, the least of them (rule 6)."""
 
 
 class Release(msgspec.Struct, frozen=True, tag="seap.release", array_like=True):
@@ -123,7 +125,7 @@ def decomposed(step: Step, answers: Sequence[Answer]) -> list[Step]:
     parts: list[Step] = []
     start = step.start
     for one in answers:
-        parts.append(Assign(start, step.upto, step.hungry))
+        parts.append(msgspec.structs.replace(step, start=start))
         start += _taken(step.upto, one)
     return parts
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from snowmelt.protocols.overlay.labels import key
 from snowmelt.protocols.select.elements import Element, Window
-from snowmelt.protocols.select.ordered import Ordered
+from snowmelt.protocols.select.ordered import Ranked
 from snowmelt.protocols.select.steps import Bounds, Draw, Drawn, EqualRanks, Ranks
 
 _MASK: Final = (1 << 64) - 1
@@ -41,7 +41,7 @@ class Candidates:
 
     def __init__(self, salt: str, elements: Iterable[Element]) -> None:
         self.elements: Final[Sequence[Element]] = (
-            elements if isinstance(elements, Ordered) else sorted(elements)
+            elements if isinstance(elements, Ranked) else sorted(elements)
         )
         self.drawn: list[Element] = []
         """In the last draw, in order."""
@@ -73,8 +73,12 @@ class Candidates:
         start, stop = self._within(step.candidates)
         cut_start, cut_stop = self._within(step.cut)
         begin, row = salted(self._salt, step.number), self.elements
-        some = row[cut_start:cut_stop] if step.chance else ()  # else they are only counted
-        self.drawn = [one for one in some if hashed(begin, one.id) < step.chance]
+        some: Sequence[Element] = ()
+        if step.chance and isinstance(row, Ranked):
+            some = row.among(step.cut.start, step.cut.stop)
+        elif step.chance:  # else they are only counted
+            some = row[cut_start:cut_stop]
+        self.drawn = sorted([one for one in some if hashed(begin, one.id) < step.chance])
         return Drawn(cut_start - start, stop - cut_stop, len(self.drawn))
 
     def _within(self, window: Window) -> tuple[int, int]:
@@ -84,4 +88,4 @@ class Candidates:
 
     def _rank(self, element: Element) -> int:
         row = self.elements
-        return row.rank(element) if isinstance(row, Ordered) else bisect_left(row, element)
+        return row.rank(element) if isinstance(row, Ranked) else bisect_left(row, element)

@@ -1,5 +1,6 @@
 """Elements in their order, of which some come and go all the time."""
 
+from abc import abstractmethod
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
@@ -10,7 +11,19 @@ from snowmelt.protocols.select.elements import Element
 CHUNK: Final = 512
 
 
-class Ordered(Sequence[Element]):
+class Ranked(Sequence[Element]):
+    """A sorted row that knows how many are less than something."""
+
+    @abstractmethod
+    def rank(self, element: Element) -> int:
+        """How many are smaller."""
+
+    @abstractmethod
+    def among(self, start: Element | None, stop: Element | None) -> list[Element]:
+        """Those from one on, up to another without it, in any order; None is no bound."""
+
+
+class Ordered(Ranked):
     """A sorted row in chunks: to put in, to take out and to find cost O(m / CHUNK + CHUNK).
 
     >>> row = Ordered([Element(7, 1), Element(2, 5)])
@@ -86,6 +99,11 @@ class Ordered(Sequence[Element]):
         at = bisect_left(self._greatest, element)
         before = sum([len(chunk) for chunk in islice(self._chunks, at)])
         return before + (bisect_left(self._chunks[at], element) if at < len(self._chunks) else 0)
+
+    def among(self, start: Element | None, stop: Element | None) -> list[Element]:
+        """Those from one on, up to another without it."""
+        first = 0 if start is None else self.rank(start)
+        return self._slice(first, self._size if stop is None else self.rank(stop))
 
     def _slice(self, start: int, stop: int) -> list[Element]:
         found: list[Element] = []

@@ -11,6 +11,7 @@ from snowmelt.protocols.priority.messages import Ended, Stored
 from snowmelt.protocols.priority.phases import RankAnchor
 from snowmelt.protocols.priority.queue import Here
 from snowmelt.protocols.priority.urgency import Urgency
+from snowmelt.protocols.seap import runs
 from snowmelt.protocols.seap.free import Free
 from snowmelt.protocols.select.elements import Element
 from snowmelt.sim.planted import Bug
@@ -49,9 +50,9 @@ class ForgetfulUrgency(Urgency):
 class OpenFree(Free):
     """Lets in what comes while a phase runs."""
 
-    def add(self, element: Element) -> None:
+    def add(self, one: Element | runs.Run) -> None:
         """At once."""
-        self.row.add(element)
+        self.row.add(one)
 
 
 class EarlierUrgency(Urgency):

@@ -291,7 +291,14 @@ class FifoSteps(LeaseSteps):
 
     def _settle(self, word: Word) -> Settle:
         return Settle(
-            self.name, word.token, word.done, word.back, -word.delay, word.reason, word.extend
+            self.name,
+            word.token,
+            word.done,
+            word.back,
+            -word.delay,
+            word.reason,
+            word.extend,
+            word.dead,
         )
 
     # --- asking -----------------------------------------------------------------------------------

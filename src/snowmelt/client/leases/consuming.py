@@ -87,10 +87,15 @@ class Gathering:
         self._tending.ack(delivered, where)
 
     def give_back(
-        self, delivered: Delivered, where: Interval | None, delay: float, reason: str
+        self,
+        delivered: Delivered,
+        where: Interval | None,
+        delay: float,
+        reason: str,
+        dead: bool = False,
     ) -> None:
         """These go back."""
-        run(self._port, self._tending.give_back(delivered, where, delay, reason))
+        run(self._port, self._tending.give_back(delivered, where, delay, reason, dead))
 
     def extend(self, delivered: Delivered) -> None:
         """The thread does that."""

@@ -41,10 +41,15 @@ class Gathering:
         self._tending.ack(delivered, where)
 
     async def give_back(
-        self, delivered: Delivered, where: Interval | None, delay: float, reason: str
+        self,
+        delivered: Delivered,
+        where: Interval | None,
+        delay: float,
+        reason: str,
+        dead: bool = False,
     ) -> None:
         """These go back."""
-        await run_async(self._port, self._tending.give_back(delivered, where, delay, reason))
+        await run_async(self._port, self._tending.give_back(delivered, where, delay, reason, dead))
 
     async def extend(self, delivered: Delivered) -> None:
         """The task does that."""

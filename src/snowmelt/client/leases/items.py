@@ -50,7 +50,12 @@ class Counter(Protocol):
         """Done with these, or with all."""
 
     def give_back(
-        self, delivered: Delivered, where: Interval | None, delay: float, reason: str
+        self,
+        delivered: Delivered,
+        where: Interval | None,
+        delay: float,
+        reason: str,
+        dead: bool = False,
     ) -> None:
         """These go back."""
 
@@ -85,10 +90,15 @@ class Desk:
             self._acks.ask(asked)
 
     def give_back(
-        self, delivered: Delivered, where: Interval | None, delay: float, reason: str
+        self,
+        delivered: Delivered,
+        where: Interval | None,
+        delay: float,
+        reason: str,
+        dead: bool = False,
     ) -> None:
         """These go back."""
-        run(self._port, self._steps.give_back(delivered, where, delay, reason))
+        run(self._port, self._steps.give_back(delivered, where, delay, reason, dead))
 
     def extend(self, delivered: Delivered) -> None:
         """Still at work."""
@@ -183,9 +193,13 @@ class Item:
         """It is done and never comes again. Raises `LeaseLost` when it is another's by now."""
         self._counter.done(self._delivered, self._place)
 
-    def nack(self, delay: float = 0.0, reason: str = "") -> None:
-        """It failed and is to be delivered again, not before `delay` seconds have passed."""
-        self._counter.give_back(self._delivered, self._where(), delay, reason or UNTOLD)
+    def nack(self, delay: float = 0.0, reason: str = "", *, dead: bool = False) -> None:
+        """It failed and is to be delivered again, not before `delay` seconds have passed.
+
+        With `dead` it is set aside as dead at once, as after `max_deliveries`.
+        """
+        where, why = self._where(), reason or UNTOLD
+        self._counter.give_back(self._delivered, where, delay, why, dead)
 
     def release(self) -> None:
         """It goes back to its place as if it had not been taken; that counts as no failure."""

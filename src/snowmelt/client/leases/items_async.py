@@ -42,7 +42,12 @@ class Counter(Protocol):
         """Done with these, or with all."""
 
     async def give_back(
-        self, delivered: Delivered, where: Interval | None, delay: float, reason: str
+        self,
+        delivered: Delivered,
+        where: Interval | None,
+        delay: float,
+        reason: str,
+        dead: bool = False,
     ) -> None:
         """These go back."""
 
@@ -77,10 +82,15 @@ class Desk:
             await self._acks.ask(asked)
 
     async def give_back(
-        self, delivered: Delivered, where: Interval | None, delay: float, reason: str
+        self,
+        delivered: Delivered,
+        where: Interval | None,
+        delay: float,
+        reason: str,
+        dead: bool = False,
     ) -> None:
         """These go back."""
-        await run_async(self._port, self._steps.give_back(delivered, where, delay, reason))
+        await run_async(self._port, self._steps.give_back(delivered, where, delay, reason, dead))
 
     async def extend(self, delivered: Delivered) -> None:
         """Still at work."""
@@ -157,9 +167,13 @@ class Item:
         """It is done and never comes again. Raises `LeaseLost` when it is another's by now."""
         await self._counter.done(self._delivered, self._place)
 
-    async def nack(self, delay: float = 0.0, reason: str = "") -> None:
-        """It failed and is to be delivered again, not before `delay` seconds have passed."""
-        await self._counter.give_back(self._delivered, self._where(), delay, reason or UNTOLD)
+    async def nack(self, delay: float = 0.0, reason: str = "", *, dead: bool = False) -> None:
+        """It failed and is to be delivered again, not before `delay` seconds have passed.
+
+        With `dead` it is set aside as dead at once, as after `max_deliveries`.
+        """
+        where, why = self._where(), reason or UNTOLD
+        await self._counter.give_back(self._delivered, where, delay, why, dead)
 
     async def release(self) -> None:
         """It goes back to its place as if it had not been taken; that counts as no failure."""

@@ -62,6 +62,8 @@ class Word(msgspec.Struct, frozen=True):
     reason: str = ""
     """Why it goes back; empty when nothing failed."""
     extend: bool = False
+    dead: bool = False
+    """What failed is not delivered again."""
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -155,14 +157,19 @@ class LeaseSteps(ABC):
             yield from self.settle(delivered, Word(delivered.token, done=done))
 
     def give_back(
-        self, delivered: Delivered, where: Interval | None, delay: float, reason: str
+        self,
+        delivered: Delivered,
+        where: Interval | None,
+        delay: float,
+        reason: str,
+        dead: bool = False,
     ) -> Steps[None]:
         """These go back; without a reason it doesn't count as a delivery that failed."""
         delivered.check_process()
         back = delivered.open_in(where)
         if back:
             held, why = delay_of(delay), shortened(reason)
-            word = Word(delivered.token, back=back, delay=held, reason=why)
+            word = Word(delivered.token, back=back, delay=held, reason=why, dead=dead)
             yield from self.settle(delivered, word)
 
     def extend(self, delivered: Delivered) -> Steps[None]:

@@ -140,13 +140,18 @@ class Tending:
                 self.done(delivered, position)
 
     def give_back(
-        self, delivered: Delivered, where: Interval | None, delay: float, reason: str
+        self,
+        delivered: Delivered,
+        where: Interval | None,
+        delay: float,
+        reason: str,
+        dead: bool = False,
     ) -> Steps[None]:
         """These go back, at once."""
         if reason:
             delivered.check_own(where)
         back = delivered.open_in(where)
-        yield from self._steps.give_back(delivered, where, delay, reason)
+        yield from self._steps.give_back(delivered, where, delay, reason, dead)
         self.settled += _count(back)
 
     def get(self, items_max: int, bytes_max: int, timeout: float) -> Steps[Delivered | None]:

@@ -314,6 +314,7 @@ class PrioritySteps(LeaseSteps):
             word.delay,
             word.reason,
             _receipts(word.token, renewed),
+            dead=word.dead,
         )
 
     # --- the queue as a whole ---------------------------------------------------------------------

@@ -212,6 +212,8 @@ class Settle(msgspec.Struct, frozen=True, tag="fifo.settle", array_like=True):
     doesn't count as a delivery."""
     extend: bool = False
     """Give what is left the whole time of a lease anew."""
+    dead: bool = False
+    """What goes back with a reason is dead at once, as after as many deliveries as it may have."""
 
 
 class Settled(msgspec.Struct, frozen=True, tag="fifo.settled", array_like=True):

@@ -206,7 +206,7 @@ class Master:
         self.dropped(queue.settle(lease, done))
         if back:
             due = self._desk.moment(settle.due)
-            queue.give_back(lease, back, due, settle.reason)
+            queue.give_back(lease, back, due, settle.reason, dead=settle.dead)
             if due:
                 self._desk.wake(self._desk.instant_of(due))
         if not lease.left.total and (settle.back or not lease.kept):

@@ -198,14 +198,20 @@ class Queue:
         self.leases.shrunk(lease)
         return lost
 
-    def give_back(self, lease: Lease, back: list[Interval], due: int, reason: str) -> None:
-        """These go back to their own positions; with a reason, as a delivery that failed."""
+    def give_back(
+        self, lease: Lease, back: list[Interval], due: int, reason: str, *, dead: bool = False
+    ) -> None:
+        """These go back to their own positions; with a reason, as a delivery that failed.
+
+        Those that are `dead` are so at once: as if they had failed as often as they may.
+        """
+        least = self.settings.deliveries_max if dead else 1
         parts = [part for interval in back for part in lease.left.common(interval)]
         for part in reversed(parts):  # from the end, where nothing behind them has to be moved
             lease.left.remove(part)
             lease.kept = False
         for part in parts:
-            self._return(part, due, reason)
+            self._return(part, due, reason, least)
         self.leases.shrunk(lease)
 
     def give_up(self, interval: Interval) -> list[Lost]:
@@ -314,7 +320,7 @@ class Queue:
                 self.leases.shrunk(lease)
         return self.gone(interval)
 
-    def _return(self, interval: Interval, due: int, reason: str) -> None:
+    def _return(self, interval: Interval, due: int, reason: str, least: int) -> None:
         if not reason:
             self._wait(interval, due)
             return
@@ -322,8 +328,10 @@ class Queue:
         fresh = IntervalSet([interval])
         for part, _ in known:
             fresh.remove(part)
-        counted = [(part, Failure(1, reason)) for part in fresh]
-        counted += [(part, Failure(failure.times + 1, reason)) for part, failure in known]
+        counted = [(part, Failure(least, reason)) for part in fresh]
+        counted += [
+            (part, Failure(max(least, failure.times + 1), reason)) for part, failure in known
+        ]
         for part, failure in counted:
             self.failures.put(part, failure)
             if failure.times >= self.settings.deliveries_max:

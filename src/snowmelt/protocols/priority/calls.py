@@ -134,6 +134,8 @@ class Settle(msgspec.Struct, frozen=True, tag="priority.settle", array_like=True
     """Those are held until something else is said of them."""
     publish: Receipts = ()
     """What is staged there may be got. Their tokens say nothing."""
+    dead: bool = False
+    """What goes back with a reason is dead at once, however often it may be delivered."""
 
 
 class Settled(msgspec.Struct, frozen=True, tag="priority.settled", array_like=True):

@@ -402,7 +402,7 @@ class Home:
             rows = self._shelf.rows
             taken = minus(rows.gone_of(refused), rows.void_of(refused))
             refused = union([*minus(refused, taken), *_of(marks, State.VOID)])
-        if word.how in (How.DONE, How.BACK, How.FAILED):
+        if word.how in (How.DONE, How.BACK, How.FAILED, How.DEAD):
             self._leases.end(word.token, word.shares)
         if word.how not in (How.PUBLISH, How.KEEP):
             return marks, [], refused

@@ -241,7 +241,7 @@ class Word(msgspec.Struct, frozen=True, array_like=True):
 
     token: Token
     shares: Shares
-    how: Annotated[int, msgspec.Meta(ge=0, le=9)]
+    how: Annotated[int, msgspec.Meta(ge=0, le=10)]
     """One of `settings.How`."""
     reason: str = ""
     time: Duration = Duration(0)

@@ -77,7 +77,7 @@ class Rules:
             return lambda was: _gone(was, token) if held_by(was, token) else None
         if how == How.BACK:
             return lambda was: self._free(was, word) if held_by(was, token) else None
-        if how == How.FAILED:
+        if how in (How.FAILED, How.DEAD):
             return self.failing(token, word.reason, word)
         if how == How.PURGE:
             return lambda was: (
@@ -98,7 +98,8 @@ class Rules:
             if not held_by(was, token):
                 return None
             failures = was.failures + 1
-            if failures >= self._settings.deliveries_max:
+            dead = word is not None and word.how == How.DEAD
+            if dead or failures >= self._settings.deliveries_max:
                 return _fresh(was, State.DEAD, failures=failures, reason=reason)
             due = self._desk.wall + word.time if word is not None and word.time else 0
             state = State.HELD if due else State.FREE

@@ -70,6 +70,8 @@ class How(IntEnum):
     """Elements that a phase has taken for a get that does not want them any more (`seap`)."""
     KEEP = 8
     """The lease lasts until its holder says what became of it."""
+    DEAD = 10
+    """As `FAILED`, and they are not delivered again."""
 
 
 class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):

@@ -80,7 +80,8 @@ class Settles:
     def _words(self, call: Settle) -> Iterator[tuple[Receipt, How, Duration]]:
         for receipt in call.done:
             yield receipt, How.DONE, Duration(0)
-        back = How.FAILED if call.reason else How.BACK
+        failed = How.DEAD if call.dead else How.FAILED
+        back = failed if call.reason else How.BACK
         for receipt in call.back:
             yield receipt, back, call.delay
         for receipt in call.renew:

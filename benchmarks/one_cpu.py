@@ -1,6 +1,7 @@
 """Processor time of one item at a time, by thread: what other work on the machine does not change.
 
-    python benchmarks/one_cpu.py [--kinds fifo,priority] [--calls 1000] [--rounds 3] [--json]
+    python benchmarks/one_cpu.py [--kinds fifo,priority] [--calls 1000] [--rounds 3] [--folder DIR]
+        [--json]
 
 One blocking client, one node in another process, items of 100 B. First so many puts, one after
 another, then as many gets, each followed by its acknowledgement. Counted is what the client, the
@@ -60,6 +61,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--kinds", default=KINDS)
     parser.add_argument("--calls", type=int, default=1_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--folder", help="where the node's disk is to be; /dev/shm leaves it out")
     parser.add_argument("--json", action="store_true", help="print one JSON list")
     options = parser.parse_args(argv)
     kinds = options.kinds.split(",")
@@ -67,7 +69,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(f"--kinds: of {KINDS}; --calls, --rounds: 1 or more")
     end_on_sigterm()
     with (
-        tempfile.TemporaryDirectory(prefix="one-cpu-") as folder,
+        tempfile.TemporaryDirectory(prefix="one-cpu-", dir=options.folder) as folder,
         LocalCluster(1, Path(folder)) as nodes,
     ):
         nodes.start()

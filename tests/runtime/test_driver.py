@@ -1,10 +1,13 @@
 """The driver carries out what a machine asks of its disk, in the machine's order and time."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from time import time_ns
 from typing import Any
+
+import pytest
 
 from runtime.failing import FAILED, Failing
 from snowmelt.core.instant import Instant
@@ -22,6 +25,7 @@ from snowmelt.core.node import (
     Scan,
 )
 from snowmelt.core.record import Damaged, Record, Write
+from snowmelt.runtime import driver
 from snowmelt.runtime.driver import Driver
 from snowmelt.store import Store
 
@@ -117,6 +121,72 @@ async def test_a_node_learns_the_date_as_it_starts(tmp_path: Path) -> None:
             driven = Driven(disk)
             assert before <= driven.puppet.events[0].wall <= time_ns()
             driven.driver.stop(10)
+
+
+class Writers:
+    """A log that notes which thread wrote each of its records."""
+
+    def __init__(self, store: Store) -> None:
+        self.threads: list[int] = []
+        self._log: Any = store._log
+        store._log = self  # type: ignore[assignment]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    def append(self, groups: Any) -> bool:
+        self.threads.append(threading.get_ident())
+        return bool(self._log.append(groups))
+
+
+async def test_a_step_alone_is_written_by_the_loop_where_nobody_waits_for_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "QUICK_SECONDS", 60.0)
+    with Store.open(tmp_path) as store:
+        writers = Writers(store)
+        driven = Driven(store)
+        driven.ask(Persist(1, SIX))
+        await driven.until(1)
+        driven.driver.alone = True
+        driven.ask(Persist(2, SIX))
+        await driven.until(2)
+        driven.ask(Persist(3, SIX))
+        driven.ask(Persist(4, SIX))
+        assert await driven.until(4) == [Persisted(one) for one in (1, 2, 3, 4)]
+        driven.ask(Persist(5, SIX), Load(6, (b"~5",)))
+        assert (await driven.until(6))[5:] == [Loaded(6, (Record(b"~5", b"1234"),))]
+        here = threading.get_ident()
+        assert [one == here for one in writers.threads] == [False, True, False, False]
+        driven.driver.stop(10)
+
+
+async def test_a_disk_that_was_slow_is_not_waited_for_by_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "QUICK_SECONDS", 0.0)
+    with Store.open(tmp_path) as store:
+        writers = Writers(store)
+        driven = Driven(store)
+        driven.driver.alone = True
+        for ticket in (1, 2):
+            driven.ask(Persist(ticket, SIX))
+            await driven.until(ticket)
+        here = threading.get_ident()
+        assert [one == here for one in writers.threads] == [True, False]
+        driven.driver.stop(10)
+
+
+async def test_a_disk_that_fails_in_the_loops_thread_is_told_as_fatal(tmp_path: Path) -> None:
+    with Store.open(tmp_path) as store:
+        engine = Failing(store)
+        driven = Driven(store)
+        driven.driver.alone = True
+        engine.writes = False
+        driven.ask(Persist(1, SIX))
+        (answer,) = await driven.until(1)
+        assert (answer.ticket, answer.fatal) == (1, True)
+        driven.driver.stop(10)
 
 
 async def test_a_disk_that_fails_is_told_as_fatal(tmp_path: Path) -> None:

@@ -76,6 +76,21 @@ async def test_an_id_used_twice_ends_the_second_and_not_the_first(tmp_path: Path
         await until(lambda: members(second) == members(node) == ["n1", "n2"])
 
 
+async def test_a_node_waits_for_its_disk_in_its_loop_only_while_nobody_waits_for_it(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path) as node:
+        driver = node.server._driver
+        assert driver is not None
+        await until(lambda: members(node) == ["n1"])
+        assert driver.alone
+        async with serving(tmp_path, "n2", join=(node.address,)):
+            await until(lambda: members(node) == ["n1", "n2"])
+            assert not driver.alone
+        await until(lambda: members(node) == ["n1"])
+        assert driver.alone
+
+
 async def test_a_disk_of_another_id_ends_a_node_with_a_clear_error(tmp_path: Path) -> None:
     async with serving(tmp_path, "joiner") as node:
         await until(lambda: members(node) == ["joiner"])

@@ -100,6 +100,54 @@ def test_when_the_store_fails_every_ticket_is_answered(tmp_path: Path) -> None:
     assert commit.close(timeout=30)
 
 
+def test_one_small_group_is_made_in_the_thread_that_asks(tmp_path: Path) -> None:
+    told: list[Completion] = []
+    with Store.open(tmp_path) as store:
+        commit = GroupCommit(store, told.extend)
+        commit.submit(1, [Write(b"k", b"v")], wake=False)
+        assert commit.made_here() == [Completion(1)]
+        assert commit.made_here() == []
+        assert commit.waiting_bytes == 0
+        assert commit.close(timeout=30)
+        assert store.statistics().flushes == store.statistics().groups == 1
+    assert told == []
+    with Store.open(tmp_path) as store:
+        assert store.recover().records == (Record(b"k", b"v"),)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_is_several_groups_or_a_transaction_is_left_to_the_writer(
+    tmp_path: Path, count: int
+) -> None:
+    answers: Queue[list[Completion]] = Queue()
+    with Store.open(tmp_path) as store:
+        commit = GroupCommit(store, answers.put)
+        value = b"v" if count > 1 else bytes(65 << 10)
+        for ticket in range(count):
+            commit.submit(ticket, [Write(b"%d" % ticket, value)], wake=False)
+        waits = commit.waiting_bytes
+        assert commit.made_here() == []
+        assert commit.waiting_bytes == waits
+        commit.wake()
+        assert answers.get(timeout=30) == [Completion(ticket) for ticket in range(count)]
+        commit.submit(9, [], wake=False)  # a fence has nothing to be made
+        assert commit.made_here() == []
+        commit.wake()
+        assert answers.get(timeout=30) == [Completion(9)]
+        assert commit.close(timeout=30)
+
+
+def test_a_store_that_fails_answers_the_thread_that_asks(tmp_path: Path) -> None:
+    store = Store.open(tmp_path)
+    commit = GroupCommit(store, lambda _: None)
+    store.close()
+    commit.submit(1, [Write(b"k", b"v")], wake=False)
+    (completion,) = commit.made_here()
+    assert completion.ticket == 1
+    assert isinstance(completion.failure, StoreError)
+    assert commit.close(timeout=30)
+
+
 def test_a_fence_is_taken_though_too_much_waits(tmp_path: Path) -> None:
     gate = Gate()
     with Store.open(tmp_path) as store:

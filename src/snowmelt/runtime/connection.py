@@ -396,6 +396,18 @@ class Connection(asyncio.Protocol):
         self._owner.closed(self, reason)
 
 
+def gathered(owner: Owner, work: Callable[..., None], *given: Any) -> None:
+    """Does a piece of work; what it sends leaves at its end, in one write on each connection."""
+    touched: list[Connection] = []
+    owner.touched = touched
+    try:
+        work(*given)
+    finally:
+        owner.touched = None
+        for one in touched:
+            one.flush()
+
+
 def forsake(connection: Connection) -> None:
     """For a child after a fork: closes its copy of the socket, and tells nobody."""
     transport = connection._transport  # noqa: SLF001 - the same file's

@@ -1,9 +1,15 @@
 """The driver of one node: gives it events, carries out its effects, decides nothing.
 
-Everything happens in the event loop's thread except the flush. What a machine asks while an event
-is being carried out (a message to itself never gets here; a completion may) waits its turn, so a
-machine never sees two events at once. However many wait, the loop goes round between them once they
-have taken long enough: others are heard, whatever a machine reads piece after piece.
+Everything happens in the event loop's thread but the flush, which is the commit thread's. What a
+machine asks while an event is being carried out (a message to itself never gets here; a completion
+may) waits its turn, so a machine never sees two events at once. However many wait, the loop goes
+round between them once they have taken long enough: others are heard, whatever a machine reads
+piece after piece.
+
+To wake the commit's thread, and to be woken by it, costs more than a small step itself. So where no
+other node waits to hear from this one, and a step is alone and one write, the loop's thread writes
+it; all that has come when the loop goes round goes together, by the commit's thread. A disk that
+was slow once is not waited for here for a while: it holds up the loop once, and not all the time.
 
 Whoever can't write or read halts. A write that failed otherwise than for room is told as `fatal`,
 which the node answers with `Halt`; a store that refuses to read has no event to tell it by, so
@@ -52,6 +58,9 @@ from snowmelt.store import Completion, GroupCommit, Store
 FENCE: Final = -1
 TURN_SECONDS: Final = 0.005
 """After so long what follows from an event waits for the loop to go round."""
+QUICK_SECONDS: Final = 0.01
+SLOW_SECONDS: Final = 10.0
+"""A disk that was slower than that is not waited for in the loop's thread for so long."""
 
 
 class Watcher(Protocol):
@@ -97,7 +106,13 @@ class Driver:
         self._busy = False
         self._stopped = False
         self._persisting = 0
+        self.alone = False
+        """Whether no other node waits to hear from this one."""
+        self._thread_until = 0.0
+        self._writing = False  # what was asked in this turn of the loop is about to be written
         self._fences: deque[Load | Scan] = deque()
+        self.gathered: Callable[..., None] = lambda work, *given: work(*given)
+        """Does a piece of work; what is sent meanwhile may leave together at its end."""
         self.has_room: Callable[[NodeId], bool] = lambda _: True
         """Whether a client reads what it is answered; `resumed` is to say when it does again."""
         self._event: Event[Any] | None = None
@@ -210,11 +225,28 @@ class Driver:
 
     def _persist(self, effect: Persist) -> None:
         assert self._commit is not None, "this node was given no disk"
+        here = self.alone and perf_counter() > self._thread_until
         try:
-            self._commit.submit(effect.ticket, effect.changes)
+            self._commit.submit(effect.ticket, effect.changes, wake=not here)
             self._persisting += 1
+            if here and not self._writing:
+                self._writing = True
+                self._loop.call_soon(self._write)
         except (Unavailable, MachineError) as error:
             self._waiting.append(PersistFailed(effect.ticket, str(error)))
+
+    def _write(self) -> None:
+        """What was asked in this turn: here if it is one step, else by the commit's thread."""
+        assert self._commit is not None
+        self._writing = False
+        began = perf_counter()
+        done = self._commit.made_here() if self._persisting == 1 else []
+        if not done:
+            self._commit.wake()
+            return
+        if perf_counter() - began > QUICK_SECONDS:
+            self._thread_until = began + SLOW_SECONDS
+        self.gathered(self._completed, done)
 
     def _load(self, effect: Load | Scan) -> None:
         assert self._commit is not None, "this node was given no disk"
@@ -279,7 +311,7 @@ class Driver:
 
     def _flushed(self, completions: list[Completion]) -> None:
         """In the writer's thread: one hop to the loop for a whole flush."""
-        self._loop.call_soon_threadsafe(self._completed, completions)
+        self._loop.call_soon_threadsafe(self.gathered, self._completed, completions)
 
     def _completed(self, completions: list[Completion]) -> None:
         self._persisting -= len(completions)

@@ -5,6 +5,7 @@ import gc
 import logging
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import SystemRandom
 from time import monotonic
@@ -26,6 +27,7 @@ from snowmelt.protocols.multicast import MulticastSettings
 from snowmelt.protocols.pool import introductions
 from snowmelt.protocols.pool.introducer import Introducer
 from snowmelt.protocols.priority import PriorityNode
+from snowmelt.runtime.connection import gathered
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.driver import Driver
 from snowmelt.runtime.etcd import EtcdClient, EtcdPlace
@@ -101,6 +103,7 @@ class Server:
         transport.refused = self._refused
         host = Host(config.id, self._families(config.advertise or listening))
         self._driver = Driver(host, self._way_out(transport), self, self._store)
+        self._driver.gathered = partial(gathered, transport)
         self._driver.has_room, transport.resumed = transport.has_room, self._driver.resumed
         transport.deliver = self._driver.received
         transport.gone = self._gone
@@ -195,6 +198,8 @@ class Server:
         match effect.fact:
             case View() as view:
                 self.view, self.current = view, True
+                assert self._driver is not None
+                self._driver.alone = len(view.members) == 1 and self._etcd is None
                 assert self._transport is not None
                 self._transport.addresses = {one.id: one.address for one in view.members}
                 members = [one.id for one in view.members]

@@ -73,10 +73,11 @@ class GroupCommit:
         """Bytes submitted and not yet taken by the thread; slow down when this grows."""
         return self._waiting_bytes
 
-    def submit(self, ticket: int, changes: Group) -> None:
+    def submit(self, ticket: int, changes: Group, *, wake: bool = True) -> None:
         """Asks for these changes; raises `Unavailable` when too much waits, or after `close`.
 
-        A group above the limit by itself is taken when nothing else waits, and a fence always.
+        A group above the limit by itself is taken when nothing else waits, and a fence always. Who
+        does not wake the thread owes it `made_here` or `wake`.
         """
         size = weight(changes)
         with self._changed:
@@ -89,7 +90,37 @@ class GroupCommit:
                 )
             self._waiting.append((ticket, changes))
             self._waiting_bytes += size
+            if wake:
+                self._changed.notify()
+
+    def wake(self) -> None:
+        """The thread takes what waits."""
+        with self._changed:
             self._changed.notify()
+
+    def made_here(self) -> list[Completion]:
+        """Makes what waits in the thread that calls, if it is one group and one write.
+
+        For when all that was asked before has been completed. Nothing means: by the thread.
+        """
+        with self._changed:
+            if len(self._waiting) != 1:
+                return []
+            ticket, changes = self._waiting[0]
+            if not changes:
+                return []
+            before = self._waiting_bytes
+            self._waiting.clear()
+            self._waiting_bytes = 0
+        try:
+            if self._store.commit_logged(changes):
+                return [Completion(ticket)]
+        except Exception as error:
+            return [Completion(ticket, _failure(error))]
+        with self._changed:
+            self._waiting.append((ticket, changes))
+            self._waiting_bytes = before
+        return []
 
     def close(self, timeout: float) -> bool:
         """Takes no more, and waits for what is there; whether all of it is done in time."""
@@ -120,9 +151,14 @@ class GroupCommit:
     def _commit(self, taken: Sequence[tuple[int, Group]]) -> Sequence[MachineError | None]:
         try:
             return self._store.commit([changes for _, changes in taken])
-        except MachineError as error:
-            return [error] * len(taken)
-        except Exception as error:  # a bug; the tickets are answered all the same
-            failure = StoreError(f"the writer of the store failed: {error!r}")
-            failure.__cause__ = error
-            return [failure] * len(taken)
+        except Exception as error:
+            return [_failure(error)] * len(taken)
+
+
+def _failure(error: Exception) -> MachineError:
+    """What the tickets are answered, also when it is a bug."""
+    if isinstance(error, MachineError):
+        return error
+    failure = StoreError(f"the writer of the store failed: {error!r}")
+    failure.__cause__ = error
+    return failure

@@ -230,6 +230,26 @@ class Store:
             self._refused += sum([isinstance(answer, DiskFull) for answer in answers])
             return answers
 
+    def commit_logged(self, group: Group) -> bool:
+        """Makes one group if that is one write to the log; if not, says False and leaves no trace.
+
+        For whoever can't wait for a transaction of the engine, nor for a thread that makes one.
+        """
+        measures = [measured(group)]
+        if not self._writing.acquire(blocking=False):
+            return False
+        try:
+            with self._to_its_end():
+                self._assert_working()
+                if not self._room.has(measures[0]) or not self._logged([group], measures):
+                    return False
+                self._commits += 1
+                self._groups += 1
+                self._written += measures[0].bytes
+                return True
+        finally:
+            self._writing.release()
+
     def statistics(self) -> Statistics:
         """What was done so far."""
         return Statistics(

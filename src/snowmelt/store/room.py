@@ -85,6 +85,10 @@ class Room:
         self._lengthen(max(self._end, used))
         return verdicts
 
+    def has(self, group: Measure) -> bool:
+        """Whether the store's own size lets it in as it is."""
+        return not group.pages or self.used + group.pages <= self._ceiling(bulk=group.bulk)
+
     def covers(self, pages: int, changes: int) -> bool:
         """Whether the engine is sure to have room for these changes too when it gets them."""
         copied = 2 * min((self._promises + changes) * self._depth * PAGE, self._used)
@@ -99,8 +103,11 @@ class Room:
         self._promised += pages
         self._promises += changes
 
+    def _ceiling(self, *, bulk: bool) -> int:
+        return self.size_max if bulk else self.size_max + reserve(self.size_max) // 2
+
     def _refusal(self, used: int, need: int, *, bulk: bool) -> DiskFull | None:
-        ceiling = self.size_max if bulk else self.size_max + reserve(self.size_max) // 2
+        ceiling = self._ceiling(bulk=bulk)
         if used + need > ceiling:
             return DiskFull(
                 f"{self.folder} holds {used} bytes and {need} more are asked for; the limit is "

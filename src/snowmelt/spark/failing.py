@@ -14,6 +14,7 @@ _GATEWAY: Final = "An error occurred while calling"
 _JAVA: Final = re.compile(r"^: [\w.$]+(: |$)")
 _PREFIX: Final = re.compile(r"\[[A-Z_.]+\] (Query .* terminated with exception: )?")
 _UNSAID: Final = "Spark gives no cause; one of its processes may have been killed"
+_SLOW_START: Final = "Python worker failed to connect back"
 _LENGTH_MAX: Final = 400
 
 
@@ -69,9 +70,15 @@ def _raised(lines: Iterable[str]) -> Iterable[str]:
 def will_pass(text: str) -> bool:
     """Whether a failure is of the kind that goes away by itself: nobody was there to answer.
 
+    Spark gives a Python that it starts ten seconds, which a machine at work may not have.
+
     >>> will_pass("Unavailable: n2 has no current view"), will_pass("ValueError: no track")
     (True, False)
+    >>> will_pass("Python worker failed to connect back.")
+    True
     """
+    if text.startswith(_SLOW_START):
+        return True
     return any(text.startswith(f"{kind.__name__}:") for kind in _passing(StateError))
 
 

@@ -32,8 +32,9 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "pool_advice": (),
     "arrow_stabilizing": ("--seeds", "300"),
     "arrow_directory": (),
-    "spark_rates": (),
+    "spark_rates": ("--rounds", "1"),
     "spark_latency": (),
+    "spark_scaling": ("--executors", "1", "2", "--batches", "2"),
     "spark_select": ("--sizes", "100000", "10000000", "--ways", "snowmelt", "gk_select", "sort"),
     "spark_chaos": ("--rounds", "5"),
 }

@@ -36,9 +36,12 @@ class Shares:
             raise Unbounded(f"processor time can't be bounded here: {error}") from error
 
     def bound(self, process: int, share: float) -> None:
-        """From now on a process has this share of one core, and no more."""
+        """From now on a process, with those it starts, has this share of one core, and no more.
+
+        Said again, the share is another one: so what begins may begin fast.
+        """
         group = self.folder / str(process)
-        group.mkdir()
+        group.mkdir(exist_ok=True)
         quota = round(share * PERIOD_US)
         if self.unified:
             (group / "cpu.max").write_text(f"{quota} {PERIOD_US}")

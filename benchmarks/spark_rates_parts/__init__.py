@@ -1,0 +1,1 @@
+"""What `spark_rates.py` is made of."""

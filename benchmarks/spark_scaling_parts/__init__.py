@@ -1,0 +1,1 @@
+"""What `spark_scaling.py` is made of."""

@@ -237,3 +237,13 @@ def test_what_rows_are_is_the_same_however_they_are_cut(
     assert sum(map(content_of, pieces)) % CONTENTS == content_of(whole(rows))
     told = {(value, key, *(headers or ())) for value, key, headers in rows}
     assert len({content_of(whole([row])) for row in rows}) == len(told)
+
+
+@pytest.mark.parametrize("edges", [[-1, 2, 4], [0, 3, 2], [0, 2, 9]])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_offsets_that_lie_are_refused_and_read_no_foreign_memory(
+    edges: list[int], parts: int
+) -> None:
+    part = Part(0, np.array(edges, np.int32).tobytes(), b"four")
+    with pytest.raises(ValueError, match="offsets are not in order within a blob"):
+        list(Rows("raw", WHOLE).of([part] * parts))

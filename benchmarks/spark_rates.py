@@ -1,6 +1,7 @@
 """Spark's sources and sinks beside others on the same rows, measured in one run on one cluster.
 
     python benchmarks/spark_rates.py --cluster      # a master and two workers; all bars
+    python benchmarks/spark_rates.py --cluster --batch-seconds 1 2 5 10 20
 
 Streams of four micro-batches, their own time alone, in rows a second:
 
@@ -15,8 +16,12 @@ Small micro-batches of 400 rows, in batches a second:
 
 The toy tracker (`examples/ufmulti`) with a tenth as many events, in events a second:
 
-- `ufmulti`: its pipeline of three stages with no option given, from its start until all is drained.
+- `ufmulti`: its pipeline of three stages with no option given, from the begin of the first
+  micro-batch to the end of the last; how long all of it took, with the start of three queries, is
+  told as well.
 - `kernel`: what its functions reach alone, in a process for each core.
+
+With `--batch-seconds` the pipeline alone is run, its batches aiming at each of these in turn.
 
 With `--cases`, also batches: `snapshot` (a queue by `spark.read`), `sink` (into a queue), and
 `nothing` (into a sink in Python that throws away).

@@ -108,12 +108,18 @@ class Bench:
     # --- the toy tracker: events a second ---------------------------------------------------------
 
     def ufmulti(self, rows: int, size: int) -> float:  # noqa: ARG002
-        """The pipeline, with no option given, until all is drained; a tenth as many events."""
-        return rows // 10 / self._tracker.run(rows // 10)
+        """The pipeline, with no option given; a tenth as many events."""
+        return rows // 10 / self._tracker.run(rows // 10).seconds
 
     def kernel(self, rows: int, size: int) -> float:  # noqa: ARG002
         """What its functions reach alone."""
         return kernel(rows // 10, at_once(self._spark))
+
+    def paced(self, events: int, batch_seconds: float) -> tuple[float, int, float]:
+        """The same with batches of another length: its rate, how many there were, the median."""
+        batches = self._tracker.run(events, batch_seconds)
+        first = [one.seconds for one in batches.heard if one.stage.endswith(".reconstruct")]
+        return events / batches.seconds, len(first), median(first)
 
     # --- how --------------------------------------------------------------------------------------
 

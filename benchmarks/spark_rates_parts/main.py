@@ -70,6 +70,8 @@ def main(description: str) -> int:
     options = parsed(description)
     end_on_sigterm()
     with bench(options.cluster) as made:
+        if options.batch_seconds:
+            return tell_paces(made, options)
         measured = compared(made, options)
     row = summed(options, measured)
     if options.json:
@@ -87,6 +89,9 @@ def parsed(description: str) -> argparse.Namespace:
     parser.add_argument("--cases", nargs="+", default=PARTS, choices=CASES)
     parser.add_argument(
         "--cluster", action="store_true", help="a master and two workers, started here, do the work"
+    )
+    parser.add_argument(
+        "--batch-seconds", type=float, nargs="+", help="of the toy tracker's stages"
     )
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
@@ -118,6 +123,27 @@ def _session(apart: Path | None) -> Iterator[SparkSession]:
         spark = session("rates", master=machines.url, **quiet_settings(WORKERS))
         yield spark
         spark.stop()
+
+
+def tell_paces(made: Bench, options: argparse.Namespace) -> int:
+    """The toy tracker's pipeline with batches of several lengths."""
+    events = options.rows // 10
+    made.paced(min(events, WARM_ROWS // 10), 1.0)
+    rows = []
+    for seconds in options.batch_seconds:
+        before = spent()
+        rate, batches, usual = made.paced(events, seconds)
+        used = round(sum(since(before).values()), 2)
+        row = {"batch_seconds": seconds, "events_per_second": round(rate), "batches": batches}
+        rows.append(row | {"median_seconds": round(usual, 2), "processor_seconds": used})
+    if options.json:
+        print(json.dumps({"benchmark": "spark_paces", "rows": rows}))
+        return 0
+    table = Table(*rows[0])
+    for row in rows:
+        table.add_row(*(f"{value:,}" for value in row.values()))
+    Console(width=150).print(table)
+    return 0
 
 
 def compared(made: Bench, options: argparse.Namespace) -> dict[str, Measured]:

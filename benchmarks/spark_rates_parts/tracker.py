@@ -1,15 +1,19 @@
 """The toy tracker's pipeline beside what its functions reach alone, on the same cores."""
 
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from datetime import datetime
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from snowmelt.client.cluster import Cluster
 from snowmelt.spark import Pipeline
@@ -20,6 +24,45 @@ EXAMPLES: Final = Path(__file__).parents[2] / "examples"
 WARM: Final = 20_000
 SEED: Final = 1
 AT_ONCE: Final = 2000
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """One micro-batch of one stage, as Spark reports it."""
+
+    stage: str
+    rows: int
+    begin: float
+    seconds: float
+
+
+class Batches(StreamingQueryListener):
+    """Hears of all micro-batches that had rows."""
+
+    def __init__(self) -> None:
+        self.heard: list[Batch] = []
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802  # Spark's words, all of these
+        """Nothing is to be done."""
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """Nothing is to be done."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        """Nothing is to be done."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        told = event.progress
+        if told.numInputRows:
+            begin = datetime.fromisoformat(told.timestamp).timestamp()
+            seconds = told.durationMs["triggerExecution"] / 1000
+            self.heard.append(Batch(told.name, told.numInputRows, begin, seconds))
+
+    @property
+    def seconds(self) -> float:
+        """From the begin of the first to the end of the last."""
+        return max(one.begin + one.seconds for one in self.heard) - min(
+            one.begin for one in self.heard
+        )
 
 
 class Tracker:
@@ -33,8 +76,8 @@ class Tracker:
         self._folder = Path(tempfile.mkdtemp(prefix="ufmulti-", dir=folder))
         self._fed = 0
 
-    def run(self, events: int, batch_seconds: float | None = None) -> float:
-        """Seconds from the start of the pipeline until all events are through."""
+    def run(self, events: int, batch_seconds: float | None = None) -> Batches:
+        """Puts events through, and tells what micro-batches that took."""
         from ufmulti.feed import feed  # noqa: PLC0415  # importable by now
         from ufmulti.pipeline import RAW, pipeline  # noqa: PLC0415
 
@@ -43,11 +86,17 @@ class Tracker:
         stages: Any = pipeline(str(self._folder / "pairs"))
         if batch_seconds is not None:
             stages = hurried(stages, batch_seconds)
+        batches = Batches()
+        self._spark.streams.addListener(batches)
         begin = time.perf_counter()
         stages.run(
             self._url, drain=True, checkpoints=self._folder / "checkpoints", session=self._spark
         )
-        return time.perf_counter() - begin
+        whole = time.perf_counter() - begin
+        self._spark.streams.removeListener(batches)
+        told = f"{batches.seconds:.1f} s from the first of {len(batches.heard)} batches to the last"
+        print(f"{events:,} events in {whole:.1f} s, {told}", file=sys.stderr, flush=True)
+        return batches
 
 
 def hurried(pipeline: Pipeline, batch_seconds: float) -> Pipeline:

@@ -8,7 +8,7 @@ STAMP := $(VENV)/.ready
 # takes from who is not.
 SPREAD := -n 4 --dist worksteal
 
-.PHONY: setup compiled demo test coverage lint bench soak clean
+.PHONY: setup compiled demo test coverage lint faces bench soak clean
 
 setup: $(STAMP)
 
@@ -34,10 +34,15 @@ coverage: compiled
 	$(BIN)/python -m pytest $(SPREAD) -m "not soak" --cov --cov-report=term
 
 lint: setup
+	$(BIN)/python scripts/faces.py --check
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The blocking faces of the client, from the async ones.
+faces: setup
+	$(BIN)/python scripts/faces.py
 
 bench: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[bench]"

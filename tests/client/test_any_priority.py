@@ -10,7 +10,7 @@ import pytest
 import snowmelt
 import snowmelt.aio
 from snowmelt.cli.local import LocalCluster
-from snowmelt.client.priority.groups import parts_of
+from snowmelt.client.priority.notes import parts_of
 from snowmelt.client.priority.parts import calls_of
 from snowmelt.client.queue.bodies import CALL_BYTES
 from snowmelt.client.queue.group_steps import BEGINNING

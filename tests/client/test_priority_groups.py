@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 import snowmelt
-from snowmelt.client.priority.groups import Note, PriorityGroup, parts_of
+from snowmelt.client.priority.groups import PriorityGroup
+from snowmelt.client.priority.notes import Note, parts_of
 from snowmelt.client.priority.staging import receipt_of
 from snowmelt.client.queue.group_steps import BEGINNING, Mark
 from snowmelt.core.batch import Batch

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from snowmelt.client.priority.groups import Stretch
+from snowmelt.client.priority.notes import Stretch
 from snowmelt.core.errors import BadOption
 from snowmelt.protocols.fifo.calls import Part
 from snowmelt.spark.rows import Rows

@@ -18,7 +18,8 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from snowmelt.client.priority.face import PriorityQueue
-from snowmelt.client.priority.groups import Note, PriorityGroup, parts_of
+from snowmelt.client.priority.groups import PriorityGroup
+from snowmelt.client.priority.notes import Note, parts_of
 from snowmelt.core.errors import LeaseLost, OutcomeUnknown, SnowmeltError
 from snowmelt.protocols.priority.settings import QueueSettings
 from snowmelt.spark.columns import check_priority, readable

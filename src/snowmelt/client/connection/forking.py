@@ -16,13 +16,14 @@ baton. So there is one rule, for every kind of handle:
 in the process that it was made in.
 """
 
+from collections.abc import Coroutine
 from typing import Any
 
-from snowmelt.client.connection.steps import Port
+from snowmelt.client.connection.steps import Ending, KeepingPort, Port
 from snowmelt.core.names import NodeId
 from snowmelt.runtime.forks import Forked, Origin, watch
 
-__all__ = ["Forked", "Origin", "Own", "watch"]
+__all__ = ["Forked", "KeepingOwn", "Origin", "Own", "watch"]
 
 
 class Own:
@@ -38,3 +39,28 @@ class Own:
         """Calls, waits, and returns the answer's body; raises what went wrong."""
         self._origin.check(self._what, self._way_out)
         return self._port.call(body, timeout, target, weight)
+
+
+class KeepingOwn:
+    """The same on an event loop."""
+
+    def __init__(self, port: KeepingPort, what: str, way_out: str) -> None:
+        self._port = port
+        self._what = what
+        self._way_out = way_out
+        self._origin = Origin()
+
+    async def call(
+        self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0
+    ) -> Any:
+        """Calls, waits, and returns the answer's body; raises what went wrong."""
+        self._origin.check(self._what, self._way_out)
+        return await self._port.call(body, timeout, target, weight)
+
+    def keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Sees something to its end that nobody awaits."""
+        self._port.keep(work)
+
+    def before_closing(self, one: Ending) -> None:
+        """Ends this before it closes."""
+        self._port.before_closing(one)

@@ -1,4 +1,5 @@
-"""Numbers that no two programs of a cluster get, blocking."""
+# Made of face_async.py by scripts/faces.py, which `make faces` runs: change it there.
+"""Numbers that no two programs of a cluster get; blocking."""
 
 from snowmelt.client.baton.face import Baton
 from snowmelt.client.connection.staying import stays
@@ -27,4 +28,5 @@ class Counter:
         `NotGranted` when no turn came in time. After any error the numbers are nobody's.
         """
         count = checked_numbers(n)
-        return self._baton.acquire(timeout).through(lambda hold: take(hold, count))
+        held = self._baton.acquire(timeout)
+        return held.through(lambda hold: take(hold, count))

@@ -8,7 +8,12 @@ from snowmelt.core.interval import Interval
 
 
 class Counter:
-    """Gives out numbers that grow, each once; as `snowmelt.Cluster.counter`'s."""
+    """Gives out numbers that grow, each once. `cluster.counter(name)` gives it.
+
+    No number is ever given out twice, whichever nodes and programs die, as long as the root keeps
+    its disk. There may be gaps: what was taken by a program that died, and up to a thousand numbers
+    (or as many as were asked for at once, if more) when a node died with the baton.
+    """
 
     __reduce__ = stays("send its name and the URL, and connect there")
 
@@ -16,7 +21,11 @@ class Counter:
         self._baton = baton
 
     async def next(self, n: int = 1, *, timeout: float | None = None) -> Interval:
-        """The next `n` numbers, which lie in a row; all are larger than any given out before."""
+        """The next `n` numbers, which lie in a row; all are larger than any given out before.
+
+        Each call is one turn at a baton, so whoever needs many should take many at once. Raises
+        `NotGranted` when no turn came in time. After any error the numbers are nobody's.
+        """
         count = checked_numbers(n)
         held = await self._baton.acquire(timeout)
         return await held.through(lambda hold: take(hold, count))

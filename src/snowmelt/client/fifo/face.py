@@ -1,4 +1,5 @@
-"""A fifo as a program holds it, blocking."""
+# Made of face_async.py by scripts/faces.py, which `make faces` runs: change it there.
+"""A fifo as a program holds it; blocking."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -38,12 +39,13 @@ class Fifo(Taking[FifoSteps]):
     get waits for a queue that is not there as it waits for its items.
 
     >>> import snowmelt, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
-    ...     orders = cluster.fifo("orders")
-    ...     orders.put(b"one"), orders.put_many([b"two", b"three"])
-    ...     for item in orders.consume(timeout=0):
-    ...         print(item.body)
-    ...         item.ack()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with snowmelt.open(folder) as cluster:
+    ...         orders = cluster.fifo("orders")
+    ...         orders.put(b"one"), orders.put_many([b"two", b"three"])
+    ...         for item in orders.consume(timeout=0):
+    ...             print(item.body)
+    ...             item.ack()
     (0, Interval(start=1, stop=3))
     b'one'
     b'two'
@@ -52,7 +54,7 @@ class Fifo(Taking[FifoSteps]):
 
     def __init__(self, port: Port, steps: FifoSteps, codec: Codec = PLAIN) -> None:
         super().__init__(port, steps, codec)
-        self._puts = TogetherThreads(port, Puts(steps.put))
+        self._puts = TogetherThreads(self._port, Puts(steps.put))
 
     def put(
         self,
@@ -72,7 +74,9 @@ class Fifo(Taking[FifoSteps]):
         """
         one = self._steps.one(self._codec.body(body), headers, delay, timeout)
         if sequence is not None or self._steps.producer.named:  # a number names one put
-            return Position(run(self._port, self._steps.put([one.what], one.wait, sequence))[0])
+            put = self._steps.put([one.what], one.wait, sequence)
+            positions = run(self._port, put)
+            return Position(positions[0])
         return Position(self._puts.ask(one))
 
     def put_many(
@@ -135,7 +139,8 @@ class Fifo(Taking[FifoSteps]):
         What is not published within `hold` seconds is erased.
         """
         own, rows = Producer(), self._codec.bodies(bodies)
-        return run(self._port, stage(self._steps, own, rows, headers, delay, hold, timeout))
+        steps = stage(self._steps, own, rows, headers, delay, hold, timeout)
+        return run(self._port, steps)
 
     def publish(
         self,
@@ -153,18 +158,20 @@ class Fifo(Taking[FifoSteps]):
         raised.
 
         >>> import snowmelt, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
-        ...     orders = cluster.fifo("orders", producer="loader")
-        ...     receipts = orders.stage([b"one"]) + orders.stage([b"two", b"three"])
-        ...     orders.publish(receipts, sequence=1), orders.publish(receipts, sequence=1)
-        ...     orders.stats().ready
-        (Interval(start=0, stop=3), Interval(start=0, stop=3))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with snowmelt.open(folder) as cluster:
+        ...         orders = cluster.fifo("orders", producer="loader")
+        ...         receipts = orders.stage([b"one"]) + orders.stage([b"two", b"three"])
+        ...         orders.publish(receipts, sequence=1)
+        ...         orders.publish(receipts, sequence=1)
+        ...         status = orders.stats()
+        ...         status.ready
+        Interval(start=0, stop=3)
+        Interval(start=0, stop=3)
         3
         """
-        return run(
-            self._port,
-            publish(self._steps, self._steps.producer, receipts, sequence, timeout, digest),
-        )
+        steps = publish(self._steps, self._steps.producer, receipts, sequence, timeout, digest)
+        return run(self._port, steps)
 
     def plan(
         self, shares: Iterable[Share], *, sequence: int, digest: int = 0, timeout: float = TIMEOUT
@@ -175,8 +182,8 @@ class Fifo(Taking[FifoSteps]):
         then nothing in this one, which ends the plan. So all of it is published, once, by whoever
         ends it.
         """
-        own = self._steps.producer
-        return run(self._port, plan(self._steps, own, shares, sequence, timeout, digest))
+        steps = plan(self._steps, self._steps.producer, shares, sequence, timeout, digest)
+        return run(self._port, steps)
 
     # --- the queue as a whole ---------------------------------------------------------------------
 

@@ -1,8 +1,9 @@
-"""A fifo as a program holds it, with `await`; `face.py` tells more of each call."""
+"""A fifo as a program holds it, with `await`."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from snowmelt.client.connection.forking import KeepingOwn
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import KeepingPort, run_async
 from snowmelt.client.fifo.steps import FifoSteps
@@ -33,7 +34,21 @@ class Fifo(Taking[FifoSteps]):
     """A queue, first in first out, made on first use. `cluster.fifo(name)` gives it.
 
     `timeout` is how many seconds a call may take; 0 means that nothing is waited for but the
-    answer. Any number of calls may wait at once.
+    answer. Tasks may share a fifo; what they ask at once goes together. Reading makes no queue: a
+    get waits for a queue that is not there as it waits for its items.
+
+    >>> import snowmelt.aio, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     async with snowmelt.aio.open(folder) as cluster:
+    ...         orders = cluster.fifo("orders")
+    ...         await orders.put(b"one"), await orders.put_many([b"two", b"three"])
+    ...         async for item in orders.consume(timeout=0):
+    ...             print(item.body)
+    ...             await item.ack()
+    (0, Interval(start=1, stop=3))
+    b'one'
+    b'two'
+    b'three'
     """
 
     def __init__(self, port: KeepingPort, steps: FifoSteps, codec: Codec = PLAIN) -> None:
@@ -59,7 +74,8 @@ class Fifo(Taking[FifoSteps]):
         one = self._steps.one(self._codec.body(body), headers, delay, timeout)
         if sequence is not None or self._steps.producer.named:  # a number names one put
             put = self._steps.put([one.what], one.wait, sequence)
-            return Position((await run_async(self._port, put))[0])
+            positions = await run_async(self._port, put)
+            return Position(positions[0])
         return Position(await self._puts.ask(one))
 
     async def put_many(
@@ -83,16 +99,15 @@ class Fifo(Taking[FifoSteps]):
             self._port, self._steps.put_many(rows, headers, delay, timeout, sequence)
         )
 
-    async def peek(
-        self, count: int = 10, *, dead: bool = False, timeout: float = TIMEOUT
-    ) -> list[Seen]:
-        """Shows the first items (or of those set aside as dead), taking none of them."""
-        checked_count("count", count, ITEMS_HIGHEST)
-        return await run_async(self._port, self._steps.peek(count, dead, timeout))
+    # --- for groups -------------------------------------------------------------------------------
 
     def group(self, name: str) -> Group:
-        """A group, to which items are given for good: told again until it is past them."""
-        return Group(self._port, GroupSteps(self._steps, group_name(name)))
+        """A group, to which items are given for good: told again until it is past them.
+
+        This is for programs that must do everything exactly once, and for Spark.
+        """
+        own = KeepingOwn(self._port, f"this group of {self.name}", "take a group in this one")
+        return Group(own, GroupSteps(self._steps, group_name(name)))
 
     async def groups(self, *, timeout: float = TIMEOUT) -> list[GroupStatus]:
         """All groups of the queue, how far each is, and when it was last heard of."""
@@ -109,6 +124,8 @@ class Fifo(Taking[FifoSteps]):
         """The bodies of located spans, each from a node that keeps it; at once, in memory."""
         return await run_async(self._port, read(self.name, spans, bytes_max))
 
+    # --- staged, then published -------------------------------------------------------------------
+
     async def stage(
         self,
         bodies: Iterable[Any] | Batch,
@@ -118,7 +135,10 @@ class Fifo(Taking[FifoSteps]):
         hold: float = HOLD,
         timeout: float = TIMEOUT,
     ) -> list[Receipt]:
-        """Stores items safely, and in no queue: `publish` puts them there by their receipts."""
+        """Stores items safely, and in no queue: `publish` puts them there by their receipts.
+
+        What is not published within `hold` seconds is erased.
+        """
         own, rows = Producer(), self._codec.bodies(bodies)
         steps = stage(self._steps, own, rows, headers, delay, hold, timeout)
         return await run_async(self._port, steps)
@@ -131,16 +151,49 @@ class Fifo(Taking[FifoSteps]):
         digest: int = 0,
         timeout: float = TIMEOUT,
     ) -> Interval:
-        """Puts what was staged at the tail, all in one step, once under one number."""
+        """Puts what was staged at the tail, in the order of the receipts, all in one step.
+
+        With a named producer and a `sequence` number that was used, nothing is put, and where the
+        earlier ones went is told; (0, 0) when that is no longer remembered. A `digest` is a number
+        that you make of what the items are: with another one than before, `AlreadyPublished` is
+        raised.
+
+        >>> import snowmelt.aio, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     async with snowmelt.aio.open(folder) as cluster:
+        ...         orders = cluster.fifo("orders", producer="loader")
+        ...         receipts = await orders.stage([b"one"]) + await orders.stage([b"two", b"three"])
+        ...         await orders.publish(receipts, sequence=1)
+        ...         await orders.publish(receipts, sequence=1)
+        ...         status = await orders.stats()
+        ...         status.ready
+        Interval(start=0, stop=3)
+        Interval(start=0, stop=3)
+        3
+        """
         steps = publish(self._steps, self._steps.producer, receipts, sequence, timeout, digest)
         return await run_async(self._port, steps)
 
     async def plan(
         self, shares: Iterable[Share], *, sequence: int, digest: int = 0, timeout: float = TIMEOUT
     ) -> Planned:
-        """Writes down here what is to be published into several queues, under one number."""
+        """Writes down here what is to be published into several queues, under one number.
+
+        What was written down first stands, and is told: publish that, each share in its queue, and
+        then nothing in this one, which ends the plan. So all of it is published, once, by whoever
+        ends it.
+        """
         steps = plan(self._steps, self._steps.producer, shares, sequence, timeout, digest)
         return await run_async(self._port, steps)
+
+    # --- the queue as a whole ---------------------------------------------------------------------
+
+    async def peek(
+        self, count: int = 10, *, dead: bool = False, timeout: float = TIMEOUT
+    ) -> list[Seen]:
+        """Shows the first items (or of those set aside as dead), taking none of them."""
+        checked_count("count", count, ITEMS_HIGHEST)
+        return await run_async(self._port, self._steps.peek(count, dead, timeout))
 
     async def purge(self, *, dead: bool = False, timeout: float = TIMEOUT) -> int:
         """Removes all items that wait (or all dead ones) for ever; returns how many."""

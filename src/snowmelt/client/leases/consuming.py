@@ -1,72 +1,28 @@
-"""The loop over a queue, blocking: items one by one, and a thread that tends their leases."""
+# Made of consuming_async.py by scripts/faces.py, which `make faces` runs: change it there.
+"""The loop over a queue; blocking: items one by one, and a thread that tends their leases."""
 
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from itertools import chain, count, repeat
-from time import sleep
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from snowmelt.client.connection.forking import Origin, watch
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import Port, run
-from snowmelt.client.connection.waits import ANSWER_SECONDS
 from snowmelt.client.leases.delivered import Delivered, in_order, part_bodies
 from snowmelt.client.leases.items import Item
-from snowmelt.client.leases.leaving import GIVEN_UP, reason_left, reason_of
+from snowmelt.client.leases.leasing import leasing
+from snowmelt.client.leases.leaving import reason_left, reason_of
 from snowmelt.client.leases.looping import PASSING, Pace, Pursuit
-from snowmelt.client.leases.open_loops import opened
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
+from snowmelt.client.leases.tender import Tender
 from snowmelt.client.leases.tending import Hand, Tending
 from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.core.interval import Interval
 from snowmelt.runtime.clock import steady_now
-
-CLOSING_LONGEST: Final = 4 * ANSWER_SECONDS
-"""A call under way, the last words, and one more that is silent."""
-
-
-class Tender:
-    """The thread that renews a consumer's leases, sends what it gathered, and has the last word."""
-
-    def __init__(self, port: Port, tending: Tending) -> None:
-        self._port = port
-        self._tending = tending
-        self._wake = threading.Event()
-        self._end = threading.Event()
-        self._last: tuple[Hand | None, str] = (None, "")
-        self._thread: threading.Thread | None = None
-
-    def see(self) -> None:
-        """There is a lease."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="snowmelt-tender", daemon=True)
-            self._thread.start()
-        self._wake.set()
-
-    def close(self, hand: Hand | None, reason: str, *, wait: bool) -> None:
-        """Has the thread tell what is done and give back the rest, and waits for that.
-
-        The thread does it, so that it is done though whoever closes is interrupted, or may not wait
-        since it was the collector of garbage that came by: in any thread, with any lock held.
-        """
-        self._tending.closing = True
-        self._last = hand, reason
-        self._end.set()
-        if self._thread is None and self._tending.idle:
-            return
-        self.see()
-        if wait and self._thread is not None:
-            self._thread.join(CLOSING_LONGEST)
-
-    def _work(self) -> None:
-        while not self._end.is_set():
-            self._wake.wait()
-            self._wake.clear()
-            while not (self._tending.idle or self._end.wait(self._tending.tick)):
-                run(self._port, self._tending.tend())
-        run(self._port, self._tending.close(*self._last))
 
 
 class Gathering:
@@ -98,17 +54,18 @@ class Gathering:
         run(self._port, self._tending.give_back(delivered, where, delay, reason, dead))
 
     def extend(self, delivered: Delivered) -> None:
-        """The thread does that."""
+        """The tender does that."""
         delivered.check_process()
         delivered.check_held(steady_now())
 
 
 class Consumption:
-    """Items one by one, for a `for`; `Fifo.consume` gives it. Close it, or use it in a `with`.
+    """Items one by one, for a `for`; `queue.consume` gives it.
 
-    The item that is in hand when the loop is left by an exception failed; `leaving.py` tells how
-    that is known. All else goes back as if it had not been taken. Threads may share a loop; when it
-    ends for one, it ends for all. It ends with its cluster, too, and with the program.
+    Close it, or use it in a `with`. The item in hand when the loop is left by an exception
+    failed; `leaving.py` tells how that is known. All else goes back as if it had not been taken.
+    Threads may share a loop; when it ends for one, it ends for all. It ends with its cluster, too,
+    and with the program.
     """
 
     __reduce__ = stays("send its items' bodies")
@@ -123,8 +80,9 @@ class Consumption:
     ) -> None:
         self._over = True  # until there is something to end
         self._port = port
+        self._steps = steps
         self._tending = Tending(steps)
-        self._tender = Tender(port, self._tending)
+        self._tender = Tender(port, self._tending, self)
         self._gathering = Gathering(port, steps, self._tending, codec)
         self._pace = Pace(prefetch)
         self._pursuit = Pursuit(steps.name, timeout)
@@ -136,7 +94,6 @@ class Consumption:
         self._turn = threading.Lock()  # of whoever asks for more
         self._over = False
         watch(self)
-        opened(self)
 
     def forked(self) -> None:
         """Nothing is given out in a child; the items are its parent's."""
@@ -162,22 +119,28 @@ class Consumption:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._end(reason_of(error))
+        self.end(reason_of(error))
 
     def close(self) -> None:
         """Ends it. In the handler of an exception that ended the loop, what was in hand failed."""
         error = sys.exception()
-        self._end("" if error is self._around else reason_of(error))
+        self.end("" if error is self._around else reason_of(error))
 
-    def end_of(self, port: Port | None) -> None:
-        """Ends it when it is of this port, which is about to be closed, or whatever its port."""
-        if port is None or port is self._port:
-            self._end("")
+    def end(self, reason: str = "") -> None:
+        """Once: tells what is done, and gives back the rest. Not in a child: it is not its own."""
+        if self._over or self._origin.left:
+            return
+        self._over = True
+        self._tender.close(self._take_hand(), reason)
 
     def __del__(self) -> None:
-        if not (self._over or sys.is_finalizing()):
+        if not (self._over or self._origin.left or sys.is_finalizing()):
             reason = reason_left(sys._getframe(1))  # noqa: SLF001
-            self._end(reason, wait=reason != GIVEN_UP)
+            self._tender.drop(self._take_hand(), reason)
+
+    def _take_hand(self) -> Hand | None:
+        hand, self._hand, self._items = self._hand, None, iter(())
+        return None if hand is None else hand.held
 
     def _more(self) -> Item:
         """The first item of the next lease, or what another thread has got meanwhile."""
@@ -190,7 +153,7 @@ class Consumption:
                     return item
                 return self._first()
         except BaseException:
-            self._end("")
+            self.end()
             raise
 
     def _first(self) -> Item:
@@ -210,10 +173,11 @@ class Consumption:
         asked = steady_now()
         while True:
             most = pace.next(steady_now(), tending.settled)
+            get = tending.get(most, BYTES_MAX, pursuit.left)
             try:
-                delivered = run(self._port, tending.get(most, BYTES_MAX, pursuit.left))
+                delivered = leasing(self._port, self._steps, get)
             except PASSING as error:
-                sleep(pursuit.failed(error))
+                time.sleep(pursuit.failed(error))
                 continue
             if delivered is not None:
                 pursuit.answered()
@@ -221,14 +185,6 @@ class Consumption:
                 return delivered
             if tending.closing or pursuit.over():
                 return None
-
-    def _end(self, reason: str, *, wait: bool = True) -> None:
-        """Once: tells what is done, and gives back the rest. Not in a child: it is not its own."""
-        if self._over or self._origin.left:
-            return
-        self._over = True
-        hand, self._hand, self._items = self._hand, None, iter(())
-        self._tender.close(None if hand is None else hand.held, reason, wait=wait)
 
 
 def _items(gathering: Gathering, delivered: Delivered) -> Iterator[Item]:

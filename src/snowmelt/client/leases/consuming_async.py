@@ -3,19 +3,21 @@
 import asyncio
 import sys
 from collections.abc import Iterator
+from itertools import chain, count, repeat
 from types import TracebackType
 from typing import Self
 
-from snowmelt.client.connection.forking import Origin
+from snowmelt.client.connection.forking import Origin, watch
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import KeepingPort, run_async
-from snowmelt.client.leases.delivered import Delivered, items_of
+from snowmelt.client.leases.delivered import Delivered, in_order, part_bodies
 from snowmelt.client.leases.items_async import Item
 from snowmelt.client.leases.leasing_async import leasing
 from snowmelt.client.leases.leaving import reason_left, reason_of
 from snowmelt.client.leases.looping import PASSING, Pace, Pursuit
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
-from snowmelt.client.leases.tending import Tending
+from snowmelt.client.leases.tender_async import Tender
+from snowmelt.client.leases.tending import Hand, Tending
 from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.core.interval import Interval
 from snowmelt.runtime.clock import steady_now
@@ -52,45 +54,19 @@ class Gathering:
         await run_async(self._port, self._tending.give_back(delivered, where, delay, reason, dead))
 
     async def extend(self, delivered: Delivered) -> None:
-        """The task does that."""
+        """The tender does that."""
         delivered.check_process()
         delivered.check_held(steady_now())
 
 
-class Tender:
-    """The task that renews a consumer's leases and sends what it gathered."""
-
-    def __init__(self, port: KeepingPort, tending: Tending) -> None:
-        self._port = port
-        self._tending = tending
-        self._wake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-
-    def see(self) -> None:
-        """There is a lease."""
-        if self._task is None:
-            self._task = asyncio.ensure_future(_tend(self._port, self._tending, self._wake))
-        self._wake.set()
-
-    async def close(self) -> None:
-        """Ends the task."""
-        self._tending.closing = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])  # which lets a cancellation of whoever waits through
-
-
-async def _tend(port: KeepingPort, tending: Tending, wake: asyncio.Event) -> None:
-    while True:
-        await wake.wait()
-        wake.clear()
-        while not tending.idle:
-            await asyncio.sleep(tending.tick)
-            await run_async(port, tending.tend())
-
-
 class Consumption:
-    """Items one by one, for an `async for`; `consuming.Consumption` tells more."""
+    """Items one by one, for an `async for`; `queue.consume` gives it.
+
+    Close it, or use it in an `async with`. The item in hand when the loop is left by an exception
+    failed; `leaving.py` tells how that is known. All else goes back as if it had not been taken.
+    Tasks may share a loop; when it ends for one, it ends for all. It ends with its cluster, too,
+    and with the program.
+    """
 
     __reduce__ = stays("send its items' bodies")
 
@@ -106,7 +82,7 @@ class Consumption:
         self._port = port
         self._steps = steps
         self._tending = Tending(steps)
-        self._tender = Tender(port, self._tending)
+        self._tender = Tender(port, self._tending, self)
         self._gathering = Gathering(port, steps, self._tending, codec)
         self._pace = Pace(prefetch)
         self._pursuit = Pursuit(steps.name, timeout)
@@ -114,10 +90,14 @@ class Consumption:
         self._lease: Delivered | None = None  # that those are of
         self._hand: Item | None = None
         self._around: BaseException | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._origin = Origin()
         self._turn = asyncio.Lock()  # of whoever asks for more
         self._over = False
+        watch(self)
+
+    def forked(self) -> None:
+        """Nothing is given out in a child; the items are its parent's."""
+        self._items = iter(())
 
     def __aiter__(self) -> Self:
         self._around = sys.exception()
@@ -146,16 +126,25 @@ class Consumption:
         error = sys.exception()
         await self.end("" if error is self._around else reason_of(error))
 
-    def __del__(self) -> None:
-        loop = self._loop if not self._over else None
-        if loop is None or sys.is_finalizing() or not loop.is_running() or self._origin.left:
+    async def end(self, reason: str = "") -> None:
+        """Once: tells what is done, and gives back the rest. Not in a child: it is not its own."""
+        if self._over or self._origin.left:
             return
-        reason = "" if self._hand is None else reason_left(sys._getframe(1))  # noqa: SLF001
-        ending = _ended(self._port, self._tender, self._tending, self._take_hand(), reason)
-        loop.call_soon_threadsafe(self._port.keep, ending)  # the collector may be anywhere
+        self._over = True
+        await self._tender.close(self._take_hand(), reason)
+
+    def __del__(self) -> None:
+        if not (self._over or self._origin.left or sys.is_finalizing()):
+            reason = reason_left(sys._getframe(1))  # noqa: SLF001
+            self._tender.drop(self._take_hand(), reason)
+
+    def _take_hand(self) -> Hand | None:
+        hand, self._hand, self._items = self._hand, None, iter(())
+        return None if hand is None else hand.held
 
     async def _more(self) -> Item:
         """The first item of the next lease, or what another task has got meanwhile."""
+        self._origin.check("this loop", "call consume in this one")
         self._hand = None
         try:
             async with self._turn:
@@ -164,13 +153,10 @@ class Consumption:
                     return item
                 return await self._first()
         except BaseException:
-            await self.end("")
+            await self.end()
             raise
 
     async def _first(self) -> Item:
-        if self._loop is None:
-            self._loop = asyncio.get_running_loop()
-            self._port.before_closing(self)
         delivered = None if self._over else await self._ask()
         if delivered is None:
             raise StopAsyncIteration
@@ -200,43 +186,18 @@ class Consumption:
             if tending.closing or pursuit.over():
                 return None
 
-    def _take_hand(self) -> tuple[Delivered, Interval] | None:
-        hand, self._hand, self._items = self._hand, None, iter(())
-        return None if hand is None else hand.held
-
-    async def end(self, reason: str = "") -> None:
-        """Once: tells what is done, and gives back the rest. Not in a child: it is not its own.
-
-        It goes on though whoever waits for it is cancelled.
-        """
-        if self._over or self._origin.left:
-            return
-        self._over = True
-        ending = asyncio.ensure_future(
-            _ended(self._port, self._tender, self._tending, self._take_hand(), reason)
-        )
-        try:
-            await asyncio.shield(ending)
-        except asyncio.CancelledError:
-            self._port.keep(_seen(ending))
-            raise
-
-
-async def _seen(ending: asyncio.Future[None]) -> None:
-    await ending
-
-
-async def _ended(
-    port: KeepingPort,
-    tender: Tender,
-    tending: Tending,
-    hand: tuple[Delivered, Interval] | None,
-    reason: str,
-) -> None:
-    await tender.close()
-    await run_async(port, tending.close(hand, reason))
-
 
 def _items(gathering: Gathering, delivered: Delivered) -> Iterator[Item]:
-    for part, body, place in items_of(delivered.parts):
-        yield Item(gathering, delivered, part, body, place)
+    """All of a lease, made when they are wanted; threads may share it, as no generator is."""
+    items = [
+        map(
+            Item,
+            repeat(gathering),
+            repeat(delivered),
+            repeat(part),
+            part_bodies(part),
+            count(part.start),
+        )
+        for part in in_order(delivered.parts)
+    ]
+    return items[0] if len(items) == 1 else chain.from_iterable(items)

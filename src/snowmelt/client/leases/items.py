@@ -1,4 +1,5 @@
-"""What a get gives a person: one `Item`, or `Items` under one lease. Blocking.
+# Made of items_async.py by scripts/faces.py, which `make faces` runs: change it there.
+"""What a get gives a person: one `Item`, or `Items` under one lease; blocking.
 
 Items know how to be acknowledged, but not by what way: that is their desk's matter. A `Desk` sends
 each word, and waits until it is taken; `consume` has another, which gathers acknowledgements (see
@@ -23,8 +24,8 @@ from snowmelt.client.leases.delivered import (
     part_bodies,
     priority_of,
     put_at_of,
-    shortened,
 )
+from snowmelt.client.leases.reasons import UNTOLD, failure_text
 from snowmelt.client.leases.steps import LeaseSteps
 from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.client.together.joint_acks import Acks
@@ -32,9 +33,6 @@ from snowmelt.client.together.threads import TogetherThreads
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.interval import Interval, Position
-
-UNTOLD = "given back without a reason"
-"""The reason that stands for none: an empty one would not count as a delivery that failed."""
 
 
 class Counter(Protocol):
@@ -105,24 +103,16 @@ class Desk:
         run(self._port, self._steps.extend(delivered))
 
 
-def failure_text(error: BaseException) -> str:
-    """An exception as the reason of a delivery that failed.
-
-    >>> failure_text(KeyError("name"))
-    "KeyError: 'name'"
-    """
-    return shortened(f"{type(error).__name__}: {error}")
-
-
 class Item:
-    """One item, leased. Use it in a `with`: acknowledged on leaving, given back on an exception.
+    """One item, leased. In a `with`: acknowledged on leaving, given back on an exception.
 
     >>> import snowmelt, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
-    ...     orders = cluster.fifo("orders")
-    ...     _ = orders.put(b"one", headers={"kind": "order"})
-    ...     with orders.get() as item:
-    ...         print(item.body, item.position, item.headers, item.failures)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with snowmelt.open(folder) as cluster:
+    ...         orders = cluster.fifo("orders")
+    ...         _ = orders.put(b"one", headers={"kind": "order"})
+    ...         with orders.get() as item:
+    ...             print(item.body, item.position, item.headers, item.failures)
     b'one' 0 {'kind': 'order'} 0
     """
 
@@ -230,14 +220,15 @@ class Item:
 
 
 class Items:
-    """Items under one lease, made into objects only when iterated. Use it in a `with`, as an item.
+    """Items under one lease, made into objects only when iterated. `with` as for an item.
 
     >>> import snowmelt, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
-    ...     orders = cluster.fifo("orders")
-    ...     _ = orders.put_many([b"one", b"two"])
-    ...     with orders.get_many(100) as items:
-    ...         print(len(items), items.batch, items.positions)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with snowmelt.open(folder) as cluster:
+    ...         orders = cluster.fifo("orders")
+    ...         _ = orders.put_many([b"one", b"two"])
+    ...         with orders.get_many(100) as items:
+    ...             print(len(items), items.batch, items.positions)
     2 Batch(2 items, 6 bytes) (Interval(start=0, stop=2),)
     """
 
@@ -317,7 +308,7 @@ class Items:
 
 
 def leave(held: Item | Items, error: BaseException | None) -> None:
-    """What the end of a `with` means: done; failed; or, when the program is stopped, neither."""
+    """What the end of a `with` means: done; failed; or, when it was stopped, neither."""
     if error is None:
         held.ack()
         return

@@ -1,4 +1,9 @@
-"""What a get gives a person, with `await`: as `items.py`, which tells more."""
+"""What a get gives a person: one `Item`, or `Items` under one lease, with `await`.
+
+Items know how to be acknowledged, but not by what way: that is their desk's matter. A `Desk` sends
+each word, and waits until it is taken; `consume` has another, which gathers acknowledgements (see
+`consuming.py`).
+"""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,7 +24,7 @@ from snowmelt.client.leases.delivered import (
     priority_of,
     put_at_of,
 )
-from snowmelt.client.leases.items import UNTOLD, failure_text
+from snowmelt.client.leases.reasons import UNTOLD, failure_text
 from snowmelt.client.leases.steps import LeaseSteps
 from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.client.together.joint_acks import Acks
@@ -98,7 +103,17 @@ class Desk:
 
 
 class Item:
-    """One item, leased. In an `async with`: acknowledged on leaving, given back on an exception."""
+    """One item, leased. In an `async with`: acknowledged on leaving, given back on an exception.
+
+    >>> import snowmelt.aio, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     async with snowmelt.aio.open(folder) as cluster:
+    ...         orders = cluster.fifo("orders")
+    ...         _ = await orders.put(b"one", headers={"kind": "order"})
+    ...         async with await orders.get() as item:
+    ...             print(item.body, item.position, item.headers, item.failures)
+    b'one' 0 {'kind': 'order'} 0
+    """
 
     __slots__ = ("_counter", "_delivered", "_part", "_place", "_value", "body")
 
@@ -204,7 +219,17 @@ class Item:
 
 
 class Items:
-    """Items under one lease, made into objects only when iterated. `async with` as for an item."""
+    """Items under one lease, made into objects only when iterated. `async with` as for an item.
+
+    >>> import snowmelt.aio, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     async with snowmelt.aio.open(folder) as cluster:
+    ...         orders = cluster.fifo("orders")
+    ...         _ = await orders.put_many([b"one", b"two"])
+    ...         async with await orders.get_many(100) as items:
+    ...             print(len(items), items.batch, items.positions)
+    2 Batch(2 items, 6 bytes) (Interval(start=0, stop=2),)
+    """
 
     __slots__ = ("_batch", "_counter", "_delivered")
 
@@ -282,7 +307,7 @@ class Items:
 
 
 async def leave(held: Item | Items, error: BaseException | None) -> None:
-    """What the end of an `async with` means: done; failed; or, on a cancellation, neither."""
+    """What the end of an `async with` means: done; failed; or, when it was stopped, neither."""
     if error is None:
         await held.ack()
         return

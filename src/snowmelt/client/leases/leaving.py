@@ -30,7 +30,7 @@ import sys
 from types import FrameType, TracebackType
 from typing import Final
 
-from snowmelt.client.leases.items import failure_text
+from snowmelt.client.leases.reasons import failure_text
 
 ORDERLY: Final = frozenset({"POP_TOP", "POP_ITER", "END_FOR", "END_ASYNC_FOR"})
 WAITING: Final = frozenset({"YIELD_VALUE", "RESUME"})

@@ -12,6 +12,13 @@ class Loop(Protocol):
         """Ends it when it is of this port, which is about to be closed, or whatever its port."""
 
 
+class Ending(Protocol):
+    """What is to be ended before its port is closed."""
+
+    def end(self) -> None:
+        """Ends it, if it has not ended."""
+
+
 _OPEN: Final[WeakValueDictionary[int, Loop]] = WeakValueDictionary()
 
 

@@ -1,13 +1,15 @@
+# Made of taking_async.py by scripts/faces.py, which `make faces` runs: change it there.
 """What is taken from a queue, of whatever kind, as a program holds it; blocking."""
 
 from typing import Any, Generic, TypeVar
 
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.staying import stays
-from snowmelt.client.connection.steps import Port, run
+from snowmelt.client.connection.steps import Port
 from snowmelt.client.leases.consuming import Consumption
 from snowmelt.client.leases.delivered import Delivered
 from snowmelt.client.leases.items import Desk, Item, Items, only
+from snowmelt.client.leases.leasing import leasing
 from snowmelt.client.leases.looping import checked_prefetch
 from snowmelt.client.leases.steps import (
     BYTES_HIGHEST,
@@ -34,9 +36,9 @@ class Taking(Generic[S]):
         self._codec = codec
         self._port = port
         self._steps = steps
-        self._desk = Desk(port, steps, codec)
+        self._desk = Desk(self._port, steps, codec)
         self._kind = Gets(steps)
-        self._gets = TogetherThreads(port, self._kind)
+        self._gets = TogetherThreads(self._port, self._kind)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -80,7 +82,7 @@ class Taking(Generic[S]):
         delivered: Delivered | None
         if asked is None:
             get = self._steps.get_after(before, items_max, bytes_max, timeout)
-            delivered = run(self._port, get)
+            delivered = leasing(self._port, self._steps, get)
         else:
             delivered = self._gets.ask(asked)
         if delivered is None:
@@ -94,9 +96,9 @@ class Taking(Generic[S]):
         renews their leases for as long as the loop works. `item.ack()` gathers: acknowledgements
         travel with the next get, and after a tenth of a second at the latest.
 
-        When the loop is left by an exception, the item in hand failed, as in a `with`, unless it
-        was acknowledged. What else was not acknowledged when the loop ends goes back and does not
-        count as failed; acknowledging it later is refused as `LeaseLost`.
+        When the loop is left by an exception, the item in hand failed, as in a `with`,
+        unless it was acknowledged. What else was not acknowledged when the loop ends goes back and
+        does not count as failed; acknowledging it later is refused as `LeaseLost`.
         """
         most = checked_prefetch(prefetch)
         return Consumption(self._port, self._steps, most, timeout, self._codec)

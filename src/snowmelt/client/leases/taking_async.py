@@ -1,4 +1,4 @@
-"""What is taken from a queue, of whatever kind, with `await`; `taking.py` tells more."""
+"""What is taken from a queue, of whatever kind, as a program holds it, with `await`."""
 
 from typing import Any, Generic, TypeVar
 
@@ -92,8 +92,15 @@ class Taking(Generic[S]):
     def consume(self, prefetch: int | None = None, timeout: float | None = None) -> Consumption:
         """Items one by one, for ever, or until none came for `timeout` seconds.
 
-        As the blocking `consume`, with a task that renews the leases. A `break` alone ends it some
-        time later; `async with`, or `aclose`, at once.
+        As many are leased at once as are worked off in a moment, or up to `prefetch`; a task
+        renews their leases for as long as the loop works. `item.ack()` gathers: acknowledgements
+        travel with the next get, and after a tenth of a second at the latest.
+
+        When the loop is left by an exception, the item in hand failed, as in an `async with`,
+        unless it was acknowledged. What else was not acknowledged when the loop ends goes back and
+        does not count as failed; acknowledging it later is refused as `LeaseLost`.
+
+        On an event loop a `break` alone ends it a little later; `async with`, or `aclose`, at once.
         """
         most = checked_prefetch(prefetch)
         return Consumption(self._port, self._steps, most, timeout, self._codec)

@@ -1,4 +1,5 @@
-"""A topic as a program holds it: all who listen hear the same in the same order. Blocking."""
+# Made of face_async.py by scripts/faces.py, which `make faces` runs: change it there.
+"""A topic: all who listen hear the same in the same order; blocking."""
 
 from collections.abc import Iterable
 from types import TracebackType
@@ -25,13 +26,14 @@ class Subscription:
 
     __reduce__ = stays("subscribe there")
 
-    def __init__(self, port: Port, steps: TopicSteps, timeout: float | None) -> None:
+    def __init__(
+        self, port: Port, steps: TopicSteps, hearing: Hearing, timeout: float | None
+    ) -> None:
         self._port = port
         self._steps = steps
+        self._hearing = hearing
         self._timeout = timeout
-        self._hearing = Hearing()
         self._closed = False
-        run(port, steps.begin(self._hearing, TIMEOUT))
 
     def __repr__(self) -> str:
         return f"Subscription({self._steps.name!r}, missed={self.missed})"
@@ -118,4 +120,6 @@ class Multicast:
         if timeout is not None:
             timeout = max(0.0, checked(timeout))
         own = Own(self._port, f"this subscription to {self.name}", "subscribe in this one")
-        return Subscription(own, self._steps, timeout)
+        hearing = Hearing()
+        run(own, self._steps.begin(hearing, TIMEOUT))
+        return Subscription(own, self._steps, hearing, timeout)

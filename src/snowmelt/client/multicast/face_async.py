@@ -1,12 +1,13 @@
-"""A topic as a program holds it, with `await`; `face.py` tells more of each call."""
+"""A topic: all who listen hear the same in the same order; with `await`."""
 
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
+from snowmelt.client.connection.forking import KeepingOwn
 from snowmelt.client.connection.session import TIMEOUT, checked
 from snowmelt.client.connection.staying import stays
-from snowmelt.client.connection.steps import AsyncPort, run_async
+from snowmelt.client.connection.steps import KeepingPort, run_async
 from snowmelt.client.multicast.steps import Hearing, TopicSteps
 from snowmelt.core.batch import Buffer
 from snowmelt.core.instant import later, seconds
@@ -16,12 +17,16 @@ from snowmelt.runtime.clock import steady_now
 
 
 class Subscription:
-    """What comes from now on, one message after the other. `Multicast.subscribe` gives it."""
+    """What comes from now on, one message after the other. `Multicast.subscribe` gives it.
+
+    Everybody sees the messages in the same order. When something may be missing in what you see,
+    since a node was lost or you were too slow, `missed` is one larger.
+    """
 
     __reduce__ = stays("subscribe there")
 
     def __init__(
-        self, port: AsyncPort, steps: TopicSteps, hearing: Hearing, timeout: float | None
+        self, port: KeepingPort, steps: TopicSteps, hearing: Hearing, timeout: float | None
     ) -> None:
         self._port = port
         self._steps = steps
@@ -58,7 +63,11 @@ class Subscription:
 
     @property
     def missed(self) -> int:
-        """How often something may have been missed, as far as is known."""
+        """How often something may have been missed, as far as is known.
+
+        It is told with what comes after the gap, and messages come together: so the gap lies before
+        the next message, or one of those behind it.
+        """
         return self._hearing.following.missed
 
     def close(self) -> None:
@@ -74,7 +83,7 @@ class Multicast:
 
     __reduce__ = stays("send its name and the URL, and connect there")
 
-    def __init__(self, port: AsyncPort, steps: TopicSteps) -> None:
+    def __init__(self, port: KeepingPort, steps: TopicSteps) -> None:
         self._port = port
         self._steps = steps
 
@@ -87,19 +96,31 @@ class Multicast:
         return self._steps.name
 
     async def publish(self, body: Buffer, *, timeout: float = TIMEOUT) -> Position:
-        """Lets everybody hear it; returns its position once every node has it."""
+        """Lets everybody hear it; returns its position once every node has it.
+
+        Raises `OutcomeUnknown` when that was not so in time: it may yet be heard.
+        """
         return await run_async(self._port, self._steps.publish(body, timeout))
 
     async def publish_many(
         self, bodies: Iterable[Buffer], *, timeout: float = TIMEOUT
     ) -> list[Position]:
-        """Lets everybody hear these, in order; returns their positions."""
+        """Lets everybody hear these, in order; returns their positions.
+
+        Up to 4,096 of together 8 MiB are one call, and stand side by side; more are several calls,
+        each with its own `timeout`, and others' messages may stand between.
+        """
         return await run_async(self._port, self._steps.publish_many(bodies, timeout))
 
     async def subscribe(self, timeout: float | None = None) -> Subscription:
-        """Listens from now on; for ever, or until none came for `timeout` seconds."""
+        """Listens from now on, and no later: what is published when this has returned will come.
+
+        Iterating goes on for ever, or until none came for `timeout` seconds; it raises
+        `Unreachable` when no node has answered for 30 s, or not within the timeout.
+        """
         if timeout is not None:
             timeout = max(0.0, checked(timeout))
+        own = KeepingOwn(self._port, f"this subscription to {self.name}", "subscribe in this one")
         hearing = Hearing()
-        await run_async(self._port, self._steps.begin(hearing, TIMEOUT))
-        return Subscription(self._port, self._steps, hearing, timeout)
+        await run_async(own, self._steps.begin(hearing, TIMEOUT))
+        return Subscription(own, self._steps, hearing, timeout)

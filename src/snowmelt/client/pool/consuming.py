@@ -1,3 +1,4 @@
+# Made of consuming_async.py by scripts/faces.py, which `make faces` runs: change it there.
 """The loop over a pool's objects, blocking; `catching.py` has its rules."""
 
 import sys
@@ -7,25 +8,32 @@ from typing import Any, Self
 
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.leases.open_loops import opened
+from snowmelt.client.pool.asking import Asking
 from snowmelt.client.pool.catching import Catch
 from snowmelt.client.pool.objects import Object, only
 from snowmelt.client.pool.parts import Part
 from snowmelt.client.queue.codecs import PLAIN, Codec
-from snowmelt.runtime.peer.seat import Guest
 
 
 class Consumption:
-    """Objects one by one, for a `for`; `Pool.consume` gives it. Close it, or use it in a `with`.
+    """Objects one by one, for a `for`; `Pool.consume` gives it.
 
-    Threads may share a loop; when it ends for one, it ends for all. It ends with its pool, too.
+    Close it, or use it in a `with`. Threads may share a loop; when it ends for one, it ends
+    for all. It ends with its pool, too.
     """
 
     __reduce__ = stays("send its objects' bodies")
 
     def __init__(
-        self, part: Part, prefetch: int | None, timeout: float | None, codec: Codec = PLAIN
+        self,
+        part: Part,
+        port: Asking,
+        prefetch: int | None,
+        timeout: float | None,
+        codec: Codec = PLAIN,
     ) -> None:
         self._codec = codec
+        self._port = port
         self._catch = Catch(part, prefetch, timeout)
         opened(self)
         part.engine.words.watch(self, self._catch.close)  # should this be dropped and interrupted
@@ -63,7 +71,8 @@ class Consumption:
     def end_of(self, port: Any) -> None:
         """Ends it when it is of this part, which is about to be closed, or whatever its part."""
         if port is None or port is self._catch.part:
-            self.close()
+            self._catch.close(get_ident())
+            self._catch.part.engine.say_now()
 
     def __del__(self) -> None:
         if not sys.is_finalizing():
@@ -71,13 +80,11 @@ class Consumption:
 
     def _next(self, who: int) -> Object:
         catch = self._catch
-        engine = catch.part.engine
         wish = catch.begin(who)
         while True:
             if wish.over:
                 raise StopIteration
             found = wish.met()
             if found is not None:
-                return only(catch.part, *found, self._codec)
-            guest = Guest()
-            engine.wait(guest, catch.ready(guest), wish.until)
+                return only(self._port, *found, self._codec)
+            self._port.wait(catch, wish.until)

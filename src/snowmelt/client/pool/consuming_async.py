@@ -1,50 +1,32 @@
-"""The loop over a pool's objects, with `await`; `catching.py` has its rules."""
+"""The loop over a pool's objects, blocking; `catching.py` has its rules."""
 
-import asyncio
 import sys
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
 from snowmelt.client.connection.staying import stays
-from snowmelt.client.connection.steps import AsyncPort
+from snowmelt.client.connection.tasks import this_task
 from snowmelt.client.leases.open_loops import opened
+from snowmelt.client.pool.asking_async import Asking
 from snowmelt.client.pool.catching import Catch
 from snowmelt.client.pool.objects_async import Object, only
 from snowmelt.client.pool.parts import Part
 from snowmelt.client.queue.codecs import PLAIN, Codec
-from snowmelt.runtime.clock import seconds_until
-
-
-class Crossing:
-    """Tells a future of an event loop, from any thread; nobody, when the loop is closed."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[None] = self._loop.create_future()
-
-    def answer(self, body: Any) -> bool:
-        """Whether there is a loop still that is told."""
-        del body
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._tell)
-            return True
-        return False
-
-    def _tell(self) -> None:
-        if not self.future.done():
-            self.future.set_result(None)
 
 
 class Consumption:
-    """Objects one by one, for an `async for`; `pool_consuming.Consumption` tells more."""
+    """Objects one by one, for an `async for`; `Pool.consume` gives it.
+
+    Close it, or use it in an `async with`. Tasks may share a loop; when it ends for one, it ends
+    for all. It ends with its pool, too.
+    """
 
     __reduce__ = stays("send its objects' bodies")
 
     def __init__(
         self,
         part: Part,
-        port: AsyncPort,
+        port: Asking,
         prefetch: int | None,
         timeout: float | None,
         codec: Codec = PLAIN,
@@ -65,6 +47,7 @@ class Consumption:
         except BaseException:
             self._catch.end()
             raise
+        # Between these two no handler of a signal is run: it is handed out, or it went back.
         self._catch.hands[who] = held
         return held
 
@@ -87,7 +70,7 @@ class Consumption:
     def end_of(self, port: Any) -> None:
         """Ends it when it is of this part, which is about to be closed, or whatever its part."""
         if port is None or port is self._catch.part:
-            self._catch.close()
+            self._catch.close(this_task())
             self._catch.part.engine.say_now()
 
     def __del__(self) -> None:
@@ -96,7 +79,6 @@ class Consumption:
 
     async def _next(self, who: int) -> Object:
         catch = self._catch
-        engine = catch.part.engine
         wish = catch.begin(who)
         while True:
             if wish.over:
@@ -104,11 +86,4 @@ class Consumption:
             found = wish.met()
             if found is not None:
                 return only(self._port, *found, self._codec)
-            crossing = Crossing()
-            if not engine.look(catch.ready(crossing)):
-                await asyncio.wait([crossing.future], timeout=seconds_until(wish.until))
-
-
-def this_task() -> int:
-    """The task that runs, as a number."""
-    return id(asyncio.current_task())
+            await self._port.wait(catch, wish.until)

@@ -1,17 +1,20 @@
-"""A pool as a program holds it, blocking."""
+# Made of face_async.py by scripts/faces.py, which `make faces` runs: change it there.
+"""A pool as a program holds it; blocking."""
 
 from _thread import get_ident
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from snowmelt.client.connection.session import TIMEOUT, checked
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import run
 from snowmelt.client.pool import steps as pool_steps
+from snowmelt.client.pool.asking import Asking
 from snowmelt.client.pool.consuming import Consumption
 from snowmelt.client.pool.loans import taken
 from snowmelt.client.pool.objects import Object, Objects, only
+from snowmelt.client.pool.options import check_prefetch
 from snowmelt.client.pool.parts import Part
 from snowmelt.client.pool.steps import BYTES_MAX
 from snowmelt.client.queue.codecs import PLAIN, Codec
@@ -20,24 +23,23 @@ from snowmelt.core.errors import BadOption, SnowmeltError
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.pool.calls import PeerStatistics
 
-PREFETCH_MAX: Final = 1_000
-
 
 class Pool:
     """Objects in any order, that stay where they were made until somebody wants them.
 
     `cluster.pool(name)` makes this process part of a pool. It may put, get, or both. Close it (or
-    use it in a `with`): then it leaves in order, and others take over what it has left. A pool that
-    is not closed takes its objects along, as a process that is killed does.
+    use it in a `with`): then it leaves in order, and others take over what it has left. A
+    pool that is not closed takes its objects along, as a process that is killed does.
 
     `timeout` is how many seconds a call may wait. Threads may share a pool.
 
     >>> import snowmelt, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
-    ...     frames = cluster.pool("frames", buffers=10)
-    ...     frames.put(b"one")
-    ...     frames.put_many([b"two", b"three"])
-    ...     sorted(frame.body for frame in frames.consume(timeout=0))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with snowmelt.open(folder) as cluster:
+    ...         frames = cluster.pool("frames", buffers=10)
+    ...         frames.put(b"one")
+    ...         frames.put_many([b"two", b"three"])
+    ...         sorted([frame.body for frame in frames.consume(timeout=0)])
     2
     [b'one', b'three', b'two']
     """
@@ -47,6 +49,7 @@ class Pool:
     def __init__(self, part: Part, codec: Codec = PLAIN) -> None:
         self._codec = codec
         self._part = part
+        self._port = Asking(part)
 
     def __repr__(self) -> str:
         return f"Pool({self.name!r})"
@@ -67,7 +70,7 @@ class Pool:
         A body of 64 KiB or more is not copied: one that can change (a bytearray, an array) must
         not, from now on.
         """
-        kept = self._part.engine.call(
+        kept = self._port.call(
             pool_steps.put(self._codec.body(body), timeout, get_ident()), timeout
         )
         pool_steps.check_kept(kept, timeout)
@@ -78,20 +81,19 @@ class Pool:
         Raises `Full` when there was not room for all; a note of the exception says how many are in.
         """
         rows = self._codec.bodies(bodies)
-        return run(self._part, pool_steps.put_many(rows, timeout, get_ident()))
+        return run(self._port, pool_steps.put_many(rows, timeout, get_ident()))
 
     def await_room(self, *, timeout: float = TIMEOUT) -> None:
         """Waits until there is room for another object, for those that are costly to make.
 
         A program that asks this before it makes each object never makes one that must wait.
         """
-        run(self._part, pool_steps.await_room(timeout, get_ident()))
+        run(self._port, pool_steps.await_room(timeout, get_ident()))
 
     def get(self, *, timeout: float = TIMEOUT) -> Object:
         """The first object that a probe finds. Raises `Empty` when none was found in the time."""
-        part = self._part
-        asked = part.engine.ask(pool_steps.get(1, BYTES_MAX, timeout), timeout)
-        return only(part, *taken(asked, part.me, once=part.once), self._codec)
+        asked = self._port.ask(pool_steps.get(1, BYTES_MAX, timeout), timeout)
+        return only(self._port, *taken(asked, self._part.me, once=self._part.once), self._codec)
 
     def get_many(
         self, objects_max: int = 1000, *, bytes_max: int = BYTES_MAX, timeout: float = TIMEOUT
@@ -100,9 +102,8 @@ class Pool:
         for option, value in (("objects_max", objects_max), ("bytes_max", bytes_max)):
             if type(value) is not int or value < 1:
                 raise BadOption(option, value, "a whole number, 1 or more")
-        part = self._part
-        asked = part.engine.ask(pool_steps.get(objects_max, bytes_max, timeout), timeout)
-        return Objects(part, *taken(asked, part.me, once=part.once), self._codec)
+        asked = self._port.ask(pool_steps.get(objects_max, bytes_max, timeout), timeout)
+        return Objects(self._port, *taken(asked, self._part.me, once=self._part.once), self._codec)
 
     def consume(self, prefetch: int | None = None, timeout: float | None = None) -> Consumption:
         """Objects one by one, for ever, or until none was found for `timeout` seconds.
@@ -117,14 +118,14 @@ class Pool:
         check_prefetch(prefetch)
         if timeout is not None:
             timeout = max(0.0, checked(timeout))
-        return Consumption(self._part, prefetch, timeout, self._codec)
+        return Consumption(self._part, self._port, prefetch, timeout, self._codec)
 
     def __iter__(self) -> Iterator[Object]:
         return self.consume()
 
     def stats(self, *, timeout: float = TIMEOUT) -> PeerStatistics:
         """How this part is: what it has and has given, whom it asked, and who had something."""
-        return run(self._part, pool_steps.stats(timeout))
+        return run(self._port, pool_steps.stats(timeout))
 
     def close(self, *, timeout: float = TIMEOUT) -> None:
         """Leaves: what is held goes back, and what is kept here is taken over by others.
@@ -148,11 +149,3 @@ class Pool:
             if error is None:
                 raise
             error.add_note(str(failure))  # what went wrong first is what is to be told
-
-
-def check_prefetch(prefetch: int | None) -> None:
-    """Raises `BadOption` for what can't be asked for ahead."""
-    if prefetch is None:
-        return
-    if type(prefetch) is not int or not 0 <= prefetch <= PREFETCH_MAX:
-        raise BadOption("prefetch", prefetch, f"a whole number, 0 to {PREFETCH_MAX}")

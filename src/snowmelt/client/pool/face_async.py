@@ -1,7 +1,4 @@
-"""A pool as a program holds it, with `await`; `face.py` tells more of each call.
-
-The machine runs in a thread of its own; only answers cross over to the event loop.
-"""
+"""A pool as a program holds it, with `await`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -11,11 +8,13 @@ from typing import Any, Self
 from snowmelt.client.connection.session import TIMEOUT, checked
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import run_async
+from snowmelt.client.connection.tasks import this_task
 from snowmelt.client.pool import steps as pool_steps
-from snowmelt.client.pool.consuming_async import Consumption, Crossing, this_task
-from snowmelt.client.pool.face import check_prefetch
+from snowmelt.client.pool.asking_async import Asking
+from snowmelt.client.pool.consuming_async import Consumption
 from snowmelt.client.pool.loans import taken
 from snowmelt.client.pool.objects_async import Object, Objects, only
+from snowmelt.client.pool.options import check_prefetch
 from snowmelt.client.pool.parts import Part
 from snowmelt.client.pool.steps import BYTES_MAX
 from snowmelt.client.queue.codecs import PLAIN, Codec
@@ -23,53 +22,26 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption, SnowmeltError
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.pool.calls import PeerStatistics
-from snowmelt.runtime.peer.asking import Asked
-
-
-class AsyncPart:
-    """One process' part in a pool, for one event loop at a time."""
-
-    def __init__(self, part: Part) -> None:
-        self.part = part
-
-    async def call(
-        self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0
-    ) -> Any:
-        """Calls the machine, as `steps.AsyncPort` has it; the machine keeps the time."""
-        del timeout, target, weight
-        return (await self.ask(body)).take()
-
-    async def ask(self, body: Any) -> Asked:
-        """The same; the answer stays where it goes back by itself if nobody takes it."""
-        engine = self.part.engine
-        crossing = Crossing()
-
-        def told(asked: Asked) -> None:
-            if not crossing.answer(None):
-                asked.give_back()  # its event loop is closed
-
-        asked = Asked(engine.words, told)
-        try:
-            engine.begin(body, asked)
-            if not asked.answered:
-                await crossing.future
-        except BaseException:
-            asked.drop()
-            raise
-        return engine.checked(asked)
 
 
 class Pool:
     """Objects in any order, that stay where they were made until somebody wants them.
 
-    >>> import asyncio, snowmelt.aio
-    >>> async def alone():
-    ...     async with snowmelt.aio.connect("snowmelt://127.0.0.1:1") as cluster:
-    ...         async with cluster.pool("frames") as frames:
-    ...             await frames.get(timeout=0.1)
-    >>> asyncio.run(alone())
-    Traceback (most recent call last):
-    snowmelt.core.errors.Empty: no node of the cluster has told yet who is in this pool...
+    `cluster.pool(name)` makes this process part of a pool. It may put, get, or both. Close it (or
+    use it in an `async with`): then it leaves in order, and others take over what it has left. A
+    pool that is not closed takes its objects along, as a process that is killed does.
+
+    `timeout` is how many seconds a call may wait. Tasks may share a pool.
+
+    >>> import snowmelt.aio, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     async with snowmelt.aio.open(folder) as cluster:
+    ...         frames = cluster.pool("frames", buffers=10)
+    ...         await frames.put(b"one")
+    ...         await frames.put_many([b"two", b"three"])
+    ...         sorted([frame.body async for frame in frames.consume(timeout=0)])
+    2
+    [b'one', b'three', b'two']
     """
 
     __reduce__ = stays("send its name and the URL, and connect there")
@@ -77,7 +49,7 @@ class Pool:
     def __init__(self, part: Part, codec: Codec = PLAIN) -> None:
         self._codec = codec
         self._part = part
-        self._port = AsyncPart(part)
+        self._port = Asking(part)
 
     def __repr__(self) -> str:
         return f"Pool({self.name!r})"
@@ -93,24 +65,34 @@ class Pool:
         return self._part.engine.config.name
 
     async def put(self, body: Any, *, timeout: float = TIMEOUT) -> None:
-        """Keeps an object here until somebody wants it. Raises `Full`."""
+        """Keeps an object here until somebody wants it. Raises `Full` when no buffer became free.
+
+        A body of 64 KiB or more is not copied: one that can change (a bytearray, an array) must
+        not, from now on.
+        """
         kept = await self._port.call(
             pool_steps.put(self._codec.body(body), timeout, this_task()), timeout
         )
         pool_steps.check_kept(kept, timeout)
 
     async def put_many(self, bodies: Iterable[Any] | Batch, *, timeout: float = TIMEOUT) -> int:
-        """Keeps objects here; returns how many. Raises `Full`."""
+        """Keeps objects here; returns how many. All of them count against `buffers`.
+
+        Raises `Full` when there was not room for all; a note of the exception says how many are in.
+        """
         rows = self._codec.bodies(bodies)
         return await run_async(self._port, pool_steps.put_many(rows, timeout, this_task()))
 
     async def await_room(self, *, timeout: float = TIMEOUT) -> None:
-        """Waits until there is room for another object."""
+        """Waits until there is room for another object, for those that are costly to make.
+
+        A program that asks this before it makes each object never makes one that must wait.
+        """
         await run_async(self._port, pool_steps.await_room(timeout, this_task()))
 
     async def get(self, *, timeout: float = TIMEOUT) -> Object:
-        """The first object that a probe finds. Raises `Empty`."""
-        asked = await self._port.ask(pool_steps.get(1, BYTES_MAX, timeout))
+        """The first object that a probe finds. Raises `Empty` when none was found in the time."""
+        asked = await self._port.ask(pool_steps.get(1, BYTES_MAX, timeout), timeout)
         return only(self._port, *taken(asked, self._part.me, once=self._part.once), self._codec)
 
     async def get_many(
@@ -120,11 +102,19 @@ class Pool:
         for option, value in (("objects_max", objects_max), ("bytes_max", bytes_max)):
             if type(value) is not int or value < 1:
                 raise BadOption(option, value, "a whole number, 1 or more")
-        asked = await self._port.ask(pool_steps.get(objects_max, bytes_max, timeout))
+        asked = await self._port.ask(pool_steps.get(objects_max, bytes_max, timeout), timeout)
         return Objects(self._port, *taken(asked, self._part.me, once=self._part.once), self._codec)
 
     def consume(self, prefetch: int | None = None, timeout: float | None = None) -> Consumption:
-        """Objects one by one, for ever, or until none was found for `timeout` seconds."""
+        """Objects one by one, for ever, or until none was found for `timeout` seconds.
+
+        An object is done when the next is asked for, unless it was given back by then; when the
+        loop is left, or raises, the last one goes back. Its producer's confirmation is not waited
+        for; of those that came too late, `stats().late` has the number.
+
+        As many are asked for ahead as are worked off in a moment, or `prefetch`; they travel while
+        the loop works. They are then with this process, and with nobody who may be free before.
+        """
         check_prefetch(prefetch)
         if timeout is not None:
             timeout = max(0.0, checked(timeout))
@@ -134,11 +124,14 @@ class Pool:
         return self.consume()
 
     async def stats(self, *, timeout: float = TIMEOUT) -> PeerStatistics:
-        """How this process' part is."""
+        """How this part is: what it has and has given, whom it asked, and who had something."""
         return await run_async(self._port, pool_steps.stats(timeout))
 
     async def close(self, *, timeout: float = TIMEOUT) -> None:
-        """Leaves in order. Raises `DataLost` when nobody took what is left."""
+        """Leaves: what is held goes back, and what is kept here is taken over by others.
+
+        Raises `DataLost` when nobody took it in the time; with `spill` it waits on the disk.
+        """
         await asyncio.to_thread(self._part.close, checked(timeout))
 
     async def __aenter__(self) -> Self:

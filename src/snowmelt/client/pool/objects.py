@@ -1,4 +1,5 @@
-"""What a pool gives a person: one `Object`, or `Objects` of one producer. Blocking.
+# Made of objects_async.py by scripts/faces.py, which `make faces` runs: change it there.
+"""What a pool gives a person: one `Object`, or `Objects` of one producer; blocking.
 
 Not items as a fifo's: an object has no position and no headers, and its body may be large, so it is
 handed over as it came.
@@ -27,11 +28,12 @@ class Object:
     """One object, on loan. Use it in a `with`: done on leaving, given back on an exception.
 
     >>> import snowmelt, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
-    ...     frames = cluster.pool("frames")
-    ...     frames.put(b"frame")
-    ...     with frames.get() as frame:
-    ...         print(frame.body)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with snowmelt.open(folder) as cluster:
+    ...         frames = cluster.pool("frames")
+    ...         frames.put(b"frame")
+    ...         with frames.get() as frame:
+    ...             print(frame.body)
     b'frame'
     """
 
@@ -114,11 +116,12 @@ class Objects:
     """Objects of one producer, under one loan, made into Python's only when iterated.
 
     >>> import snowmelt, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
-    ...     frames = cluster.pool("frames")
-    ...     _ = frames.put_many([b"one", b"two"])
-    ...     with frames.get_many() as objects:
-    ...         print(len(objects), [one.body for one in objects], objects.batch)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with snowmelt.open(folder) as cluster:
+    ...         frames = cluster.pool("frames")
+    ...         _ = frames.put_many([b"one", b"two"])
+    ...         with frames.get_many() as objects:
+    ...             print(len(objects), [one.body for one in objects], objects.batch)
     2 [b'one', b'two'] Batch(2 items, 6 bytes)
     """
 

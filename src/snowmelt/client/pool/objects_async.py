@@ -1,4 +1,8 @@
-"""What a pool gives a person, with `await`; `objects.py` tells more."""
+"""What a pool gives a person: one `Object`, or `Objects` of one producer, with `await`.
+
+Not items as a fifo's: an object has no position and no headers, and its body may be large, so it is
+handed over as it came.
+"""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,7 +24,17 @@ from snowmelt.protocols.pool.calls import Got, Nack
 
 
 class Object:
-    """One object, on loan. In an `async with` done on leaving, given back on an exception."""
+    """One object, on loan. Use it in an `async with`: done on leaving, given back on an exception.
+
+    >>> import snowmelt.aio, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     async with snowmelt.aio.open(folder) as cluster:
+    ...         frames = cluster.pool("frames")
+    ...         await frames.put(b"frame")
+    ...         async with await frames.get() as frame:
+    ...             print(frame.body)
+    b'frame'
+    """
 
     __slots__ = ("_codec", "_loan", "_port", "_value", "body", "intervals", "open")
     __reduce__ = stays("send its body, and acknowledge here when the answer is back")
@@ -98,7 +112,17 @@ class Object:
 
 
 class Objects:
-    """Objects of one producer, under one loan, made into Python's only when iterated."""
+    """Objects of one producer, under one loan, made into Python's only when iterated.
+
+    >>> import snowmelt.aio, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     async with snowmelt.aio.open(folder) as cluster:
+    ...         frames = cluster.pool("frames")
+    ...         _ = await frames.put_many([b"one", b"two"])
+    ...         async with await frames.get_many() as objects:
+    ...             print(len(objects), [one.body for one in objects], objects.batch)
+    2 [b'one', b'two'] Batch(2 items, 6 bytes)
+    """
 
     __slots__ = ("_codec", "_loan", "_port", "_spans", "batch")
     __reduce__ = stays("send its bodies, and acknowledge here when the answer is back")

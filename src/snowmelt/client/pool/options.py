@@ -17,6 +17,7 @@ from snowmelt.protocols.pool.settings import (
 )
 from snowmelt.runtime.peer.config import ANYWHERE
 
+PREFETCH_MAX: Final = 1_000
 _DAY: Final = 86_400.0
 
 
@@ -98,6 +99,14 @@ def listening(options: PoolOptions) -> tuple[Address, Address | None]:
         Address.parse(listen, "listen") if listen else ANYWHERE,
         Address.parse(advertise, "advertise") if advertise else None,
     )
+
+
+def check_prefetch(prefetch: int | None) -> None:
+    """Raises `BadOption` for what can't be asked for ahead."""
+    if prefetch is None:
+        return
+    if type(prefetch) is not int or not 0 <= prefetch <= PREFETCH_MAX:
+        raise BadOption("prefetch", prefetch, f"a whole number, 0 to {PREFETCH_MAX}")
 
 
 def _whole(option: str, value: object) -> int:

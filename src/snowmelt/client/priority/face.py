@@ -1,4 +1,5 @@
-"""A priority queue as a program holds it, blocking."""
+# Made of face_async.py by scripts/faces.py, which `make faces` runs: change it there.
+"""A priority queue as a program holds it; blocking."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -39,13 +40,14 @@ class PriorityQueue(Taking[PrioritySteps]):
     a get waits for a queue that is not there as it waits for its items.
 
     >>> import snowmelt, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
-    ...     jobs = cluster.priority("jobs")
-    ...     _ = jobs.put(b"sweep", priority=2)
-    ...     jobs.put_many([(2, b"dust"), (-5, b"fire")])
-    ...     for item in jobs.consume(timeout=0):
-    ...         print(item.priority, item.body)
-    ...         item.ack()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with snowmelt.open(folder) as cluster:
+    ...         jobs = cluster.priority("jobs")
+    ...         _ = jobs.put(b"sweep", priority=2)
+    ...         jobs.put_many([(2, b"dust"), (-5, b"fire")])
+    ...         for item in jobs.consume(timeout=0):
+    ...             print(item.priority, item.body)
+    ...             item.ack()
     2
     -5 b'fire'
     2 b'sweep'
@@ -55,7 +57,7 @@ class PriorityQueue(Taking[PrioritySteps]):
     def __init__(self, port: Port, steps: PrioritySteps, codec: Codec = PLAIN) -> None:
         super().__init__(port, steps, codec)
         self._holding = Holding(steps)
-        self._puts = TogetherThreads(port, Puts(steps.put))
+        self._puts = TogetherThreads(self._port, Puts(steps.put))
 
     def put(
         self,
@@ -117,13 +119,15 @@ class PriorityQueue(Taking[PrioritySteps]):
         Raises `NotStaged` when some of it was erased.
 
         >>> import snowmelt, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
-        ...     jobs = cluster.priority("jobs")
-        ...     receipt = jobs.stage([(1, b"later"), (0, b"now")])
-        ...     print(jobs.stats().ready)
-        ...     jobs.publish(receipt)
-        ...     jobs.publish(receipt)
-        ...     print([item.body for item in jobs.get_many(timeout=0)])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with snowmelt.open(folder) as cluster:
+        ...         jobs = cluster.priority("jobs")
+        ...         receipt = jobs.stage([(1, b"later"), (0, b"now")])
+        ...         status = jobs.stats()
+        ...         print(status.ready)
+        ...         jobs.publish(receipt)
+        ...         jobs.publish(receipt)
+        ...         print([item.body for item in jobs.get_many(timeout=0)])
         0
         [b'now', b'later']
         """

@@ -1,4 +1,4 @@
-"""A priority queue as a program holds it, with `await`; `face.py` tells more of each call."""
+"""A priority queue as a program holds it, with `await`."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -7,6 +7,7 @@ from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import KeepingPort, run_async
 from snowmelt.client.leases.steps import ITEMS_HIGHEST, Seen, checked_count
 from snowmelt.client.leases.taking_async import Taking
+from snowmelt.client.priority.groups_async import PriorityGroup
 from snowmelt.client.priority.parts import RANK_HIGHEST, checked_share
 from snowmelt.client.priority.staging import (
     HOLD,
@@ -18,6 +19,7 @@ from snowmelt.client.priority.staging import (
 )
 from snowmelt.client.priority.steps import PriorityStatus, PrioritySteps
 from snowmelt.client.queue.codecs import PLAIN, Codec
+from snowmelt.client.queue.group_steps import group_name
 from snowmelt.client.together.joint_puts import Puts
 from snowmelt.client.together.tasks import TogetherAsync
 from snowmelt.core.batch import Batch
@@ -28,8 +30,27 @@ from snowmelt.core.interval import Position
 class PriorityQueue(Taking[PrioritySteps]):
     """Most urgent first, made on first use. `cluster.priority(name)` gives it.
 
+    The least priority is the most urgent, or the largest with `largest_first`; within one priority
+    items come in the order in which they were put, and what was given back comes ahead of later
+    ones.
+
     `timeout` is how many seconds a call may take; 0 means that nothing is waited for but the
-    answer. Any number of calls may wait at once.
+    answer. Tasks may share a queue; what they ask at once goes together. Reading makes no queue:
+    a get waits for a queue that is not there as it waits for its items.
+
+    >>> import snowmelt.aio, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     async with snowmelt.aio.open(folder) as cluster:
+    ...         jobs = cluster.priority("jobs")
+    ...         _ = await jobs.put(b"sweep", priority=2)
+    ...         await jobs.put_many([(2, b"dust"), (-5, b"fire")])
+    ...         async for item in jobs.consume(timeout=0):
+    ...             print(item.priority, item.body)
+    ...             await item.ack()
+    2
+    -5 b'fire'
+    2 b'sweep'
+    2 b'dust'
     """
 
     def __init__(self, port: KeepingPort, steps: PrioritySteps, codec: Codec = PLAIN) -> None:
@@ -97,6 +118,19 @@ class PriorityQueue(Taking[PrioritySteps]):
         """What was staged may be got. Said again it does nothing, whatever became of it since.
 
         Raises `NotStaged` when some of it was erased.
+
+        >>> import snowmelt.aio, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     async with snowmelt.aio.open(folder) as cluster:
+        ...         jobs = cluster.priority("jobs")
+        ...         receipt = await jobs.stage([(1, b"later"), (0, b"now")])
+        ...         status = await jobs.stats()
+        ...         print(status.ready)
+        ...         await jobs.publish(receipt)
+        ...         await jobs.publish(receipt)
+        ...         print([item.body for item in await jobs.get_many(timeout=0)])
+        0
+        [b'now', b'later']
         """
         erased = await self.published(receipt, timeout=timeout)
         if erased:
@@ -107,6 +141,15 @@ class PriorityQueue(Taking[PrioritySteps]):
         told = await run_async(self._port, self._holding.publish(receipt, timeout))
         check_there(self.name, told, timeout)
         return count_of(told.lost)
+
+    # --- for groups -------------------------------------------------------------------------------
+
+    def group(self, name: str) -> PriorityGroup:
+        """A group, to which items are given for good: told again until it is past them.
+
+        This is for programs that must do everything exactly once, and for Spark.
+        """
+        return PriorityGroup(self._port, self._steps, group_name(name))
 
     # --- the queue as a whole ---------------------------------------------------------------------
 

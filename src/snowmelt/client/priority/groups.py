@@ -1,4 +1,5 @@
-"""A group of a priority queue, blocking: items for good, most urgent first, told until passed.
+# Made of groups_async.py by scripts/faces.py, which `make faces` runs: change it there.
+"""A group of a priority queue: items for good, most urgent first, told until passed; blocking.
 
 What a group is given is a row of *batches*. Each has a note, in a fifo beside the queue that is
 named `QUEUE.GROUP`: the token of a lease, and where what it holds stands. The group reads its notes
@@ -15,71 +16,29 @@ as any group reads a fifo, so it has a fifo's marks, and a fifo refuses who has 
 4. Who is past a batch acknowledges its items, and then passes the note. Both can be said again.
 """
 
-from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
-
-import msgspec
 
 from snowmelt.client.connection.forking import Own
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.fifo.steps import FifoSteps
-from snowmelt.client.leases.delivered import Delivered, part_bodies
+from snowmelt.client.leases.delivered import part_bodies
 from snowmelt.client.leases.steps import BYTES_MAX
+from snowmelt.client.priority.notes import DECODE, ENCODE, Given, Note, Stretch
 from snowmelt.client.priority.staging import Holding, Told, check_held, check_there, receipt_of
 from snowmelt.client.priority.steps import PrioritySteps
 from snowmelt.client.queue.group_steps import BEGINNING, EVERYTHING, Mark
 from snowmelt.client.queue.options import Producer, queue_settings
 from snowmelt.core.errors import DataLost, Empty, NoSuchQueue, QueueExists
-from snowmelt.protocols.fifo.calls import Part
-from snowmelt.protocols.priority.batches import Share, Shares
-from snowmelt.protocols.priority.calls import GET_ITEMS, Receipt
+from snowmelt.protocols.priority.calls import GET_ITEMS
 from snowmelt.protocols.priority.messages import Piece
 from snowmelt.protocols.seap.keys import key_at
 
 BATCHES_MAX: Final = 64
 """So many notes are written by one `advance`, of up to 100,000 items or 16 MiB each."""
 _NOTES_AT_ONCE: Final = 1_000
-
-
-class Note(msgspec.Struct, frozen=True, array_like=True):
-    """What was leased together, and how large it is."""
-
-    token: int
-    shares: Shares
-    bytes: int
-
-    @property
-    def receipt(self) -> Receipt:
-        """By which it is told."""
-        return Receipt(self.token, self.shares)
-
-    @property
-    def count(self) -> int:
-        """How many items."""
-        return sum([share.total for share in self.shares])
-
-
-_ENCODE: Final = msgspec.msgpack.Encoder().encode
-_DECODE: Final = msgspec.msgpack.Decoder(Note).decode
-
-
-class Stretch(Part, frozen=True):
-    """Items of one priority at adjacent positions, with what they have in common."""
-
-    priority: int | float = 0
-    """As it was put."""
-
-
-class Given(msgspec.Struct, frozen=True):
-    """What came of asking for more."""
-
-    end: Mark
-    """The group's own goes up to here; equal to where it stood when there was nothing."""
-    taken: int = 0
-    """So many items were leased for it just now."""
 
 
 class PriorityGroup:
@@ -91,16 +50,18 @@ class PriorityGroup:
     >>> import snowmelt, tempfile
     >>> from snowmelt.client.queue.group_steps import BEGINNING
     >>> from snowmelt.core.batch import Batch
-    >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
-    ...     jobs = cluster.priority("jobs")
-    ...     _ = jobs.put_many([(2, b"dust"), (0, b"fire"), (1, b"mail")])
-    ...     spark = jobs.group("spark")
-    ...     first = spark.advance(items_max=2).end
-    ...     (note,) = spark.batches(BEGINNING, first)
-    ...     for piece in spark.read(note):
-    ...         print(piece.priority, bytes(next(iter(Batch(piece.offsets, piece.blob)))))
-    ...     second = spark.advance(first).end  # done with the first two
-    ...     print(first.count, second.count, jobs.stats().leased)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with snowmelt.open(folder) as cluster:
+    ...         jobs = cluster.priority("jobs")
+    ...         _ = jobs.put_many([(2, b"dust"), (0, b"fire"), (1, b"mail")])
+    ...         spark = jobs.group("spark")
+    ...         first = spark.advance(items_max=2)
+    ...         (note,) = spark.batches(BEGINNING, first.end)
+    ...         for piece in spark.read(note):
+    ...             print(piece.priority, bytes(next(iter(Batch(piece.offsets, piece.blob)))))
+    ...         second = spark.advance(first.end)  # done with the first two
+    ...         status = jobs.stats()
+    ...         print(first.end.count, second.end.count, status.leased)
     0 b'fire'
     1 b'mail'
     1 2 1
@@ -152,7 +113,8 @@ class PriorityGroup:
             vetted = self._vet(timeout) if taken else 0
         if not vetted:
             return Given(done)
-        return Given(self._group.advance(done, items_max=vetted, timeout=timeout).end, taken)
+        told = self._group.advance(done, items_max=vetted, timeout=timeout)
+        return Given(told.end, taken)
 
     def batches(self, start: Mark, end: Mark, *, timeout: float = TIMEOUT) -> list[Note]:
         """The batches between two marks: the same ones, whenever it is asked."""
@@ -164,7 +126,7 @@ class PriorityGroup:
                 f"from queue {self._notes.name!r}"
             )
             raise DataLost(text)
-        return [_DECODE(body) for part in reading.parts for body in part_bodies(part)]
+        return [DECODE(body) for part in reading.parts for body in part_bodies(part)]
 
     def read(self, note: Note, *, timeout: float = TIMEOUT) -> list[Stretch]:
         """The items of a batch, or of a part of it; `LeaseLost` when they are not the group's."""
@@ -182,7 +144,7 @@ class PriorityGroup:
             except Empty:
                 return count
             for item in items:
-                note = _DECODE(item.body)
+                note = DECODE(item.body)
                 self._back(note, timeout)
                 count += note.count
                 item.ack()
@@ -207,14 +169,14 @@ class PriorityGroup:
         while items_max > 0 and bytes_max > 0 and notes < BATCHES_MAX:
             most, size = min(items_max, GET_ITEMS), min(bytes_max, BYTES_MAX)
             get = self._queue.get_many(most, size, 0.0)
-            delivered: Delivered | None = run(self._port, get)[0]
+            delivered, _ = run(self._port, get)
             if delivered is None:
                 break
             weight = sum(len(part.blob) for part in delivered.parts)
             receipt = receipt_of(delivered)
             notes, taken = notes + 1, taken + len(delivered)
             note = Note(receipt.token, receipt.shares, weight)
-            self._notes.put(_ENCODE(note), sequence=number + notes, timeout=timeout)
+            self._notes.put(ENCODE(note), sequence=number + notes, timeout=timeout)
             items_max, bytes_max = items_max - len(delivered), bytes_max - weight
         return taken
 
@@ -224,8 +186,9 @@ class PriorityGroup:
         reading = self._notes.read(located.spans)
         if located.lost or reading.unread:
             raise DataLost(f"notes of group {self.name!r} can't be read from {self._notes.name!r}")
-        notes = [_DECODE(body) for part in reading.parts for body in part_bodies(part)]
-        kept = [run(self._port, self._holding.keep(note.receipt, timeout)) for note in notes]
+        notes = [DECODE(body) for part in reading.parts for body in part_bodies(part)]
+        keeping = [self._holding.keep(note.receipt, timeout) for note in notes]
+        kept = [run(self._port, steps) for steps in keeping]
         bad = {note.token for note, good in zip(notes, kept, strict=True) if not good}
         if bad:
             self._drop(bad, timeout)
@@ -234,7 +197,7 @@ class PriorityGroup:
     def _drop(self, tokens: set[int], timeout: float) -> None:
         """Takes the notes of these leases out, and lets go of what is kept under them."""
         for item in self._notes.get_many(_NOTES_AT_ONCE, timeout=timeout):
-            note = _DECODE(item.body)
+            note = DECODE(item.body)
             if note.token in tokens:
                 self._back(note, timeout)
                 item.ack()
@@ -250,7 +213,8 @@ class PriorityGroup:
         status = run(self._port, self._queue.stats(timeout))
         replicas = status.settings.replicas
         with suppress(Empty, QueueExists):
-            self._fifo(replicas).get_many(1, timeout=0).release()
+            items = self._fifo(replicas).get_many(1, timeout=0)
+            items.release()
 
     def _stretch(self, piece: Piece) -> Stretch:
         number = self._queue.number_of(key_at(piece.keys, 0)) if piece.keys else piece.priority
@@ -263,34 +227,3 @@ class PriorityGroup:
         name = f"{self._queue.name}.{self.name}"
         like = queue_settings(replicas=replicas, durable_copies=replicas) if replicas else None
         return Fifo(self._port, FifoSteps(name, like, Producer(f"notes-of-{self.name}"[:64])))
-
-
-def parts_of(note: Note, most: int) -> Iterable[Note]:
-    """A batch in parts of so many items, the most urgent first.
-
-    >>> from snowmelt.core.interval import Interval
-    >>> note = Note(7, (Share(0, (Interval(0, 3),)), Share(2, (Interval(5, 9),))), 70)
-    >>> [(part.count, part.bytes) for part in parts_of(note, 4)]
-    [(4, 40), (3, 30)]
-    """
-    rest = [(share.priority, one) for share in note.shares for one in share.intervals][::-1]
-    row_bytes = note.bytes // max(1, note.count)
-    while rest:
-        room, shares = most, list[Share]()
-        while rest and room:
-            priority, interval = rest.pop()
-            head, tail = interval.split(room)
-            room -= head.size
-            shares.append(Share(priority, (head,)))
-            if tail.size:
-                rest.append((priority, tail))
-        whole = Note(note.token, tuple(_joined(shares)), 0)
-        yield msgspec.structs.replace(whole, bytes=row_bytes * whole.count)
-
-
-def _joined(shares: list[Share]) -> Iterable[Share]:
-    rows: dict[int, list[Share]] = {}
-    for share in shares:
-        rows.setdefault(share.priority, []).append(share)
-    for priority, those in rows.items():
-        yield Share(priority, tuple(one for share in those for one in share.intervals))

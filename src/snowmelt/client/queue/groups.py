@@ -1,4 +1,5 @@
-"""A group of a queue as a program holds it, blocking: items for good, told again until passed."""
+# Made of groups_async.py by scripts/faces.py, which `make faces` runs: change it there.
+"""A group of a queue: items for good, told again until passed; blocking."""
 
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import Port, run
@@ -15,15 +16,18 @@ class Group:
     >>> import snowmelt, tempfile
     >>> from snowmelt.client.leases.delivered import part_bodies
     >>> from snowmelt.client.queue.group_steps import BEGINNING
-    >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
-    ...     orders = cluster.fifo("orders")
-    ...     _ = orders.put_many([b"one", b"two", b"three"])
-    ...     loaders = orders.group("loaders")
-    ...     first = loaders.advance(items_max=2).end
-    ...     located = loaders.locate(BEGINNING, first)
-    ...     print([body for part in orders.read(located.spans).parts for body in part_bodies(part)])
-    ...     second = loaders.advance(first).end  # done with the first two
-    ...     print(first.count, second.count, loaders.advance(second).end == second)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with snowmelt.open(folder) as cluster:
+    ...         orders = cluster.fifo("orders")
+    ...         _ = orders.put_many([b"one", b"two", b"three"])
+    ...         loaders = orders.group("loaders")
+    ...         first = loaders.advance(items_max=2)
+    ...         located = loaders.locate(BEGINNING, first.end)
+    ...         reading = orders.read(located.spans)
+    ...         print([body for part in reading.parts for body in part_bodies(part)])
+    ...         second = loaders.advance(first.end)  # done with the first two
+    ...         again = loaders.advance(second.end)
+    ...         print(first.end.count, second.end.count, again.end == second.end)
     [b'one', b'two']
     2 3 True
     """
@@ -55,7 +59,8 @@ class Group:
         when the group was released or begun anew by another, and `GroupHeld` when the group is
         done with more than `done`, or without a mark when it has begun to read.
         """
-        return run(self._port, self._steps.advance(done, items_max, bytes_max, below, timeout))
+        steps = self._steps.advance(done, items_max, bytes_max, below, timeout)
+        return run(self._port, steps)
 
     def locate(self, start: Mark, end: Mark, *, timeout: float = TIMEOUT) -> Located:
         """Where the items between two marks lie: the same ones, whenever it is asked."""

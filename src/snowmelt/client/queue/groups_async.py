@@ -1,15 +1,37 @@
-"""A group of a queue, with `await`; `groups.py` tells more of each call."""
+"""A group of a queue: items for good, told again until passed; with `await`."""
 
 from snowmelt.client.connection.session import TIMEOUT
-from snowmelt.client.connection.steps import AsyncPort, run_async
+from snowmelt.client.connection.steps import KeepingPort, run_async
 from snowmelt.client.queue.group_steps import BEGINNING, EVERYTHING, Advance, GroupSteps, Mark
 from snowmelt.protocols.fifo.calls import Located
 
 
 class Group:
-    """One group's part of a queue. `queue.group(name)` gives it."""
+    """One group's part of a queue. `queue.group(name)` gives it.
 
-    def __init__(self, port: AsyncPort, steps: GroupSteps) -> None:
+    What a group is given has no time-out: it is the group's until it says that it is past it, or
+    until `release`. Two groups of a queue share its items; each item goes to one of them.
+
+    >>> import snowmelt.aio, tempfile
+    >>> from snowmelt.client.leases.delivered import part_bodies
+    >>> from snowmelt.client.queue.group_steps import BEGINNING
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     async with snowmelt.aio.open(folder) as cluster:
+    ...         orders = cluster.fifo("orders")
+    ...         _ = await orders.put_many([b"one", b"two", b"three"])
+    ...         loaders = orders.group("loaders")
+    ...         first = await loaders.advance(items_max=2)
+    ...         located = await loaders.locate(BEGINNING, first.end)
+    ...         reading = await orders.read(located.spans)
+    ...         print([body for part in reading.parts for body in part_bodies(part)])
+    ...         second = await loaders.advance(first.end)  # done with the first two
+    ...         again = await loaders.advance(second.end)
+    ...         print(first.end.count, second.end.count, again.end == second.end)
+    [b'one', b'two']
+    2 3 True
+    """
+
+    def __init__(self, port: KeepingPort, steps: GroupSteps) -> None:
         self._port = port
         self._steps = steps
 
@@ -30,7 +52,12 @@ class Group:
         below: int = 0,
         timeout: float = TIMEOUT,
     ) -> Advance:
-        """Says that all up to `done` is done with, for ever, and asks what comes next."""
+        """Says that all up to `done` is done with, for ever, and asks what comes next.
+
+        What was given before and is not done with is told again, limits or not. Raises `LeaseLost`
+        when the group was released or begun anew by another, and `GroupHeld` when the group is
+        done with more than `done`, or without a mark when it has begun to read.
+        """
         steps = self._steps.advance(done, items_max, bytes_max, below, timeout)
         return await run_async(self._port, steps)
 

@@ -1,3 +1,4 @@
+# Made of queues_async.py by scripts/faces.py, which `make faces` runs: change it there.
 """The queues of a cluster, as a program asks for them; blocking."""
 
 from typing import Any, Literal, Unpack, overload

@@ -57,7 +57,22 @@ class Queues:
         sequence: int | None = None,
         **options: Any,
     ) -> Fifo | PriorityQueue:
-        """A queue, first in first out, made when it is first used; as `snowmelt.Cluster.fifo`."""
+        """A queue, first in first out, made when it is first used.
+
+        With options (`replicas`, `durable_copies`, `flush`, `lease`, `max_deliveries`, `max_items`,
+        `max_bytes`) it is made with these, and `QueueExists` is raised if it is there with others.
+        Without any it is taken as it is. `flush` is "always", or how many seconds a flush may be
+        put off; `lease` is in seconds.
+
+        `producer` names this program over its restarts, so that a put with a `sequence` number that
+        was used is not put again; `sequence` here is the first of numbers given by themselves.
+
+        `codec` is how values become bodies: "text", "json", "msgpack" or "arrow"; `put` takes the
+        value then, and `item.value` gives it back. Nodes see bytes.
+
+        With `ordering="overlay"` no node orders it alone: it is a priority queue of one priority,
+        with the options `replicas`, `lease`, `max_deliveries` and `max_items`.
+        """
         if overlaid(ordering, producer, sequence):
             settings = overlay_settings(name, options)
             return PriorityQueue(
@@ -69,7 +84,16 @@ class Queues:
     def priority(
         self, name: str, *, codec: str | None = None, **options: Unpack[PriorityOptions]
     ) -> PriorityQueue:
-        """A queue, most urgent first; as `snowmelt.Cluster.priority`."""
+        """A queue, most urgent first, made when it is first used.
+
+        With options it is made with these, and `QueueExists` is raised if it is there with others;
+        what is not said is the queue's own, if it is there:
+        `priorities` are `int`, any whole number of 64 bits, unless you say `float`, or how many
+        there are (up to 256): then they are 0 to one below it. The least is the most urgent, or the
+        largest with `largest_first`; on `replicas` nodes (1) an item is flushed before its put is
+        answered; a get holds it for `lease` seconds (30); after `max_deliveries` (20) that failed
+        it is set aside as dead; the queue holds `max_items` at most. `codec` is as `fifo` has it.
+        """
         steps = PrioritySteps(name, priority_settings(name, **options))
         return PriorityQueue(self._queues, steps, codec_of(codec))
 

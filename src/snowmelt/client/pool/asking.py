@@ -1,0 +1,31 @@
+"""How threads ask their process' part in a pool: each waits in the seat, or in line for it."""
+
+from typing import Any
+
+from snowmelt.client.pool.catching import Catch
+from snowmelt.client.pool.parts import Part
+from snowmelt.core.instant import Instant
+from snowmelt.core.names import NodeId
+from snowmelt.runtime.peer.asking import Asked
+from snowmelt.runtime.peer.seat import Guest
+
+
+class Asking:
+    """A port to one process' part in a pool."""
+
+    def __init__(self, part: Part) -> None:
+        self._engine = part.engine
+
+    def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
+        """Calls the machine, as `steps.Port` has it."""
+        del target, weight
+        return self._engine.call(body, timeout)
+
+    def ask(self, body: Any, timeout: float) -> Asked:
+        """The same; the answer stays where it goes back by itself if nobody takes it."""
+        return self._engine.ask(body, timeout)
+
+    def wait(self, catch: Catch, until: Instant) -> None:
+        """Until there is something for a loop to look at, or the time is over."""
+        guest = Guest()
+        self._engine.wait(guest, catch.ready(guest), until)

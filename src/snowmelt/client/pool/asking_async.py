@@ -1,0 +1,74 @@
+"""How tasks ask their process' part in a pool.
+
+The machine runs in a thread of its own; only answers cross over to the event loop.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+from snowmelt.client.pool.catching import Catch
+from snowmelt.client.pool.parts import Part
+from snowmelt.core.instant import Instant
+from snowmelt.core.names import NodeId
+from snowmelt.runtime.clock import seconds_until
+from snowmelt.runtime.peer.asking import Asked
+
+
+class Crossing:
+    """Tells a future of an event loop, from any thread; nobody, when the loop is closed."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[None] = self._loop.create_future()
+
+    def answer(self, body: Any) -> bool:
+        """Whether there is a loop still that is told."""
+        del body
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._tell)
+            return True
+        return False
+
+    def _tell(self) -> None:
+        if not self.future.done():
+            self.future.set_result(None)
+
+
+class Asking:
+    """A port to one process' part in a pool, for one event loop at a time."""
+
+    def __init__(self, part: Part) -> None:
+        self._engine = part.engine
+
+    async def call(
+        self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0
+    ) -> Any:
+        """Calls the machine, as `steps.AsyncPort` has it."""
+        del target, weight
+        return (await self.ask(body, timeout)).take()
+
+    async def ask(self, body: Any, timeout: float) -> Asked:
+        """The same; the answer stays where it goes back by itself if nobody takes it."""
+        del timeout  # the machine keeps it
+        crossing = Crossing()
+
+        def told(asked: Asked) -> None:
+            if not crossing.answer(None):
+                asked.give_back()  # its event loop is closed
+
+        asked = Asked(self._engine.words, told)
+        try:
+            self._engine.begin(body, asked)
+            if not asked.answered:
+                await crossing.future
+        except BaseException:
+            asked.drop()
+            raise
+        return self._engine.checked(asked)
+
+    async def wait(self, catch: Catch, until: Instant) -> None:
+        """Until there is something for a loop to look at, or the time is over."""
+        crossing = Crossing()
+        if not self._engine.look(catch.ready(crossing)):
+            await asyncio.wait([crossing.future], timeout=seconds_until(until))

@@ -1,0 +1,74 @@
+"""Blocking faces are made of async ones, whose examples are run here as they stand."""
+
+import ast
+import asyncio
+import doctest
+import importlib
+import inspect
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from shutil import copy, copytree
+
+import pytest
+
+import snowmelt.client
+
+ROOM = Path(snowmelt.client.__file__).parent
+ROOT = ROOM.parents[2]
+ASYNC = [
+    path.relative_to(ROOM).with_suffix("").as_posix() for path in sorted(ROOM.rglob("*_async.py"))
+]
+
+
+def said(root: Path, *words: str) -> tuple[int, str]:
+    command = [sys.executable, root / "scripts" / "faces.py", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Path:
+    """With one room, and the script."""
+    for folder in ("src/snowmelt/client/counter", "scripts"):
+        copytree(ROOT / folder, tmp_path / folder)
+    copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def test_lint_asks_whether_faces_are_as_they_are_made() -> None:
+    _, _, lint = (ROOT / "Makefile").read_text().partition("\nlint:")
+    assert "scripts/faces.py --check" in lint.partition("\n\n")[0]
+
+
+def test_a_face_that_was_changed_by_hand_is_told_and_made_anew(house: Path) -> None:
+    face = house / "src/snowmelt/client/counter/face.py"
+    as_made = face.read_text()
+    assert said(house, "--check") == (0, "")
+    face.write_text(as_made.replace("timeout: float | None = None", "timeout: float | None = 5"))
+    code, text = said(house, "--check")
+    assert code == 1
+    assert "counter/face.py is not as it is made of face_async.py" in text
+    assert said(house)[0] == 0
+    assert face.read_text() == as_made
+
+
+@pytest.mark.parametrize("name", ASYNC)
+def test_the_examples_of_an_async_face_do_what_they_say(name: str) -> None:
+    module = importlib.import_module("snowmelt.client." + name.replace("/", "."))
+    for test in doctest.DocTestFinder().find(module):
+        with asyncio.Runner() as runner:
+            for example in test.examples:
+                assert result(example, test.globs, runner) == example.want, (test.name, example)
+
+
+def result(example: doctest.Example, known: dict[str, object], runner: asyncio.Runner) -> str:
+    """What is printed by an example, which may await as in `python -m asyncio`."""
+    code = compile(example.source, "example", "single", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    with redirect_stdout(StringIO()) as told:
+        value = eval(code, known)
+        if inspect.iscoroutine(value):
+            runner.run(value)
+    return told.getvalue()

@@ -23,7 +23,7 @@ BY_HAND: Final = {
     "pool/asking": "a thread waits for the sockets itself, a task for its loop to be told",
     "leases/leasing": "a task may be cancelled while its get is under way",
     "leases/tender": "a thread renews, or a task; a loop is ended by its cluster in other ways",
-    "baton/face": "a thread renews, by a connection of its own, or a task by those of all",
+    "baton/keeper": "a thread renews, by a connection of its own, or a task by those of all",
 }
 """Pairs of which both are written by hand."""
 
@@ -45,6 +45,8 @@ WORDS: Final = (
     # what we say in another way
     (r"\b(\w+)_async\b", r"\1"),
     (r"\b(Async|Keeping)(Port|Own|Holding)\b", r"\2"),
+    (r"\bAsyncClient\b", "Clients"),
+    (r"\bconnection\.asynchronous\b", "connection.clients"),
     (r"\bTogetherAsync\b", "TogetherThreads"),
     (r"\btogether\.tasks\b", "together.threads"),
     (r"\bsnowmelt\.client\.connection\.tasks import this_task", "_thread import get_ident"),

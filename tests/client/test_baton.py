@@ -64,11 +64,11 @@ def test_the_end_of_a_connection_that_many_came_by_costs_none_of_them(
 ) -> None:
     with snowmelt.connect(nodes.nodes[0].url) as own:
         held = [own.baton(f"{name}.{at}").acquire() for at in range(20)]
-        [used] = {one for held in held for one in held._borrowed._needed}
-        own._clients._idle.remove(used)
-        own._clients.end(used)  # as when a call by it is interrupted
+        [used] = {one for held in held for one in held._way._needed}
+        own._client._idle.remove(used)
+        own._client.end(used)  # as when a call by it is interrupted
         end = time.monotonic() + 10
-        while any(one._borrowed._needed for one in held):  # each is renewed by another at once
+        while any(one._way._needed for one in held):  # each is renewed by another at once
             assert time.monotonic() < end
             time.sleep(0.01)
         time.sleep(1.1)  # longer than the grace of a node

@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from snowmelt.client.baton.keeping import Keeper, Keeping
+from snowmelt.client.baton.keeper import Keeper
+from snowmelt.client.baton.keeping import Keeping
 from snowmelt.client.baton.steps import Hold
 from snowmelt.client.connection.clients import Borrowed, Clients
 from snowmelt.client.connection.steps import run
@@ -103,7 +104,7 @@ def test_what_a_silent_node_holds_costs_the_others_nothing() -> None:
     assert all(one.seconds_left == 0 for one in lost)
     assert awake.asked < 10 * 3 / 0.3 + 20, "each is renewed when a fifth of its lease is over"
     assert awake.calls < awake.asked / 5
-    keeper.close()
+    keeper.lose()
 
 
 def test_a_node_that_wakes_up_in_time_keeps_what_it_held() -> None:
@@ -114,7 +115,7 @@ def test_a_node_that_wakes_up_in_time_keeps_what_it_held() -> None:
     node.silent = False
     time.sleep(2)
     one.check()
-    keeper.close()
+    keeper.lose()
 
 
 def test_the_thread_ends_with_the_keeper_and_what_was_held_is_lost() -> None:
@@ -124,7 +125,7 @@ def test_the_thread_ends_with_the_keeper_and_what_was_held_is_lost() -> None:
     one.watch(told.set)
     keeper.add(one, borrowed())
     assert threading.active_count() == before + 1
-    keeper.close()
+    keeper.lose()
     assert told.is_set()
     assert threading.active_count() == before
     with pytest.raises(BatonLost, match="the cluster was closed while baton 'index' was held"):
@@ -143,7 +144,7 @@ def test_what_begins_while_the_thread_sleeps_is_renewed_in_time() -> None:
     keeper.add(short, borrowed())
     time.sleep(1)
     short.check()
-    keeper.close()
+    keeper.lose()
 
 
 def test_a_thousand_holds_are_renewed_by_a_few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +174,7 @@ def test_the_connection_that_a_hold_came_by_is_free_once_it_was_renewed_by_anoth
     comes(lambda: nodes.borrowed == 1)  # the thread's own
     for one in holds:
         one.check()
-    keeper.close()
+    keeper.lose()
     assert nodes.borrowed == 0
 
 
@@ -191,4 +192,4 @@ def test_what_is_dropped_in_any_place_is_given_up_by_the_thread() -> None:
     comes(lambda: bool(node.released))
     assert [one.ticket for one in node.released] == [2]
     kept.check()
-    keeper.close()
+    keeper.lose()

@@ -123,11 +123,11 @@ def test_a_client_is_near_its_node_and_far_where_it_is_told_so(
             monkeypatch.setattr(near, "POSSIBLE", possible)
             with snowmelt.connect(local.url) as cluster:
                 cluster.fifo("orders").put(b"order")
-                client = cluster._clients.lend()
+                client = cluster._client.lend()
                 client.inquire(5)
                 lines = [line.socket.family for line in client._lines.values()]
                 assert lines == [socket.AF_UNIX if possible else socket.AF_INET]
-                cluster._clients.take_back(client)
+                cluster._client.take_back(client)
 
 
 async def test_a_node_that_wants_tls_is_not_near(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""A cluster as a program sees it, blocking."""
+# Made of cluster_async.py by scripts/faces.py, which `make faces` runs: change it there.
+"""A cluster as a program sees it; blocking."""
 
 from types import TracebackType
 from typing import Self, Unpack
@@ -6,9 +7,8 @@ from typing import Self, Unpack
 import msgspec
 
 from snowmelt.client.baton.face import Baton
-from snowmelt.client.baton.keeping import Keeper
+from snowmelt.client.baton.keeper import Keeper
 from snowmelt.client.baton.steps import TURN_SECONDS
-from snowmelt.client.connection.blocking import BlockingClient
 from snowmelt.client.connection.clients import Clients
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.staying import stays
@@ -16,7 +16,6 @@ from snowmelt.client.connection.steps import run
 from snowmelt.client.connection.url import read
 from snowmelt.client.counter.face import Counter
 from snowmelt.client.counter.tally import counter_baton
-from snowmelt.client.leases.open_loops import end_loops
 from snowmelt.client.multicast.face import Multicast
 from snowmelt.client.multicast.steps import TopicSteps
 from snowmelt.client.pool.face import Pool
@@ -27,28 +26,26 @@ from snowmelt.client.queue.codecs import codec_of
 from snowmelt.client.queue.queues import Queues
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.names import node_id
-from snowmelt.protocols.echo import Echo
+from snowmelt.protocols.echo import Echo, Echoed
 from snowmelt.protocols.membership import Forget, GetStatus, Status
 from snowmelt.protocols.pool.introductions import PoolStatus
 from snowmelt.runtime.statistics import NodeStatistics
 
 
 class Cluster(Queues):
-    """A connection to a cluster, made by `snowmelt.connect`. Close it, or use it in a `with`.
+    """A connection to a cluster, made by `snowmelt.connect`.
 
-    Every call takes a `timeout` in seconds and never waits longer. Threads may share a cluster;
-    they take turns, but at its queues each has a connection of its own.
+    Close it, or use it in a `with`. Every call takes a `timeout` in seconds and never waits
+    longer. Threads may share a cluster: any number of calls may wait at once.
     """
 
     __reduce__ = stays("send the URL, and connect there")
 
     def __init__(self, url: str, token: str | None = None) -> None:
-        place = read(url, token)
-        self._place = place
-        self._client = BlockingClient(place)
-        self._queues = self._clients = Clients(place)
+        self._place = read(url, token)
+        self._queues = self._client = Clients(self._place)
         self._parts = Parts()
-        self._keeper = Keeper(self._clients)
+        self._keeper = Keeper(self._client)
 
     def __enter__(self) -> Self:
         return self
@@ -72,15 +69,10 @@ class Cluster(Queues):
         A baton that is held still is lost, and with it a value that was set and not saved.
         """
         try:
-            end_loops(self._clients)
             self._parts.close()
         finally:
-            self._close()
-
-    def _close(self) -> None:
-        self._keeper.close()
-        self._clients.close()
-        self._client.close()
+            self._keeper.lose()
+            self._client.close()
 
     def pool(self, name: str, *, codec: str | None = None, **options: Unpack[PoolOptions]) -> Pool:
         """This process' part in a pool: objects in any order, that stay where they were made.
@@ -104,10 +96,10 @@ class Cluster(Queues):
     def baton(self, name: str, timeout: float = TURN_SECONDS) -> Baton:
         """A lock that heals when nodes die, whose holder carries a value of up to 1 MiB.
 
-        In `with cluster.baton("index") as held:` a turn is waited for as long as `timeout` says,
-        and given up in the end.
+        In `with cluster.baton("index") as held:` a turn is waited for as long as `timeout`
+        says, and given up in the end.
         """
-        return Baton(self._clients, self._keeper, name, timeout)
+        return Baton(self._client, self._keeper, name, timeout)
 
     def counter(self, name: str, timeout: float = TURN_SECONDS) -> Counter:
         """Numbers that no two programs get; `timeout` is how long a turn is waited for."""
@@ -115,16 +107,16 @@ class Cluster(Queues):
 
     def multicast(self, name: str) -> Multicast:
         """A topic: everybody who listens to it hears the same messages in the same order."""
-        return Multicast(self._clients, TopicSteps(self._keeper.home, name))
+        return Multicast(self._client, TopicSteps(self._keeper.home, name))
 
     def pools(self, *, timeout: float = TIMEOUT) -> list[PoolStatus]:
         """All pools that somebody is in."""
-        return run(self._clients, pools(timeout))
+        return run(self._client, pools(timeout))
 
     def ping(self, body: bytes = b"", *, timeout: float = TIMEOUT) -> bytes:
         """Sends bytes to a node and gets them back."""
-        answer: bytes = self._client.call(Echo(body), timeout).body
-        return answer
+        echoed: Echoed = self._client.call(Echo(body), timeout)
+        return echoed.body
 
     def status(self, *, timeout: float = TIMEOUT) -> Status:
         """How the node that answers sees the cluster."""
@@ -137,11 +129,12 @@ class Cluster(Queues):
 
     def statistics(self, *, timeout: float = TIMEOUT) -> NodeStatistics:
         """How the process that answers is: connections, counts, what was closed and dropped."""
-        return msgspec.json.decode(self._client.inquire(timeout), type=NodeStatistics)
+        told = self._client.inquire(timeout)
+        return msgspec.json.decode(told, type=NodeStatistics)
 
 
 def connect(url: str, *, token: str | None = None) -> Cluster:
-    """Opens a cluster by its URL.
+    """Opens a cluster by its URL; a connection is made with the first call.
 
     >>> import snowmelt
     >>> snowmelt.connect("http://127.0.0.1")

@@ -1,20 +1,18 @@
-"""A baton as a program holds it: a lock that heals, whose holder carries a value. Blocking."""
+# Made of face_async.py by scripts/faces.py, which `make faces` runs: change it there.
+"""A baton as a program holds it: a lock that heals, whose holder carries a value; blocking."""
 
 import sys
-import threading
+from _thread import get_ident
 from collections.abc import Callable
-from contextlib import suppress
-from queue import Empty, SimpleQueue
-from types import TracebackType
-from typing import Self, TypeVar
+from types import FrameType, TracebackType
+from typing import Final, Self, TypeVar
 
 from snowmelt.client.baton.holding import Entered, Holding, leave_word
-from snowmelt.client.baton.keeping import Keeper
+from snowmelt.client.baton.keeper import Bell, Keeper, Way
 from snowmelt.client.baton.steps import TURN_SECONDS, Hold, Want, statuses
-from snowmelt.client.connection.clients import Borrowed, Clients
 from snowmelt.client.connection.session import TIMEOUT, checked
 from snowmelt.client.connection.staying import stays
-from snowmelt.client.connection.steps import Steps, run
+from snowmelt.client.connection.steps import Port, Steps, run
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import later, seconds
@@ -26,23 +24,25 @@ T = TypeVar("T")
 
 
 class Held(Holding):
-    """The baton while it is yours. `Baton.acquire` gives it; release it, or use it in a `with`.
+    """The baton while it is yours. `Baton.acquire` gives it; release it, or use a `with`.
 
     A thread renews it for as long as you hold it; one that you drop is given up behind the scenes.
     When the nodes can't be reached for too long it is lost: another may hold it then, while you
     still work. What you change elsewhere under its protection should therefore carry `fence`, and
     refuse whoever comes with a smaller one.
 
-    When the body of a `with` raises, the value goes on as you got it, or as you last saved it.
+    When the body of a `with` raises, the value goes on as you got it, or as you last saved
+    it.
     """
 
-    def __init__(self, hold: Hold, borrowed: Borrowed, keeper: Keeper) -> None:
+    _keeper: Keeper
+
+    def __init__(self, hold: Hold, way: Way, keeper: Keeper) -> None:
         super().__init__(hold)
-        self._borrowed = borrowed
+        self._way = way
         self._keeper = keeper
-        leave_word(self, hold, borrowed, keeper.leave)
-        keeper.add(hold, borrowed)
-        borrowed.share()
+        leave_word(self, hold, way, keeper.leave)
+        keeper.begin(hold, way)
 
     def __enter__(self) -> Self:
         return self
@@ -56,7 +56,7 @@ class Held(Holding):
         if self._hold.over and not self._hold.lost:
             return  # given up within
         if kind is GeneratorExit:
-            self._keeper.dropped(self._hold, self._borrowed)
+            self._keeper.dropped(self._hold, self._way)
             return
         try:
             self._through(self._hold.release(changed=error is None))
@@ -68,12 +68,8 @@ class Held(Holding):
     def wait_lost(self, timeout: float | None = None) -> bool:
         """Waits until it is over, or for so many seconds; whether it was lost."""
         end = None if timeout is None else later(steady_now(), seconds(max(0.0, checked(timeout))))
-        over: SimpleQueue[None] = SimpleQueue()  # which has no lock that a handler could want twice
-
-        def told() -> None:
-            over.put(None)
-
-        self._hold.watch(told)
+        over = Bell()
+        self._hold.watch(over.ring)
         try:
             while not (self.lost or self._hold.over):
                 left = self.seconds_left
@@ -81,10 +77,9 @@ class Held(Holding):
                     left = min(left, seconds_until(end))
                     if not left:
                         break
-                with suppress(Empty):
-                    over.get(timeout=left)
+                over.wait(left)
         finally:
-            self._hold.unwatch(told)
+            self._hold.unwatch(over.ring)
         return self.lost
 
     def save(self, value: Buffer, *, timeout: float = TIMEOUT) -> None:
@@ -92,7 +87,7 @@ class Held(Holding):
 
         Raises `BatonLost`, or `OutcomeUnknown` when the time ran out with no answer.
         """
-        run(self._borrowed, self._hold.save(value, timeout))
+        run(self._way, self._hold.save(value, timeout))
 
     def release(self) -> None:
         """Gives it up, with the value. Raises `BatonLost` when it was lost or given up before."""
@@ -104,29 +99,26 @@ class Held(Holding):
 
     def _through(self, steps: Steps[T]) -> T:
         try:
-            return run(self._borrowed, steps)
+            return run(self._way, steps)
         finally:
-            if self._hold.settled:
-                self._borrowed.give_back()
-            else:
-                self._keeper.give_back(self._hold, self._borrowed)
+            self._keeper.done(self._hold, self._way)
 
 
 class Baton:
     """A lock that heals, and carries a value. `cluster.baton(name)` gives it.
 
-    Use it in a `with`, whose name is then a `Held`, or call `acquire`. Whoever asks first has it
-    first, as the nodes see it. Threads may share one `Baton`, each for turns of its own; a thread
-    that holds it and asks again waits for itself, in vain.
+    Use it in a `with`, whose name is then a `Held`, or call `acquire`. Whoever asks first
+    has it first, as the nodes see it. Threads may share one `Baton`, each for turns of its own; a
+    thread that holds it and asks again waits for itself, in vain.
     """
 
     __reduce__ = stays("send its name and the URL, and connect there")
 
     def __init__(
-        self, clients: Clients, keeper: Keeper, name: str, timeout: float = TURN_SECONDS
+        self, port: Port, keeper: Keeper, name: str, timeout: float = TURN_SECONDS
     ) -> None:
-        self.name = baton_name(name)
-        self._clients = clients
+        self.name: Final = baton_name(name)
+        self._port = port
         self._keeper = keeper
         self._timeout = checked(timeout)
         self._entered: Entered[Held] = Entered()
@@ -135,9 +127,12 @@ class Baton:
         return f"Baton({self.name!r})"
 
     def __enter__(self) -> Held:
+        return self._enter(sys._getframe(1))  # noqa: SLF001
+
+    def _enter(self, frame: FrameType) -> Held:
         held = self.acquire()
         try:
-            self._entered.enter(sys._getframe(1), threading.get_ident(), held)  # noqa: SLF001
+            self._entered.enter(frame, get_ident(), held)
         except BaseException:  # no `with` comes of it
             self._entered.forget(held)
             raise
@@ -149,26 +144,23 @@ class Baton:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        held = self._entered.leave(sys._getframe(1), threading.get_ident())  # noqa: SLF001
-        held.__exit__(kind, error, traceback)
+        held = self._entered.leave(sys._getframe(1), get_ident())  # noqa: SLF001
+        return held.__exit__(kind, error, traceback)
 
     def acquire(self, timeout: float | None = None) -> Held:
         """Waits for a turn, as long as the baton's own `timeout` if none is given.
 
         Raises `NotGranted` when it does not come in time; an answer that is on its way is given
-        2 s more. What was waited for is given up then.
+        2 s more. What was waited for is given up then, and when the wait is interrupted.
         """
         want = Want(self._keeper.home, self.name, self._timeout if timeout is None else timeout)
-        borrowed = Borrowed(self._clients)
+        way = self._keeper.way()
         try:
-            return Held(run(borrowed, want.granted()), borrowed, self._keeper)
+            return Held(run(way, want.granted()), way, self._keeper)
         except BaseException as error:
-            if want.open or not isinstance(error, SnowmeltError):
-                borrowed.close()  # the end of its connection ends the want too
-            else:
-                borrowed.give_back()
+            self._keeper.in_vain(want, way, error)
             raise
 
     def status(self, *, timeout: float = TIMEOUT) -> list[BatonStatus]:
         """How each node of the cluster that answers sees it; none of them sees the whole."""
-        return run(self._clients, statuses(self.name, timeout))
+        return run(self._port, statuses(self.name, timeout))

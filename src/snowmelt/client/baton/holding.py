@@ -12,10 +12,11 @@ A hold is handed out or given back, whatever comes between:
    another thread or task than went on with it.
 """
 
+import sys
 import weakref
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from snowmelt.client.baton.steps import Hold
 from snowmelt.client.connection.staying import stays
@@ -66,6 +67,13 @@ def leave_word(holder: "Holding", hold: Hold, way: object, leave: Callable[[Word
     word = Word(holder, leave)
     word.hold, word.way = hold, way
     hold.word = word
+
+
+class Looking(Protocol):
+    """Who gives up what was held by those of whom a word is left."""
+
+    def look(self) -> None:
+        """There may be one."""
 
 
 class Holding:
@@ -125,3 +133,13 @@ class Holding:
     def check(self) -> None:
         """Raises `BatonLost` when it is not yours any more."""
         self._hold.check()
+
+
+class AsyncHolding(Holding):
+    """The same on an event loop, whose keeper would only look for words now and then."""
+
+    _keeper: Looking
+
+    def __del__(self) -> None:
+        if self._hold.word is not None and not sys.is_finalizing():
+            self._keeper.look()

@@ -6,6 +6,7 @@ from random import SystemRandom
 from typing import Any
 
 from snowmelt.client.connection.bound import Bound
+from snowmelt.client.connection.clients import inquired
 from snowmelt.client.connection.forking import watch
 from snowmelt.client.connection.session import Session, Targets, checked, value
 from snowmelt.client.connection.steps import Ending
@@ -27,6 +28,7 @@ class AsyncClient:
     """Calls nodes from one event loop."""
 
     def __init__(self, place: Place) -> None:
+        self._place = place
         self._session = Session()
         self._targets = Targets(place)
         self._caller = Caller(self._targets.known, SystemRandom())
@@ -86,6 +88,11 @@ class AsyncClient:
         told = value(outcome, reached, self._transport.last_failure)
         self._targets.heard(target, told)
         return told
+
+    async def inquire(self, timeout: float) -> bytes:
+        """Asks the first node that answers how its process is; in a thread, which may wait."""
+        self._bound.check()
+        return await asyncio.to_thread(inquired, self._place, timeout)
 
     async def close(self) -> None:
         """Ends the connections; of calls that still wait the outcome is unknown."""

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from snowmelt.client.connection.blocking import BlockingClient
+from snowmelt.client.connection.open_loops import end_loops
 from snowmelt.client.connection.session import Targets
 from snowmelt.client.connection.url import Place
 from snowmelt.core.errors import Closed, SnowmeltError
@@ -39,6 +40,17 @@ class Clients:
         self.take_back(client)
         return answer
 
+    def inquire(self, timeout: float) -> bytes:
+        """Asks the first node that answers how its process is."""
+        client = self.lend()
+        try:
+            told = client.inquire(timeout)
+        except BaseException:
+            self.end(client)
+            raise
+        self.take_back(client)
+        return told
+
     def lend(self) -> BlockingClient:
         """A client for one borrower alone, who gives it back, or closes it."""
         if self.closed:
@@ -69,7 +81,8 @@ class Clients:
             self.ended(None)
 
     def close(self) -> None:
-        """Ends the connections; a call under way ends its own when it is over."""
+        """Ends the loops over queues, and the connections; a call under way ends its own."""
+        end_loops(self)
         self.closed = True
         while self._idle:
             self._idle.pop().close()
@@ -128,6 +141,15 @@ class Borrowed:
         with suppress(IndexError):
             self._clients.end(self._own.popleft())
         self.give_back()
+
+
+def inquired(place: Place, timeout: float) -> bytes:
+    """What the first node tells that answers, asked by a connection for this alone."""
+    clients = Clients(place)
+    try:
+        return clients.inquire(timeout)
+    finally:
+        clients.close()
 
 
 def _nobody(_: None) -> None:

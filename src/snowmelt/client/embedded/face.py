@@ -33,9 +33,9 @@ from weakref import ref
 import msgspec
 
 from snowmelt.client.connection.forking import Origin, watch
+from snowmelt.client.connection.open_loops import end_loops
 from snowmelt.client.connection.session import TIMEOUT, Session, checked
 from snowmelt.client.connection.staying import stays
-from snowmelt.client.leases.open_loops import end_loops
 from snowmelt.client.pool.face import Pool
 from snowmelt.client.pool.options import PoolOptions
 from snowmelt.client.pool.parts import Parts

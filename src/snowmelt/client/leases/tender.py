@@ -4,10 +4,10 @@ import threading
 from typing import Final
 from weakref import ref
 
+from snowmelt.client.connection.open_loops import Ending, opened
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.connection.waits import ANSWER_SECONDS
 from snowmelt.client.leases.leaving import GIVEN_UP
-from snowmelt.client.leases.open_loops import Ending, opened
 from snowmelt.client.leases.tending import Hand, Tending
 
 CLOSING_LONGEST: Final = 4 * ANSWER_SECONDS

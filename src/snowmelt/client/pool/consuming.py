@@ -6,8 +6,8 @@ from _thread import get_ident
 from types import TracebackType
 from typing import Any, Self
 
+from snowmelt.client.connection.open_loops import opened
 from snowmelt.client.connection.staying import stays
-from snowmelt.client.leases.open_loops import opened
 from snowmelt.client.pool.asking import Asking
 from snowmelt.client.pool.catching import Catch
 from snowmelt.client.pool.objects import Object, only

@@ -4,9 +4,9 @@ import sys
 from types import TracebackType
 from typing import Any, Self
 
+from snowmelt.client.connection.open_loops import opened
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.tasks import this_task
-from snowmelt.client.leases.open_loops import opened
 from snowmelt.client.pool.asking_async import Asking
 from snowmelt.client.pool.catching import Catch
 from snowmelt.client.pool.objects_async import Object, only

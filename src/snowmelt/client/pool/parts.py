@@ -8,10 +8,10 @@ from typing import Any, Final, Unpack
 import msgspec
 
 from snowmelt.client.connection.forking import Origin
+from snowmelt.client.connection.open_loops import end_loops
 from snowmelt.client.connection.session import TIMEOUT, new_name
 from snowmelt.client.connection.steps import run
 from snowmelt.client.connection.url import Place
-from snowmelt.client.leases.open_loops import end_loops
 from snowmelt.client.pool import steps as pool_steps
 from snowmelt.client.pool.options import PoolOptions, listening, pool_settings, spill_folder
 from snowmelt.core.errors import BadOption, Closed, DataLost, SnowmeltError

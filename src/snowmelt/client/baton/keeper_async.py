@@ -1,0 +1,139 @@
+"""Who renews what a process holds at the nodes of a cluster, on an event loop: a task.
+
+It goes by the books (`keeping.py`), through the connections that all calls of its cluster share.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeAlias
+
+from snowmelt.client.baton.holding import Word
+from snowmelt.client.baton.keeping import LOOK, Keeping
+from snowmelt.client.baton.steps import Hold, Home, Want
+from snowmelt.client.connection.forking import Origin
+from snowmelt.client.connection.steps import KeepingPort, Steps, run_async
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.instant import Instant, later
+from snowmelt.runtime.clock import seconds_until, steady_now
+
+Way: TypeAlias = KeepingPort
+"""What a hold comes by, and is given up by."""
+
+
+class Bell:
+    """Rung within the event loop."""
+
+    def __init__(self) -> None:
+        self._rung = asyncio.Event()
+
+    def ring(self) -> None:
+        """Who waits is to look."""
+        self._rung.set()
+
+    async def wait(self, timeout: float) -> None:
+        """Until it is rung, or so many seconds."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._rung.wait(), timeout)
+
+
+class Keeper:
+    """The task that renews what is held of a cluster's batons; `keeping.py` has the books."""
+
+    def __init__(self, port: KeepingPort) -> None:
+        self.home = Home()
+        """Where all batons of the cluster are asked for."""
+        self._port = port
+        self._keeping = Keeping()
+        self._words: deque[Word] = deque()
+        self.leave: Callable[[Word], None] = self._words.append
+        """Takes the word of whoever is dropped; the task looks at it now and then, or when told."""
+        self._sooner = asyncio.Event()
+        self._next = Instant(0)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._origin = Origin()
+
+    def way(self) -> Way:
+        """By which a turn is asked for."""
+        return self._port
+
+    def in_vain(self, want: Want, way: Way, error: BaseException) -> None:
+        """No turn came of it."""
+        del way, error
+        if want.open:
+            self._give_back(want.withdraw())
+
+    def begin(self, hold: Hold, way: Way) -> None:
+        """It is held from now on, and renewed until it is over."""
+        del way
+        self._keeping.add(hold)
+        if hold.renewal < self._next:
+            self._sooner.set()
+        if self._task is None:
+            self._loop = asyncio.get_running_loop()
+            self._port.before_closing(self)
+            self._task = self._loop.create_task(self._work())
+            self._task.add_done_callback(self._done)
+
+    def done(self, hold: Hold, way: Way) -> None:
+        """Its holder is done with it, or was interrupted: then it is given up behind the scenes."""
+        if not hold.settled:
+            self.dropped(hold, way)
+
+    def dropped(self, hold: Hold, way: Way) -> None:
+        """It is given up behind the scenes."""
+        del way
+        self._give_back(hold.give_back())
+
+    def _give_back(self, work: Steps[None]) -> None:
+        """Where somebody was cancelled who wanted or held something.
+
+        Where no loop runs, there is none that could.
+        """
+        with suppress(RuntimeError):
+            asyncio.get_running_loop()
+            self._port.keep(_tried(self._port, work))
+
+    def look(self) -> None:
+        """There may be a word; from within the collector of garbage, which is in any thread."""
+        if self._loop is not None and not self._origin.left:
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._sooner.set)
+
+    def lose(self) -> None:
+        """The cluster is closed; what is held still is over."""
+        self._keeping.close()
+
+    async def end(self) -> None:
+        """Ends the task."""
+        self.lose()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def _done(self, _: asyncio.Task[None]) -> None:
+        self._task = None
+
+    async def _work(self) -> None:
+        idle = False
+        while True:
+            due = self._keeping.next(steady_now())
+            while self._words:
+                self._give_back(self._words.popleft().hold.give_back())
+            if isinstance(due, list):
+                await run_async(self._port, self._keeping.renew(due))
+                continue
+            if due is None and idle:
+                return
+            idle = due is None
+            self._next = later(steady_now(), LOOK) if due is None else due
+            self._sooner.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._sooner.wait(), seconds_until(self._next))
+
+
+async def _tried(port: KeepingPort, work: Steps[None]) -> None:
+    with suppress(SnowmeltError):
+        await run_async(port, work)

@@ -1,0 +1,146 @@
+"""A cluster as a program sees it, with `await`."""
+
+import asyncio
+from types import TracebackType
+from typing import Self, Unpack
+
+import msgspec
+
+from snowmelt.client.baton.face_async import Baton
+from snowmelt.client.baton.keeper_async import Keeper
+from snowmelt.client.baton.steps import TURN_SECONDS
+from snowmelt.client.connection.asynchronous import AsyncClient
+from snowmelt.client.connection.session import TIMEOUT
+from snowmelt.client.connection.staying import stays
+from snowmelt.client.connection.steps import run_async
+from snowmelt.client.connection.url import read
+from snowmelt.client.counter.face_async import Counter
+from snowmelt.client.counter.tally import counter_baton
+from snowmelt.client.multicast.face_async import Multicast
+from snowmelt.client.multicast.steps import TopicSteps
+from snowmelt.client.pool.face_async import Pool
+from snowmelt.client.pool.options import PoolOptions
+from snowmelt.client.pool.parts import Parts
+from snowmelt.client.pool.status import pools
+from snowmelt.client.queue.codecs import codec_of
+from snowmelt.client.queue.queues_async import Queues
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.names import node_id
+from snowmelt.protocols.echo import Echo, Echoed
+from snowmelt.protocols.membership import Forget, GetStatus, Status
+from snowmelt.protocols.pool.introductions import PoolStatus
+from snowmelt.runtime.statistics import NodeStatistics
+
+
+class Cluster(Queues):
+    """A connection to a cluster, made by `snowmelt.aio.connect`.
+
+    Close it, or use it in an `async with`. Every call takes a `timeout` in seconds and never waits
+    longer. Tasks may share a cluster: any number of calls may wait at once.
+
+    On an event loop a cluster belongs to the one that first uses it.
+    """
+
+    __reduce__ = stays("send the URL, and connect there")
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        self._place = read(url, token)
+        self._queues = self._client = AsyncClient(self._place)
+        self._parts = Parts()
+        self._keeper = Keeper(self._client)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            await self.close()
+        except SnowmeltError as failure:
+            if error is None:
+                raise
+            error.add_note(str(failure))  # what went wrong first is what is to be told
+
+    async def close(self) -> None:
+        """Ends the loops over queues, leaves the pools as `Pool.close` does, and disconnects.
+
+        A baton that is held still is lost, and with it a value that was set and not saved.
+        """
+        try:
+            await asyncio.to_thread(self._parts.close)
+        finally:
+            self._keeper.lose()
+            await self._client.close()
+
+    def pool(self, name: str, *, codec: str | None = None, **options: Unpack[PoolOptions]) -> Pool:
+        """This process' part in a pool: objects in any order, that stay where they were made.
+
+        For a process that puts: `buffers` objects and `max_bytes` bytes are kept before a put must
+        wait; `spill` keeps them in a folder as well (its path, or True for NAME.spill here), so
+        that they survive this process; `producer` is its name, for others' `access` and statistics.
+
+        For one that gets: a request asks up to `max_hops` producers before it waits in line, and
+        goes round all after `wait` seconds; `access` is "adaptive" (as likely as a producer is
+        fast), "uniform", or weights by producers' names; `fan_out` is how many producers it may
+        know. `delivery` is "at_least_once", or "at_most_once".
+
+        What was got is offered again when this process was not heard of for `lease` seconds, or for
+        `grace` after the way to it has ended. `listen` and `advertise` (HOST:PORT) say where others
+        reach it. `codec` is how values become bodies, as `fifo` has it.
+        """
+        written = codec_of(codec)
+        return Pool(self._parts.join(name, self._place, **options), written)
+
+    def baton(self, name: str, timeout: float = TURN_SECONDS) -> Baton:
+        """A lock that heals when nodes die, whose holder carries a value of up to 1 MiB.
+
+        In `async with cluster.baton("index") as held:` a turn is waited for as long as `timeout`
+        says, and given up in the end.
+        """
+        return Baton(self._client, self._keeper, name, timeout)
+
+    def counter(self, name: str, timeout: float = TURN_SECONDS) -> Counter:
+        """Numbers that no two programs get; `timeout` is how long a turn is waited for."""
+        return Counter(self.baton(counter_baton(name), timeout))
+
+    def multicast(self, name: str) -> Multicast:
+        """A topic: everybody who listens to it hears the same messages in the same order."""
+        return Multicast(self._client, TopicSteps(self._keeper.home, name))
+
+    async def pools(self, *, timeout: float = TIMEOUT) -> list[PoolStatus]:
+        """All pools that somebody is in."""
+        return await run_async(self._client, pools(timeout))
+
+    async def ping(self, body: bytes = b"", *, timeout: float = TIMEOUT) -> bytes:
+        """Sends bytes to a node and gets them back."""
+        echoed: Echoed = await self._client.call(Echo(body), timeout)
+        return echoed.body
+
+    async def status(self, *, timeout: float = TIMEOUT) -> Status:
+        """How the node that answers sees the cluster."""
+        status: Status = await self._client.call(GetStatus(), timeout)
+        return status
+
+    async def forget(self, node: str, *, timeout: float = TIMEOUT) -> None:
+        """Frees the id of an absent node, so that a node with an empty disk may take it."""
+        await self._client.call(Forget(node_id(node)), timeout)
+
+    async def statistics(self, *, timeout: float = TIMEOUT) -> NodeStatistics:
+        """How the process that answers is: connections, counts, what was closed and dropped."""
+        told = await self._client.inquire(timeout)
+        return msgspec.json.decode(told, type=NodeStatistics)
+
+
+def connect(url: str, *, token: str | None = None) -> Cluster:
+    """Opens a cluster by its URL; a connection is made with the first call.
+
+    >>> import snowmelt.aio
+    >>> snowmelt.aio.connect("http://127.0.0.1")
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: url is 'http://127.0.0.1'; allowed: snowmelt://HOST:PORT...
+    """
+    return Cluster(url, token)

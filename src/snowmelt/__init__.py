@@ -13,6 +13,8 @@ from snowmelt.client.pool.objects import Object, Objects
 from snowmelt.client.priority.face import PriorityQueue
 from snowmelt.client.queue.group_steps import Mark
 from snowmelt.client.queue.groups import Group
+from snowmelt.client.worker.face import Worker
+from snowmelt.client.worker.retrying import Retry
 from snowmelt.core.errors import (
     AccessDenied,
     AlreadyPublished,
@@ -89,6 +91,7 @@ __all__ = [
     "Pool",
     "PriorityQueue",
     "QueueExists",
+    "Retry",
     "Seen",
     "SequenceTooOld",
     "SnowmeltError",
@@ -101,6 +104,7 @@ __all__ = [
     "TooLarge",
     "Unavailable",
     "Unreachable",
+    "Worker",
     "WrongLoop",
     "connect",
     "open",

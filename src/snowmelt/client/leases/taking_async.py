@@ -7,6 +7,7 @@ from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import KeepingPort
 from snowmelt.client.leases.consuming_async import Consumption
 from snowmelt.client.leases.delivered import Delivered
+from snowmelt.client.leases.intake_async import Intake
 from snowmelt.client.leases.items_async import Desk, Item, Items, only
 from snowmelt.client.leases.leasing_async import leasing
 from snowmelt.client.leases.looping import checked_prefetch
@@ -104,3 +105,7 @@ class Taking(Generic[S]):
         """
         most = checked_prefetch(prefetch)
         return Consumption(self._port, self._steps, most, timeout, self._codec)
+
+    def intake(self, prefetch: int | None = None) -> Intake:
+        """Items for a `Worker`: any number in hand at once, each for as long as it takes."""
+        return Intake(self._port, self._steps, self._codec, checked_prefetch(prefetch))

@@ -69,6 +69,11 @@ class Tended:
         self._runs += [[one.start, one.stop] for one in taken]
         self.since = later(now, _AGAIN) if self._runs else None
 
+    def has(self, position: int) -> bool:
+        """Whether it was acknowledged and may not be told yet."""
+        runs = (*self._runs, *((one.start, one.stop) for told in self._told for one in told))
+        return any(start <= position < stop for start, stop in runs)
+
     @property
     def being_told(self) -> tuple[Interval, ...]:
         """Those that were taken, and nobody knows yet whether the master heard of them."""
@@ -131,6 +136,12 @@ class Tending:
             if tended.since is None:
                 tended.since = now
             self.settled += 1
+
+    def settles(self, delivered: Delivered, position: int) -> bool:
+        """Whether what becomes of it was said, though the master may not have heard of it."""
+        with self._lock:
+            tended = self._leases.get(delivered.token)
+            return tended is None or tended.has(position)
 
     def ack(self, delivered: Delivered, where: Interval | None) -> None:
         """Gathers all of some positions that is still open, or of all."""

@@ -1,0 +1,86 @@
+"""Items for whoever has several in hand at once, blocking: leased ahead, renewed, gathered.
+
+A loop over a queue (`consuming.py`) has one item in hand, and ends when none came. Here any number
+of threads ask, each works on what it was given for as long as it takes, and nothing ends by itself.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Iterable
+
+from snowmelt.client.connection.steps import Port, run
+from snowmelt.client.leases.consuming import Gathering, Tender
+from snowmelt.client.leases.delivered import part_bodies
+from snowmelt.client.leases.items import Item
+from snowmelt.client.leases.looping import Pace
+from snowmelt.client.leases.open_loops import opened
+from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
+from snowmelt.client.leases.tending import Tending
+from snowmelt.client.queue.codecs import Codec
+from snowmelt.core.interval import Interval
+from snowmelt.runtime.clock import steady_now
+
+
+class Intake:
+    """A queue's items, one by one, to threads that share this."""
+
+    def __init__(self, port: Port, steps: LeaseSteps, codec: Codec, prefetch: int | None) -> None:
+        self.port = port
+        self._tending = Tending(steps)
+        self._tender = Tender(port, self._tending)
+        self._gathering = Gathering(port, steps, self._tending, codec)
+        self._pace = Pace(prefetch)
+        self._turn = threading.Lock()  # of whoever asks for more
+        self._ahead: deque[Item] = deque()  # of one lease
+        opened(self)
+
+    def next(self, timeout: float) -> Item | None:
+        """The next item; None when none came in the time, or others wait before."""
+        if not self._turn.acquire(timeout=timeout):
+            return None
+        try:
+            if not self._ahead:
+                self._ahead.extend(self._more(timeout))
+            while self._ahead:
+                item = self._ahead.popleft()
+                if not item.held[0].lost:  # else it is with others by now
+                    return item
+            return None
+        finally:
+            self._turn.release()
+
+    def settled(self, item: Item) -> bool:
+        """Whether somebody has said what becomes of it."""
+        delivered, where = item.held
+        return not delivered.open_in(where) or self._tending.settles(delivered, where.start)
+
+    def rest(self) -> None:
+        """What nobody was given goes back at once, as if it had not been taken."""
+        with self._turn:
+            ahead, self._ahead = self._ahead, deque()
+        if ahead:
+            (delivered, first), (_, last) = ahead[0].held, ahead[-1].held
+            self._gathering.give_back(delivered, Interval(first.start, last.stop), 0.0, "")
+
+    def close(self) -> None:
+        """Tells what is done; all else goes back, in whoever's hands it is."""
+        self._tender.close(None, "", wait=True)
+
+    def end_of(self, port: Port | None) -> None:
+        """Ends it when it is of this port, which is about to be closed, or whatever its port."""
+        if port is None or port is self.port:
+            self.close()
+
+    def _more(self, timeout: float) -> Iterable[Item]:
+        asked = steady_now()
+        most = self._pace.next(asked, self._tending.settled)
+        delivered = run(self.port, self._tending.get(most, BYTES_MAX, timeout))
+        if delivered is None:
+            return ()
+        self._tender.see()
+        self._pace.came(asked, steady_now(), self._tending.settled)
+        return [
+            Item(self._gathering, delivered, part, body, place)
+            for part in delivered.parts
+            for place, body in enumerate(part_bodies(part), start=part.start)
+        ]

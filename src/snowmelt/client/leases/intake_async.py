@@ -1,0 +1,82 @@
+"""Items for whoever has several in hand at once, with `await`; `intake.py` tells more."""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+
+from snowmelt.client.connection.steps import KeepingPort, run_async
+from snowmelt.client.leases.consuming_async import Gathering, Tender
+from snowmelt.client.leases.delivered import part_bodies
+from snowmelt.client.leases.items_async import Item
+from snowmelt.client.leases.leasing_async import leasing
+from snowmelt.client.leases.looping import Pace
+from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
+from snowmelt.client.leases.tending import Tending
+from snowmelt.client.queue.codecs import Codec
+from snowmelt.core.interval import Interval
+from snowmelt.runtime.clock import steady_now
+
+
+class Intake:
+    """A queue's items, one by one, to tasks that share this."""
+
+    def __init__(
+        self, port: KeepingPort, steps: LeaseSteps, codec: Codec, prefetch: int | None
+    ) -> None:
+        self.port = port
+        self._steps = steps
+        self._tending = Tending(steps)
+        self._tender = Tender(port, self._tending)
+        self._gathering = Gathering(port, steps, self._tending, codec)
+        self._pace = Pace(prefetch)
+        self._turn = asyncio.Lock()  # of whoever asks for more
+        self._ahead: deque[Item] = deque()  # of one lease
+        port.before_closing(self)
+
+    async def next(self, timeout: float) -> Item | None:
+        """The next item; None when none came in the time."""
+        async with self._turn:
+            if not self._ahead:
+                self._ahead.extend(await self._more(timeout))
+            while self._ahead:
+                item = self._ahead.popleft()
+                if not item.held[0].lost:  # else it is with others by now
+                    return item
+            return None
+
+    def settled(self, item: Item) -> bool:
+        """Whether somebody has said what becomes of it."""
+        delivered, where = item.held
+        return not delivered.open_in(where) or self._tending.settles(delivered, where.start)
+
+    async def rest(self) -> None:
+        """What nobody was given goes back at once, as if it had not been taken."""
+        async with self._turn:
+            ahead, self._ahead = self._ahead, deque()
+        if ahead:
+            (delivered, first), (_, last) = ahead[0].held, ahead[-1].held
+            await self._gathering.give_back(delivered, Interval(first.start, last.stop), 0.0, "")
+
+    async def close(self) -> None:
+        """Tells what is done; all else goes back, in whoever's hands it is."""
+        await self._tender.close()
+        await run_async(self.port, self._tending.close())
+
+    async def end(self) -> None:
+        """The same, when its cluster is closed before."""
+        await self.close()
+
+    async def _more(self, timeout: float) -> Iterable[Item]:
+        asked = steady_now()
+        most = self._pace.next(asked, self._tending.settled)
+        get = self._tending.get(most, BYTES_MAX, timeout)
+        delivered = await leasing(self.port, self._steps, get)
+        if delivered is None:
+            return ()
+        self._tender.see()
+        self._pace.came(asked, steady_now(), self._tending.settled)
+        return [
+            Item(self._gathering, delivered, part, body, place)
+            for part in delivered.parts
+            for place, body in enumerate(part_bodies(part), start=part.start)
+        ]

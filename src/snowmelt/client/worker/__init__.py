@@ -1,0 +1,24 @@
+"""A worker, a function and a queue: it takes items, has the function work, and tells the outcome.
+
+Blocking (`face.py`): in threads (`shift.py`), and these in several processes (`processes.py`) if so
+wished. With `await` (`face_async.py`): in tasks. What they decide is in `retrying.py`.
+
+Rules:
+
+1. An item is acknowledged when its handler has returned, and only then. One that the handler has
+   acknowledged or given back itself is left as it is.
+2. One whose handler raised is given back, counts as failed, and waits as long as `retry` says for
+   that kind of error; or it is set aside as dead at once. Its reason is the traceback's last line.
+3. Leases are renewed for as long as the worker is there, however long a handler takes. A worker
+   that is killed renews nothing: its items are offered again when their leases end, and count as
+   failed.
+4. A stop is warm: nothing is taken any more, what was leased ahead goes back at once, and what is
+   in hand has `grace` seconds to be done. What is not done by then goes back and counts as no
+   failure. SIGTERM and SIGINT stop so; the second of them ends it at once.
+5. What stops programs (`SystemExit` and its like), raised by a handler, stops the worker: warmly,
+   its item counted as failed, or it would end worker after worker; and `run` raises it.
+6. A cluster that goes away is waited for, unless it was never there. What a handler did meanwhile
+   is told late, or refused as `LeaseLost`, and then done again by another: at least once.
+7. A pool counts no failures and has no dead: what failed is held for as long as it is to wait,
+   which keeps its thread or task busy, and then offered again.
+"""

@@ -1,0 +1,160 @@
+"""A worker as a program holds it, blocking."""
+
+import logging
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Protocol, Self, Unpack
+
+from snowmelt.client.connection.session import checked
+from snowmelt.client.connection.staying import stays
+from snowmelt.client.embedded.face import Machine
+from snowmelt.client.fifo.face import Fifo
+from snowmelt.client.leases.intake import Intake
+from snowmelt.client.pool.face import Pool
+from snowmelt.client.priority.face import PriorityQueue
+from snowmelt.client.worker.options import WorkerOptions, checked_handler, worker_settings
+from snowmelt.client.worker.pools import PoolIntake
+from snowmelt.client.worker.processes import Crew
+from snowmelt.client.worker.shift import Shift
+from snowmelt.client.worker.signals import Heeding
+from snowmelt.core.errors import BadOption
+from snowmelt.runtime.logs import tell
+
+Source = Fifo | PriorityQueue | Pool
+
+
+class Running(Protocol):
+    """A run of it, in this process or in others."""
+
+    def work(self) -> None:
+        """Until it ends."""
+
+    def stop(self) -> None:
+        """It is to end."""
+
+
+class Worker:
+    """A function and a queue: each item is handed to it, and acknowledged when it has returned.
+
+    The handler gets the item: `item.value`, `item.headers`, `item.failures`. When it raises, the
+    item comes again later; `retry` says when: a `Retry` for all errors, None for "dead at once", or
+    a map from kinds of error to these. So many `threads` work at once (1), in so many `processes`
+    of their own, if that is said. Their leases are renewed for as long as it takes.
+
+    `run` works for ever, until SIGTERM or SIGINT: then what is in hand has `grace` seconds (30) to
+    be done, and the rest goes back; a second signal ends it at once. In a `with` it works in the
+    background.
+
+    >>> import snowmelt, tempfile
+    >>> def handle(item):
+    ...     print("order", item.value["id"])
+    >>> with tempfile.TemporaryDirectory() as folder, snowmelt.open(folder) as cluster:
+    ...     orders = cluster.fifo("orders", codec="json")
+    ...     _ = orders.put_many([{"id": 1}, {"id": 2}])
+    ...     snowmelt.Worker(orders, handle).run(timeout=0.1)
+    order 1
+    order 2
+    """
+
+    __reduce__ = stays("make it there, of the queue's name")
+
+    def __init__(
+        self, queue: Source, handler: Callable[[Any], object], **options: Unpack[WorkerOptions]
+    ) -> None:
+        if not isinstance(queue, Fifo | PriorityQueue | Pool):
+            raise BadOption("queue", queue, "a fifo, a priority queue or a pool that blocks")
+        self._queue = queue
+        self._handler = checked_handler(handler, awaits=False)
+        self._settings = settings = worker_settings(dict(options), "threads", WorkerOptions)
+        if isinstance(queue, Pool) and settings.retrying.buries:
+            raise BadOption("retry", options["retry"], "no times and no None: a pool has no dead")
+        if settings.processes:
+            check_shared(queue, settings.processes)
+        self._running: Running | None = None
+        self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
+
+    def __repr__(self) -> str:
+        return f"Worker({self._queue.name!r})"
+
+    def run(self, timeout: float | None = None) -> None:
+        """Works until it is stopped, or until nothing came for `timeout` seconds.
+
+        Raises what makes it useless to go on: a cluster that never was there or is closed, a token
+        that is refused, and what a handler raised to end the program.
+        """
+        running = self._begin(timeout)
+        try:
+            with Heeding(running.stop):
+                running.work()
+        finally:
+            self._running = None
+
+    def stop(self) -> None:
+        """Ends it warmly, from anywhere; a `with` waits for that when it is left."""
+        running = self._running
+        if running is not None:
+            running.stop()
+
+    def __enter__(self) -> Self:
+        running = self._begin(None)
+
+        def work() -> None:
+            try:
+                running.work()
+            except BaseException as error:
+                self._failure = error
+                tell("a worker ended", logging.ERROR, queue=self._queue.name, reason=str(error))
+            finally:
+                self._running = None
+
+        self._thread = threading.Thread(target=work, name="snowmelt-worker", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+        if self._thread is not None:
+            self._thread.join()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            if error is None:
+                raise failure
+            error.add_note(str(failure))  # what went wrong first is what is to be told
+
+    def _begin(self, timeout: float | None) -> Running:
+        if self._running is not None:
+            raise BadOption("run", self, "one at a time; it runs already, make another Worker")
+        idle = None if timeout is None else max(0.0, checked(timeout))
+        running: Running
+        if self._settings.processes:
+            running = Crew(lambda: self._shift(idle), self._settings)
+        else:
+            running = self._shift(idle)
+        self._running = running
+        return running
+
+    def _shift(self, idle: float | None) -> Shift:
+        queue = self._queue
+        intake: Intake | PoolIntake
+        if isinstance(queue, Pool):
+            intake = PoolIntake(queue)
+        else:
+            intake = queue.intake(self._settings.prefetch)
+        return Shift(queue.name, intake, self._handler, self._settings, idle)
+
+
+def check_shared(queue: Source, processes: int) -> None:
+    """Raises `BadOption` for a queue that only one process can have."""
+    if isinstance(queue, Pool):
+        allowed = "none for a pool: each process joins it; start several programs, or say threads="
+        raise BadOption("processes", processes, allowed)
+    if isinstance(queue.intake().port, Machine):
+        allowed = "none for an open folder, which one process has: connect to a node, or threads="
+        raise BadOption("processes", processes, allowed)

@@ -1,0 +1,126 @@
+"""A worker with `await`: its handlers are tasks of one event loop; `face.py` tells more."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from snowmelt.client.connection.session import checked
+from snowmelt.client.connection.staying import stays
+from snowmelt.client.fifo.face_async import Fifo
+from snowmelt.client.leases.intake_async import Intake
+from snowmelt.client.pool.face_async import Pool
+from snowmelt.client.priority.face_async import PriorityQueue
+from snowmelt.client.worker.options import (
+    AsyncWorkerOptions,
+    checked_handler,
+    worker_settings,
+)
+from snowmelt.client.worker.pools_async import PoolIntake
+from snowmelt.client.worker.shift_async import Shift
+from snowmelt.client.worker.signals import HeedingLoop
+from snowmelt.core.errors import BadOption
+
+Source = Fifo | PriorityQueue | Pool
+
+
+class Worker:
+    """A function and a queue: each item is handed to it, and acknowledged when it has returned.
+
+    As `snowmelt.Worker`, with an async function, of which so many `tasks` work at once (1).
+
+    >>> import asyncio, snowmelt.aio, tempfile
+    >>> async def handle(item):
+    ...     print("order", item.value["id"])
+    >>> async def work(folder):
+    ...     async with snowmelt.aio.open(folder) as cluster:
+    ...         orders = cluster.fifo("orders", codec="json")
+    ...         await orders.put_many([{"id": 1}, {"id": 2}])
+    ...         await snowmelt.aio.Worker(orders, handle, tasks=2).run(timeout=0.1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     asyncio.run(work(folder))
+    order 1
+    order 2
+    """
+
+    __reduce__ = stays("make it there, of the queue's name")
+
+    def __init__(
+        self,
+        queue: Source,
+        handler: Callable[[Any], Awaitable[object]],
+        **options: Unpack[AsyncWorkerOptions],
+    ) -> None:
+        if not isinstance(queue, Fifo | PriorityQueue | Pool):
+            raise BadOption("queue", queue, "a fifo, a priority queue or a pool of snowmelt.aio")
+        self._queue = queue
+        self._handler = checked_handler(handler, awaits=True)
+        self._settings = settings = worker_settings(dict(options), "tasks", AsyncWorkerOptions)
+        if isinstance(queue, Pool) and settings.retrying.buries:
+            raise BadOption("retry", options["retry"], "no times and no None: a pool has no dead")
+        self._shift: Shift | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"Worker({self._queue.name!r})"
+
+    async def run(self, timeout: float | None = None) -> None:
+        """Works until it is stopped, or until nothing came for `timeout` seconds.
+
+        When it is cancelled, its handlers are, and what they had in hand goes back.
+        """
+        shift = self._begin(timeout)
+        heeding = HeedingLoop(shift.stop)
+        try:
+            with heeding:
+                await shift.work()
+        finally:
+            self._shift = None
+        if heeding.ends is not None:
+            raise heeding.ends
+
+    def stop(self) -> None:
+        """Ends it warmly; an `async with` waits for that when it is left."""
+        if self._shift is not None:
+            self._shift.stop()
+
+    async def __aenter__(self) -> Self:
+        shift = self._begin(None)
+
+        async def work() -> None:
+            try:
+                await shift.work()
+            finally:
+                self._shift = None
+
+        self._task = asyncio.ensure_future(work())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+        if self._task is None:
+            return
+        try:
+            await self._task
+        except Exception as failure:
+            if error is None:
+                raise
+            error.add_note(str(failure))  # what went wrong first is what is to be told
+
+    def _begin(self, timeout: float | None) -> Shift:
+        if self._shift is not None:
+            raise BadOption("run", self, "one at a time; it runs already, make another Worker")
+        idle = None if timeout is None else max(0.0, checked(timeout))
+        queue = self._queue
+        intake: Intake | PoolIntake
+        if isinstance(queue, Pool):
+            intake = PoolIntake(queue)
+        else:
+            intake = queue.intake(self._settings.prefetch)
+        self._shift = Shift(queue.name, intake, self._handler, self._settings, idle)
+        return self._shift

@@ -1,0 +1,107 @@
+"""What a person may say about a worker, checked."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Final, TypedDict
+
+import msgspec
+
+from snowmelt.client.leases.looping import checked_prefetch
+from snowmelt.client.worker.retrying import SECONDS_MAX, Kinds, Retry, Retrying
+from snowmelt.core.errors import BadOption
+
+GRACE: Final = 30.0
+THREADS_MAX: Final = 10_000
+PROCESSES_MAX: Final = 1_000
+
+
+class CommonOptions(TypedDict, total=False):
+    """The options of both workers."""
+
+    retry: Retry | Kinds | None
+    prefetch: int
+    grace: float
+
+
+class WorkerOptions(CommonOptions, total=False):
+    """Of the blocking one."""
+
+    threads: int
+    processes: int
+
+
+class AsyncWorkerOptions(CommonOptions, total=False):
+    """Of the one with `await`."""
+
+    tasks: int
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """How a worker is to be."""
+
+    retrying: Retrying
+    at_once: int
+    """Threads or tasks, of each process."""
+    processes: int
+    """0: none but this."""
+    prefetch: int | None
+    grace: float
+
+
+def worker_settings(options: dict[str, Any], at_once: str, known: type) -> Settings:
+    """The settings asked for; `at_once` is how the number of threads or tasks is called.
+
+    >>> worker_settings({"threads": 0}, "threads", WorkerOptions)
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: threads is 0; allowed: 1 to 10000
+    """
+    names = known.__annotations__
+    for option in options:
+        if option not in names:
+            raise BadOption("option", option, ", ".join(names))
+    grace = options.get("grace", GRACE)
+    if type(grace) not in (int, float) or not 0 <= grace <= SECONDS_MAX:
+        raise BadOption("grace", grace, f"0 to {SECONDS_MAX:.0f} seconds")
+    return Settings(
+        Retrying(options.get("retry", Retry())),
+        _count(at_once, options.get(at_once, 1), THREADS_MAX),
+        _count("processes", options["processes"], PROCESSES_MAX) if "processes" in options else 0,
+        checked_prefetch(options.get("prefetch")),
+        grace,
+    )
+
+
+def checked_handler(handler: Any, *, awaits: bool) -> Callable[[Any], Any]:
+    """What works on items, of the kind that this worker can call.
+
+    >>> checked_handler(print, awaits=True)
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: handler is <built-in function print>; allowed: an async...
+    """
+    if not callable(handler):
+        raise BadOption("handler", handler, "a function of an item")
+    faces = (handler, getattr(handler, "__call__", None))  # noqa: B004  # which may be async itself
+    if any(inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one) for one in faces):
+        raise BadOption("handler", handler, "a function that works, not one that yields")
+    if awaits is not any(map(inspect.iscoroutinefunction, faces)):
+        allowed = "an async function" if awaits else "no async function"
+        other = "snowmelt.Worker takes others" if awaits else "snowmelt.aio.Worker takes those"
+        raise BadOption("handler", handler, f"{allowed}; {other}")
+    return handler  # type: ignore[no-any-return]  # it is callable
+
+
+def check_worked(handler: Any, result: object) -> None:
+    """Raises `TypeError` for what a handler gave back and did not do."""
+    if inspect.isawaitable(result) or inspect.isgenerator(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise TypeError(
+            f"{handler!r} gave back a {type(result).__name__}, in which nothing was done yet; "
+            "snowmelt.aio.Worker takes async functions"
+        )
+
+
+def _count(option: str, value: object, highest: int) -> int:
+    if type(value) is int and 1 <= value <= highest:
+        return value
+    raise BadOption(option, value, f"1 to {highest}")

@@ -1,0 +1,19 @@
+"""A pool's objects for a worker, as `leases.intake` has a queue's items (rule 7 of the package)."""
+
+from snowmelt.client.pool.face import Pool
+from snowmelt.client.pool.objects import Object
+from snowmelt.core.errors import Empty
+
+
+class PoolIntake:
+    """A pool's objects, one by one; nothing is asked for ahead."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def next(self, timeout: float) -> Object | None:
+        """The next object; None when none was found in the time."""
+        try:
+            return self._pool.get(timeout=timeout)
+        except Empty:
+            return None

@@ -1,0 +1,19 @@
+"""A pool's objects for a worker with `await`; `pools.py` tells more."""
+
+from snowmelt.client.pool.face_async import Pool
+from snowmelt.client.pool.objects_async import Object
+from snowmelt.core.errors import Empty
+
+
+class PoolIntake:
+    """A pool's objects, one by one; nothing is asked for ahead."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def next(self, timeout: float) -> Object | None:
+        """The next object; None when none was found in the time."""
+        try:
+            return await self._pool.get(timeout=timeout)
+        except Empty:
+            return None

@@ -1,0 +1,118 @@
+"""A worker in several processes: each is forked, has connections of its own, and runs threads.
+
+1. A process that is killed is replaced; its items come again when their leases end.
+2. One that ends by an error ends them all: it would end again. What it raised is on standard error.
+3. They stop warmly when a pipe ends that their parent holds: so they also do when it is killed.
+   Ctrl-C reaches all of them, and is their parent's matter.
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing import connection, get_context
+from multiprocessing.context import ForkProcess
+from typing import Final
+
+from snowmelt.client.worker.options import Settings
+from snowmelt.client.worker.shift import Shift
+from snowmelt.client.worker.signals import Heeding
+from snowmelt.core.errors import MachineError
+from snowmelt.core.instant import Instant, later, milliseconds, seconds
+from snowmelt.runtime.clock import seconds_until, steady_now
+from snowmelt.runtime.logs import tell
+
+ENDING_SECONDS: Final = 25.0
+"""How much longer than its handlers a process may take to end: what it has must go back."""
+_APART: Final = milliseconds(500)
+"""Between two that are begun in place of others, so that what dies at once is no storm."""
+
+
+class Crew:
+    """The processes of a worker, as their parent sees them."""
+
+    def __init__(self, shift: Callable[[], Shift], settings: Settings) -> None:
+        self._shift = shift
+        self._settings = settings
+        self._fork = get_context("fork")
+        self._processes: list[ForkProcess] = []
+        self._alive, self._held = os.pipe()
+        """While the latter is open in this process, they are to work."""
+        self._told, self._tells = os.pipe()
+        self._next = Instant(0)
+        self._missing = 0
+
+    def stop(self) -> None:
+        """They are to end, warmly; from anywhere, also from a handler of signals."""
+        with suppress(OSError):  # it has ended
+            os.write(self._tells, b"s")
+
+    def work(self) -> None:
+        """Works until it is told to stop, or all have ended; raises what ended it."""
+        try:
+            self._processes = [self._start() for _ in range(self._settings.processes)]
+            while self._processes and not self._look(None):
+                self._replace()
+            os.close(self._held)
+            self._held = -1
+            end = later(steady_now(), seconds(self._settings.grace + ENDING_SECONDS))
+            while self._processes and seconds_until(end):
+                self._look(seconds_until(end))
+        finally:
+            self._end()
+
+    def _start(self) -> ForkProcess:
+        process = self._fork.Process(target=self._serve, name="snowmelt-worker")
+        process.start()
+        return process
+
+    def _look(self, timeout: float | None) -> bool:
+        """Waits for something to happen; whether they are to stop."""
+        sentinels = [one.sentinel for one in self._processes]
+        ready = connection.wait([*sentinels, self._told], timeout)
+        for one in [one for one in self._processes if one.exitcode is not None]:
+            code = one.exitcode or 0
+            self._processes.remove(one)
+            if code > 0:
+                text = f"a worker process ended with {code}; standard error has what it raised"
+                raise MachineError(text)
+            if code < 0 and self._held >= 0:
+                tell("a worker process was killed", pid=one.pid, signal=-code)
+                self._missing += 1
+        if self._told in ready:
+            os.read(self._told, 64)
+            return True
+        return False
+
+    def _replace(self) -> None:
+        while self._missing:
+            connection.wait([self._told], seconds_until(self._next))
+            self._next = later(steady_now(), _APART)
+            self._missing -= 1
+            self._processes.append(self._start())
+
+    def _end(self) -> None:
+        for one in self._processes:
+            one.kill()
+        for one in self._processes:
+            one.join()
+        for end in (self._alive, self._held, self._told, self._tells):
+            if end >= 0:
+                os.close(end)
+
+    # --- in a child -------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        os.close(self._held)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # its parent's handler is not its own
+        shift = self._shift()
+
+        def until_its_parent_ends() -> None:
+            os.read(self._alive, 1)
+            shift.stop()
+
+        threading.Thread(target=until_its_parent_ends, name="snowmelt-parent", daemon=True).start()
+        with Heeding(shift.stop):
+            shift.work()

@@ -1,0 +1,191 @@
+"""One run of a blocking worker in this process: its threads, and how it ends."""
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty as NothingTold
+from queue import SimpleQueue
+from random import Random
+from typing import Any, Final
+
+from snowmelt.client.leases.intake import Intake
+from snowmelt.client.leases.items import Item
+from snowmelt.client.leases.looping import PASSING, Pursuit
+from snowmelt.client.pool.objects import Object
+from snowmelt.client.worker.options import Settings, check_worked
+from snowmelt.client.worker.pools import PoolIntake
+from snowmelt.client.worker.retrying import Fate, last_line
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.instant import later, seconds
+from snowmelt.runtime.clock import seconds_until, steady_now
+from snowmelt.runtime.logs import tell
+
+POLL_SECONDS: Final = 1.0
+"""How long a get may wait before it is looked whether the worker is to stop."""
+_STOP: Final = "stop"
+_ENDED: Final = "ended"
+
+
+class Shift:
+    """Threads that take items, have the handler work, and say what came of it."""
+
+    def __init__(
+        self,
+        name: str,
+        intake: Intake | PoolIntake,
+        handler: Callable[[Any], object],
+        settings: Settings,
+        idle: float | None,
+    ) -> None:
+        self._name = name
+        self._intake = intake
+        self._handler = handler
+        self._settings = settings
+        self._idle = idle
+        self._pursuit = Pursuit(name, None)
+        self._chance = Random()
+        self._told: SimpleQueue[str] = SimpleQueue()  # handlers of signals may put into it
+        self._over = threading.Event()
+        self._failure: BaseException | None = None
+        self._hands: dict[int, Item | Object] = {}
+        """What handlers work on. Each change is one step, so it needs no lock."""
+        self._since = steady_now()  # something came, or was over
+
+    def stop(self) -> None:
+        """It is to end, warmly (rule 4 of the package); from anywhere."""
+        self._told.put(_STOP)
+
+    def work(self) -> None:
+        """Works until it is told to stop, or nothing came for long; raises what ended it."""
+        threads = [
+            threading.Thread(target=self._serve, name=f"snowmelt-worker-{number}", daemon=True)
+            for number in range(self._settings.at_once)
+        ]
+        try:
+            for thread in threads:
+                thread.start()
+            ended = self._wait(len(threads))
+            self._over.set()
+            if isinstance(self._intake, Intake):
+                with suppress(SnowmeltError):  # then when it is closed, or the lease ends
+                    self._intake.rest()
+            self._drain(len(threads) - ended)
+        finally:
+            self._over.set()
+            self._close()
+        if self._failure is not None:
+            raise self._failure
+
+    def _wait(self, threads: int) -> int:
+        """Until it is to end; how many threads have, by then."""
+        ended = 0
+        while self._told.get() != _STOP:
+            ended += 1
+            if ended == threads or self._failure is not None:
+                break
+        return ended
+
+    def _drain(self, left: int) -> None:
+        """What is in hand has its time to be done."""
+        end = later(steady_now(), seconds(self._settings.grace))
+        while left:
+            try:
+                left -= self._told.get(timeout=seconds_until(end)) == _ENDED
+            except NothingTold:
+                tell("a worker gave up its handlers", logging.WARNING, queue=self._name, count=left)
+                return
+
+    def _close(self) -> None:
+        """What is still in hand goes back."""
+        if isinstance(self._intake, Intake):
+            self._intake.close()
+        for held in list(self._hands.values()):
+            if isinstance(held, Object) and held.open:
+                with suppress(SnowmeltError):
+                    held.nack()
+
+    # --- in a thread ------------------------------------------------------------------------------
+
+    def _serve(self) -> None:
+        try:
+            while not self._over.is_set():
+                held = self._next()
+                if held is not None:
+                    self._attend(held)
+                elif self._idle_for_long():
+                    break
+        except BaseException as error:
+            self._failure = self._failure or error
+        finally:
+            self._told.put(_ENDED)
+
+    def _next(self) -> Item | Object | None:
+        most = POLL_SECONDS if self._idle is None else min(POLL_SECONDS, self._idle)
+        try:
+            held = self._intake.next(most)
+        except PASSING as error:
+            self._over.wait(self._pursuit.failed(error))
+            return None
+        self._pursuit.answered()
+        return held
+
+    def _attend(self, held: Item | Object) -> None:
+        if self._over.is_set():  # it came too late
+            with suppress(SnowmeltError):
+                held.nack() if isinstance(held, Object) else held.release()
+            return
+        self._hands[id(held)] = held
+        try:
+            check_worked(self._handler, self._handler(held))
+        except Exception as error:
+            self._failed(held, error)
+        except BaseException as error:  # rule 5
+            self._failed(held, error)
+            raise
+        else:
+            self._done(held)
+        finally:
+            self._since = steady_now()
+            del self._hands[id(held)]
+
+    def _done(self, held: Item | Object) -> None:
+        try:
+            if not self._settled(held):
+                held.ack()
+        except SnowmeltError as error:
+            tell("done, and not told", logging.WARNING, queue=self._name, reason=str(error))
+
+    def _failed(self, held: Item | Object, error: BaseException) -> None:
+        failures = 0 if isinstance(held, Object) else held.failures
+        fate = self._settings.retrying.fate(error, failures, self._chance)
+        tell_failed(self._name, held, fate, error)
+        try:
+            if self._settled(held):
+                pass  # its handler has said what becomes of it
+            elif isinstance(held, Object):
+                self._over.wait(fate.wait)
+                held.nack()
+            else:
+                held.nack(fate.wait, fate.reason, dead=fate.dead)
+        except SnowmeltError as failure:
+            tell("failed, and not told", logging.WARNING, queue=self._name, reason=str(failure))
+
+    def _settled(self, held: Item | Object) -> bool:
+        """Whether its handler has said what becomes of it (rule 1)."""
+        if isinstance(held, Object):
+            return not held.open
+        return isinstance(self._intake, Intake) and self._intake.settled(held)
+
+    def _idle_for_long(self) -> bool:
+        if self._idle is None or self._hands:
+            return False
+        return seconds_until(later(self._since, seconds(self._idle))) <= 0
+
+
+def tell_failed(queue: str, held: Any, fate: Fate, error: BaseException) -> None:
+    """Logs it."""
+    what: dict[str, object] = {"dead": True} if fate.dead else {"again_in": round(fate.wait, 3)}
+    if hasattr(held, "position"):
+        what["position"] = int(held.position)
+    tell("a handler failed", logging.WARNING, queue=queue, reason=last_line(error), **what)

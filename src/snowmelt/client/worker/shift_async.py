@@ -1,0 +1,174 @@
+"""One run of a worker with `await`: its tasks, and how it ends."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+from snowmelt.client.leases.intake_async import Intake
+from snowmelt.client.leases.items_async import Item
+from snowmelt.client.leases.looping import PASSING, Pursuit
+from snowmelt.client.pool.objects_async import Object
+from snowmelt.client.worker.options import Settings
+from snowmelt.client.worker.pools_async import PoolIntake
+from snowmelt.client.worker.shift import POLL_SECONDS, tell_failed
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.instant import later, seconds
+from snowmelt.runtime.clock import seconds_until, steady_now
+from snowmelt.runtime.logs import tell
+
+
+class Shift:
+    """One run: tasks that take items, have the handler work, and say what came of it."""
+
+    def __init__(
+        self,
+        name: str,
+        intake: Intake | PoolIntake,
+        handler: Callable[[Any], Any],
+        settings: Settings,
+        idle: float | None,
+    ) -> None:
+        self._name = name
+        self._intake = intake
+        self._handler = handler
+        self._settings = settings
+        self._idle = idle
+        self._pursuit = Pursuit(name, None)
+        self._chance = Random()
+        self._over = asyncio.Event()
+        self._hard = False
+        self._failure: BaseException | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._hands: dict[int, Item | Object] = {}
+        """What handlers work on."""
+        self._since = steady_now()  # something came, or was over
+
+    def stop(self, *, hard: bool = False) -> None:
+        """It is to end, warmly (rule 4 of the package), or at once."""
+        self._over.set()
+        if hard:
+            self._hard = True
+            for task in self._tasks:
+                task.cancel()
+
+    async def work(self) -> None:
+        """Works until it is told to stop, or nothing came for long; raises what ended it."""
+        self._tasks = [
+            asyncio.create_task(self._serve(), name=f"snowmelt-worker-{number}")
+            for number in range(self._settings.at_once)
+        ]
+        try:
+            await self._over.wait()
+            if isinstance(self._intake, Intake):
+                with suppress(SnowmeltError):  # then when it is closed, or the lease ends
+                    await self._intake.rest()
+            _, left = await asyncio.wait(self._tasks, timeout=self._settings.grace)
+            if left and not self._hard:
+                count = len(left)
+                tell("a worker gave up its handlers", logging.WARNING, queue=self._name, left=count)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks, timeout=POLL_SECONDS)
+            await self._close()
+        if self._failure is not None:
+            raise self._failure
+
+    async def _close(self) -> None:
+        """What is still in hand goes back."""
+        if isinstance(self._intake, Intake):
+            await self._intake.close()
+        for held in list(self._hands.values()):
+            if isinstance(held, Object) and held.open:
+                with suppress(SnowmeltError):
+                    await held.nack()
+
+    # --- in a task --------------------------------------------------------------------------------
+
+    async def _serve(self) -> None:
+        try:
+            while not self._over.is_set():
+                held = await self._next()
+                if held is not None:
+                    await self._attend(held)
+                elif self._idle_for_long():
+                    break
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # a task that raised what stops programs would stop its loop
+            self._failure = self._failure or error
+        self._over.set()
+
+    async def _next(self) -> Item | Object | None:
+        most = POLL_SECONDS if self._idle is None else min(POLL_SECONDS, self._idle)
+        try:
+            held = await self._intake.next(most)
+        except PASSING as error:
+            await self._pause(self._pursuit.failed(error))
+            return None
+        self._pursuit.answered()
+        return held
+
+    async def _attend(self, held: Item | Object) -> None:
+        if self._over.is_set():  # it came too late
+            with suppress(SnowmeltError):
+                await (held.nack() if isinstance(held, Object) else held.release())
+            return
+        self._hands[id(held)] = held
+        try:
+            await self._handler(held)
+        except Exception as error:
+            await self._failed(held, error)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise  # it goes back when this worker is closed
+            await self._failed(held, error)
+        except BaseException as error:  # rule 5
+            await self._failed(held, error)
+            raise
+        else:
+            await self._done(held)
+        finally:
+            self._since = steady_now()
+        del self._hands[id(held)]  # and not when it was cancelled: then it goes back
+
+    async def _done(self, held: Item | Object) -> None:
+        try:
+            if not self._settled(held):
+                await held.ack()
+        except SnowmeltError as error:
+            tell("done, and not told", logging.WARNING, queue=self._name, reason=str(error))
+
+    async def _failed(self, held: Item | Object, error: BaseException) -> None:
+        failures = 0 if isinstance(held, Object) else held.failures
+        fate = self._settings.retrying.fate(error, failures, self._chance)
+        tell_failed(self._name, held, fate, error)
+        try:
+            if self._settled(held):
+                pass  # its handler has said what becomes of it
+            elif isinstance(held, Object):
+                await self._pause(fate.wait)
+                await held.nack()
+            else:
+                await held.nack(fate.wait, fate.reason, dead=fate.dead)
+        except SnowmeltError as failure:
+            tell("failed, and not told", logging.WARNING, queue=self._name, reason=str(failure))
+
+    async def _pause(self, wait: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._over.wait(), wait)
+
+    def _settled(self, held: Item | Object) -> bool:
+        """Whether its handler has said what becomes of it (rule 1)."""
+        if isinstance(held, Object):
+            return not held.open
+        return isinstance(self._intake, Intake) and self._intake.settled(held)
+
+    def _idle_for_long(self) -> bool:
+        if self._idle is None or self._hands:
+            return False
+        return seconds_until(later(self._since, seconds(self._idle))) <= 0

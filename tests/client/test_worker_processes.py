@@ -1,0 +1,139 @@
+"""Workers as programs: warm on one signal, ended by two, and what is killed loses nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import snowmelt
+from snowmelt.cli.local import LocalNode
+
+THREADS = """
+import sys, snowmelt
+def handle(item):
+    print("begun", item.body.decode(), flush=True)
+    sys.stdin.readline()
+with snowmelt.connect(sys.argv[1]) as cluster:
+    snowmelt.Worker(cluster.fifo(sys.argv[2]), handle).run()
+print("ended", flush=True)
+"""
+
+TASKS = """
+import asyncio, sys, snowmelt.aio
+async def handle(item):
+    print("begun", item.body.decode(), flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+async def work():
+    async with snowmelt.aio.connect(sys.argv[1]) as cluster:
+        await snowmelt.aio.Worker(cluster.fifo(sys.argv[2]), handle).run()
+asyncio.run(work())
+print("ended", flush=True)
+"""
+
+PROCESSES = """
+import os, sys, time, snowmelt
+def handle(item):
+    print("begun", item.body.decode(), os.getpid(), flush=True)
+    if item.body == b"long":
+        time.sleep(60)
+    print("done", item.body.decode(), flush=True)
+with snowmelt.connect(sys.argv[1]) as cluster:
+    snowmelt.Worker(cluster.fifo(sys.argv[2]), handle, processes=2, grace=20).run()
+print("ended", flush=True)
+"""
+
+
+@contextmanager
+def program(text: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", text, *arguments]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as started:
+        try:
+            yield started
+        finally:
+            started.kill()
+
+
+def heard(started: subprocess.Popen[str]) -> list[str]:
+    assert started.stdout is not None
+    return started.stdout.readline().split()
+
+
+@pytest.mark.parametrize("text", [THREADS, TASKS], ids=["threads", "tasks"])
+def test_a_signal_ends_it_warmly(node: LocalNode, text: str) -> None:
+    name = f"warm-{len(text)}"
+    with snowmelt.connect(node.url) as cluster, program(text, node.url, name) as started:
+        orders = cluster.fifo(name)
+        orders.put_many([b"one", b"two"])
+        assert heard(started) == ["begun", "one"]
+        started.send_signal(signal.SIGTERM)
+        started.stdin.write("go on\n")
+        started.stdin.flush()
+        assert heard(started) == ["ended"]
+        assert started.wait(30) == 0
+        assert (orders.stats().ready, orders.stats().leased) == (1, 0)
+        with orders.get() as item:
+            assert (item.body, item.failures) == (b"two", 0)
+
+
+def test_a_second_signal_ends_it_at_once(node: LocalNode) -> None:
+    with snowmelt.connect(node.url) as cluster, program(THREADS, node.url, "hard") as started:
+        orders = cluster.fifo("hard")
+        orders.put(b"one")
+        assert heard(started) == ["begun", "one"]
+        started.send_signal(signal.SIGTERM)
+        while started.poll() is None:  # two may count as one
+            started.send_signal(signal.SIGTERM)
+            time.sleep(0.05)
+        assert started.returncode in (128 + signal.SIGTERM, -signal.SIGTERM)
+        with orders.get(timeout=5) as item:  # at once, though its lease is of 30 s
+            assert (item.body, item.failures) == (b"one", 0)
+
+
+def test_a_process_that_is_killed_is_replaced_and_its_item_is_offered_again(
+    node: LocalNode,
+) -> None:
+    with snowmelt.connect(node.url) as cluster, program(PROCESSES, node.url, "crew") as started:
+        orders = cluster.fifo("crew", lease=0.5)
+        orders.put(b"long")
+        begun, body, first = heard(started)
+        assert (begun, body) == ("begun", "long")
+        os.kill(int(first), signal.SIGKILL)
+        begun, body, second = heard(started)
+        assert (begun, body) == ("begun", "long")
+        assert second != first
+        orders.put(b"short")
+        told = [heard(started)[:2], heard(started)[:2]]
+        assert told == [["begun", "short"], ["done", "short"]]
+        os.kill(int(second), signal.SIGKILL)  # and the parent is killed, as by a lack of memory
+        started.kill()
+        while still_there(started.pid):
+            time.sleep(0.05)
+        assert orders.stats().ready + orders.stats().leased == 1
+
+
+def still_there(group: int) -> bool:
+    """Whether any process of a program is left that works."""
+    listed: Any = subprocess.run(
+        ["ps", "-o", "stat=", "-g", str(group)], capture_output=True, text=True, check=False
+    )
+    return any(not line.startswith("Z") for line in listed.stdout.split())
+
+
+def test_processes_end_warmly_together(node: LocalNode) -> None:
+    with snowmelt.connect(node.url) as cluster, program(PROCESSES, node.url, "both") as started:
+        orders = cluster.fifo("both")
+        orders.put_many([b"one", b"two", b"three"])
+        while heard(started) != ["done", "three"]:
+            pass
+        started.send_signal(signal.SIGTERM)
+        assert started.stdout.readlines()[-1] == "ended\n"
+        assert started.wait(30) == 0
+        assert (orders.stats().ready, orders.stats().leased) == (0, 0)

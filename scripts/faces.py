@@ -23,6 +23,9 @@ BY_HAND: Final = {
     "pool/asking": "a thread waits for the sockets itself, a task for its loop to be told",
     "leases/leasing": "a task may be cancelled while its get is under way",
     "leases/tender": "a thread renews, or a task; a loop is ended by its cluster in other ways",
+    "leases/intake": "threads wait for their turn no longer than they wait for an item",
+    "worker/shift": "threads are told to end, tasks are cancelled",
+    "worker/face": "a blocking one may work in processes, and in the background by a thread",
     "baton/keeper": "a thread renews, by a connection of its own, or a task by those of all",
 }
 """Pairs of which both are written by hand."""

@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Iterable
 
 from snowmelt.client.connection.steps import Port, run
-from snowmelt.client.leases.consuming import Gathering, Tender
+from snowmelt.client.leases.consuming import Gathering
 from snowmelt.client.leases.delivered import part_bodies
 from snowmelt.client.leases.items import Item
 from snowmelt.client.leases.looping import Pace
-from snowmelt.client.leases.open_loops import opened
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
+from snowmelt.client.leases.tender import Tender
 from snowmelt.client.leases.tending import Tending
 from snowmelt.client.queue.codecs import Codec
 from snowmelt.core.interval import Interval
@@ -27,12 +27,11 @@ class Intake:
     def __init__(self, port: Port, steps: LeaseSteps, codec: Codec, prefetch: int | None) -> None:
         self.port = port
         self._tending = Tending(steps)
-        self._tender = Tender(port, self._tending)
+        self._tender = Tender(port, self._tending, self)
         self._gathering = Gathering(port, steps, self._tending, codec)
         self._pace = Pace(prefetch)
         self._turn = threading.Lock()  # of whoever asks for more
         self._ahead: deque[Item] = deque()  # of one lease
-        opened(self)
 
     def next(self, timeout: float) -> Item | None:
         """The next item; None when none came in the time, or others wait before."""
@@ -64,12 +63,11 @@ class Intake:
 
     def close(self) -> None:
         """Tells what is done; all else goes back, in whoever's hands it is."""
-        self._tender.close(None, "", wait=True)
+        self._tender.close(None, "")
 
-    def end_of(self, port: Port | None) -> None:
-        """Ends it when it is of this port, which is about to be closed, or whatever its port."""
-        if port is None or port is self.port:
-            self.close()
+    def end(self) -> None:
+        """The same, when its cluster is closed before."""
+        self.close()
 
     def _more(self, timeout: float) -> Iterable[Item]:
         asked = steady_now()

@@ -4,13 +4,14 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable
 
-from snowmelt.client.connection.steps import KeepingPort, run_async
-from snowmelt.client.leases.consuming_async import Gathering, Tender
+from snowmelt.client.connection.steps import KeepingPort
+from snowmelt.client.leases.consuming_async import Gathering
 from snowmelt.client.leases.delivered import part_bodies
 from snowmelt.client.leases.items_async import Item
 from snowmelt.client.leases.leasing_async import leasing
 from snowmelt.client.leases.looping import Pace
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
+from snowmelt.client.leases.tender_async import Tender
 from snowmelt.client.leases.tending import Tending
 from snowmelt.client.queue.codecs import Codec
 from snowmelt.core.interval import Interval
@@ -26,12 +27,11 @@ class Intake:
         self.port = port
         self._steps = steps
         self._tending = Tending(steps)
-        self._tender = Tender(port, self._tending)
+        self._tender = Tender(port, self._tending, self)
         self._gathering = Gathering(port, steps, self._tending, codec)
         self._pace = Pace(prefetch)
         self._turn = asyncio.Lock()  # of whoever asks for more
         self._ahead: deque[Item] = deque()  # of one lease
-        port.before_closing(self)
 
     async def next(self, timeout: float) -> Item | None:
         """The next item; None when none came in the time."""
@@ -59,8 +59,7 @@ class Intake:
 
     async def close(self) -> None:
         """Tells what is done; all else goes back, in whoever's hands it is."""
-        await self._tender.close()
-        await run_async(self.port, self._tending.close())
+        await self._tender.close(None, "")
 
     async def end(self) -> None:
         """The same, when its cluster is closed before."""

@@ -1,4 +1,5 @@
-"""A pool's objects for a worker, as `leases.intake` has a queue's items (rule 7 of the package)."""
+# Made of pools_async.py by scripts/faces.py, which `make faces` runs: change it there.
+"""A pool's objects for a worker, as `leases.intake` has a queue's items (rule 7)."""
 
 from snowmelt.client.pool.face import Pool
 from snowmelt.client.pool.objects import Object

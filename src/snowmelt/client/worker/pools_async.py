@@ -1,4 +1,4 @@
-"""A pool's objects for a worker with `await`; `pools.py` tells more."""
+"""A pool's objects for a worker, as `leases.intake_async` has a queue's items (rule 7)."""
 
 from snowmelt.client.pool.face_async import Pool
 from snowmelt.client.pool.objects_async import Object

@@ -51,7 +51,7 @@ from snowmelt.protocols.fifo.calls import (
     Span,
 )
 from snowmelt.protocols.fifo.settings import QueueSettings
-from snowmelt.runtime.clock import steady_now
+from snowmelt.runtime.clock import shown, steady_now
 
 MASTER = Place(NodeId("n1"), Address("n1", 1))
 STORE = Place(NodeId("n2"), Address("n2", 2))
@@ -462,6 +462,20 @@ def test_a_consumer_that_ends_tells_what_is_done_and_gives_back_the_rest_as_no_f
     run(script, books.close())
     back = (Interval(0, 1), Interval(2, 3))
     assert script.asked[-1] == Settle("orders", 3, done=(Interval(1, 2),), back=back)
+
+
+def test_what_was_gathered_while_a_renewal_came_too_late_is_said_to_be_missed():
+    missed: list[tuple[Interval, ...]] = []
+    books = Tending(FifoSteps("orders", None, Producer()), lambda *told: missed.append(told[1]))
+    delivered = take(books, Script(GRANT, leased(3, part(0, b"a", b"b"))))
+    with shown(delivered.renewal):
+        renewal = books.tend()
+        assert next(renewal).body == Settle("orders", 3, extend=True)
+        books.done(delivered, 0)
+        with pytest.raises(StopIteration):
+            renewal.throw(LeaseLost("it is over"))
+    assert missed == [(Interval(0, 1),)]
+    assert books.idle
 
 
 def test_acknowledgements_that_could_not_be_told_are_told_again():

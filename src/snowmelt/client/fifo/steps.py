@@ -9,6 +9,7 @@ A put has its number before it is first sent and keeps it through all retries, s
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from operator import attrgetter
+from random import Random
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +18,7 @@ from snowmelt.client.connection.steps import Query, Rest, SoFar, Steps
 from snowmelt.client.connection.waits import ANSWER_SECONDS as ANSWER_SECONDS  # noqa: PLC0414 - staging takes it
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import Delivered, Refused, part_items, runs
-from snowmelt.client.leases.fetching import Fetching
+from snowmelt.client.leases.fetching import CHANCE, Fetching
 from snowmelt.client.leases.steps import (
     BYTES_HIGHEST,
     Going,
@@ -94,10 +95,18 @@ _store: Final[Callable[[Grant], NodeId]] = attrgetter("store")
 class FifoSteps(LeaseSteps):
     """One queue as one user knows it: its name, its grant, its producer."""
 
-    def __init__(self, name: str, settings: QueueSettings | None, producer: Producer) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: QueueSettings | None,
+        producer: Producer,
+        chance: Random = CHANCE,
+    ) -> None:
         super().__init__(queue_name(name))
         self._settings = settings
         self.producer = producer
+        self.chance = chance
+        """By which it is drawn whom of several to read from first."""
         self._grant: Grant | None = None
         self._lease = Duration(0)
 
@@ -216,7 +225,7 @@ class FifoSteps(LeaseSteps):
 
     def _complete(self, leased: Leased, bytes_max: int) -> Steps[tuple[Part, ...]]:
         """The parts that came along and those fetched; what nobody can give goes back."""
-        fetching = Fetching(self.name, bytes_max)
+        fetching = Fetching(self.name, bytes_max, self.chance)
         yield from fetching.fetch(leased.spans)
         if fetching.unread:
             back = Word(leased.token, back=runs(fetching.unread), reason=_DAMAGED)
@@ -260,7 +269,7 @@ class FifoSteps(LeaseSteps):
             peeked: Peeked = yield from self.ask_about(ask, timeout, PEEK_BYTES)
             if not (peeked.parts or peeked.spans):
                 break
-            fetching = Fetching(self.name, BYTES_HIGHEST)
+            fetching = Fetching(self.name, BYTES_HIGHEST, self.chance)
             yield from fetching.fetch(peeked.spans)
             parts = sorted((*peeked.parts, *fetching.parts), key=lambda part: part.start)
             seen += shown(parts)

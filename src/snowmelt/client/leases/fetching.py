@@ -20,13 +20,13 @@ from snowmelt.protocols.fifo.calls import Fetch, Fetched, Part, Place, Span
 
 FETCH_SECONDS: Final = 5.0
 _WEIGHT: Final = 4 << 20
-_CHANCE: Final = Random()
+CHANCE: Final = Random()
 
 
 class Fetching:
     """What was got of some spans so far, and what can't be had."""
 
-    def __init__(self, queue: str, bytes_max: int, chance: Random = _CHANCE) -> None:
+    def __init__(self, queue: str, bytes_max: int, chance: Random = CHANCE) -> None:
         self.parts: list[Part] = []
         self.unread: list[Interval] = []
         self._queue = queue

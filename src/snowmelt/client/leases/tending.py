@@ -8,6 +8,7 @@ lock is held for moments, never while something is sent.
 
 import logging
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, TypeAlias
 
@@ -89,11 +90,22 @@ class Tended:
         return self.renew if self.since is None else min(self.renew, later(self.since, GATHER))
 
 
+Missed: TypeAlias = Callable[[str, tuple[Interval, ...], str], None]
+"""Hears of which queue's acknowledgements nobody was told, and why."""
+
+
+def log_missed(queue: str, done: tuple[Interval, ...], why: str) -> None:
+    """Said once, since nobody waits for these: the items will be delivered again."""
+    items = _count(done)
+    tell("acknowledgements lost", logging.WARNING, queue=queue, items=items, reason=why)
+
+
 class Tending:
     """All leases of one consumer."""
 
-    def __init__(self, steps: LeaseSteps) -> None:
+    def __init__(self, steps: LeaseSteps, missed: Missed = log_missed) -> None:
         self._steps = steps
+        self._missed = missed
         self._leases: dict[int, Tended] = {}
         self._lock = threading.Lock()
         self.tick = TICK
@@ -209,7 +221,7 @@ class Tending:
         late = later(steady_now(), CLOSING)
         for delivered, done, back in leases:
             if steady_now() >= late:
-                _not_told(self._steps.name, done, "no node answered in time")
+                self._not_told(done, "no node answered in time")
                 continue
             failed = self._failed(delivered, back, hand) if reason else ()
             rest = _without(back, failed)
@@ -221,7 +233,7 @@ class Tending:
                     word = Word(delivered.token, done=() if failed else done, back=rest)
                     yield from self._steps.settle(delivered, word)
             except SnowmeltError as error:
-                _not_told(self._steps.name, done, str(error))
+                self._not_told(done, str(error))
 
     def _ended(
         self, tended: Tended
@@ -264,14 +276,16 @@ class Tending:
         delivered = tended.delivered
         with self._lock:
             tended.known(done)
-            late = done if refused is None or refused.lost is None else refused.lost
-            lost = refused is not None and (delivered.refused(refused) or bool(delivered.lost))
-            if not delivered.lost:
+            late: tuple[Interval, ...] = ()
+            if refused is not None and (delivered.refused(refused) or delivered.lost):
+                late = done if refused.lost is None else refused.lost
+            if delivered.lost:  # nobody will tell what was gathered meanwhile, or put back
+                late = (*late, *tended.take())
+            else:
                 delivered.settled(done)
             if delivered.lost or not delivered.left.total:
                 self._leases.pop(delivered.token, None)
-        if refused is not None and lost:
-            _not_told(self._steps.name, late, refused.why)
+        self._not_told(late, delivered.lost if refused is None else refused.why)
 
     def _keep(self, tended: Tended, done: tuple[Interval, ...]) -> None:
         now = steady_now()
@@ -280,7 +294,11 @@ class Tending:
             tended.renew = max(tended.renew, later(now, Duration(tended.delivered.lease // 10)))
             lost = "" if self.closing else tended.delivered.lost
         if lost:  # by another's word, meanwhile; nobody will tell them any more
-            _not_told(self._steps.name, done, lost)
+            self._not_told(done, lost)
+
+    def _not_told(self, done: tuple[Interval, ...], why: str) -> None:
+        if done:
+            self._missed(self._steps.name, done, why)
 
 
 def _without(
@@ -294,10 +312,3 @@ def _without(
 
 def _count(intervals: tuple[Interval, ...]) -> int:
     return sum(one.size for one in intervals)
-
-
-def _not_told(queue: str, done: tuple[Interval, ...], why: str) -> None:
-    """Said once, since nobody waits for these: the items will be delivered again."""
-    if done:
-        count = _count(done)
-        tell("acknowledgements lost", logging.WARNING, queue=queue, items=count, reason=why)

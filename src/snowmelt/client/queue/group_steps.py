@@ -7,6 +7,7 @@ everything exactly once, as long as its own results go where doing them twice is
 """
 
 from collections.abc import Iterable
+from random import Random
 from typing import Final
 
 import msgspec
@@ -15,7 +16,7 @@ from snowmelt.client.connection.session import new_name
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
-from snowmelt.client.leases.fetching import Fetching
+from snowmelt.client.leases.fetching import CHANCE, Fetching
 from snowmelt.core.errors import TooLarge
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import plain_name
@@ -71,10 +72,10 @@ class Reading(msgspec.Struct, frozen=True):
 class GroupSteps:
     """One group of one queue."""
 
-    def __init__(self, queue: FifoSteps, name: str) -> None:
+    def __init__(self, queue: FifoSteps, name: str, reader: str | None = None) -> None:
         self.name = name
         self._queue = queue
-        self._reader = new_name()
+        self._reader = new_name() if reader is None else reader
 
     def advance(
         self, done: Mark, items_max: int, bytes_max: int, below: int, timeout: float
@@ -143,8 +144,10 @@ def survey(queue: FifoSteps, start: int, items_max: int, timeout: float) -> Step
     return located
 
 
-def read(queue: str, spans: Iterable[Span], bytes_max: int) -> Steps[Reading]:
+def read(
+    queue: str, spans: Iterable[Span], bytes_max: int, chance: Random = CHANCE
+) -> Steps[Reading]:
     """The bodies of spans, each from a node that keeps it."""
-    fetching = Fetching(queue, bytes_max)
+    fetching = Fetching(queue, bytes_max, chance)
     yield from fetching.fetch(spans)
     return Reading(tuple(fetching.parts), tuple(fetching.unread))

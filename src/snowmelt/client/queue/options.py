@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Callable
 from itertools import count
 from typing import Any, Final, Literal, TypedDict, Unpack
 
@@ -79,14 +80,20 @@ class Producer:
     snowmelt.core.errors.BadOption: sequence is None; allowed: a number with each put...
     """
 
-    def __init__(self, name: str | None = None, first: int | None = None) -> None:
+    def __init__(
+        self,
+        name: str | None = None,
+        first: int | None = None,
+        names: Callable[[], str] = new_name,
+    ) -> None:
+        self._new_name = names
         self.named = name is not None
         if name is not None and (not _PRODUCER.fullmatch(name) or name.startswith(CLIENT_PREFIX)):
             allowed = f"1 to 64 of A-Z a-z 0-9 . _ -, not beginning with {CLIENT_PREFIX}"
             raise BadOption("producer", name, allowed)
         if first is not None and not self.named:
             raise BadOption("sequence", first, "none without producer=NAME")
-        self.name: str = name if name is not None else new_name()
+        self.name: str = name if name is not None else names()
         start = 1 if first is None else _checked(first)
         self._numbers = None if self.named and first is None else count(start)
         self._counts_elsewhere = False
@@ -94,7 +101,7 @@ class Producer:
         watch(self)
 
     def _begin(self) -> None:
-        self.caller: str = new_name() if self.named else self.name
+        self.caller: str = self._new_name() if self.named else self.name
         """Who calls: the nodes tell by it and by the turn which attempts belong together."""
         self._turns = count(1)
 
@@ -103,7 +110,7 @@ class Producer:
         if self.named:
             self._counts_elsewhere, self._numbers = self._numbers is not None, None
         else:
-            self.name, self._numbers = new_name(), count(1)
+            self.name, self._numbers = self._new_name(), count(1)
         self._begin()
 
     def turn(self) -> int:

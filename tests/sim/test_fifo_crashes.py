@@ -125,7 +125,7 @@ def strike(count, batches, node, least, settings=None, smithy=Smithy, every=1, *
 
 def master(count, smithy=Smithy):
     """Who is the queue's master, as `Opened` told."""
-    return smithy(count, 2).live().consumer.master.node
+    return smithy(count, 2).live().producer.master.node
 
 
 def a_keeper(first):
@@ -145,7 +145,7 @@ def test_of_three_nodes_one_crashes_at_each_of_its_writes(role):
 
 def test_the_scenario_with_groups_shows_all_that_groups_do():
     calm = GroupSmithy(1, 10).live()
-    assert calm.reader._done >= 10
+    assert calm.reader.done >= 10
     assert calm.stager._sequence >= 5
     assert not calm.stager.unfinished
 

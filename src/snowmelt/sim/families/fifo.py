@@ -1,9 +1,10 @@
 """The fifo family's life: queues of all kinds under load, every fault there is, and lost disks.
 
 Each node is a whole process, as `runtime/server.py` makes it: membership and fifo in one host. How
-much is asked is in `fifo_load.py`; what those do who put and get, in `fifo_clients.py` and
-`fifo_groups.py`; who looks, and who ends it all, in `fifo_steward.py`; what may never be seen, in
-`fifo_ledger.py` and `fifo_looks.py`, and what is excused, in `fifo_excuses.py`.
+much is asked is in `fifo_load.py`; what those do who put and get, by the steps that ship, in
+`fifo_programs.py`, `fifo_clients.py`, `fifo_loops.py` and `fifo_groups.py`; who looks, and who ends
+it all, in `fifo_steward.py`; what may never be seen, in `fifo_ledger.py` and `fifo_looks.py`, and
+what is excused, in `fifo_excuses.py`.
 """
 
 from functools import partial
@@ -29,6 +30,7 @@ from snowmelt.sim.families.fifo_excuses import NEWS, lingering
 from snowmelt.sim.families.fifo_groups import Reader, Stager
 from snowmelt.sim.families.fifo_ledger import Ledger
 from snowmelt.sim.families.fifo_load import load_of, settings_of
+from snowmelt.sim.families.fifo_loops import Looper
 from snowmelt.sim.families.fifo_planted import machine
 from snowmelt.sim.families.fifo_steward import Looker, Steward
 from snowmelt.sim.families.membership import SETTINGS, address, member
@@ -51,6 +53,7 @@ from snowmelt.sim.world import World
 
 BYTES_MAX: Final = 1 << 40
 GROUPS_SHARE: Final = 0.4
+LOOPS_SHARE: Final = 0.4
 
 
 def process(
@@ -135,7 +138,8 @@ class FifoLife(FamilyLife):
         for number in range(self._load.consumers):
             ledger = self._ledgers[number % len(self._ledgers)]
             name = f"k{number + 1}"
-            consumer = Consumer(self._stage, name, self._dice(f"k{number}"), ledger, self._load)
+            kind = Looper if self._dice(f"kind {name}").random() < LOOPS_SHARE else Consumer
+            consumer = kind(self._stage, name, self._dice(f"k{number}"), ledger, self._load)
             consumer.delays = not self._wrong_dates
             world.at(self._sometime(seconds(5)), consumer.begin)
         for number, ledger in enumerate(self._ledgers, start=1):

@@ -159,11 +159,15 @@ class Actor:
         target: Reached | None = None,
     ) -> None:
         """Calls; `then` is done with what came of it."""
-        self._numbers += 1
-        self._open[self._numbers] = body, then
         first = None if target is None else contact(target.address)
+        self.send(Ask(body, patience, first), then)
+
+    def send(self, ask: Ask[Any], then: Then) -> None:
+        """Hands a call to the client machine."""
+        self._numbers += 1
+        self._open[self._numbers] = ask.body, then
         operation = OperationId(self.name, self._numbers)
-        self.stage.world.request(self.name, operation, Ask(body, patience, first))
+        self.stage.world.request(self.name, operation, ask)
 
     def answered(self, operation: OperationId, outcome: Outcome[Any], at: Instant) -> None:
         """The client machine has an outcome."""
@@ -204,21 +208,16 @@ class User(Actor):
         """Which queue."""
         return self.ledger.queue
 
-    def ask(
-        self,
-        body: Any,
-        then: Then,
-        patience: Duration = PATIENCE,
-        target: Reached | None = None,
-    ) -> None:
+    def send(self, ask: Ask[Any], then: Then) -> None:
         """As any actor; the ledger counts the calls of its queue."""
         called = self.now
+        puts = isinstance(ask.body, calls.Put | calls.Publish)
 
         def told(outcome: Outcome[Any], at: Instant) -> None:
-            self.ledger.counts.call(called, at, puts=isinstance(body, calls.Put | calls.Publish))
+            self.ledger.counts.call(called, at, puts=puts)
             then(outcome, at)
 
-        super().ask(body, told, patience, target)
+        super().send(ask, told)
 
     def open(self, then: Callable[[], None]) -> None:
         """Until it is open."""
@@ -243,40 +242,6 @@ class User(Actor):
                     self.ledger.looks.described(status, called, self.said)
 
         self.ask(calls.Describe(self.queue), told)
-
-    def fetch(self, spans: list[calls.Span], seen: Seen, then: Callable[[], None]) -> None:
-        """Span after span, from keeper after keeper; what can't be had is left."""
-        self._fetch(spans, 0, seen, then)
-
-    def _fetch(
-        self, spans: list[calls.Span], tries: int, seen: Seen, then: Callable[[], None]
-    ) -> None:
-        if not spans or tries >= FETCHES_MAX:
-            then()
-            return
-        span, *rest = spans
-        if not span.keepers or tries >= 2 * len(span.keepers) + 2:
-            self._fetch(rest, 0, seen, then)
-            return
-        place = span.keepers[(tries + span.start) % len(span.keepers)]
-
-        def told(outcome: Outcome[Any], at: Instant) -> None:
-            got = 0
-            match outcome:
-                case Succeeded(calls.Fetched(parts)):
-                    for part in parts:
-                        seen(part, at)
-                        got += part.count
-            left = calls.Span(
-                span.start + got, span.stop, span.stream, span.first + got, span.keepers
-            )
-            if left.start >= left.stop:
-                self._fetch(rest, 0, seen, then)
-            else:
-                self._fetch([left, *rest], 0 if got else tries + 1, seen, then)
-
-        fetch = calls.Fetch(self.queue, span, self.chance.choice((1, 100, 1 << 20)))
-        self.ask(fetch, told, FETCH_PATIENCE, place)
 
 
 def intervals(positions: tuple[int, ...]) -> tuple[Interval, ...]:

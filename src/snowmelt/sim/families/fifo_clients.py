@@ -1,9 +1,9 @@
-"""Those who put into the queues of a simulated world and get from them, each a client machine.
+"""Those who put into the queues of a simulated world and get from them: scripts over shipped steps.
 
-A producer puts batches under its own sequence numbers and asks again, under the same number, until
-it is told that they are in. A consumer leases, fetches what lies elsewhere, and then does what
-people do: acknowledges all of it or a part, gives some back, asks for more time, or is never heard
-of again. Some fetch so late that the items are with others by then.
+A producer puts batches, mostly under sequence numbers of its own, and asks again under the same
+number until it is told that they are in. A consumer leases, and then does what people do:
+acknowledges all of it or a part, gives some back, asks for more time, or is never heard of again.
+Some fetch so late that the items are with others by then.
 """
 
 from functools import partial
@@ -13,32 +13,29 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt.check.history import Ended
-from snowmelt.core.batch import Batch
-from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
-from snowmelt.core.outcome import Failed, Outcome, Succeeded
+from snowmelt.client.connection.steps import Query, Steps
+from snowmelt.client.fifo.steps import FifoSteps
+from snowmelt.client.leases.delivered import Delivered
+from snowmelt.client.leases.steps import Word
+from snowmelt.client.queue.options import Producer as Numbers
+from snowmelt.core.errors import SnowmeltError, StateError, Unavailable, Unreachable
+from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
+from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo import calls
-from snowmelt.sim.clock import wall
-from snowmelt.sim.families.fifo_actors import (
-    DELAY,
-    PATIENCE,
-    PAUSE,
-    Phase,
-    Stage,
-    Then,
-    User,
-    intervals,
-)
+from snowmelt.sim.families.fifo_actors import DELAY, PAUSE, Phase, Stage, intervals
 from snowmelt.sim.families.fifo_ledger import Asked, Held, Ledger
 from snowmelt.sim.families.fifo_load import Load
+from snowmelt.sim.families.fifo_programs import Program, pause, places
+from snowmelt.sim.families.shipped import Done, Interrupted
 
 LATE_IN_DRAIN: Final = 0.2
 """How many leases are read late when the queue is being emptied, at most."""
-SLOW: Final = milliseconds(500)
-"""After an answer that took so long the client looks anew where to put, as the shipped one does."""
 USUAL: Final = Load(theme="everything")
+FAILURES: Final = (SnowmeltError, Interrupted)
+"""What a call of a person ends with, if not with its answer."""
 
 
-class Putter(User):
+class Putter(Program):
     """Puts something, at times drawn before, while there is load."""
 
     def __init__(
@@ -50,23 +47,26 @@ class Putter(User):
         times: list[Instant],
         load: Load = USUAL,
     ) -> None:
+        self.numbered = chance.random() < 0.8
+        """Whether it numbers its puts itself."""
         super().__init__(stage, name, chance, ledger)
         self.load = load
         self._times = times
         self._sequence = 0
         self.unfinished: dict[int, None] = {}
 
+    def producer(self) -> Numbers:
+        """It goes on with its own numbers after a crash."""
+        return Numbers(self.name if self.numbered else None, names=self.new_name)
+
     def begin(self) -> None:
-        """Opens, and puts from then on."""
-        self.open(self._opened)
+        """Puts from now on."""
+        for at in self._times:
+            self.stage.world.at(max(at, self.now), self._begin)
 
     def put(self, sequence: int) -> None:
         """Puts what comes next, under this number."""
         raise NotImplementedError
-
-    def _opened(self) -> None:
-        for at in self._times:
-            self.stage.world.at(max(at, self.now), self._begin)
 
     def _begin(self) -> None:
         if self.stage.phase is Phase.LOAD:
@@ -75,7 +75,7 @@ class Putter(User):
 
 
 class Producer(Putter):
-    """Puts its batches."""
+    """Puts its batches, several at a time as with threads."""
 
     items_max = 0
     """The most in one batch; 0 for as many as the load says."""
@@ -93,18 +93,20 @@ class Producer(Putter):
             + b"." * chance.choice((0, 0, 3, self.load.body))
             for index in range(min(count, most))
         )
-        headers = b""
-        if chance.random() < 0.3:
-            headers = msgspec.msgpack.encode({"from": f"{self.name}/{sequence // 3}"})
+        labels = {"from": f"{self.name}/{sequence // 3}"} if chance.random() < 0.3 else {}
+        headers = msgspec.msgpack.encode(labels) if labels else b""
         delayed = chance.random() < 0.12 and self.delays
-        due = later(self.now, self.some(DELAY)) if delayed else Instant(0)
+        delay = self.some(DELAY) if delayed else Duration(0)
+        due = later(self.now, delay) if delay else Instant(0)
         batch = Asked(self.name, sequence, bodies, headers, due, self.now)
         self.ledger.asked(batch)
         self.unfinished[sequence] = None
-        patience = Duration(0)
+        patience = 0.0
         if chance.random() < self.load.waits:
-            patience = self.some(self.load.patience)
-        self._put(batch, patience, certain=True)
+            patience = self.some(self.load.patience) / SECOND
+        run = self.run(self._put(batch, labels, delay / SECOND, patience))
+        if chance.random() < 0.05:
+            self.after(self.some(milliseconds(chance.choice((5, 50, 2_000)))), run.interrupt)
 
     def _anywhere(self) -> int:
         """A number that it never used, in one of some regions."""
@@ -113,214 +115,207 @@ class Producer(Putter):
             if not self.ledger.has_asked(self.name, number):
                 return number
 
-    def _put(self, batch: Asked, patience: Duration, *, certain: bool) -> None:
-        joined = Batch.of(batch.bodies)
-        put = calls.Put(
-            queue=self.queue,
-            producer=batch.producer,
-            sequence=batch.sequence,
-            offsets=bytes(joined.offsets),
-            blob=bytes(joined.blob),
-            headers=batch.headers,
-            due=wall(batch.due) if batch.due else 0,
-            patience=patience,
-        )
-        target = self.store if self.chance.random() < 0.8 else None
-        called = self.now
+    def _put(
+        self, batch: Asked, labels: dict[str, str], delay: float, patience: float
+    ) -> Steps[None]:
+        """Until it is told that it is in, or gives up."""
+        certain = True
+        while True:
+            try:
+                first = yield from self._attempt(batch, labels, delay, patience)
+            except FAILURES as error:
+                definite = isinstance(error, SnowmeltError) and error.definite
+                certain = certain and definite
+                if self._gives_up(batch, error):
+                    if certain:
+                        self._refused(batch, str(error))
+                    break
+                yield pause(self.some(seconds(1)))
+            else:
+                self._told(batch, first)
+                certain = False
+                if self.chance.random() > 0.05 or not (self.numbered and self._loads):
+                    break  # else as if it had not been heard
+        self.unfinished.pop(batch.sequence, None)
 
-        def told(outcome: Outcome[Any], at: Instant) -> None:
-            said_once = self.times_sent(number) == 1 or not self.stage.duplicates
-            refused = isinstance(outcome, Failed) and said_once
-            if at - called > SLOW or not isinstance(outcome, Succeeded):
-                self._look_anew()
-            self._told(batch, patience, outcome, at, certain and refused)
+    def _attempt(
+        self, batch: Asked, labels: dict[str, str], delay: float, patience: float
+    ) -> Steps[int]:
+        """One call of a person; the position of the first item."""
+        number = batch.sequence if self.numbered else None
+        if self.chance.random() < 0.3:
+            asked = [self.steps.one(body, labels, delay, patience) for body in batch.bodies]
+            some = [one.what for one in asked]
+            return (yield from self.steps.put(some, asked[0].wait, number))[0]
+        put = self.steps.put_many(list(batch.bodies), labels, delay, patience, number)
+        where = yield from put
+        return where.start if where.size else -1
 
-        self.ask(put, told, Duration(PATIENCE + patience), target)
-        number = self.last_number
+    def _gives_up(self, batch: Asked, error: Exception) -> bool:
+        passing = isinstance(error, Unavailable | Unreachable) or not isinstance(error, StateError)
+        tired = not passing and self.chance.random() < 0.7
+        return tired or not (self.numbered and self._loads) or batch.ended is Ended.SUCCEEDED
 
-    def _look_anew(self) -> None:
-        """Asks where to put, of whoever answers; nothing waits for it."""
+    @property
+    def _loads(self) -> bool:
+        return self.stage.phase is Phase.LOAD
 
-        def told(outcome: Outcome[Any], _: Instant) -> None:
-            match outcome:
-                case Succeeded(calls.Opened() as opened):
-                    self.store = opened.store
-                case _:
-                    pass
+    def _refused(self, batch: Asked, why: str) -> None:
+        """It is told that nothing of it is in the queue, or ever will be."""
+        if batch.ended is Ended.SUCCEEDED:
+            text = f"{batch.values[0]} is in the queue, and was said to be refused: {why}"
+            self.ledger.wrong(text, self.name)
+        self.ledger.refused(batch, why, self.now)
 
-        self.ask(calls.Open(self.queue, self.ledger.settings), told)
-
-    def _told(
-        self, batch: Asked, patience: Duration, outcome: Outcome[Any], at: Instant, certain: bool
-    ) -> None:
-        match outcome:
-            case Succeeded(calls.PutDone() as done):
-                self.ledger.put(batch, done, at)
-                if self.chance.random() < 0.05 and self.stage.phase is Phase.LOAD:
-                    self._put(batch, patience, certain=False)  # as if it had not been heard
-                else:
-                    self.unfinished.pop(batch.sequence, None)
-            case _:
-                done_before = batch.ended is Ended.SUCCEEDED
-                no_room = isinstance(outcome, Failed) and "Unavailable" not in outcome.reason
-                gives_up = no_room and self.chance.random() < 0.7
-                if done_before or gives_up or self.stage.phase is not Phase.LOAD:
-                    if certain and not done_before:
-                        self.ledger.refused(batch, str(outcome), at)
-                    self.unfinished.pop(batch.sequence, None)
-                    return
-                again = partial(self._put, batch, patience, certain=certain)
-                self.after(self.some(seconds(1)), again)
+    def _told(self, batch: Asked, first: int) -> None:
+        """It is told that all of it is in the queue, where a node said it is."""
+        if batch.ended is not Ended.SUCCEEDED:
+            self.ledger.wrong(f"{batch.values[0]} is in, it is told; no node said so", self.name)
+        if first >= 0 and batch.start is not None and first != batch.start:
+            text = f"{batch.values[0]} is at {batch.start}, and is told to be at {first}"
+            self.ledger.wrong(text, self.name)
 
 
-class Consumer(User):
+class Consumer(Program):
     """Leases, works, and says what became of it."""
 
     def __init__(
         self, stage: Stage, name: str, chance: Random, ledger: Ledger, load: Load = USUAL
     ) -> None:
+        self._makes = chance.random() < 0.7
         super().__init__(stage, name, chance, ledger)
-        self._load = load
+        self.load = load
         self.delays = True
         """Whether some of what it gives back is for later."""
+        self._with_next: tuple[Delivered, Word] | None = None
+        """What its next get says of an earlier lease."""
+
+    def opened(self) -> FifoSteps:
+        """Some know nothing of a queue but its name."""
+        settings = self.ledger.settings if self._makes else None
+        return FifoSteps(self.queue, settings, self.producer(), self.chance)
 
     def begin(self) -> None:
-        """Opens, and gets from then on."""
-        self.open(self._get)
+        """Gets from now on, until the queue is empty."""
+        self.run(self._work())
 
-    def _get(self, settle: calls.Settle | None = None, then: Then | None = None) -> None:
-        phase = self.stage.phase
-        if settle is None and phase is Phase.REST:
-            self.after(PAUSE, self._get)
-            return
-        if self.ledger.drained is not None:
-            return
-        chance, called = self.chance, self.now
-        patience = self.some(DELAY) if chance.random() < 0.8 else Duration(0)
-        get = calls.Get(
-            queue=self.queue,
-            items_max=chance.choice((1, 5, 20, 100)),
-            bytes_max=chance.choice((1, 60, 1 << 20, 1 << 20)),
-            patience=patience,
-            settle=settle,
-        )
-
-        def told(outcome: Outcome[Any], at: Instant) -> None:
-            match outcome:
-                case Succeeded(calls.Leased() as leased):
-                    if then is not None:
-                        refused = leased.refused
-                        failed = Failed(f"LeaseLost: {refused}")
-                        then(failed if refused else Succeeded(calls.Settled(0)), at)
-                    held = self.ledger.leased(self.name, called, leased, at, self.said)
-                    if held is None:
-                        self.after(PAUSE, self._get)
-                    else:
-                        self._work(held, leased)
-                case _:
-                    self.ledger.lost_get(self.name, called)
-                    if then is not None:
-                        then(outcome, at)
-                    self.after(PAUSE, self._get)
-
-        self.ask(get, told, Duration(PATIENCE + patience))
-
-    def _work(self, held: Held, leased: calls.Leased) -> None:
-        for part in leased.parts:
-            self.ledger.seen(part, self.now, held)
-
-        def fetch() -> None:
-            seen = partial(self.ledger.seen, held=held)
-            self.fetch(list(leased.spans), seen, partial(self._fetched, held))
-
-        share = self._load.late
-        if self.stage.phase is Phase.DRAIN:  # all is to be done in time
-            share = min(share, LATE_IN_DRAIN)
-        if leased.spans and self.chance.random() < share:
-            self.after(self.some(Duration(2 * self.ledger.settings.lease)), fetch)
+    def query(self, step: Query, told: Done) -> None:
+        """Some read what lies elsewhere so late that it is with others by then."""
+        if isinstance(step.body, calls.Fetch) and self.chance.random() < self._late:
+            wait = self.some(Duration(2 * self.ledger.settings.lease))
+            self.after(wait, partial(super().query, step, told))
         else:
-            fetch()
+            super().query(step, told)
 
-    def _fetched(self, held: Held) -> None:
-        """What could not be had is somebody's reason to look how the queue is."""
-        if len(held.seen) < len(held.positions) and self._load.late > self.chance.random():
-            self.describe()
-        self._decide(held)
+    @property
+    def _late(self) -> float:
+        drains = self.stage.phase is Phase.DRAIN  # then all is to be done in time
+        return min(self.load.late, LATE_IN_DRAIN) if drains else self.load.late
+
+    def _work(self) -> Steps[None]:
+        while self.ledger.drained is None or self._with_next is not None:
+            if self.stage.phase is Phase.REST and self._with_next is None:
+                yield pause(PAUSE)
+                continue
+            if self.stage.phase is Phase.LOAD:
+                self.interrupts()
+            try:
+                delivered = yield from self._get()
+            except FAILURES:
+                delivered = None
+            if delivered is None:
+                yield pause(PAUSE)
+            else:
+                yield from self._decide(delivered, self.got(delivered))
+
+    def _get(self) -> Steps[Delivered | None]:
+        chance = self.chance
+        patience = self.some(DELAY) / SECOND if chance.random() < 0.8 else 0.0
+        items, size = chance.choice((1, 5, 20, 100)), chance.choice((1, 60, 1 << 20, 1 << 20))
+        if self._with_next is None:
+            return (yield from self.steps.get_many(items, size, patience))[0]
+        (before, word), self._with_next = self._with_next, None
+        if not word.back and chance.random() < 0.5:
+            done = before.open_in(None)
+            delivered = yield from self.steps.get_after(before, items, size, patience)
+            if not before.lost:
+                self.told_done(before, done)
+            return delivered
+        delivered, refused = yield from self.steps.get_many(items, size, patience, word)
+        if refused is None:
+            self.told_done(before, word.done)
+        return delivered
 
     # --- what becomes of it -----------------------------------------------------------------------
 
-    def _decide(self, held: Held) -> None:
-        chance, lease = self.chance, self.ledger.settings.lease
-        if self.stage.phase is not Phase.LOAD:
-            self._end(held, share=1.0)
+    def _decide(self, delivered: Delivered, held: Held) -> Steps[None]:
+        if len(held.seen) < len(held.positions) and self.load.late > self.chance.random():
+            self.describe()  # what could not be had is somebody's reason to look how the queue is
+        lease, share, work = self.ledger.settings.lease, 1.0, self.load.work
+        if self.stage.phase is Phase.LOAD:
+            way = self.chance.random()
+            if way < 0.08:  # it dies, and another begins in its place
+                self.steps = self.opened()
+                yield pause(self.some(lease))
+                return
+            if way < 0.08 + self.load.extends:
+                yield from self._extend(delivered)
+                work = lease
+            elif way < 0.14 + self.load.extends:  # it takes too long, perhaps
+                work = Duration(2 * lease)
+            else:
+                share = 1.0 if way < 0.7 else self.chance.choice((0.0, 0.3, 0.6))
+            yield pause(self.some(work))
+        self.believes(delivered)
+        yield from self._end(delivered, share)
+
+    def _extend(self, delivered: Delivered) -> Steps[None]:
+        try:
+            yield from self.steps.extend(delivered)
+        except FAILURES:
             return
-        way = chance.random()
-        if way < 0.08:  # it dies, and another begins in its place
-            self.after(self.some(lease), self._get)
-        elif way < 0.08 + self._load.extends:
-            self._extend(held)
-        elif way < 0.14 + self._load.extends:  # it takes too long, perhaps
-            self.after(self.some(Duration(2 * lease)), partial(self._end, held, share=1.0))
-        else:
-            share = 1.0 if way < 0.7 else chance.choice((0.0, 0.3, 0.6))
-            self.after(self.some(self._load.work), partial(self._end, held, share=share))
+        self.believes(delivered)
 
-    def _extend(self, held: Held) -> None:
-        called = self.now
-
-        def told(outcome: Outcome[Any], at: Instant) -> None:
-            if isinstance(outcome, Succeeded):
-                self.ledger.extended(held, called)
-            self._refused(held, outcome, at)
-            self.after(self.some(self.ledger.settings.lease), partial(self._end, held, share=1.0))
-
-        self.ask(calls.Settle(self.queue, held.token, extend=True), told)
-
-    def _end(self, held: Held, *, share: float) -> None:
-        """Acknowledges this share of what it saw, and gives back the rest, or leaves it."""
+    def _end(self, delivered: Delivered, share: float) -> Steps[None]:
+        """Acknowledges this share of what it has, and gives back the rest, or leaves it."""
         chance, load = self.chance, self.stage.phase is Phase.LOAD
-        seen = [where for where in held.positions if where in held.seen]
-        done = tuple(seen[: round(share * len(seen))])
-        rest = tuple(where for where in held.positions if where not in set(done))
+        there = places(delivered.open_in(None))
+        done, rest = there[: round(share * len(there))], there[round(share * len(there)) :]
         if load and chance.random() < 0.2:
             rest = rest[: len(rest) // 2]
         failed = load and chance.random() < 0.6
-        reason = "it failed".ljust(self._load.reason, "!") if failed else ""
+        reason = "it failed".ljust(self.load.reason, "!") if failed else ""
         delayed = load and chance.random() < 0.3 and self.delays
-        due = wall(later(self.now, self.some(seconds(3)))) if delayed else 0
-        self.ledger.giving_back(held, rest)
-        self.ledger.acking(held, done)
-        settle = calls.Settle(
-            queue=self.queue,
-            token=held.token,
-            done=intervals(done),
-            back=intervals(rest),
-            due=due,
-            reason=reason,
-        )
-        told = partial(self._settled, held, done, self.now)
-        if chance.random() < 0.5 and self.stage.phase is not Phase.REST:
-            self._get(settle, told)
+        delay = self.some(seconds(3)) if delayed else Duration(0)
+        token = delivered.token
+        word = Word(token, done=intervals(done), back=intervals(rest), delay=delay, reason=reason)
+        if chance.random() < 0.4 and self.stage.phase is not Phase.REST:
+            self._with_next = delivered, word
             return
+        tell = self._tell_apart if chance.random() < 0.4 else self._tell
+        for _ in range(chance.choice((1, 2))):
+            try:
+                yield from tell(delivered, word)
+            except FAILURES as error:
+                if isinstance(error, SnowmeltError) and error.definite:
+                    return
+            else:
+                return
 
-        def alone(outcome: Outcome[Any], at: Instant) -> None:
-            told(outcome, at)
-            self._get()
+    def _tell(self, delivered: Delivered, word: Word) -> Steps[None]:
+        """In one word."""
+        yield from self.steps.settle(delivered, word)
+        self.told_done(delivered, word.done)
 
-        self.ask(settle, alone)
+    def _tell_apart(self, delivered: Delivered, word: Word) -> Steps[None]:
+        """Piece by piece."""
+        for one in word.done:
+            done = delivered.open_in(one)
+            yield from self.steps.ack(delivered, one)
+            self.told_done(delivered, done)
+        for one in word.back:
+            yield from self._give_back(delivered, one, word)
 
-    def _settled(
-        self,
-        held: Held,
-        done: tuple[int, ...],
-        called: Instant,
-        outcome: Outcome[Any],
-        at: Instant,
-    ) -> None:
-        self._refused(held, outcome, at)
-        ended = Ended.SUCCEEDED if isinstance(outcome, Succeeded) else Ended.UNKNOWN
-        self.ledger.settled(held, done, called, at, ended)
-
-    def _refused(self, held: Held, outcome: Outcome[Any], at: Instant) -> None:
-        if isinstance(outcome, Failed) and outcome.reason.startswith("LeaseLost"):
-            self.ledger.lease_lost(held, at)
+    def _give_back(self, delivered: Delivered, where: Interval, word: Word) -> Steps[None]:
+        delay: Any = word.delay / SECOND
+        yield from self.steps.give_back(delivered, where, delay, word.reason)

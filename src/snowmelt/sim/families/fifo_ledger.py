@@ -39,6 +39,8 @@ class Asked(msgspec.Struct):
     returned: Instant | None = None
     ended: Ended = Ended.UNKNOWN
     start: int | None = None
+    sent: bool = False
+    """Whether it was sent at all."""
     why: str = ""
     """With which words it was refused for good."""
 
@@ -65,6 +67,8 @@ class Held(msgspec.Struct):
     """When the node said so."""
     ends: Instant
     """Until then it holds for certain, by the time told and the fastest clock."""
+    lasts: Instant
+    """Until then whoever has it may take it to hold, by what nodes said."""
     back: dict[int, None] = {}
     """What the consumer asked to take back: from then on anybody may have it."""
     again: dict[int, None] = {}
@@ -77,8 +81,15 @@ class Held(msgspec.Struct):
     """When the last of them came."""
     group: bool = False
     """Whether a group has it, for good."""
+    done: dict[int, None] = {}
+    """What the consumer asked to take as done."""
     settled: bool = False
-    """Whether something was asked that may have ended it."""
+    """Whether a group is past it."""
+
+    @property
+    def over(self) -> bool:
+        """Whether all that it held was settled, or may have been."""
+        return all(where in self.back or where in self.done for where in self.positions)
 
 
 class Ledger:
@@ -191,9 +202,8 @@ class Ledger:
             tuple(where for one in given for where in places(one)),
             said,
             ends,
-            {},
-            _again(given),
-            {},
+            later(called, answer.lease),
+            again=_again(given),
         )
         if len(set(held.positions)) != len(held.positions):
             self.wrong(f"lease {answer.token} holds a position twice", process)
@@ -206,7 +216,16 @@ class Ledger:
         """A group was given these, for good."""
         positions = tuple(where for one in spans for where in places(one))
         held = Held(
-            process, lease, called, at, positions, at, FOR_EVER, {}, _again(spans), {}, group=True
+            process,
+            lease,
+            called,
+            at,
+            positions,
+            at,
+            FOR_EVER,
+            FOR_EVER,
+            again=_again(spans),
+            group=True,
         )
         self._hold(held)
         return held
@@ -289,6 +308,7 @@ class Ledger:
 
     def acking(self, held: Held, positions: tuple[int, ...]) -> None:
         """From now on these may be acknowledged."""
+        held.done.update(dict.fromkeys(positions))
         if held.names is None:
             self.attempted.update(dict.fromkeys(positions))
 
@@ -308,10 +328,11 @@ class Ledger:
     def extended(self, held: Held, called: Instant) -> None:
         """Its time began anew, not before this."""
         held.ends = max(held.ends, later(called, shortest(self.settings.lease)))
+        held.lasts = max(held.lasts, later(called, self.settings.lease))
 
     def lease_lost(self, held: Held, at: Instant) -> None:
         """What was said about a lease was refused: the lease must be over, then."""
-        if held.settled or held.ends <= at or self._leapt(held):
+        if held.over or held.ends <= at or self._leapt(held):
             return
         losing = self.excuses.losing
         known = [self.at.get(where) for where in held.positions]

@@ -6,23 +6,29 @@ item has its copies again, and lets the consumers drain what is there.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from random import Random
 from typing import Any, Final
 
-from snowmelt.core.instant import Duration, Instant, seconds
+from snowmelt.client.connection.steps import Query, Steps
+from snowmelt.client.queue.group_steps import groups, survey
+from snowmelt.core.instant import SECOND, Instant, seconds
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
 from snowmelt.protocols.fifo import calls
-from snowmelt.sim.families.fifo_actors import Actor, Phase, Stage, User
-from snowmelt.sim.families.fifo_clients import USUAL, Putter
+from snowmelt.sim.families.fifo_actors import PATIENCE, Actor, Phase, Stage
+from snowmelt.sim.families.fifo_clients import FAILURES, USUAL, Putter
 from snowmelt.sim.families.fifo_ledger import Ledger
 from snowmelt.sim.families.fifo_load import Load
 from snowmelt.sim.families.fifo_looks import Shown
+from snowmelt.sim.families.fifo_programs import Program
+from snowmelt.sim.families.shipped import Done
 
 LOOK_EVERY: Final = seconds(1)
+SECONDS: Final = PATIENCE / SECOND
 
 
-class Looker(User):
+class Looker(Program):
     """Looks at one queue, while there is load and while it is drained."""
 
     def __init__(
@@ -37,65 +43,64 @@ class Looker(User):
         super().__init__(stage, name, chance, ledger)
         self._times = times
         self._load = load
+        self._peeked = Instant(0)
 
     def begin(self) -> None:
-        """Opens, and looks from then on."""
-        self.open(self._opened)
-
-    def _opened(self) -> None:
+        """Looks from now on."""
         for at in self._times:
             self.stage.world.at(max(at, self.now), self._look)
 
-    def _look(self) -> None:
-        match self.chance.choice(("peek", "peek", "peek dead", "describe", "survey", "groups")):
-            case "peek":
-                self._peek(dead=False)
-            case "peek dead":
-                self._peek(dead=True)
-            case "survey":
-                self._survey()
-            case "groups":
-                called = self.now
-                told = partial(self._groups, called)
-                self.ask(calls.ListGroups(self.queue), told)
+    def query(self, step: Query, told: Done) -> None:
+        """Some fetch late what they are shown, and then ask for the numbers."""
+        if isinstance(step.body, calls.Fetch) and self.chance.random() < self._load.late:
+            self.after(self.some(seconds(3)), self.describe)
+            self.after(self.some(seconds(3)), partial(super().query, step, told))
+        else:
+            super().query(step, told)
+
+    def hears(self, body: Any, called: Instant, outcome: Outcome[Any], at: Instant) -> None:
+        """What it sees is judged."""
+        looks = self.ledger.looks
+        match body, outcome:
+            case calls.Peek(start=start, dead=dead), Succeeded(calls.Peeked(parts, spans)):
+                look = Shown(self.name, called, self.said, start, dead)
+                looks.showed(look, [*parts, *spans])
+                self._peeked = called
+                for part in parts:
+                    self.ledger.seen(part, at, called=called)
+            case calls.Fetch(), Succeeded(calls.Fetched(parts)):
+                for part in parts:
+                    self.ledger.seen(part, at, called=self._peeked)
+            case calls.Survey(start=start), Succeeded(calls.Located(spans)):
+                look = Shown(self.name, called, self.said, start, dead=False)
+                looks.showed(look, list(spans))
+            case calls.ListGroups(), Succeeded(calls.Groups(found)):
+                looks.groups(found, called, self.said)
+            case calls.Describe(), Succeeded(calls.QueueStatus() as status):
+                looks.described(status, called, self.said)
             case _:
-                self.describe()
+                pass
 
-    def _peek(self, *, dead: bool) -> None:
-        start, called = self.chance.choice((0, 0, 7)), self.now
-        most = self.chance.choice((20, 20, 200))
+    def _look(self) -> None:
+        if not self.busy:  # it looks at one thing at a time
+            self.run(self._looks())
 
-        def told(outcome: Outcome[Any], at: Instant) -> None:
-            match outcome:
-                case Succeeded(calls.Peeked(parts, spans)):
-                    late = self.chance.random() < self._load.late
-                    shown: list[calls.Part | calls.Span] = [*parts, *spans]
-                    look = Shown(self.name, called, self.said, start, dead)
-                    self.ledger.looks.showed(look, shown)
-                    for part in parts:
-                        self.ledger.seen(part, at, called=called)
-                    seen = partial(self.ledger.seen, called=called)
-                    then = self.describe if late else _nothing
-                    fetch = partial(self.fetch, list(spans), seen, then)
-                    self.after(self.some(seconds(3)) if late else Duration(0), fetch)
-
-        self.ask(calls.Peek(self.queue, most, 1 << 20, start, dead), told)
-
-    def _survey(self) -> None:
-        start, called = self.chance.choice((0, 0, 7)), self.now
-
-        def told(outcome: Outcome[Any], _: Instant) -> None:
-            match outcome:
-                case Succeeded(calls.Located(spans)):
-                    look = Shown(self.name, called, self.said, start, dead=False)
-                    self.ledger.looks.showed(look, list(spans))
-
-        self.ask(calls.Survey(self.queue, start, 50), told)
-
-    def _groups(self, called: Instant, outcome: Outcome[Any], _: Instant) -> None:
-        match outcome:
-            case Succeeded(calls.Groups(groups)):
-                self.ledger.looks.groups(groups, called, self.said)
+    def _looks(self) -> Steps[None]:
+        chance, steps = self.chance, self.steps
+        look: Steps[Any]
+        match chance.choice(("peek", "peek", "peek dead", "describe", "survey", "groups")):
+            case "peek":
+                look = steps.peek(chance.choice((20, 20, 200)), False, SECONDS)
+            case "peek dead":
+                look = steps.peek(chance.choice((20, 20, 200)), True, SECONDS)
+            case "survey":
+                look = survey(steps, chance.choice((0, 0, 7)), 50, SECONDS)
+            case "groups":
+                look = groups(steps, SECONDS)
+            case _:
+                look = steps.stats(SECONDS)
+        with suppress(*FAILURES):
+            yield from look
 
 
 class Steward(Actor):
@@ -234,7 +239,3 @@ class Steward(Actor):
 def _heard(outcome: Outcome[Any], at: Instant) -> None:
     """An answer that says nothing to be judged."""
     del outcome, at
-
-
-def _nothing() -> None:
-    """What is to be done after a look."""

@@ -164,7 +164,10 @@ class Get(msgspec.Struct, frozen=True, tag="priority.get", array_like=True):
 
 
 class Leased(msgspec.Struct, frozen=True, tag="priority.leased", array_like=True):
-    """These are yours for so long, most urgent first; nothing when none came in the time given."""
+    """These are yours for so long; nothing when none came in the time given.
+
+    Most urgent first; where priorities have no number as they lie, each with its key (`seap`, 9).
+    """
 
     token: Token
     pieces: tuple[Piece, ...]

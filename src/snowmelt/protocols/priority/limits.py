@@ -34,8 +34,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     large: int = 8_192
     """What is gone in intervals of this size is told to all, whole (settling, rule 4)."""
     given: int = 32_768
-    """Elements of one get, or removed at once, where priorities have no number: each is a piece of
-    its own, so more of them would hold up a node for seconds."""
+    """Elements of one get, or removed at once, where priorities have no number: where each was put
+    by itself it is a piece of its own, so more of them would hold up a node for seconds."""
     least: int = 64
     """So many elements a step of a phase shows at once (`seap`, rule 7)."""
     sample: int = 64

@@ -1,7 +1,7 @@
 """A home's free elements in the order of their keys, and what a phase asks of them: seap.
 
-1. What is free, and flushed by all who should keep it, is in the order; what comes while a phase
-   runs waits until it is over (seap, rule 5; `seap/free.py`).
+1. What is free, and flushed by all who should keep it, is in the order, each lot's as one run; what
+   comes while a phase runs waits until it is over (seap, rule 5; `seap/free.py`).
 2. What a phase has taken is *chosen*, until it is leased, or nobody wants it. It is free on the
    shelf all the while: if the view ends, it is free in the next one.
 3. Of what lies with others alone for now, the keys are known from the settling.

@@ -5,8 +5,9 @@ Theory of operation
 From Feldmann and Scheideler, "Skeap & Seap", section 5. With priorities without number there can't
 be a row for each, and no anchor can know what stands where. So all elements of a queue stand in
 one row, whose positions say where they lie and nothing of their turn; their priority goes with
-them, as their *key*, and their homes keep what is free in the order of the keys. What is got is
-found by a selection among all homes (`protocols/select`).
+them, as their *key*, and their homes keep what is free in the order of the keys (`runs.py`): what
+was put together as one sorted run, so what is put and got costs little more for many than for one.
+What is got is found by a selection among all homes (`protocols/select`).
 
 All else is the priority queue's: views, doors, homes, copies, leases, repair, settling, one
 operation once. Nothing of a phase is on a disk. Whatever it has given to nobody when its view ends
@@ -41,7 +42,8 @@ What changes for elements:
 How a phase goes. The anchor asks all homes down a flat tree, and their answers come up combined:
 
 6. *Begin*: how many there are, m, and the least few of them. k is at most m, the rest of the gets
-   find nothing, or wait. As m is counted anew in each phase, nobody need keep it up.
+   find nothing, or wait. As m is counted anew in each phase, nobody need keep it up. Where there is
+   one home it is told k and takes the k least itself: there is nothing to be found out.
 7. *Few.* Where k of them fit in one message, what has come up says who has the k least, at each
    place of the tree: they are known at once.
 8. *Many.* Else a selection (`Selection`) finds the k-th least. Its samples are of one size whatever
@@ -49,7 +51,10 @@ How a phase goes. The anchor asks all homes down a flat tree, and their answers 
    sorted by meetings. Then `Choose` counts who has how many up to it.
 9. *Assign.* The elements up to the k-th have the next k *ranks*, by decomposition, home by home;
    the gets have the same ranks, by decomposition of their batch. A rank is never given twice, in
-   any view: it is the token of the lease as well.
+   any view: it is the token of the lease as well. Within a home ranks follow positions, not keys:
+   so what one get has is a set, of as few intervals as can be. It travels like that, as stretches
+   with the keys of all their elements, and whoever asked puts it in order. Only when it is too much
+   for one answer its home, or its door, does so before: what is told is always the least of it.
 10. *Meeting.* The home of an element with a rank tells where it is to whoever keeps the hash of the
     rank; the door asks there. So what travels the tree is counts, bounds and one interval: O(log n)
     bits, however much is put and got. Elements themselves stay where they lie, with their copies.

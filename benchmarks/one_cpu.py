@@ -1,13 +1,13 @@
 """Processor time of one item at a time, by thread: what other work on the machine does not change.
 
-    python benchmarks/one_cpu.py [--kinds fifo,priority] [--calls 1000] [--rounds 3] [--folder DIR]
-        [--json]
+    python benchmarks/one_cpu.py [--kinds fifo,priority] [--nodes 1]
+        [--calls 1000] [--rounds 3] [--folder DIR] [--json]
 
-One blocking client, one node in another process, items of 100 B. First so many puts, one after
-another, then as many gets, each followed by its acknowledgement. Counted is what the client, the
-node's loop and its commit thread worked meanwhile, in microseconds an operation (a get and its
-acknowledgement are one), and how often the node's threads went to sleep. Of several rounds the
-least is told. Linux only.
+One blocking client, one node in another process, or several with as many replicas; items of 100 B.
+First so many puts, one after another, then as many gets, each followed by its acknowledgement.
+Counted is what the client, the loops and the commit threads of all nodes worked meanwhile, in
+microseconds an operation (a get and its acknowledgement are one), and how often the nodes' threads
+went to sleep. Of several rounds the least is told. Linux only.
 
 Two sources of the program are compared by running this under each `PYTHONPATH` in turn.
 """
@@ -61,16 +61,20 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--kinds", default=KINDS)
     parser.add_argument("--calls", type=int, default=1_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--nodes", type=int, default=1)
     parser.add_argument("--folder", help="where the node's disk is to be; /dev/shm leaves it out")
     parser.add_argument("--json", action="store_true", help="print one JSON list")
     options = parser.parse_args(argv)
     kinds = options.kinds.split(",")
-    if not set(kinds) <= set(KINDS.split(",")) or min(options.calls, options.rounds) < 1:
-        parser.error(f"--kinds: of {KINDS}; --calls, --rounds: 1 or more")
+    if (
+        not set(kinds) <= set(KINDS.split(","))
+        or min(options.calls, options.rounds, options.nodes) < 1
+    ):
+        parser.error(f"--kinds: of {KINDS}; the numbers: 1 or more")
     end_on_sigterm()
     with (
         tempfile.TemporaryDirectory(prefix="one-cpu-", dir=options.folder) as folder,
-        LocalCluster(1, Path(folder)) as nodes,
+        LocalCluster(options.nodes, Path(folder)) as nodes,
     ):
         nodes.start()
         found = run(nodes, kinds, options.calls, options.rounds)
@@ -90,17 +94,17 @@ def run(nodes: LocalCluster, kinds: list[str], calls: int, rounds: int) -> list[
     found: dict[tuple[str, str], Spent] = {}
     with snowmelt.connect(nodes.url) as cluster:
         for kind in kinds:
-            queue: Any = getattr(cluster, kind)(f"one-{kind}")
+            queue: Any = getattr(cluster, kind)(f"one-{kind}", replicas=len(nodes.nodes))
             steps: dict[str, Callable[[], None]] = {
                 "put": lambda queue=queue: queue.put(BODY),
                 "get, ack": lambda queue=queue: queue.get(timeout=5).ack(),
             }
             for round_ in range(rounds + 1):
                 for what, step in steps.items():
-                    before = marked(nodes.nodes[0].pid)
+                    before = marked(nodes)
                     for _ in range(calls if round_ else 50):
                         step()
-                    one = spent(kind, what, before, marked(nodes.nodes[0].pid), calls)
+                    one = spent(kind, what, before, marked(nodes), calls)
                     if round_:  # what is done once is not counted
                         known = found.get((kind, what), one)
                         found[kind, what] = min(known, one, key=lambda each: each.all)
@@ -114,11 +118,14 @@ def spent(kind: str, what: str, before: Mark, after: Mark, calls: int) -> Spent:
     return Spent(kind, what, *parts, round((after.sleeps - before.sleeps) / calls, 2))
 
 
-def marked(process: int) -> Mark:
-    """Now. Of the node's threads the first is the loop; what the others work is the commit's."""
-    tasks = sorted(Path(f"/proc/{process}/task").iterdir(), key=lambda one: int(one.name))
-    loop, *others = [int((one / "schedstat").read_text().split()[0]) for one in tasks]
-    return Mark(time.thread_time_ns(), loop, sum(others), sum(map(slept, tasks)))
+def marked(nodes: LocalCluster) -> Mark:
+    """Now. Of a node's threads the first is the loop; what the others work is the commit's."""
+    loop = others = sleeps = 0
+    for node in nodes.nodes:
+        tasks = sorted(Path(f"/proc/{node.pid}/task").iterdir(), key=lambda one: int(one.name))
+        first, *rest = [int((one / "schedstat").read_text().split()[0]) for one in tasks]
+        loop, others, sleeps = loop + first, others + sum(rest), sleeps + sum(map(slept, tasks))
+    return Mark(time.thread_time_ns(), loop, others, sleeps)
 
 
 def slept(task: Path) -> int:

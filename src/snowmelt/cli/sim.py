@@ -20,7 +20,7 @@ from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import spelled
 from snowmelt.sim import faults as faults_
 from snowmelt.sim.explore.walk import STATES_MAX
-from snowmelt.sim.families import family
+from snowmelt.sim.families import FAMILIES, family
 from snowmelt.sim.life import Ending, Report, Tally
 from snowmelt.sim.planted import Bug, bugs_of
 from snowmelt.sim.scenario import (
@@ -46,10 +46,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def sim(
-    protocol: Annotated[
-        str,
-        typer.Option(help="Which lives: baton, echo, fifo, membership, multicast, pool, priority."),
-    ],
+    protocol: Annotated[str, typer.Option(help="Which lives: " + ", ".join(FAMILIES))],
     seed: Annotated[int | None, typer.Option(help="One life.")] = None,
     seeds: Annotated[str, typer.Option(help="Many lives: 0:1000 is a thousand.")] = "",
     faults: Annotated[

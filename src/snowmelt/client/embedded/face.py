@@ -4,7 +4,8 @@ The queues' machines are the very ones that run on nodes. Whoever calls drives t
 thread and under one lock: gives them the call, commits what they ask of the disk, fires the timers
 that are due, and waits, for the next timer or for another thread's step, until the answer is there.
 Between calls nothing runs; what became due meanwhile is done by the next call, before it. Only a
-fifo made with `flush=SECONDS` has a thread: what may linger must not wait for the next call.
+fifo made with `flush=SECONDS` has a thread: what may linger must not wait for the next call. And
+batons have one while one of them is held, as on any cluster: it renews what is held.
 
 One process holds a folder at a time; another that opens it waits for its turn. Leases of the
 process before are over when the next one opens.
@@ -16,6 +17,8 @@ Rules, for threads that are interrupted anywhere:
 2. Nobody waits within a turn but for the disk. Who waits has a bell, and is woken in a turn.
 3. A call is its caller's alone. One that is dropped, by whatever ended it, needs no farewell: here
    it is only looked for, and is not there.
+4. Batons and topics are a host of their own, begun when one is first asked for: they have beats,
+   which whoever only queues is not to wake for. What they have yet to save is saved on closing.
 """
 
 import threading
@@ -32,10 +35,20 @@ from weakref import ref
 
 import msgspec
 
+from snowmelt.client.baton.face import Baton
+from snowmelt.client.baton.keeper import Keeper
+from snowmelt.client.baton.steps import TURN_SECONDS
 from snowmelt.client.connection.forking import Origin, watch
 from snowmelt.client.connection.open_loops import end_loops
 from snowmelt.client.connection.session import TIMEOUT, Session, checked
 from snowmelt.client.connection.staying import stays
+from snowmelt.client.counter.face import Counter
+from snowmelt.client.counter.tally import counter_baton
+from snowmelt.client.embedded.batons import FOR_BATONS, ME, SAVED, machines_of_batons, of_batons
+from snowmelt.client.embedded.callers import LocalCallers
+from snowmelt.client.leases.open_loops import end_loops
+from snowmelt.client.multicast.face import Multicast
+from snowmelt.client.multicast.steps import TopicSteps
 from snowmelt.client.pool.face import Pool
 from snowmelt.client.pool.options import PoolOptions
 from snowmelt.client.pool.parts import Parts
@@ -77,7 +90,7 @@ from snowmelt.core.node import (
 )
 from snowmelt.core.record import Damaged, Missing, Record, Write
 from snowmelt.protocols import fifo, priority
-from snowmelt.protocols.calling import FIRST_WAIT, LONGEST_WAIT, Answer, Declined, Elsewhere
+from snowmelt.protocols.calling import FIRST_WAIT, LONGEST_WAIT, Answer, Declined, Elsewhere, Gone
 from snowmelt.protocols.fifo.calls import Opened
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import View
@@ -90,7 +103,6 @@ from snowmelt.store import Store
 from snowmelt.store.stamp import read_stamp
 from snowmelt.wire.greeting import as_error
 
-ME: Final = NodeId("embedded")
 HERE: Final = Address("127.0.0.1", 1)  # nobody is ever called there
 OPENINGS: Final = b"embedded/openings"
 EPOCHS: Final = b"embedded/epochs"
@@ -125,10 +137,11 @@ class Machine:
             Family("priority", priority.PriorityNode(ME, Random(), alone=True), priority.MESSAGES),
         ]
         self._host = Host(ME, machines)
+        self._batons: Host | None = None
         self.turn = Turn("folder")
         """Of whoever drives it."""
-        self._events: deque[Event[Any]] = deque()
-        self._timers: dict[Enum, Instant] = {}
+        self._events: deque[tuple[Host, Event[Any]]] = deque()
+        self._timers: dict[Enum, tuple[Instant, Host]] = {}
         self._open: dict[int, ref[Asked]] = {}
         self._many = _FEW
         self._waiting: dict[int, ref[Asked]] = {}  # whose threads have looked and are to be woken
@@ -139,9 +152,11 @@ class Machine:
         self._flusher: threading.Thread | None = None
         watch(self)
         recovered = store.recover()
+        self._view = View(cluster=1, epoch=epoch, coordinator=ME, members=(member,))
+        self._of_batons = of_batons(recovered.records, recovered.damaged)
         with self.turn:
-            self._step(Started(recovered.records, recovered.damaged, time_ns()))
-            self._step(Announced(View(cluster=1, epoch=epoch, coordinator=ME, members=(member,))))
+            self._step(self._host, Started(recovered.records, recovered.damaged, time_ns()))
+            self._step(self._host, Announced(self._view))
 
     def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
         """Calls, waits, and returns the answer's body; raises what went wrong.
@@ -149,9 +164,13 @@ class Machine:
         The time begins when it is this thread's turn: how long others compute is their affair.
         """
         del target, weight
+        return self.call_as(self._session.name, body, timeout)
+
+    def call_as(self, client: NodeId, body: Any, timeout: float) -> Any:
+        """The same, by a client of this name, of which it may be told that it is `gone`."""
         self._origin.check("this open folder", "one process has it: connect to a node, to share it")
         with self.turn:
-            asked = self.begin(body, timeout)
+            asked = self.begin(body, timeout, client)
             pause = self._left(asked)
         while pause:
             assert asked.bell is not None
@@ -162,17 +181,19 @@ class Machine:
 
     # --- one call, step by step -------------------------------------------------------------------
 
-    def begin(self, body: Any, timeout: float) -> Asked:
+    def begin(self, body: Any, timeout: float, client: NodeId | None = None) -> Asked:
         """In a turn: asks. Whoever does looks after it until it is due."""
         now, timeout = steady_now(), checked(timeout)
         if self._failure:
             raise Closed(self._failure)
         patience = seconds(timeout) if timeout > 0 else Duration(0)
         operation = self._session.operation()
+        if client is not None:
+            operation = OperationId(client, operation.number)
         asked = Asked(operation, body, later(now, patience), later(now, FIRST_WAIT))
         self._remember(asked)
         self._fire()
-        self._step(Requested(operation, body))
+        self._step(self._host_of(body), Requested(operation, body))
         return asked
 
     def due(self, asked: Asked) -> bool:
@@ -187,12 +208,13 @@ class Machine:
         open_still = asked.answer is None and not self._failure and seconds_until(asked.end)
         if open_still and asked.again <= steady_now():
             asked.again = later(steady_now(), LONGEST_WAIT)
-            self._step(Requested(asked.operation, asked.body))
+            self._step(self._host_of(asked.body), Requested(asked.operation, asked.body))
 
     def pause(self, waiting: Iterable[Asked]) -> float:
         """In a turn: for how long nothing is due."""
         instants = [min(one.end, one.again) for one in waiting]
-        return seconds_until(min((*instants, *self._timers.values()), default=_FAR))
+        timers = [at for at, _ in self._timers.values()]
+        return seconds_until(min((*instants, *timers), default=_FAR))
 
     def outcome(self, asked: Asked) -> Any:
         """What came of it; raises what went wrong."""
@@ -245,7 +267,9 @@ class Machine:
             try:
                 if not self._failure:
                     # What lingers is flushed by timers: they are told that their time has come.
-                    self._fire(later(steady_now(), self._linger))
+                    self._fire(later(steady_now(), self._linger), self._host)
+                    if self._batons is not None:  # rule 4
+                        self._fire(later(steady_now(), SAVED), self._batons)
                     self._failure = "this cluster is closed"
             finally:
                 self._store.close()
@@ -259,23 +283,44 @@ class Machine:
 
     # --- driving the machine ----------------------------------------------------------------------
 
-    def _fire(self, now: Instant | None = None) -> None:
-        """Lets every timer that is due expire."""
+    def _fire(self, now: Instant | None = None, only: Host | None = None) -> None:
+        """Lets every timer that is due expire, or those of one host."""
         while self._timers and not self._failure:
-            timer, at = min(self._timers.items(), key=itemgetter(1))
-            if at > (steady_now() if now is None else now):
+            timers = [
+                (at, timer) for timer, (at, host) in self._timers.items() if only in (None, host)
+            ]
+            at, timer = min(timers, key=itemgetter(0), default=(_FAR, None))
+            if timer is None or at > (steady_now() if now is None else now):
                 return
-            del self._timers[timer]
-            self._step(Expired(timer), now)
+            _, host = self._timers.pop(timer)
+            self._step(host, Expired(timer), now)
 
-    def _step(self, event: Event[Any], now: Instant | None = None) -> None:
+    def _host_of(self, body: Any) -> Host:
+        """Whose call it is."""
+        if type(body) not in FOR_BATONS:
+            return self._host
+        if self._batons is None:  # rule 4
+            self._batons = Host(ME, machines_of_batons(self._view))
+            self._step(self._batons, Started(*self._of_batons, time_ns()))
+            self._step(self._batons, Announced(self._view))
+        return self._batons
+
+    def gone(self, client: NodeId) -> None:
+        """Nobody calls any more by this name: what it waits for, or holds, is given up."""
+        if self._batons is not None and not self._origin.left:
+            with self.turn:
+                if not self._failure:
+                    self._step(self._batons, Announced(Gone(client)))
+
+    def _step(self, host: Host, event: Event[Any], now: Instant | None = None) -> None:
         """One event, and all that follows from it at once."""
-        self._events.append(event)
+        self._events.append((host, event))
         try:
             while self._events and not self._failure:
                 at = steady_now() if now is None else now
-                for effect in self._host.handle(self._events.popleft(), at):
-                    self._carry_out(effect)
+                one, inner = self._events.popleft()
+                for effect in one.handle(inner, at):
+                    self._carry_out(one, effect)
         except BaseException as error:
             # Whatever it was, the machine may be half through its step: the disk is sound, this
             # memory is not.
@@ -285,20 +330,20 @@ class Machine:
                 raise
             raise MachineCrashed(f"the embedded machine raised {error!r}") from error
 
-    def _carry_out(self, effect: Effect[Any]) -> None:
+    def _carry_out(self, host: Host, effect: Effect[Any]) -> None:
         match effect:
             case Send(_, Answer(number, body)):
                 if isinstance(body, Opened) and body.settings.linger > self._linger:
                     self._flush_every(body.settings.linger)
                 self._answered(number, body)
             case SetTimer(timer, at):
-                self._timers[timer] = at
+                self._timers[timer] = at, host
             case CancelTimer(timer):
                 self._timers.pop(timer, None)
             case Persist():
-                self._events.append(self._persisted(effect))
+                self._events.append((host, self._persisted(effect)))
             case Load() | Scan():
-                self._load(effect)
+                self._load(host, effect)
             case Halt(reason):
                 self._halt(reason)
             case Send() | Reply() | Announce() | Note():
@@ -323,7 +368,7 @@ class Machine:
             return Persisted(effect.ticket)
         return PersistFailed(effect.ticket, str(failure), fatal=not isinstance(failure, DiskFull))
 
-    def _load(self, effect: Load | Scan) -> None:
+    def _load(self, host: Host, effect: Load | Scan) -> None:
         """A store that can't be read ends the machine, and no call: each says what became of it."""
         try:
             match effect:
@@ -334,7 +379,7 @@ class Machine:
         except StoreError as error:
             self._halt(str(error))
         else:
-            self._events.append(Loaded(ticket, found))
+            self._events.append((host, Loaded(ticket, found)))
 
     def _halt(self, reason: str) -> None:
         self._failure = reason
@@ -369,6 +414,8 @@ class EmbeddedCluster(Queues):
         store = open_store(folder, timeout)
         try:
             self._queues = self._machine = Machine(folder, store)
+            self._callers = LocalCallers(self._machine)
+            self._keeper = Keeper(self._callers)
         except BaseException:
             store.close()
             raise
@@ -396,6 +443,8 @@ class EmbeddedCluster(Queues):
             end_loops(self._machine)
             self._parts.close()
         finally:
+            self._keeper.lose()
+            self._callers.close()
             self._machine.close()
 
     def pool(self, name: str, *, codec: str | None = None, **options: Unpack[PoolOptions]) -> Pool:
@@ -407,6 +456,21 @@ class EmbeddedCluster(Queues):
         if options.get("spill") is True:
             options["spill"] = self.folder / "pools" / pool_name(name)
         return Pool(self._parts.share(name, **options), written)
+
+    def baton(self, name: str, timeout: float = TURN_SECONDS) -> Baton:
+        """A lock among the threads of this process, with a value in the folder; as `Cluster.baton`.
+
+        Whoever opens the folder next finds the value that was last given up, or saved.
+        """
+        return Baton(self._callers, self._keeper, name, timeout)
+
+    def counter(self, name: str, timeout: float = TURN_SECONDS) -> Counter:
+        """Numbers that nobody gets twice, by whichever process they were taken."""
+        return Counter(self.baton(counter_baton(name), timeout))
+
+    def multicast(self, name: str) -> Multicast:
+        """A topic within this process: all who listen hear the same in one order."""
+        return Multicast(self._callers, TopicSteps(self._keeper.home, name))
 
 
 def open(folder: str | Path, *, timeout: float = TIMEOUT) -> EmbeddedCluster:  # noqa: A001

@@ -17,11 +17,18 @@ from typing import Any, Final, Self, TypeAlias, Unpack
 
 import msgspec
 
+from snowmelt.client.baton.face_async import Baton
+from snowmelt.client.baton.keeper_async import Keeper
+from snowmelt.client.baton.steps import TURN_SECONDS
 from snowmelt.client.connection.bound import Bound
 from snowmelt.client.connection.session import TIMEOUT, checked
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import Ending
+from snowmelt.client.counter.face_async import Counter
+from snowmelt.client.counter.tally import counter_baton
 from snowmelt.client.embedded.face import Asked, Machine, open_store
+from snowmelt.client.multicast.face_async import Multicast
+from snowmelt.client.multicast.steps import TopicSteps
 from snowmelt.client.pool.face_async import Pool
 from snowmelt.client.pool.options import PoolOptions
 from snowmelt.client.pool.parts import Parts
@@ -175,6 +182,7 @@ class EmbeddedCluster(Queues):
         self.folder = folder
         self._parts = Parts()
         self._queues = self._driver = Driver(folder, timeout)
+        self._keeper = Keeper(self._driver)
 
     async def __aenter__(self) -> Self:
         try:
@@ -202,6 +210,7 @@ class EmbeddedCluster(Queues):
         try:
             await asyncio.to_thread(self._parts.close)
         finally:
+            self._keeper.lose()
             await self._driver.close()
 
     def pool(self, name: str, *, codec: str | None = None, **options: Unpack[PoolOptions]) -> Pool:
@@ -210,6 +219,18 @@ class EmbeddedCluster(Queues):
         if options.get("spill") is True:
             options["spill"] = self.folder / "pools" / pool_name(name)
         return Pool(self._parts.share(name, **options), written)
+
+    def baton(self, name: str, timeout: float = TURN_SECONDS) -> Baton:
+        """A lock among the tasks of this program; as `snowmelt.EmbeddedCluster.baton`."""
+        return Baton(self._driver, self._keeper, name, timeout)
+
+    def counter(self, name: str, timeout: float = TURN_SECONDS) -> Counter:
+        """Numbers that nobody gets twice, by whichever process they were taken."""
+        return Counter(self.baton(counter_baton(name), timeout))
+
+    def multicast(self, name: str) -> Multicast:
+        """A topic within this process: all who listen hear the same in one order."""
+        return Multicast(self._driver, TopicSteps(self._keeper.home, name))
 
 
 def open(folder: str | Path, *, timeout: float = TIMEOUT) -> EmbeddedCluster:  # noqa: A001

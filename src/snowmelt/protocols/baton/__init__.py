@@ -69,7 +69,8 @@ What was lost (`inquest.py`, `registrar.py`); the root is asked only when somebo
     itself. A baton that is handed on until its count runs into the next term tells the root. A name
     that was never used gets its token at once. A root that began again waits for a lease before
     that, and again after each view in which one is gone: it may have made the token of that name,
-    and the one who is gone may have been the only other that knew.
+    and the one who is gone may have been the only other that knew. Where a folder is the cluster
+    (`alone`), all who held anything in an earlier term have ended, and nobody is waited for.
 
 Clients (`baton.py`, `wants.py`):
 
@@ -153,10 +154,19 @@ __all__ = ["MESSAGES", "BatonNode", "BatonSettings", "families"]
 
 
 def families(
-    me: NodeId, settings: BatonSettings, chance: Random, *, etcd: bool = False
+    me: NodeId,
+    settings: BatonSettings,
+    chance: Random,
+    *,
+    etcd: bool = False,
+    alone: bool = False,
 ) -> list[Family]:
-    """The tree and the batons on it, as two machines of one node; whether etcd decides."""
+    """The tree and the batons on it, as two machines of one node.
+
+    `etcd` says whether etcd decides, `alone` that nobody else can hold anything: who did in earlier
+    lives of this node was in its process, which has ended.
+    """
     return [
         Family("tree", TreeNode(me, settings.tree), (Claim,)),
-        Family("baton", BatonNode(me, settings, chance, etcd=etcd), MESSAGES),
+        Family("baton", BatonNode(me, settings, chance, etcd=etcd, alone=alone), MESSAGES),
     ]

@@ -62,6 +62,8 @@ class Fences:
         self._safe = 0
         self._wanted = 0
         self._writing: dict[int, int] = {}
+        self._began: int | None = None
+        """The first of this process' terms."""
 
     @property
     def first(self) -> int | None:
@@ -110,6 +112,12 @@ class Fences:
     def covers(self, fence: int) -> bool:
         """Whether no later root begins below this fence."""
         return fence >> COUNT_BITS <= self._safe
+
+    def earlier(self, fence: int) -> bool:
+        """Whether this was given, if at all, by an earlier process."""
+        if self._began is None and self.first is not None:
+            self._began = self._safe
+        return self._began is not None and fence >> COUNT_BITS < self._began
 
     @property
     def reserved(self) -> int:

@@ -16,11 +16,19 @@ class Here:
     """This node, as its own parts see it."""
 
     def __init__(
-        self, me: NodeId, settings: BatonSettings, chance: Random, *, etcd: bool = False
+        self,
+        me: NodeId,
+        settings: BatonSettings,
+        chance: Random,
+        *,
+        etcd: bool = False,
+        alone: bool = False,
     ) -> None:
         self.me: Final = me
         self.etcd: Final = etcd
         """Whether etcd decides, so that any node may come to be the root."""
+        self.alone: Final = alone
+        """Whether all who ever held anything here were in processes that have ended."""
         self.reserved = 0
         """The last term in which batons may be handed on, as a root has told (rule 18)."""
         self.settings: Final = settings

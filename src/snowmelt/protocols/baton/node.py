@@ -114,9 +114,15 @@ class BatonNode:
     """
 
     def __init__(
-        self, me: NodeId, settings: BatonSettings, chance: Random, *, etcd: bool = False
+        self,
+        me: NodeId,
+        settings: BatonSettings,
+        chance: Random,
+        *,
+        etcd: bool = False,
+        alone: bool = False,
     ) -> None:
-        self._here = Here(me, settings, chance, etcd=etcd)
+        self._here = Here(me, settings, chance, etcd=etcd, alone=alone)
         self._ways = Ways(self._here)
         self._names = Names(self._here, self._ways)
         self._registrar = Registrar(self._here, self._names)

@@ -224,10 +224,11 @@ class Registrar:
         if inquest.lost is None:
             inquest.lost = now
         started = self._since
-        if inquest.ever and since(inquest.lost, now) < patience:
+        ended = self._here.alone and self._fences.earlier(inquest.next_fence(0) - 1)
+        if inquest.ever and not ended and since(inquest.lost, now) < patience:
             return []
         again = self._heir if self._here.etcd else self._here.again
-        if again and started is not None and since(started, now) < patience:
+        if again and not ended and started is not None and since(started, now) < patience:
             return []  # an earlier process may have made it, for one who is gone
         if self._values.writes(name):
             return []  # somebody may be told that it is safe

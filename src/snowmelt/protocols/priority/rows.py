@@ -44,6 +44,9 @@ class Row:
 
     def got(self, interval: Interval) -> list[Interval]:
         """What was got counts, also where it was said to be void. What is gone by that now."""
+        if not self.gone.common(interval):  # as mostly
+            self.gone.put(interval, GOT)
+            return [interval]
         new = [*self.living(interval), *self._void(interval)]
         for part in new:
             self.gone.put(part, GOT)
@@ -68,8 +71,11 @@ class Row:
 
     def stand(self, interval: Interval, standing: Standing) -> None:
         """A standing counts where none as late is known, and nothing is gone."""
-        self.revive(interval, standing.epoch)
-        for living in self.living(interval):
+        parts = [interval]
+        if self.gone.common(interval):
+            self.revive(interval, standing.epoch)
+            parts = self.living(interval)
+        for living in parts:
             told = self.standing.common(living)
             later = [where for where, known in told if known.version >= standing.version]
             for part in without(living, later) if later else (living,):

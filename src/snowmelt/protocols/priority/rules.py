@@ -41,15 +41,19 @@ class Rules:
         shares = union(shares)  # a get of any priorities names them one by one, as they are urgent
         changed: dict[Standing, list[Share]] = {}
         same: list[Share] = []
+        known: Standing | None = None
+        become: Standing | None = None
+        those: list[Share] = []
         for priority, where, standing in rows.standings(shares):
-            new = rule(standing)
-            share = Share(priority, (where,))
-            if new is None:
-                continue
-            same.append(share)
-            if new != standing:
-                changed.setdefault(new.after(standing, self._desk.epoch), []).append(share)
-        marks = [marked(union(those), new) for new, those in changed.items()]
+            if standing is not known:  # neighbours mostly have one
+                known, become, those = standing, rule(standing), []
+                if become is not None and become != standing:
+                    those = changed.setdefault(become.after(standing, self._desk.epoch), those)
+            if become is not None:
+                share = Share(priority, (where,))
+                same.append(share)
+                those.append(share)
+        marks = [marked(union(each), after) for after, each in changed.items()]
         if sum([one.total for one in same]) == sum([one.total for one in shares]):  # as mostly
             return marks, ()
         return marks, minus(shares, union(same))

@@ -8,11 +8,16 @@ of gaps, not of items.
 import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator
-from typing import NewType, NoReturn
+from typing import Annotated, Final, NewType, NoReturn
 
 import msgspec
 
 Position = NewType("Position", int)
+
+POSITION_MAX: Final = (1 << 63) - 1
+
+_Edge = Annotated[int, msgspec.Meta(ge=0, le=POSITION_MAX)]
+"""Where an interval that comes from outside may begin and end."""
 
 
 class Interval(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
@@ -26,8 +31,8 @@ class Interval(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fals
     (5, True, False)
     """
 
-    start: int
-    stop: int
+    start: _Edge
+    stop: _Edge
 
     def __post_init__(self) -> None:
         if self.start > self.stop:

@@ -281,6 +281,7 @@ class Door:
         sent, new = answered
         for given in message.given:
             one = self._hand.all.get(sent.operations[given.at]) if given.at in new else None
+            new.discard(given.at)
             if isinstance(one, GetInHand) and self._gets.taken(one, given):
                 if one.pieces or one.again:
                     if self._gets.fitted(one, self._hand.at()):

@@ -23,6 +23,7 @@ from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.messages import Climb, Food, Granted
 from snowmelt.protocols.priority.phases import RankAnchor
 from snowmelt.protocols.priority.settings import QueueSettings
+from snowmelt.protocols.priority.sound import answers
 
 CENSUS: Final = 0
 """The number of the census, and of its grant."""
@@ -135,9 +136,14 @@ class Gathering:
         else:
             self._down(self._places[index].take(child, message.number, message.batch))
 
-    def granted(self, message: Granted) -> Grant | None:
+    def granted(self, source: NodeId, message: Granted) -> Grant | None:
         """What comes from above; what of it is for this node's own operations."""
-        if message.index not in self._places:
+        place = self._places.get(message.index)
+        if place is None or place.parent is None or place.parent.node != source:
+            return None
+        ascent = place.ascent
+        asked = None if ascent is None or ascent.number != message.number else ascent.batch
+        if asked is not None and not answers(message.grant, asked):
             return None
         if message.number == CENSUS:
             self._counts(message.index, 1, message.grant)

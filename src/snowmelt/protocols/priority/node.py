@@ -49,6 +49,7 @@ from snowmelt.protocols.priority.queue import NO_GETS, Here, Queue, queue_of
 from snowmelt.protocols.priority.queues import SETTINGS, Queues
 from snowmelt.protocols.priority.settings import State
 from snowmelt.protocols.priority.settling import Settling
+from snowmelt.protocols.priority.sound import credible
 from snowmelt.protocols.priority.writing import Part, Task
 
 Hears = Callable[[Queue, Here, NodeId, Any], None]
@@ -256,6 +257,8 @@ class PriorityNode:
             if message.era > era:
                 self._stash.append((source, message))
             return
+        if not self._credible(source, message):
+            return
         kind = type(message)
         hears = self._hears.get(kind)
         if hears is not None:  # as mostly
@@ -268,7 +271,13 @@ class PriorityNode:
         elif kind is messages.Told:
             if self._settling is not None:
                 self._settling.told(source, message)
-        elif kind is messages.Make:
+        else:
+            self._about_queues(source, message)
+
+    def _about_queues(self, source: NodeId, message: Any) -> None:
+        """Queues are made."""
+        kind = type(message)
+        if kind is messages.Make:
             self._queues.make(source, message)
         elif kind is messages.Made:
             self._queues.made(message)
@@ -277,6 +286,14 @@ class PriorityNode:
             self._touched[message.settings.queue] = None
         elif kind is messages.Declared:
             self._queues.declared(source, message)
+
+    def _credible(self, source: NodeId, message: Any) -> bool:
+        """Whether another can have said that; else it is not heard."""
+        if source == self._desk.me or credible(message, self._queues.known):
+            return True
+        word = type(message).__struct_config__.tag
+        self._desk.note(f"{source} says {word!r} with fields that can't be: it is not heard")
+        return False
 
     def _requested(self, operation: OperationId, call: Any) -> None:
         desk = self._desk
@@ -375,7 +392,7 @@ def _table() -> dict[type, Hears]:
     """What each message between nodes is for, within a view."""
     return {
         messages.Climb: lambda _, here, source, message: here.gathering.climbed(source, message),
-        messages.Granted: lambda queue, _h, _, message: queue.granted(message),
+        messages.Granted: lambda queue, _, source, message: queue.granted(source, message),
         messages.Food: lambda _q, here, _, message: here.gathering.feed(message.index),
         messages.Store: lambda _, here, source, message: here.home.store(source, message),
         messages.Stored: lambda queue, _, source, message: queue.door.stored(source, message),

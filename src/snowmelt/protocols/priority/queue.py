@@ -324,9 +324,9 @@ class Queue:
 
     # --- what comes back --------------------------------------------------------------------------
 
-    def granted(self, message: Granted) -> None:
+    def granted(self, source: NodeId, message: Granted) -> None:
         """From the place above: for those below, and for this node's own operations."""
-        grant = self.here.gathering.granted(message) if self.here is not None else None
+        grant = self.here.gathering.granted(source, message) if self.here is not None else None
         if grant is not None:
             self.door.granted(grant)
 

@@ -45,6 +45,8 @@ class Queues:
         self._limits = limits
         self._sending = Sending(desk, "")
         self.all: dict[str, Queue] = {}
+        self.known: dict[str, QueueSettings] = {}
+        """The settings of each."""
         self.settled = False
         """Whether this node has heard all that others keep, in this view."""
         self._unwritten: list[QueueSettings] = []
@@ -60,6 +62,7 @@ class Queues:
         for value, count in counts.items():
             settings = _DECODE(value)
             self.all[settings.queue] = Queue(self._desk, settings, self._limits)
+            self.known[settings.queue] = settings
             if count < len(SETTINGS):
                 self._unwritten.append(settings)
 
@@ -216,7 +219,7 @@ class Queues:
         old = self.all.get(settings.queue)
         if old is not None:
             queue.shelf = old.shelf
-        self.all[settings.queue] = queue
+        self.all[settings.queue], self.known[settings.queue] = queue, settings
         self._unwritten.append(settings)
         queue.viewed()
         return queue

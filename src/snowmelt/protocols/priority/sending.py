@@ -73,7 +73,7 @@ class Unanswered(Generic[T]):
         if sent is None or sent.target != source:
             return None
         if sent.open is None:
-            if len(places) == len(sent.operations):  # as mostly
+            if list(places) == list(range(len(sent.operations))):  # as mostly
                 del self._sent[serial]
                 return sent, set(places)
             sent.open = set(range(len(sent.operations)))

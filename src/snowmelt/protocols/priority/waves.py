@@ -5,6 +5,7 @@
 2. A step has a number. Who has it from above hands it on, answers for itself, and when all below
    have answered tells the one above. One step at a time: the next is asked when all have answered.
 3. Who has not answered is asked again; who is asked again says again what it said, if it did.
+4. A step is heard of the one above alone, and of those below an answer to what they were asked.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.priority.desk import Desk, Patience
 from snowmelt.protocols.priority.phase_messages import Answered, Asked
-from snowmelt.protocols.seap.steps import Answer, Step, combined, decomposed
+from snowmelt.protocols.seap.steps import Answer, Step, answers, combined, decomposed, follows
 
 
 class Waves:
@@ -46,15 +47,19 @@ class Waves:
         self._begin(self._number + 1, step)
 
     def asked(self, source: NodeId, message: Asked) -> None:
-        """From above."""
+        """From above (rule 4)."""
+        if source != self._above:
+            return
         if message.number == self._number + 1 and not self._steps:
-            self._begin(message.number, message.step)
+            if follows(message.step, self._last):
+                self._begin(message.number, message.step)
         elif message.number == self._number and self._last is not None:
             self._desk.send(source, Answered(self._desk.era, self._queue, self._number, self._last))
 
     def answered(self, source: NodeId, message: Answered) -> None:
         """From below."""
-        if message.number == self._number:
+        asked = self._steps.get(source)
+        if message.number == self._number and asked and answers(message.answer, asked[0]):
             self._take(source, message.answer)
 
     def answer(self, answer: Answer) -> None:

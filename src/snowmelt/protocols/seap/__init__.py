@@ -66,4 +66,6 @@ How a phase goes. The anchor asks all homes down a flat tree, and their answers 
     not grow; and of all that is gone where the queue has a bound, since it counts what there is
     room for. Of one node no more than `REPORTED_MAX` intervals go up at once. A census says no more
     than that either: which is the last position, and which blocks are gone.
+13. *What can't be.* A step is heard of the home above alone, and an answer if it is one to the step
+   (`follows`, `answers`). What homes tell that does not fit together is counted anew.
 """

@@ -1,5 +1,6 @@
 """One phase, as the anchor sees it: from what is wanted to who has it (rules 6 to 9)."""
 
+from collections.abc import Sequence
 from math import ceil
 from typing import Final
 
@@ -90,10 +91,8 @@ class Phase:
         self._plan = GatheredPlan(sample)
         self._k = 0
         self._selection: Selection | None = None
-        shown = min(rank or SHOWN_MAX, least)
-        if wanted:  # the first few of more are of no use
-            shown = wanted if wanted <= least else 0
-        self.step: Step | None = Begin(number, shown)
+        self._least = least
+        self.step: Step | None = self._begin()
         """What is asked; None when it is over."""
 
     def answered(self, answer: Answer) -> Step | None:
@@ -106,17 +105,27 @@ class Phase:
             case Bounds():
                 self.step = self._select(answer)
             case Sample(elements):
-                assert isinstance(self.step, Sort), f"{self.step} was answered by a sample"
-                low, high = self.step.low, self.step.high
-                self.step = self._select(
-                    Bounds(elements[low - 1] if low else None, elements[high - 1] if high else None)
-                )
+                self.step = self._sorted(elements)
             case Chosen(count):
-                assert count == self._k, f"{count} are chosen, and {self._k} are to be"
-                self.step = self._assign(self.value)
+                self.step = self._assign(self.value) if count == self._k else self._begin()
             case Heard():
                 self.step = None
         return self.step
+
+    def _begin(self) -> Step:
+        """Counts; anew, when what homes have told does not fit together (rule 13)."""
+        shown = min(self._rank or SHOWN_MAX, self._least)
+        if self.wanted:  # the first few of more are of no use
+            shown = self.wanted if self.wanted <= self._least else 0
+        return Begin(self.number, shown)
+
+    def _sorted(self, elements: Sequence[Element]) -> Step:
+        """What stands at the places that were asked for."""
+        assert isinstance(self.step, Sort), f"{self.step} was answered by a sample"
+        if len(elements) != self.step.total:
+            return self._begin()
+        low, high = (elements[at - 1] if at else None for at in (self.step.low, self.step.high))
+        return self._select(Bounds(low, high))
 
     def _counted(self, told: Least) -> Step:
         self.elements, self.least = told.elements, told.least
@@ -145,9 +154,9 @@ class Phase:
         if not isinstance(step, Done):
             assert not isinstance(step, EqualRanks), "that is the printed plan's"
             return step
-        assert step.end is End.FOUND, f"a selection among elements that stay ends {step.end}"
+        if step.end is not End.FOUND or step.value is None:  # elements stay where they are
+            return self._begin()
         self.value = step.value
-        assert self.value is not None, "what was found is something"
         return Choose(self.value) if self.wanted else self._release()
 
     def _assign(self, upto: Element | None, count: int | None = None) -> Step:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from heapq import merge
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Annotated, Final
 
 import msgspec
@@ -16,7 +16,8 @@ SHOWN_MAX: Final = 64
 SAMPLE: Final = 64
 """So many are sorted at once (rule 8)."""
 
-Order = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+Number = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+"""Of a phase, or of a rank: what is counted on from it is a number of 64 bits still."""
 Shown = Annotated[tuple[Element, ...], msgspec.Meta(max_length=4 * SHOWN_MAX)]
 
 # --- steps ----------------------------------------------------------------------------------------
@@ -25,7 +26,7 @@ Shown = Annotated[tuple[Element, ...], msgspec.Meta(max_length=4 * SHOWN_MAX)]
 class Begin(msgspec.Struct, frozen=True, tag="seap.begin", array_like=True):
     """Nothing comes in from now on; tell how many you have, and the least of them."""
 
-    phase: Order
+    phase: Number
     least: Annotated[int, msgspec.Meta(ge=0, le=SHOWN_MAX)]
 
 
@@ -38,7 +39,7 @@ class Choose(msgspec.Struct, frozen=True, tag="seap.choose", array_like=True):
 class Assign(msgspec.Struct, frozen=True, tag="seap.assign", array_like=True):
     """Those up to this one, or all, are taken, and have their ranks from here on."""
 
-    start: Order
+    start: Number
     upto: Element | None = None
     hungry: bool = False
     """Whether somebody waits for more than there were."""
@@ -111,6 +112,49 @@ def combined(answers: Sequence[Answer]) -> Answer:
             answer = steps.combined(both)
             assert isinstance(answer, Bounds | Drawn), f"{both} make {answer}"
             return answer
+
+
+def follows(step: Step, last: Answer | None) -> bool:
+    """Whether it may be asked of homes that answered this to the step before.
+
+    >>> follows(Begin(7, 1), None), follows(Release(), None), follows(Release(), Heard())
+    (True, False, False)
+    """
+    match step:
+        case Begin():
+            return True
+        case Sort():
+            return isinstance(last, Drawn)
+        case Assign():
+            return isinstance(last, Least | Chosen)
+        case _:
+            return last is not None and not isinstance(last, Heard)
+
+
+def answers(answer: Answer, step: Step) -> bool:
+    """Whether it is an answer to this step.
+
+    >>> answers(Heard(), Release()), answers(Chosen(3), Release())
+    (True, False)
+    >>> row = (Element(1, 1), Element(1, 2))
+    >>> [answers(Least(1, 5, 2, some), Begin(7, 2)) for some in (row, row[::-1], row[:1])]
+    [True, False, False]
+    """
+    match step, answer:
+        case Begin(_, limit), Least(_, elements, told, least):
+            rising = all(one < other for one, other in pairwise(least))
+            return told == limit and len(least) == min(limit, elements) and rising
+        case Sort(), Sample(elements):
+            return all(one < other for one, other in pairwise(elements))
+        case (
+            (Ranks(), Bounds())
+            | (Draw(), Drawn())
+            | (Choose(), Chosen())
+            | ((Assign() | Release()), Heard())
+        ):
+            return True
+        case _:
+            return False
 
 
 def decomposed(step: Step, answers: Sequence[Answer]) -> list[Step]:

@@ -79,7 +79,8 @@ class Candidates:
         elif step.chance:  # else they are only counted
             some = row[cut_start:cut_stop]
         self.drawn = sorted([one for one in some if hashed(begin, one.id) < step.chance])
-        return Drawn(cut_start - start, stop - cut_stop, len(self.drawn))
+        before, behind = max(0, cut_start - start), max(0, stop - cut_stop)
+        return Drawn(before, behind, len(self.drawn))
 
     def _within(self, window: Window) -> tuple[int, int]:
         start = 0 if window.start is None else self._rank(window.start)

@@ -11,7 +11,8 @@ from snowmelt.protocols.select.elements import Element, Window
 SURE: Final = 1 << 32
 """The chance that draws every element."""
 
-Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
+"""Of all elements, or of some; so many nodes may be added up and stay whole numbers of 64 bits."""
 Chance = Annotated[int, msgspec.Meta(ge=0, le=SURE)]
 
 # --- answers --------------------------------------------------------------------------------------
@@ -49,7 +50,7 @@ class Ranks(msgspec.Struct, frozen=True, tag="select.ranks", array_like=True):
 
     candidates: Window
     k: Count
-    count: Count
+    count: Annotated[int, msgspec.Meta(ge=1, le=1 << 40)]
     least: Count
     """Who has fewer tells none."""
 

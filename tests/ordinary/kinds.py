@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from typing import Any, Protocol, Self
 
 import snowmelt
@@ -119,17 +120,24 @@ class Folder(Fifo):
 
 
 class Priority(Fifo):
-    """One that makes and takes, at two priorities."""
+    """One that makes and takes, at any priority of 64 bits."""
+
+    def __init__(self, cluster: snowmelt.Cluster, name: str) -> None:
+        self.queue = cluster.priority(name, lease=LEASE, max_deliveries=1000)
+
+    def put(self, body: bytes, **options: Any) -> Any:
+        drawn = blake2b(body, digest_size=8).digest()
+        return self.queue.put(body, priority=int.from_bytes(drawn, signed=True), **options)
+
+
+class PriorityFolder(Fifo):
+    """The same in a folder, with no node, at two priorities."""
 
     def __init__(self, cluster: snowmelt.Cluster, name: str) -> None:
         self.queue = cluster.priority(name, priorities=2, lease=LEASE, max_deliveries=1000)
 
     def put(self, body: bytes, **options: Any) -> Any:
         return self.queue.put(body, priority=len(body) % 2, **options)
-
-
-class PriorityFolder(Priority):
-    """The same in a folder, with no node."""
 
 
 KINDS = [Pool, Fifo, Priority]

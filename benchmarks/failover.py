@@ -26,6 +26,7 @@ import msgspec
 import snowmelt
 from snowmelt.cli.local import LocalCluster, LocalNode, end_on_sigterm
 from snowmelt.cli.local_etcd import LocalEtcd
+from snowmelt.cli.node import HEARTBEAT, MISSES
 from snowmelt.core.errors import Empty, SnowmeltError
 
 SETTLED = 1.0
@@ -144,10 +145,9 @@ def measured(given: argparse.Namespace) -> list[Kill]:
             if given.coordinator == "etcd":
                 etcd = stack.enter_context(LocalEtcd(folder / "etcd"))
                 options = ["--coordinator", etcd.url]
-            if given.misses:
-                options += ["--misses", str(given.misses)]
+            options += ["--misses", str(given.misses)]
             cluster = stack.enter_context(
-                LocalCluster(given.nodes, folder, given.heartbeat or 1.0, options=options)
+                LocalCluster(given.nodes, folder, given.heartbeat, options=options)
             )
             view = cluster.start()
             with snowmelt.connect(cluster.url) as door:
@@ -182,8 +182,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--kills", type=int, default=4)
-    parser.add_argument("--heartbeat", type=float, default=0.0)
-    parser.add_argument("--misses", type=int, default=0)
+    parser.add_argument("--heartbeat", type=float, default=HEARTBEAT)
+    parser.add_argument("--misses", type=int, default=MISSES)
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--coordinator", choices=["etcd", "disk"], default="etcd")
     parser.add_argument("--kind", choices=["fifo", "priority"], default="fifo")

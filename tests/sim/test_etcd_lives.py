@@ -115,6 +115,33 @@ def test_a_leader_that_slept_leads_no_more_and_is_a_member_again():
     assert seen.views[leader].coordinator == heir
 
 
+def test_a_leader_that_died_is_left_out_as_soon_as_it_can_not_have_been_sure_any_more():
+    world, seen = cluster()
+    leader = leader_of(world)
+    world.stop(leader)
+    begin = world.now
+    while leader_of(world) in (leader, None):
+        after(world, 0.01)
+    elected = world.now
+    assert elected - begin <= seconds(5 + 1.7)  # its lease, and a look
+    rest = [node for node in NAMES if node != leader]
+    after(world, 4.8)
+    assert names_of(seen.views[rest[0]]) == NAMES
+    after(world, 0.6)
+    assert all(names_of(seen.views[node]) == rest for node in rest)
+
+
+def test_a_leader_of_before_that_lives_is_not_left_out():
+    world, seen = cluster()
+    leader = leader_of(world)
+    links = ((leader, ETCD),)
+    world.network.begin(CutLinks(world.now, Instant(world.now + seconds(7)), links))
+    after(world, 30)
+    assert leader_of(world) != leader
+    assert (leader, 1) in [(one.id, one.start) for one in seen.views[leader].members]
+    assert seen.views[leader].epoch == 6  # five joined, and one leads anew
+
+
 def test_what_a_leader_of_before_asked_comes_late():
     world, seen = cluster()
     leader = leader_of(world)
@@ -164,12 +191,14 @@ def asked(world):
     return sum(step.node == ETCD and isinstance(step.event, Received) for step in steps)
 
 
-def test_while_etcd_is_away_members_stay_current_for_nine_seconds_and_come_back_with_it():
+def test_while_etcd_is_away_the_leader_is_current_while_sure_and_others_for_nine_seconds():
     world, seen = cluster()
-    begin = world.now
+    begin, leader = world.now, leader_of(world)
     world.stop(ETCD)
     after(world, 9)
-    assert not seen.cut
+    ((node, at),) = seen.cut
+    assert node == leader
+    assert seconds(4 - 1.3) <= at - begin <= seconds(4)  # of a lease of five, refreshed each 1.25
     after(world, 30)
     assert sorted({node for node, _ in seen.cut}) == NAMES
     assert max(at for _, at in seen.cut) - begin <= seconds(4 + 9 + 1)

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 import test_etcd_lives as lives
 
-from snowmelt.core.instant import START
+from snowmelt.core.instant import START, Instant, seconds
 from snowmelt.core.node import Send
 from snowmelt.protocols.baton import fences
 from snowmelt.protocols.baton.fences import Fences
@@ -13,6 +13,8 @@ from snowmelt.protocols.baton.registrar import Registrar
 from snowmelt.protocols.baton.values import Values
 from snowmelt.protocols.fifo.homes import Homes
 from snowmelt.protocols.membership.coordinator import EtcdCoordinator
+from snowmelt.protocols.membership.currency import Currency
+from snowmelt.protocols.membership.election import Election
 from snowmelt.protocols.membership.keeper import Keeper
 from snowmelt.protocols.membership.member import Follower
 from snowmelt.protocols.membership.records import Records
@@ -61,12 +63,28 @@ def another_leader_does_not_raise_the_views_number(patch):
 def a_new_leader_blames_members_for_its_predecessors_silence(patch):
     begin = Keeper.begin
 
-    def blaming(self, now):
-        effects = begin(self, now)
+    def blaming(self, now, heard):
+        effects = begin(self, now, heard)
         self._heard = dict.fromkeys(self._heard, START)
         return effects
 
     patch.setattr(Keeper, "begin", blaming)
+
+
+def a_leaders_own_word_counts_as_long_as_anybodys(patch):
+    patch.setattr(Currency, "decides", lambda *_: None)
+    patch.setattr(Currency, "counts", lambda self, number, _, **__: number in self._sent)
+
+
+def a_predecessor_is_taken_for_unsure_when_its_lease_ends(patch):
+    """Rule 26 without the time that an early end of the lease takes from it."""
+    heard = property(lambda self: Instant(self.since - self._settings.lease))
+    patch.setattr(Election, "predecessor_heard", heard)
+
+
+def a_predecessor_is_left_out_at_once(patch):
+    heard = property(lambda self: Instant(self.since - seconds(1000)))
+    patch.setattr(Election, "predecessor_heard", heard)
 
 
 def a_change_without_an_answer_is_never_asked_again(patch):
@@ -143,14 +161,17 @@ def lived(protocol, seed):
 PLANTED = [
     (a_change_compares_nothing, lives.test_what_a_leader_of_before_asked_comes_late),
     (a_decision_is_told_before_it_is_kept, lived("membership", 0)),
-    (another_leader_does_not_raise_the_views_number, lived("membership", 1)),
-    (a_new_leader_blames_members_for_its_predecessors_silence, lived("membership", 79)),
+    (another_leader_does_not_raise_the_views_number, lived("membership", 3)),
+    (a_new_leader_blames_members_for_its_predecessors_silence, lived("membership", 103)),
+    (a_leaders_own_word_counts_as_long_as_anybodys, lived("membership", 28)),
+    (a_predecessor_is_taken_for_unsure_when_its_lease_ends, lived("membership", 54)),
+    (a_predecessor_is_left_out_at_once, lived("membership", 54)),
     (a_change_without_an_answer_is_never_asked_again, lived("membership", 36)),
     (who_leads_is_not_spoken_to, lived("membership", 6)),
-    (a_home_is_told_before_it_is_kept, lived("fifo", 6)),
+    (a_home_is_told_before_it_is_kept, lived("fifo", 31)),
     (a_root_makes_batons_in_the_term_that_it_found, lived("baton", 2)),
-    (a_root_counts_terms_by_itself, lived("baton", 53)),
-    (a_value_is_said_to_be_saved_before_it_is_kept, lived("baton", 9)),
+    (a_root_counts_terms_by_itself, lived("baton", 41)),
+    (a_value_is_said_to_be_saved_before_it_is_kept, lived("baton", 41)),
     (a_root_does_not_read_what_values_there_are, lived("baton", 0)),
     (a_root_asks_nobody_but_itself, lived("baton", 1)),
 ]

@@ -15,7 +15,7 @@ from rich.live import Live
 
 from snowmelt.cli.local import LocalCluster, end_on_sigterm
 from snowmelt.cli.local_etcd import LocalEtcd
-from snowmelt.cli.node import checked_heartbeat, read_coordinator, read_token
+from snowmelt.cli.node import HEARTBEAT, MISSES, checked_heartbeat, read_coordinator, read_token
 from snowmelt.cli.show import as_builtins, standing_table, status_table
 from snowmelt.client.cluster import Cluster
 from snowmelt.core.errors import BadOption
@@ -52,7 +52,7 @@ def up(
         typer.Option(help="Folder of their disks; if none, a new one, thrown away at the end."),
     ] = None,
     port: Annotated[int, typer.Option(help="Port of the first; the others follow.")] = 4410,
-    heartbeat: Annotated[float, typer.Option(help="Seconds between heartbeats.")] = 1.0,
+    heartbeat: Annotated[float, typer.Option(help="Seconds between heartbeats.")] = HEARTBEAT,
     coordinator: Annotated[
         str,
         typer.Option(help="disk; etcd, started beside the nodes; or etcd://HOST:PORT/PREFIX."),
@@ -73,6 +73,7 @@ def up(
         else:
             read_coordinator(coordinator)
         options = [] if url == "disk" else ["--coordinator", url]
+        options += ["--misses", str(MISSES)]
         cluster = stack.enter_context(LocalCluster(nodes, folder, heartbeat, port, options=options))
         view = cluster.start()
         console = Console()

@@ -18,6 +18,8 @@ from snowmelt.core.errors import SnowmeltError, Unavailable
 from snowmelt.protocols.membership import Status, View
 
 START_SECONDS = 30.0
+MISSES = 4
+"""Half of what a node is given otherwise: most of these clusters are there for nodes to die in."""
 PORTS = range(10_000, 32_768)
 """Below those that the system gives to connections by itself: a node that is started, or started
 again, finds its port as free as it was chosen."""
@@ -178,7 +180,8 @@ class LocalCluster:
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         ports = list(range(port, port + nodes)) if port else free_ports(nodes)
-        options = ["--heartbeat", str(heartbeat), *options]
+        beats = ("--heartbeat", str(heartbeat), "--misses", str(MISSES))
+        options = [*beats, *options]  # of an option given twice the last one counts
         homes = homes or [HERE] * nodes
         founder = f"{homes[0].host}:{ports[0]}"
         self.nodes = [

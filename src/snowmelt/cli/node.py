@@ -1,13 +1,13 @@
 """`snowmelt node`: one node of a cluster, in the foreground."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 import typer
 
 from snowmelt.core.errors import BadOption
-from snowmelt.core.instant import seconds
+from snowmelt.core.instant import SECOND, seconds
 from snowmelt.core.names import Address, node_id
 from snowmelt.protocols.membership import Settings
 from snowmelt.runtime import logs, server
@@ -54,6 +54,10 @@ def read_coordinator(given: str, user: str = "", file: Path | None = None) -> Et
             raise BadOption("--etcd-user", user, "nothing, without --coordinator etcd://…")
         return None
     return EtcdPlace.read(given, user, read_secret("--etcd-password-file", "a password", file))
+
+
+HEARTBEAT: Final = Settings().interval / SECOND
+MISSES: Final = Settings().misses
 
 
 def checked_heartbeat(given: float) -> float:
@@ -112,8 +116,10 @@ def node(
     etcd_password_file: Annotated[
         Path | None, typer.Option(help="File with that user's password.")
     ] = None,
-    heartbeat: Annotated[float, typer.Option(help="Seconds between heartbeats.")] = 1.0,
-    misses: Annotated[int, typer.Option(help="After so many missed heartbeats a node is out.")] = 4,
+    heartbeat: Annotated[float, typer.Option(help="Seconds between heartbeats.")] = HEARTBEAT,
+    misses: Annotated[
+        int, typer.Option(help="After so many missed heartbeats a node is out.")
+    ] = MISSES,
     limit: Annotated[
         list[str] | None, typer.Option(help="NAME=VALUE; again for more. " + LIMITS_HELP)
     ] = None,

@@ -327,6 +327,17 @@ class LeaderHeld(msgspec.Struct, frozen=True, tag="leader-held"):
     until: Instant
 
 
+class LeaderParted(msgspec.Struct, frozen=True, tag="leader-parted"):
+    """Whoever leads then, where etcd decides, hears nobody and is not heard, nor by etcd.
+
+    Etcd's clock leaps by `early` meanwhile, so that the leader's lease may end before its time.
+    """
+
+    at: Instant
+    until: Instant
+    early: Duration
+
+
 class HeldBack(msgspec.Struct, frozen=True, tag="held-back"):
     """What one process sends another comes when this is over; what it is sent comes as ever."""
 
@@ -336,7 +347,7 @@ class HeldBack(msgspec.Struct, frozen=True, tag="held-back"):
     target: NodeId
 
 
-OfLeader = LeaderCrash | LeaderPause | LeaderHeld
+OfLeader = LeaderCrash | LeaderPause | LeaderHeld | LeaderParted
 
 Fault = (
     Loss

@@ -21,6 +21,7 @@ from snowmelt.sim.faults import (
     HeldBack,
     LeaderCrash,
     LeaderHeld,
+    LeaderParted,
     LeaderPause,
     LongPause,
     LostDisk,
@@ -28,6 +29,7 @@ from snowmelt.sim.faults import (
     LostWrites,
     OfLeader,
     OlderDisk,
+    Partition,
     Pause,
     PowerCut,
     QuickRestarts,
@@ -146,6 +148,11 @@ def _hurt_leader(world: World, fault: OfLeader) -> None:
             held = HeldBack(world.now, until, leader, ETCD)
             world.network.begin(held)
             world.at(until, world.network.end, held)
+        case LeaderParted(until=until, early=early):
+            alone = Partition(world.now, until, "the leader", (leader,))
+            world.network.begin(alone)
+            world.at(until, world.network.end, alone)
+            world.turn_clock(ETCD, by=early)
 
 
 def _pause(world: World, name: NodeId, until: Instant) -> None:

@@ -17,6 +17,7 @@ from snowmelt.sim.faults import (
     Fault,
     LeaderCrash,
     LeaderHeld,
+    LeaderParted,
     LeaderPause,
     OfLeader,
     Partition,
@@ -26,7 +27,7 @@ from snowmelt.sim.faults import (
 
 KINDS: Final = (
     *("outage", "still", "slow", "early", "skewed", "cut", "parted", "beside"),
-    *("leader-crash", "leader-pause", "leader-held"),
+    *("leader-crash", "leader-pause", "leader-held", "leader-parted"),
 )
 LEADERS: Final = 0.7
 """Of how many lives each thing that befalls the leader is part; the others of four in ten."""
@@ -77,6 +78,9 @@ def _one(
             return Partition(at, until, "without etcd", some)
         case "leader-held":
             return LeaderHeld(at, later(at, Duration(chance.randrange(6, 20) * SECOND)))
+        case "leader-parted":
+            early = chance.choice((0, chance.randrange(6 * SECOND)))
+            return LeaderParted(at, until, Duration(early))
         case "leader-crash":
             return LeaderCrash(at, until)
         case _:

@@ -22,7 +22,7 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.instant import SECOND, START, Duration, Instant, later
+from snowmelt.core.instant import SECOND, START, Duration, Instant, later, milliseconds
 from snowmelt.core.node import Effect, Note, Send
 from snowmelt.protocols.etcd import (
     ETCD,
@@ -48,6 +48,7 @@ from snowmelt.protocols.membership.settings import Settings
 Effects = list[Effect[object]]
 
 REFRESHES_KEPT: Final = 16
+LOOKS_APART: Final = milliseconds(250)
 
 
 class Step(Enum):
@@ -87,18 +88,21 @@ class Election:
         self._look_due: Instant = START
         self._lease = 0
         self._lease_length = Duration(0)
-        self._sure_until: Instant = START
+        self.since: Instant = START
+        """When it was told that it is elected."""
+        self.sure_until: Instant = START
+        """Rule 15."""
         self._refresh_due: Instant = START
         self._refreshes: dict[int, Instant] = {}
 
     def sure(self, now: Instant) -> bool:
         """Rule 15."""
-        return self.step is Step.ELECTED and now < self._sure_until
+        return self.step is Step.ELECTED and now < self.sure_until
 
     def due(self, now: Instant) -> Instant:
         """When to be asked again whether there is something to do."""
         if self.step is Step.ELECTED:
-            return min(self._refresh_due, self._sure_until)
+            return min(self._refresh_due, self.sure_until)
         answer_due = later(self._asked_at, ANSWER)
         if self.step is Step.RESTING or answer_due <= now:
             return max(self._look_due, later(now, self._pause))
@@ -106,7 +110,17 @@ class Election:
 
     @property
     def _pause(self) -> Duration:
-        return Duration(self._settings.interval // 3)
+        return max(LOOKS_APART, Duration(self._settings.interval // 3))
+
+    @property
+    def predecessor_heard(self) -> Instant:
+        """Rule 26: who led before counts as heard then, when all others do at the beginning.
+
+        It was sure of its lead, and current, for as long as that after its last refresh, which came
+        before this node's election.
+        """
+        sure = sureness(Duration(self._settings.lead_seconds * SECOND))
+        return later(self.since, Duration(min(0, sure - self._settings.lease)))
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -170,7 +184,7 @@ class Election:
             case Step.TAKING, Granted(_, lease, length):
                 return None, self._put(lease, Duration(length * SECOND), leader, now)
             case Step.STANDING, Transacted(succeeded=True):
-                self.step = Step.ELECTED
+                self.step, self.since = Step.ELECTED, now
                 self._refresh_due = later(now, Duration(self._lease_length // 4))
                 return None, [Note("nobody led -> this node does")]
             case Step.CLEARING, Transacted():
@@ -185,15 +199,15 @@ class Election:
         if self.step is not Step.ELECTED or not isinstance(answer, Refreshed):
             return []
         if not answer.seconds:
-            self._sure_until = START
+            self.sure_until = START
             return [Note("the lease in etcd has ended")]
-        self._sure_until = max(self._sure_until, later(sent, _sure(self._lease_length)))
+        self.sure_until = max(self.sure_until, later(sent, sureness(self._lease_length)))
         return []
 
     def _put(self, lease: int, length: Duration, leader: Leader, now: Instant) -> Effects:
         self._lease, self._lease_length = lease, length
         # Its time began somewhere between asking and now.
-        self._sure_until = later(self._asked_at, _sure(length))
+        self.sure_until = later(self._asked_at, sureness(length))
         nonce = self._chance.getrandbits(63)
         self.mine = msgspec.msgpack.encode(msgspec.structs.replace(leader, nonce=nonce))
         put = Put(LEADER, self.mine, lease)
@@ -208,7 +222,8 @@ class Election:
         return [Send(ETCD, request)]
 
 
-def _sure(length: Duration) -> Duration:
+def sureness(length: Duration) -> Duration:
+    """How long who refreshed a lease of this length is sure of it (rule 15)."""
     return Duration(length * 4 // 5)
 
 

@@ -1,6 +1,8 @@
 """The deciding node's side of membership: rules 1 to 6 of the package."""
 
+from collections.abc import Mapping
 from enum import Enum
+from typing import Final
 
 from snowmelt.core.instant import Instant, later, since, spelled
 from snowmelt.core.names import NodeId, OperationId
@@ -22,6 +24,8 @@ from snowmelt.protocols.membership.settings import Settings
 from snowmelt.protocols.membership.view import Admit, Ledger, Release, Remove, Surpass
 
 Effects = list[Effect[object]]
+
+NOBODY: Final[Mapping[NodeId, Instant]] = {}
 
 
 class KeeperTimer(Enum):
@@ -45,10 +49,16 @@ class Keeper:
         self._forgetting: dict[NodeId, list[OperationId]] = {}
         self._sweep_due: Instant | None = None
 
-    def begin(self, now: Instant) -> Effects:
-        """Gives every member that the disk knows the whole time to be heard."""
-        self._heard = {member.id: now for member in self._coordinator.decided.view.members}
+    def begin(self, now: Instant, heard: Mapping[NodeId, Instant] = NOBODY) -> Effects:
+        """Gives every member the whole time to be heard, but those who are known to be silent."""
+        members = self._coordinator.decided.view.members
+        self._heard = {member.id: heard.get(member.id, now) for member in members}
         return self._sweep_later(now)
+
+    @property
+    def epoch(self) -> int:
+        """The number of the newest view that is decided."""
+        return self._coordinator.decided.view.epoch
 
     def check(self) -> None:
         """Whoever is in the view is listened for, and nobody else is."""

@@ -24,6 +24,7 @@ from snowmelt.core.node import (
 )
 from snowmelt.core.record import Write
 from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.membership.currency import Currency
 from snowmelt.protocols.membership.disk import SELF, VIEW, Kept, Self, twice
 from snowmelt.protocols.membership.messages import (
     Accepted,
@@ -39,8 +40,6 @@ from snowmelt.protocols.membership.settings import Identity, Settings
 from snowmelt.protocols.membership.view import Current, CutOff, Member, View
 
 Effects = list[Effect[object]]
-
-WORDS_KEPT: Final = 32
 
 
 class MemberTimer(Enum):
@@ -96,10 +95,8 @@ class Follower:
         self._self = Self(identity.id, chance.getrandbits(63), 0)
         self._waking: int | None = None
         self._adopting: tuple[int, View] | None = None
-        self._number = 0
-        self._sent: dict[int, Instant] = {}
+        self.currency = Currency(settings.lease)
         self._lease_end: Instant = START
-        self._accepted_number = 0  # the newest of its words that was accepted
         self._redirects = 0
         self._attempt = 0
         self._departing: list[OperationId] = []
@@ -176,10 +173,13 @@ class Follower:
     def direct(self, leader: NodeId | None, now: Instant) -> Effects:
         """Who leads is found in etcd, or not: it is spoken to at once."""
         self._directed = leader
-        return [] if leader is None else self.speak(now)
+        if leader is None:
+            return []
+        self.currency.finds_who_leads()
+        return self.speak(now)
 
     def _join(self, target: NodeId, now: Instant) -> Effect[object]:
-        return Send(target, self.application(self._numbered(now)))
+        return Send(target, self.application(self.currency.said(now)))
 
     def application(self, number: int) -> Join:
         """What this node asks to be let in with."""
@@ -189,16 +189,10 @@ class Follower:
 
     def _heartbeat(self, view: View, now: Instant) -> Effect[object]:
         own = self._self
-        number = self._numbered(now)
+        number = self.currency.said(now)
         known = view.cluster, view.epoch, view.mark
         beat = Heartbeat(number, self._run, own.birth, own.start, *known)
         return Send(self._directed or view.coordinator, beat)
-
-    def _numbered(self, now: Instant) -> int:
-        self._number += 1
-        self._sent[self._number] = now
-        self._sent.pop(self._number - WORDS_KEPT, None)
-        return self._number
 
     def _speak_after(self, wait: Duration, now: Instant) -> Effect[object]:
         # A tenth of jitter, always early, keeps a thousand members from beating as one.
@@ -222,26 +216,32 @@ class Follower:
 
     # --- hearing ----------------------------------------------------------------------------------
 
-    def accepted(self, word: Accepted, now: Instant) -> Effects:
-        """Rule 8: the lease counts from when the accepted word was sent."""
-        sent = self._sent.get(word.number)
-        if word.run != self._run or sent is None or self.standing is Standing.LEFT:
+    def accepted(self, word: Accepted, now: Instant, *, own: bool = False) -> Effects:
+        """Rules 8 and 25: the lease counts from when the accepted word was sent.
+
+        `own` is the acceptance of a node that leads, where any may, by itself.
+        """
+        counts = self.currency.counts(word.number, word.epoch, own=own)
+        if word.run != self._run or not counts or self.standing is Standing.LEFT:
             return []
-        end = later(sent, self._settings.lease)
-        if end <= now:
+        if not self.currency.accepted(word.number, now, own=own):
             return [Note(f"word {word.number} was accepted too late to count -> speak again")]
-        self._accepted_number = max(self._accepted_number, word.number)
         self.heard = now
-        effects: Effects = []
-        if end > self._lease_end:
-            self._lease_end = end
-            effects += [SetTimer(MemberTimer.LEASE, end), Announce(Current(end))]
+        effects = self.counted()
         if word.view is not None:
             effects += self.adopt(word.view)
         known = self.view is not None and self.view.epoch >= word.epoch and self._listed(self.view)
         if known and self._adopting is None:
             effects += self._now_current(now)
         return effects
+
+    def counted(self) -> Effects:
+        """Says until when this node is current, when that has changed."""
+        end = self.currency.end
+        if end == self._lease_end:
+            return []
+        self._lease_end = end
+        return [SetTimer(MemberTimer.LEASE, end), Announce(Current(end))]
 
     def adopt(self, view: View) -> Effects:
         """Rule 7: a newer view of the same cluster goes to the disk first."""
@@ -253,14 +253,17 @@ class Follower:
         return [Persist(ticket, (Write(VIEW, msgspec.msgpack.encode(view)),))]
 
     def _adopted(self, view: View, now: Instant) -> Effects:
-        self.view, self._directed = view, None
+        before, self.view, self._directed = self.view, view, None
         if not self._listed(view):
             if self.standing in (Standing.CURRENT, Standing.CUT_OFF):
                 return self._outside(f"view {view.epoch} is without this node", now)
             return []
-        if self.standing is Standing.CURRENT:
-            return [Announce(view)]
-        return self._now_current(now)
+        effects = self._now_current(now)
+        if self.standing is Standing.CURRENT and not effects:
+            effects.append(Announce(view))
+        if before is not None and before.coordinator != view.coordinator:
+            effects += self.speak(now)  # what another accepted has not long to go
+        return effects
 
     def _now_current(self, now: Instant) -> Effects:
         arriving = self.standing in (Standing.OUTSIDE, Standing.CUT_OFF)
@@ -285,11 +288,11 @@ class Follower:
         """Rule 10."""
         if word.run != self._run or self.standing is Standing.LEFT:
             return []
-        if word.superseded or (word.final and not self._accepted_number):
+        if word.superseded or (word.final and not self.currency.newest):
             return [Note(f"refused: {word.reason} -> halt"), Halt(word.reason)]
         if word.final:
             return [Note(f"refused: {word.reason} -> go on asking")]
-        if word.number <= self._accepted_number:  # said before what was accepted since
+        if word.number <= self.currency.newest:  # said before what was accepted since
             return []
         return self._outside(word.reason, now)
 
@@ -299,7 +302,7 @@ class Follower:
         was = self.standing
         self.standing = Standing.OUTSIDE
         self._lease_end = START
-        self._sent.clear()  # what was accepted before counts no more
+        self.currency.none()
         effects: Effects = [Note(f"{reason} -> join again")]
         if was is Standing.CURRENT:
             assert self.view is not None

@@ -162,7 +162,8 @@ class MembershipNode:
                 known = source == self._follower.identity.id and self._office is not None
                 return self._office.keep(message, now) if known and self._office else []
             case Accepted():
-                return self._follower.accepted(message, now)
+                own = self._office is not None and source == self._follower.identity.id
+                return self._follower.accepted(message, now, own=own)
             case Adopt(view):
                 return self._follower.adopt(view) if self._follower.view else []
             case Refused():

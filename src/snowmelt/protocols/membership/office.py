@@ -7,12 +7,21 @@ Rules, which go on from those of `election.py`:
     if it was never accepted, and says so if it was.
 18. Who is elected reads all records, and then decides on a view that has itself in it, with its
     present start, as the coordinator. Only when that is kept does it hear members, each with the
-    whole time to be heard, and the homes of queues, and what batons need, are decided on.
+    whole time to be heard (but see 26), and the homes of queues, and what batons need, are decided
+    on.
 19. An etcd that was put back from a backup may know less than the members. That is the case of a
     coordinator on an older disk (rule 6): who leads takes a number above its own view's, and
     surpasses what others know.
 20. Who leaves in order takes itself out of the view, then takes the leader's key away. A view
     without its coordinator makes every member look.
+25. Who leads can't be left out by somebody who waits for its silence: it hears itself. So it is
+    current only while it is sure (rule 15), from when it asks that the ledger name it. What another
+    accepts counts for it again when that one is known to have led later: it was found in etcd
+    since, or decides on views above its own.
+26. So who comes to lead need not wait the whole time of rule 4 for its predecessor, whom the ledger
+    names. That one was sure no longer than four fifths of a lease after its last refresh, which
+    came before this election, however early the lease ended. It is left out a grace after that, if
+    nothing is heard of it. All others may have been accepted last thing, and have the whole time.
 
 What etcd says late, twice, or not at all, and what happens then:
 
@@ -24,7 +33,7 @@ What etcd says late, twice, or not at all, and what happens then:
 - The lease ended without the leader knowing: nothing that it decides comes through (12).
 - The lease is prolonged, by a new leader of etcd: nobody leads for as long. Members are cut off
   after `misses` heartbeats, and go on as soon as somebody does.
-- No answers at all: the leader is unsure after four fifths of its lease, members are cut off
+- No answers at all: the leader is unsure after four fifths of its lease, and cut off; members are
   `misses` heartbeats after that at the latest; until then all goes on but for changes.
 - No room: leases and reads go on, so members stay current; changes wait, and a note says why.
 - History is compacted, a watch lags or breaks: nothing here reads history, or watches.
@@ -32,7 +41,7 @@ What etcd says late, twice, or not at all, and what happens then:
 - Somebody else changes what is under the prefix: the leader steps down, and says which record.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from itertools import count
 from random import Random
@@ -40,7 +49,7 @@ from random import Random
 import msgspec
 
 from snowmelt.core.instant import Instant
-from snowmelt.core.names import contact
+from snowmelt.core.names import NodeId, contact
 from snowmelt.core.node import Announce, Effect, Halt, Note, Persisted, Send, SetTimer
 from snowmelt.protocols.etcd import Answer
 from snowmelt.protocols.membership.coordinator import EtcdCoordinator
@@ -97,6 +106,7 @@ class Office:
         self._election = Election(settings, chance, self._numbers)
         self._records: Records | None = None
         self._taking_up: Ledger | None = None
+        self._predecessor: NodeId | None = None
         self._set_at: Instant | None = None
         self._lost_view = False
 
@@ -140,6 +150,10 @@ class Office:
         if follower.standing is Standing.LEFT:  # rule 20
             return self._deposed("it left") if election.step is Step.ELECTED else []
         effects = election.refresh(now)
+        decides = self._decides
+        if decides is not None and election.sure(now):  # rule 25
+            follower.currency.decides(election.sure_until, decides)
+            effects += follower.counted()
         if self._records is not None:
             effects += self._records.tick(now)
         elif self._discontent(now):
@@ -149,6 +163,13 @@ class Office:
             self._set_at = due
             effects.append(SetTimer(OfficeTimer.LOOK, due))
         return effects
+
+    @property
+    def _decides(self) -> int | None:
+        """Rule 25: the view from which on this node decides, while it does."""
+        if self._taking_up is not None:
+            return self._taking_up.view.epoch
+        return None if self.keeper is None else self.keeper.epoch
 
     def _discontent(self, now: Instant) -> bool:
         """Rule 14: whether who leads is not heard, or not there at all."""
@@ -262,6 +283,7 @@ class Office:
             return [*self._deposed(refusal.reason), *follower.refused(refusal, now)]
         if follower.view is not None and follower.view.epoch > ledger.view.epoch:
             ledger = ledger.after(Surpass(follower.view.epoch))
+        self._predecessor = ledger.view.coordinator
         self._taking_up = ledger.led(application.member, application.run)
         changes = [Change(_TAKEN_UP, LEDGER, self._taking_up.written())]
         if founding:  # in one step with it
@@ -296,14 +318,20 @@ class Office:
         self.keeper = Keeper(self._settings, coordinator, JoinByEtcd)
         return [
             Note(f"leads with {ledger.view}"),
-            *self.keeper.begin(now),
+            *self.keeper.begin(now, self._silent_since(me)),
             *(Send(member.id, Adopt(ledger.view)) for member in ledger.view.members),
             Announce(Leads(homes, batons)),
             *self._follower.direct(me, now),
         ]
 
+    def _silent_since(self, me: NodeId) -> Mapping[NodeId, Instant]:
+        """Rule 26."""
+        before = self._predecessor
+        return {} if before in (None, me) else {before: self._election.predecessor_heard}
+
     def _deposed(self, reason: str) -> Effects:
         led = self.keeper is not None
+        self._follower.currency.decides_no_more()
         self.keeper = self._records = self._taking_up = None
         effects: Effects = [Note(f"{reason} -> leads no more")] if led else []
         effects += self._election.step_down()

@@ -8,7 +8,6 @@ from snowmelt.core.instant import (
     SECOND,
     Duration,
     milliseconds,
-    seconds,
     spelled,
 )
 from snowmelt.core.names import Address, NodeId
@@ -17,15 +16,16 @@ from snowmelt.core.names import Address, NodeId
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How closely members watch each other; the same on every node of a cluster.
 
-    Blizzard (2.2.4) has three seconds, and three in a row; stalls of four are rare enough.
+    Blizzard (2.2.4) has three seconds, and three in a row; stalls of four are rare enough. Two
+    beats a second, so that who follows a leader that died is soon looked for.
 
     >>> Settings().lease == seconds(4), Settings().lead_seconds
     (True, 2)
     """
 
-    interval: Duration = seconds(1)
-    misses: int = 4
-    grace: Duration = milliseconds(333)
+    interval: Duration = milliseconds(500)
+    misses: int = 8
+    grace: Duration = milliseconds(167)
 
     def __post_init__(self) -> None:
         if self.interval < 10 * MILLISECOND:

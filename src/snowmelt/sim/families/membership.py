@@ -11,6 +11,7 @@ from snowmelt.check.views import check_view_agreement, check_view_monotony
 from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.names import Address, NodeId, OperationId, contact
 from snowmelt.core.node import Announce, Node, Reply
+from snowmelt.protocols.etcd import ETCD
 from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.membership import (
     HEARD,
@@ -24,7 +25,7 @@ from snowmelt.protocols.membership import (
     View,
 )
 from snowmelt.sim.families.load import Clients
-from snowmelt.sim.faults import ClockJump, LeaderPause, Pause
+from snowmelt.sim.faults import ClockJump, LeaderParted, LeaderPause, Pause, Suspend
 from snowmelt.sim.life import FamilyLife
 from snowmelt.sim.planted import planted
 from snowmelt.sim.scenario import DISK, Scenario
@@ -32,6 +33,7 @@ from snowmelt.sim.world import Broken, World
 
 SETTINGS: Final = Settings(interval=seconds(3), misses=3, grace=seconds(1))
 """Those of the paper, in which all kept lives are told; slower than what ships."""
+IMPOLITE: Final = (Pause, LeaderPause, LeaderParted, ClockJump)
 CALLS: Final = 40
 NAME: Final = "snowmelt"
 """What a simulated cluster is called."""
@@ -78,9 +80,13 @@ class MembershipLife(FamilyLife):
         self._contents: dict[int, Sighting] = {}
         self._newest: dict[NodeId, int] = {}
         self._current: dict[NodeId, View] = {}
-        # Rule 8 promises politeness only to nodes whose clocks run and who run themselves.
+        # Rule 8 promises politeness only to nodes whose clocks run and who run themselves, and
+        # rules 25 and 26 to who leads, whatever becomes of etcd's clock and of others' sleep.
         hurt = (*scenario.faults, *scenario.weather)
-        self._polite = not any(isinstance(one, Pause | LeaderPause | ClockJump) for one in hurt)
+        self._polite = not any(isinstance(one, IMPOLITE) for one in hurt)
+        self._polite_to_leaders = scenario.coordinator != DISK and not any(
+            isinstance(one, ClockJump | Suspend) and one.node != ETCD for one in hurt
+        )
 
     @property
     def bound(self) -> Duration:
@@ -165,11 +171,12 @@ class MembershipLife(FamilyLife):
         self._newest[node] = view.epoch
 
     def _check_politeness(self, sighting: Sighting) -> None:
-        if not self._polite:
-            return
         for node, held in self._current.items():
             newer = sighting.view.epoch > held.epoch
-            if newer and sighting.view.member(node) != held.member(node):
+            awake = self._world.slots[node].paused_until <= sighting.at
+            led = held.coordinator == node and awake and self._polite_to_leaders
+            judged = self._polite or led
+            if judged and newer and sighting.view.member(node) != held.member(node):
                 text = f"{node} is current in view {held.epoch} while {sighting.view} is without it"
                 raise Broken(text, node)
 

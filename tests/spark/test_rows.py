@@ -19,7 +19,15 @@ from snowmelt.protocols.fifo.calls import Part
 from snowmelt.protocols.fifo.labels import Labels
 from snowmelt.spark.columns import readable, source_schema
 from snowmelt.spark.rows import BYTES_MAX, ROWS_MAX, SMALL, Rows, labels_of
-from snowmelt.spark.staging import CALL_BYTES, CONTENTS, bodies, content_of, gathered, loads
+from snowmelt.spark.staging import (
+    CALL_BYTES,
+    CONTENTS,
+    LARGE_BYTES,
+    bodies,
+    content_of,
+    gathered,
+    loads,
+)
 
 WHOLE = readable(source_schema(headers=True))
 
@@ -210,6 +218,15 @@ def test_sparks_batches_are_gathered_into_calls() -> None:
     large = frame(value=pa.array([bytes(CALL_BYTES // 2 + 1)] * 3))
     assert [len(batch) for batch in gathered([large])] == [1, 1, 1]
     assert list(gathered([])) == []
+
+
+def test_a_large_batch_is_staged_as_it_is_and_none_overtakes_another() -> None:
+    small = frame(value=pa.array([b"s", b"t"], pa.binary()))
+    large = frame(value=pa.array([bytes(LARGE_BYTES)], pa.binary()))
+    found = list(gathered([small, small, large, small]))
+    assert [len(batch) for batch in found] == [4, 1, 2]
+    mine, own = (batch["value"].buffers()[2].address for batch in (found[1], large))
+    assert mine == own
 
 
 LABELLED = st.tuples(

@@ -26,6 +26,7 @@ from snowmelt.spark.rows import labels_of
 from snowmelt.spark.urgent_sink import stage_rows, urgencies_of
 
 CALL_BYTES: Final = 4 << 20
+LARGE_BYTES: Final = CALL_BYTES // 8
 IN_FLIGHT: Final = 3
 """So many calls are under way at once: while one is flushed the next is packed."""
 CONTENTS: Final = 2**64
@@ -136,7 +137,10 @@ def _labelled(content: int, label: tuple[bytes | None, dict[str, str]]) -> int:
 
 
 def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows, in batches as large as one call takes: Spark's are often much smaller.
+    """The same rows, in batches worth a call: Spark's are often much smaller.
+
+    What is joined is copied, and a call costs less than a copy of what is large. So a large batch
+    goes alone, and small ones together, as many as one call takes.
 
     >>> small = pa.record_batch({"value": pa.array([b"a", b"b"])})
     >>> [len(batch) for batch in gathered([small, small, small])]
@@ -146,9 +150,14 @@ def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     rows = size = 0
     for whole in batches:
         for batch in _cut(whole):
-            if run and (rows + len(batch) > CALL_ITEMS or size + batch.nbytes > CALL_BYTES):
+            large = batch.nbytes >= LARGE_BYTES
+            full = rows + len(batch) > CALL_ITEMS or size + batch.nbytes > CALL_BYTES
+            if run and (large or full):
                 yield _joined(run)
                 run, rows, size = [], 0, 0
+            if large:
+                yield batch
+                continue
             run.append(batch)
             rows, size = rows + len(batch), size + batch.nbytes
     if run:

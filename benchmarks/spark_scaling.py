@@ -10,7 +10,7 @@ want; then each is bounded to its share, with the worker and the Python it belon
 What a micro-batch takes by the clock, and what it takes of the processors of executors, driver and
 node, is fitted to `a + b executors + c events` by least squares. From that the program says what a
 thousand executors with a whole core each would reach. The clock counts on a quiet machine alone;
-processor time on a busy one as well. Needs root, for the shares.
+on a busy one say `--by processor`. Needs root, for the shares.
 """
 
 import sys

@@ -21,9 +21,10 @@ from benchmarks.spark_scaling_parts.model import (
     ROLES,
     THOUSAND,
     Point,
-    by_clock,
     fitted,
     forecast,
+    lasting,
+    seconds_of,
 )
 from pyspark.sql import SparkSession
 from rich.console import Console
@@ -44,6 +45,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 FREE: Final = 4.0
 """The share of what only starts."""
 WARM_EVENTS: Final = 500
+WAYS: Final = ("clock", "processor")
 AT_ONCE: Final = 2000
 
 
@@ -121,14 +123,14 @@ def fill(queue: snowmelt.Fifo, events: int) -> None:
         queue.put_many(made if some == len(made) else as_batch(generate(0, some, 1)))
 
 
-def draw(points: list[Point], share: float, file: Path) -> None:
+def draw(points: list[Point], share: float, by: str, file: Path) -> None:
     """Events a second by executors: measured, fitted, and as if nothing but work took time."""
     import matplotlib as mpl  # noqa: PLC0415  # only for a picture
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt  # noqa: PLC0415
 
-    start, each, event = by_clock(points)
+    start, each, event = lasting(points, share, by)
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     for color, events in zip(("C0", "C1"), sorted({one.events for one in points}), strict=False):
         some = [one for one in points if one.events == events]
@@ -137,7 +139,7 @@ def draw(points: list[Point], share: float, file: Path) -> None:
         left.plot(at, at / event, color="0.7", lw=1, ls=":")
         left.plot(
             [one.executors for one in some],
-            [one.executors * one.events / one.seconds for one in some],
+            [one.executors * one.events / seconds_of(one, share, by) for one in some],
             "o",
             color=color,
             label=f"{events:,} events a batch for each",
@@ -156,7 +158,7 @@ def draw(points: list[Point], share: float, file: Path) -> None:
     figure.savefig(file, dpi=110)
 
 
-def show(points: list[Point], share: float) -> None:
+def show(points: list[Point], share: float, by: str) -> None:
     console = Console(width=150)
     table = Table("executors", "events each", "batch (s)", "events/s", *ROLES)
     for one in points:
@@ -165,13 +167,13 @@ def show(points: list[Point], share: float) -> None:
         table.add_row(*cells, *(f"{one.processor[role]:.3f}" for role in ROLES))
     console.print(table)
     fits = Table("a micro-batch takes", "start (ms)", "an executor (ms)", "a million events (s)")
-    clock = by_clock(points)
-    fits.add_row("clock", *_cells(clock))
+    for which in WAYS:
+        fits.add_row(f"lasts, by {which}", *_cells(lasting(points, share, which)))
     for role in ROLES:
         fits.add_row(role, *_cells(fitted(points, [one.processor[role] for one in points])))
     console.print(fits)
     for seconds in (5.0, 20.0, 60.0):
-        console.print(f"a thousand cores: {forecast(points, share, seconds)}")
+        console.print(f"a thousand cores, by {by}: {forecast(points, share, by, seconds)}")
 
 
 def _cells(fit: list[float]) -> list[str]:
@@ -185,22 +187,33 @@ def main(description: str) -> int:
     parser.add_argument("--batches", type=int, default=4)
     parser.add_argument("--share", type=float, default=0.1, help="of a core, for each executor")
     parser.add_argument("--plot", type=Path, help="where to draw what came of it")
+    parser.add_argument(
+        "--by", choices=WAYS, default="clock", help="what a batch's time is told by"
+    )
+    parser.add_argument("--points", type=Path, help="a result of --json: draw and tell that again")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     end_on_sigterm()
     try:
-        points = run(options)
+        points = read(options.points) if options.points else run(options)
     except Unbounded as error:
         raise SystemExit(f"spark_scaling: {error}") from None
     if options.plot:
-        draw(points, options.share, options.plot)
+        draw(points, options.share, options.by, options.plot)
     if options.json:
         rows = [msgspec.to_builtins(one) for one in points]
-        told = [forecast(points, options.share, seconds) for seconds in (5.0, 20.0, 60.0)]
+        told = [
+            forecast(points, options.share, options.by, seconds) for seconds in (5.0, 20.0, 60.0)
+        ]
         print(json.dumps({"benchmark": "spark_scaling", "rows": rows, "forecast": told}))
     else:
-        show(points, options.share)
+        show(points, options.share, options.by)
     return 0
+
+
+def read(file: Path) -> list[Point]:
+    """What an earlier run measured."""
+    return msgspec.convert(json.loads(file.read_text())["rows"], list[Point])
 
 
 def run(options: argparse.Namespace) -> list[Point]:

@@ -38,25 +38,37 @@ def fitted(points: list[Point], values: list[float]) -> list[float]:
     return [float(one) for one in found]
 
 
-def by_clock(points: list[Point]) -> list[float]:
-    """The same of the clock, where an event adds to the time of the executor that has it alone."""
+def seconds_of(point: Point, share: float, by: str) -> float:
+    """How long a micro-batch lasts: by the clock, or as its processor time says.
+
+    On a busy machine the clock tells of others. There it is taken that the driver does all that it
+    does with executors idle, and that each of these then works at its share of a core.
+    """
+    if by == "clock":
+        return point.seconds
+    used = point.processor
+    driver = used["driver's Java"] + used["driver's Python"]
+    work = used["executors' Java"] + used["executors' Python"]
+    return driver + work / point.executors / share
+
+
+def lasting(points: list[Point], share: float, by: str) -> list[float]:
+    """The same fit of what a micro-batch lasts: an event adds where it is, and not elsewhere."""
     ones = np.array([[1.0, one.executors, one.events] for one in points])
-    found = np.linalg.lstsq(ones, np.array([one.seconds for one in points]), rcond=None)[0]
-    return [float(one) for one in found]
+    seconds = np.array([seconds_of(one, share, by) for one in points])
+    return [float(one) for one in np.linalg.lstsq(ones, seconds, rcond=None)[0]]
 
 
-def forecast(points: list[Point], share: float, seconds: float) -> dict[str, float]:
+def forecast(points: list[Point], share: float, by: str, work: float) -> dict[str, float]:
     """A thousand executors of a whole core each, with batches whose work lasts so long."""
-    start, each, event = by_clock(points)
-    spending = {role: fitted(points, [one.processor[role] for one in points]) for role in ROLES}
-    events = seconds / max(event * share, 1e-9)
-    driver = max(start, 0.0) + max(each, 0.0) * THOUSAND
-    total = events * THOUSAND
-    node = spending["nodes"][2] * total / (seconds + driver)
+    start, each, event = lasting(points, share, by)
+    node = fitted(points, [one.processor["nodes"] for one in points])
+    over = max(start, 0.0) + max(each, 0.0) * THOUSAND
+    total = work / max(event * share, 1e-9) * THOUSAND
     return {
-        "work_seconds": seconds,
-        "batch_seconds": round(seconds + driver, 2),
-        "busy": round(seconds / (seconds + driver), 3),
-        "events_per_second": round(total / (seconds + driver)),
-        "node_cores": round(node, 1),
+        "work_seconds": work,
+        "batch_seconds": round(work + over, 2),
+        "busy": round(work / (work + over), 3),
+        "events_per_second": round(total / (work + over)),
+        "node_cores": round(node[2] * total / (work + over), 1),
     }

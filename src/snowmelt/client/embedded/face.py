@@ -46,7 +46,6 @@ from snowmelt.client.counter.face import Counter
 from snowmelt.client.counter.tally import counter_baton
 from snowmelt.client.embedded.batons import FOR_BATONS, ME, SAVED, machines_of_batons, of_batons
 from snowmelt.client.embedded.callers import LocalCallers
-from snowmelt.client.leases.open_loops import end_loops
 from snowmelt.client.multicast.face import Multicast
 from snowmelt.client.multicast.steps import TopicSteps
 from snowmelt.client.pool.face import Pool

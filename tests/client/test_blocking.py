@@ -72,26 +72,3 @@ def test_it_works_in_a_process_with_thousands_of_descriptors(node: LocalNode) ->
     finally:
         for one in more:
             os.close(one)
-
-
-def test_statistics_come_from_the_process_and_survive_its_restart(own_node: LocalNode) -> None:
-    with snowmelt.connect(own_node.url) as client:
-        told = client.statistics()
-        assert told.node == own_node.name
-        own_node.kill()
-        with pytest.raises(Unreachable):
-            client.statistics(timeout=0.5)
-        own_node.start()
-        client.ping(timeout=20)
-        assert client.statistics().seconds < told.seconds + 20
-
-
-def test_statistics_from_who_does_not_answer_end_in_time() -> None:
-    with fake(greeted) as where, snowmelt.connect(f"snowmelt://{where}") as client:
-        begin = time.monotonic()
-        with pytest.raises(Unreachable):
-            client.statistics(timeout=0.4)
-        assert time.monotonic() - begin < 1
-        client.close()
-        with pytest.raises(Unreachable, match="closed"):
-            client.statistics()

@@ -57,6 +57,31 @@ def test_a_call_that_is_declined_raises_why(connect: Connect, node: LocalNode) -
             client.forget("not a name")
 
 
+def test_statistics_come_from_the_process_and_survive_its_restart(
+    connect: Connect, own_node: LocalNode
+) -> None:
+    with connect(own_node.url) as client:
+        told = client.statistics()
+        assert told.node == own_node.name
+        own_node.kill()
+        with pytest.raises(Unreachable):
+            client.statistics(timeout=0.5)
+        own_node.start()
+        client.ping(timeout=20)
+        assert client.statistics().seconds < told.seconds + 20
+
+
+def test_statistics_from_who_does_not_answer_end_in_time(connect: Connect) -> None:
+    with fake(greeted) as where, connect(f"snowmelt://{where}") as client:
+        begin = time.monotonic()
+        with pytest.raises(Unreachable):
+            client.statistics(timeout=0.4)
+        assert time.monotonic() - begin < 1
+        client.close()
+        with pytest.raises(Unreachable, match="closed"):
+            client.statistics()
+
+
 def test_nobody_listening_is_unreachable(connect: Connect) -> None:
     error = fails(connect, f"127.0.0.1:{free_port()}", 0.7)
     assert type(error) is Unreachable

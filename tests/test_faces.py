@@ -10,6 +10,7 @@ from asyncio import Runner
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
+from runpy import run_path
 from shutil import copy, copytree
 from traceback import format_exception_only
 
@@ -55,6 +56,12 @@ def test_a_face_that_was_changed_by_hand_is_told_and_made_anew(house: Path) -> N
     assert "counter/face.py is not as it is made of face_async.py" in text
     assert said(house)[0] == 0
     assert face.read_text() == as_made
+
+
+def test_what_is_written_by_hand_on_both_sides_is_there() -> None:
+    for name in run_path(str(ROOT / "scripts" / "faces.py"))["BY_HAND"]:
+        assert (ROOM / f"{name}.py").is_file(), name
+        assert (ROOM / f"{name}_async.py").is_file(), name
 
 
 @pytest.mark.parametrize("name", ASYNC)

@@ -1,6 +1,7 @@
 """What only the blocking client has: threads that share it, and no thread of its own."""
 
 import os
+import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -72,3 +73,22 @@ def test_it_works_in_a_process_with_thousands_of_descriptors(node: LocalNode) ->
     finally:
         for one in more:
             os.close(one)
+
+
+def test_a_handler_of_signals_may_call_while_its_thread_does() -> None:
+    with fake(greeted) as where, snowmelt.connect(f"snowmelt://{where}") as client:
+        called = []
+
+        def handle(*_: object) -> None:
+            with pytest.raises(OutcomeUnknown):
+                client.ping(timeout=0.1)
+            called.append(True)
+
+        before = signal.signal(signal.SIGALRM, handle)
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        try:
+            with pytest.raises(OutcomeUnknown):
+                client.ping(timeout=0.5)
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        assert called == [True]

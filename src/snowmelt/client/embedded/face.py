@@ -25,7 +25,6 @@ import threading
 from collections import deque
 from collections.abc import Iterable
 from enum import Enum
-from operator import itemgetter
 from pathlib import Path
 from random import Random
 from time import monotonic, sleep, time_ns
@@ -108,6 +107,7 @@ EPOCHS: Final = b"embedded/epochs"
 _TRY_AGAIN: Final = 0.05
 _SHORTEST: Final = 0.000_001
 _FAR: Final = Instant(2**63)
+_NEVER: Final[Any] = (None, (_FAR, None))
 _FEW: Final = 64
 """So many dropped calls are not worth looking for."""
 
@@ -285,13 +285,13 @@ class Machine:
     def _fire(self, now: Instant | None = None, only: Host | None = None) -> None:
         """Lets every timer that is due expire, or those of one host."""
         while self._timers and not self._failure:
-            timers = [
-                (at, timer) for timer, (at, host) in self._timers.items() if only in (None, host)
-            ]
-            at, timer = min(timers, key=itemgetter(0), default=(_FAR, None))
-            if timer is None or at > (steady_now() if now is None else now):
+            timers: Iterable[Any] = self._timers.items()
+            if only is not None:
+                timers = [one for one in timers if one[1][1] is only]
+            timer, (at, host) = min(timers, key=_when, default=_NEVER)
+            if at > (steady_now() if now is None else now):
                 return
-            _, host = self._timers.pop(timer)
+            del self._timers[timer]
             self._step(host, Expired(timer), now)
 
     def _host_of(self, body: Any) -> Host:
@@ -470,6 +470,10 @@ class EmbeddedCluster(Queues):
     def multicast(self, name: str) -> Multicast:
         """A topic within this process: all who listen hear the same in one order."""
         return Multicast(self._callers, TopicSteps(self._keeper.home, name))
+
+
+def _when(timer: tuple[Enum, tuple[Instant, Host]]) -> Instant:
+    return timer[1][0]
 
 
 def open(folder: str | Path, *, timeout: float = TIMEOUT) -> EmbeddedCluster:  # noqa: A001

@@ -3,8 +3,9 @@
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, Protocol, Self, Unpack
+from typing import Any, Final, Protocol, Self, Unpack
 
 from snowmelt.client.connection.session import checked
 from snowmelt.client.connection.staying import stays
@@ -18,8 +19,11 @@ from snowmelt.client.worker.pools import PoolIntake
 from snowmelt.client.worker.processes import Crew
 from snowmelt.client.worker.shift import Shift
 from snowmelt.client.worker.signals import Heeding
-from snowmelt.core.errors import BadOption
+from snowmelt.core.errors import BadOption, NoSuchQueue
 from snowmelt.runtime.logs import tell
+
+REACH_SECONDS: Final = 5.0
+"""How long the nodes may take to answer before processes are begun."""
 
 Source = Fifo | PriorityQueue | Pool
 
@@ -134,11 +138,18 @@ class Worker:
         idle = None if timeout is None else max(0.0, checked(timeout))
         running: Running
         if self._settings.processes:
+            self._reach()
             running = Crew(lambda: self._shift(idle), self._settings)
         else:
             running = self._shift(idle)
         self._running = running
         return running
+
+    def _reach(self) -> None:
+        """Raises here what would end each of its processes."""
+        with suppress(NoSuchQueue):
+            assert not isinstance(self._queue, Pool)
+            self._queue.stats(timeout=REACH_SECONDS)
 
     def _shift(self, idle: float | None) -> Shift:
         queue = self._queue

@@ -1,6 +1,7 @@
 """A worker in several processes: each is forked, has connections of its own, and runs threads.
 
-1. A process that is killed is replaced; its items come again when their leases end.
+1. A process that is killed is replaced; its items come again when their leases end. Whoever makes
+   this has reached the cluster: so each of them waits for one that is away just then.
 2. One that ends by an error ends them all: it would end again. What it raised is on standard error.
 3. They stop warmly when a pipe ends that their parent holds: so they also do when it is killed.
    Ctrl-C reaches all of them, and is their parent's matter.
@@ -108,6 +109,7 @@ class Crew:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # its parent's handler is not its own
         shift = self._shift()
+        shift.wait_for_cluster()
 
         def until_its_parent_ends() -> None:
             os.read(self._alive, 1)

@@ -56,6 +56,10 @@ class Shift:
         """It is to end, warmly (rule 4 of the package); from anywhere."""
         self._told.put(_STOP)
 
+    def wait_for_cluster(self) -> None:
+        """The cluster was there: should it be away, it is waited for."""
+        self._pursuit.answered()
+
     def work(self) -> None:
         """Works until it is told to stop, or nothing came for long; raises what ended it."""
         threads = [

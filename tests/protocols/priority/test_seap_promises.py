@@ -248,3 +248,17 @@ def test_what_lies_together_is_told_together_whatever_keys_it_has() -> None:
     assert numbers(rest) == list(range(90, 90 + len(rest.pieces)))
     assert nodes.settle("n1", done=(receipt(leased), receipt(rest))) == calls.Settled()
     assert numbers(nodes.get("n1", 1_000)) == list(range(90 + len(rest.pieces), 300))
+
+
+@pytest.mark.parametrize("leaving", ["n1", "n2"])
+def test_a_get_that_begins_anew_forgets_what_it_was_told_by_who_has_left(leaving: str) -> None:
+    nodes = opened(3, Limits(block=1, read=1, recent=0), replicas=1)
+    for key in range(9):  # each in a lot of its own: a home tells its first one
+        put(nodes, "n3", key)
+    nodes.lost = lambda source, _, one: type(one).__name__ == "Taken" and source != leaving
+    get = nodes.ask("n3", nodes.get_call("n3", 9, 60))
+    nodes.pass_time(0.5)
+    heard_again(nodes)
+    nodes.view(*[name for name in ("n1", "n2", "n3") if name != leaving])
+    nodes.pass_time(5)
+    assert numbers(nodes.told(get)), "there are others, if not as urgent as what has left"

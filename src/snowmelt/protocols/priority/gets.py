@@ -37,6 +37,7 @@ class Gets:
     def take(self, one: GetInHand, granted: Shares, token: int, placing: Placing) -> None:
         """Asks the homes for what was granted; a purge needs no lease."""
         one.granted, one.token, one.order = granted, token, token
+        one.left, one.last = [], None  # what was told of an earlier grant says nothing of this one
         if self._settings.keyed:
             one.order = one.phase
         operation, call = one.operation, one.call
@@ -102,7 +103,7 @@ class Gets:
                 _rank(self._settings, key_at(each.keys, 0), each.start) <= one.last
                 for each in pieces
             ]
-        elif one.left:
+        elif one.left and not self._settings.keyed:  # else none of it is where it should be
             first = min(
                 [
                     _rank(self._settings, share.priority, share.intervals[0].start)

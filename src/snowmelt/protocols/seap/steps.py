@@ -141,9 +141,9 @@ def answers(answer: Answer, step: Step) -> bool:
     [True, False, False]
     """
     match step, answer:
-        case Begin(_, limit), Least(_, elements, told, least):
+        case Begin(_, limit), Least(nodes, elements, told, least):
             rising = all(one < other for one, other in pairwise(least))
-            return told == limit and len(least) == min(limit, elements) and rising
+            return nodes > 0 and told == limit and len(least) == min(limit, elements) and rising
         case Sort(), Sample(elements):
             return all(one < other for one, other in pairwise(elements))
         case (

@@ -14,8 +14,9 @@ TICK = os.sysconf("SC_CLK_TCK")
 class _Process(msgspec.Struct, frozen=True):
     parent: int
     command: str
-    seconds: float
-    """Its own, and those of its children that have ended."""
+    own: float
+    ended: float
+    """Of those of its children that have ended."""
 
 
 def spent() -> dict[str, float]:
@@ -26,7 +27,9 @@ def spent() -> dict[str, float]:
         line = _ancestors(number, processes)
         if os.getpid() in line:
             role = _role(process, [processes[one] for one in line if one in processes])
-            seconds[role] = seconds.get(role, 0.0) + process.seconds
+            seconds[role] = seconds.get(role, 0.0) + process.own
+            children = role.replace("Java", "Python")  # a Java has no other children
+            seconds[children] = seconds.get(children, 0.0) + process.ended
     return seconds
 
 
@@ -66,6 +69,6 @@ def _all() -> dict[int, _Process]:
             command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
         except OSError:  # it has ended
             continue
-        seconds = sum(map(int, after_name[11:15])) / TICK
-        found[int(folder.name)] = _Process(int(after_name[1]), command, seconds)
+        own, ended = (sum(map(int, after_name[at : at + 2])) / TICK for at in (11, 13))
+        found[int(folder.name)] = _Process(int(after_name[1]), command, own, ended)
     return found

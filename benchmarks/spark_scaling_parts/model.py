@@ -61,10 +61,11 @@ def lasting(points: list[Point], share: float, by: str) -> list[float]:
 
 def forecast(points: list[Point], share: float, by: str, work: float) -> dict[str, float]:
     """A thousand executors of a whole core each, with batches whose work lasts so long."""
-    start, each, event = lasting(points, share, by)
+    known = 1.0 if by == "processor" else share  # the clock can't tell what a whole core had taken
+    start, each, event = lasting(points, known, by)
     node = fitted(points, [one.processor["nodes"] for one in points])
     over = max(start, 0.0) + max(each, 0.0) * THOUSAND
-    total = work / max(event * share, 1e-9) * THOUSAND
+    total = work / max(event * known, 1e-9) * THOUSAND
     return {
         "work_seconds": work,
         "batch_seconds": round(work + over, 2),

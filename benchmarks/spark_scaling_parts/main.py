@@ -146,6 +146,10 @@ def draw(points: list[Point], share: float, by: str, file: Path) -> None:
         )
     left.set(xlabel=f"executors with {share:g} of a core", ylabel="events a second")
     left.set(xscale="log", yscale="log", xticks=[1, 2, 4, 8], xticklabels=["1", "2", "4", "8"])
+    left.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
+    left.yaxis.set_major_formatter("{x:,.0f}")
+    left.yaxis.set_minor_formatter("{x:,.0f}")
+    left.plot([], [], color="0.7", lw=1, ls=":", label="if nothing but work took time")
     left.legend(frameon=False, fontsize=8)
     at = np.geomspace(1, 2000, 100)
     for seconds in (2, 5, 20, 60):

@@ -86,6 +86,21 @@ def test_the_same_with_await(tmp_path: Path) -> None:
     asyncio.run(work())
 
 
+def test_a_topic_is_heard_as_values(cluster: snowmelt.EmbeddedCluster) -> None:
+    prices = cluster.multicast("prices", codec="json")
+    heard, plain = prices.subscribe(timeout=0.3), cluster.multicast("prices").subscribe(timeout=0.3)
+    prices.publish({"id": 1})
+    prices.publish_many([2, [3]])
+    cluster.multicast("prices").publish(b"no JSON")
+    *told, last = heard
+    assert [message.value for message in told] == [{"id": 1}, 2, [3]]
+    with pytest.raises(snowmelt.CodecError):
+        last.value  # noqa: B018  that it raises is what is tried
+    assert next(plain).value == b'{"id":1}'
+    with pytest.raises(snowmelt.CodecError):
+        prices.publish(b"bytes")
+
+
 def test_nodes_see_bytes_and_another_program_may_read_them(node: LocalNode) -> None:
     with snowmelt.connect(node.url) as cluster:
         cluster.fifo("coded", codec="json").put({"id": 7})

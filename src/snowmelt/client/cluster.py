@@ -105,9 +105,10 @@ class Cluster(Queues):
         """Numbers that no two programs get; `timeout` is how long a turn is waited for."""
         return Counter(self.baton(counter_baton(name), timeout))
 
-    def multicast(self, name: str) -> Multicast:
+    def multicast(self, name: str, *, codec: str | None = None) -> Multicast:
         """A topic: everybody who listens to it hears the same messages in the same order."""
-        return Multicast(self._client, TopicSteps(self._keeper.home, name))
+        steps = TopicSteps(self._keeper.home, name)
+        return Multicast(self._client, steps, codec_of(codec))
 
     def pools(self, *, timeout: float = TIMEOUT) -> list[PoolStatus]:
         """All pools that somebody is in."""

@@ -228,9 +228,10 @@ class EmbeddedCluster(Queues):
         """Numbers that nobody gets twice, by whichever process they were taken."""
         return Counter(self.baton(counter_baton(name), timeout))
 
-    def multicast(self, name: str) -> Multicast:
+    def multicast(self, name: str, *, codec: str | None = None) -> Multicast:
         """A topic within this process: all who listen hear the same in one order."""
-        return Multicast(self._driver, TopicSteps(self._keeper.home, name))
+        steps = TopicSteps(self._keeper.home, name)
+        return Multicast(self._driver, steps, codec_of(codec))
 
 
 def open(folder: str | Path, *, timeout: float = TIMEOUT) -> EmbeddedCluster:  # noqa: A001

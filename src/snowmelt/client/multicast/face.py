@@ -3,14 +3,14 @@
 
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from snowmelt.client.connection.forking import Own
 from snowmelt.client.connection.session import TIMEOUT, checked
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.multicast.steps import Hearing, TopicSteps
-from snowmelt.core.batch import Buffer
+from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.core.instant import later, seconds
 from snowmelt.protocols.multicast.calls import Position
 from snowmelt.protocols.multicast.following import Message
@@ -84,9 +84,10 @@ class Multicast:
 
     __reduce__ = stays("send its name and the URL, and connect there")
 
-    def __init__(self, port: Port, steps: TopicSteps) -> None:
+    def __init__(self, port: Port, steps: TopicSteps, codec: Codec = PLAIN) -> None:
         self._port = port
         self._steps = steps
+        self._codec = codec
 
     def __repr__(self) -> str:
         return f"Multicast({self.name!r})"
@@ -96,20 +97,21 @@ class Multicast:
         """The topic's name."""
         return self._steps.name
 
-    def publish(self, body: Buffer, *, timeout: float = TIMEOUT) -> Position:
+    def publish(self, body: Any, *, timeout: float = TIMEOUT) -> Position:
         """Lets everybody hear it; returns its position once every node has it.
 
         Raises `OutcomeUnknown` when that was not so in time: it may yet be heard.
         """
-        return run(self._port, self._steps.publish(body, timeout))
+        return run(self._port, self._steps.publish(self._codec.body(body), timeout))
 
-    def publish_many(self, bodies: Iterable[Buffer], *, timeout: float = TIMEOUT) -> list[Position]:
+    def publish_many(self, bodies: Iterable[Any], *, timeout: float = TIMEOUT) -> list[Position]:
         """Lets everybody hear these, in order; returns their positions.
 
         Up to 4,096 of together 8 MiB are one call, and stand side by side; more are several calls,
         each with its own `timeout`, and others' messages may stand between.
         """
-        return run(self._port, self._steps.publish_many(bodies, timeout))
+        rows = self._codec.bodies(bodies)
+        return run(self._port, self._steps.publish_many(rows, timeout))
 
     def subscribe(self, timeout: float | None = None) -> Subscription:
         """Listens from now on, and no later: what is published when this has returned will come.
@@ -120,6 +122,6 @@ class Multicast:
         if timeout is not None:
             timeout = max(0.0, checked(timeout))
         own = Own(self._port, f"this subscription to {self.name}", "subscribe in this one")
-        hearing = Hearing()
+        hearing = Hearing(self._codec)
         run(own, self._steps.begin(hearing, TIMEOUT))
         return Subscription(own, self._steps, hearing, timeout)

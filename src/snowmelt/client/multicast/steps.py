@@ -9,12 +9,13 @@
 import secrets
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from snowmelt.client.baton.steps import ANSWER_SECONDS, UNHURRIED, Home
 from snowmelt.client.connection.session import checked
 from snowmelt.client.connection.steps import Query, Rest, SoFar, Steps
 from snowmelt.client.queue.bodies import parcel
+from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import (
     Closed,
@@ -48,17 +49,32 @@ _PAUSE: Final = 0.05
 _FAILURES: Final = (OutcomeUnknown, Unavailable, Unreachable)
 
 
+class Coded(Message, frozen=True):
+    """A message of a topic that is heard with a codec."""
+
+    codec: Codec
+
+    @property
+    def value(self) -> Any:
+        """What was published; raises `CodecError` when the body is not what the codec writes."""
+        return self.codec.value(self.body)
+
+
 class Hearing:
     """Where one listener stands, and what it was told and has not looked at yet: rule 2."""
 
-    def __init__(self) -> None:
+    def __init__(self, codec: Codec = PLAIN) -> None:
         self.following = Following()
         self.came: deque[Message] = deque()
+        self._codec = codec
 
     def take(self, told: Messages) -> None:
         """A node has told what comes next."""
         with SHIELD:
-            self.came.extend(self.following.take(told))
+            came = self.following.take(told)
+            if self._codec is not PLAIN:
+                came = [Coded(one.body, one.position, self._codec) for one in came]
+            self.came.extend(came)
 
     def next(self) -> Message:
         """The next of those that came; raises `IndexError` when there is none."""

@@ -1,7 +1,7 @@
 """Where one listener stands, whichever node it asks: rules 5, 11 and 12 on the client's side."""
 
 from collections import OrderedDict
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -16,6 +16,11 @@ class Message(msgspec.Struct, frozen=True):
 
     body: bytes
     position: Position
+
+    @property
+    def value(self) -> Any:
+        """What was published: its body, where the topic is heard without a codec."""
+        return self.body
 
 
 class Following:

@@ -161,6 +161,24 @@ async def test_a_step_alone_is_written_by_the_loop_where_nobody_waits_for_the_no
         driven.driver.stop(10)
 
 
+async def test_where_several_ask_at_once_the_loop_hears_the_next_while_the_disk_is_at_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "QUICK_SECONDS", 60.0)
+    monkeypatch.setattr(driver, "CROWD_SECONDS", 60.0)
+    with Store.open(tmp_path) as store:
+        writers = Writers(store)
+        driven = Driven(store)
+        driven.driver.alone = True
+        driven.ask(Persist(1, SIX), Persist(2, SIX))
+        await driven.until(2)
+        driven.ask(Persist(3, SIX))
+        await driven.until(3)
+        assert threading.get_ident() not in writers.threads
+        assert len(writers.threads) == 2
+        driven.driver.stop(10)
+
+
 async def test_a_disk_that_was_slow_is_not_waited_for_by_the_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,8 +8,9 @@ piece after piece.
 
 To wake the commit's thread, and to be woken by it, costs more than a small step itself. So where no
 other node waits to hear from this one, and a step is alone and one write, the loop's thread writes
-it; all that has come when the loop goes round goes together, by the commit's thread. A disk that
-was slow once is not waited for here for a while: it holds up the loop once, and not all the time.
+it; what comes together when the loop goes round is written together, by the commit's thread. A disk
+that was slow once is not waited for here for a while: it holds up the loop once, and not all the
+time.
 
 Whoever can't write or read halts. A write that failed otherwise than for room is told as `fatal`,
 which the node answers with `Halt`; a store that refuses to read has no event to tell it by, so
@@ -61,6 +62,8 @@ TURN_SECONDS: Final = 0.005
 QUICK_SECONDS: Final = 0.01
 SLOW_SECONDS: Final = 10.0
 """A disk that was slower than that is not waited for in the loop's thread for so long."""
+CROWD_SECONDS: Final = 0.01
+"""Nor for so long after several steps came at once: the loop had better hear the next of them."""
 
 
 class Watcher(Protocol):
@@ -315,6 +318,8 @@ class Driver:
 
     def _completed(self, completions: list[Completion]) -> None:
         self._persisting -= len(completions)
+        if len(completions) > 1:
+            self._thread_until = max(self._thread_until, perf_counter() + CROWD_SECONDS)
         for completion in completions:
             if self._stopped:
                 return

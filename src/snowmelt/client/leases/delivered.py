@@ -12,7 +12,8 @@ import threading
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import count, pairwise, repeat
+from itertools import chain, count, pairwise, repeat
+from operator import attrgetter
 from typing import Final, Protocol, TypeGuard
 from weakref import ref
 
@@ -32,6 +33,7 @@ REASON_BYTES: Final = 1000
 PLACE_BITS: Final = 63
 PLACE_MASK: Final = (1 << PLACE_BITS) - 1
 _ONE: Final = struct.Struct("<2i")
+_START: Final = attrgetter("start")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -172,28 +174,35 @@ def in_order(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """
     if not _keyed(parts):
         return parts
-    row = _row(parts)
+    owners, places, order = _ordered(parts)
     found: list[Part] = []
     first = 0
-    for stop in range(1, len(row) + 1):
-        _, place, number = row[stop - 1]
-        if stop == len(row) or row[stop][1:] != (place + 1, number):
-            part = parts[number]
-            found.append(portion(part, row[first][1] - part.start, place + 1 - part.start))
+    for stop in range(1, len(order) + 1):
+        part, place = owners[order[stop - 1]], places[order[stop - 1]]
+        after = order[stop] if stop < len(order) else -1
+        if after < 0 or places[after] != place + 1 or owners[after] is not part:
+            start = places[order[first]] - part.start
+            found.append(portion(part, start, place + 1 - part.start))
             first = stop
     return tuple(found)
 
 
 def items_of(parts: tuple[Part, ...]) -> Iterator[tuple[Part, bytes, int]]:
-    """Each item of several parts in order: the part, the body and the place."""
+    """Each item of several parts in order: the part, the body and the place.
+
+    Threads may share it, as no generator is.
+    """
     if not _keyed(parts):
-        for part in parts:
-            yield from zip(repeat(part), part_bodies(part), count(part.start))
-        return
-    bodies = list(map(part_bodies, parts))
-    for _, place, number in _row(parts):
-        part = parts[number]
-        yield part, bodies[number][place - part.start], place
+        rows = [zip(repeat(part), part_bodies(part), count(part.start)) for part in parts]
+        return rows[0] if len(rows) == 1 else chain.from_iterable(rows)
+    owners, places, order = _ordered(parts)
+    bodies = [body for part in _by_place(parts) for body in part_bodies(part)]
+    return zip(
+        map(owners.__getitem__, order),
+        map(bodies.__getitem__, order),
+        map(places.__getitem__, order),
+        strict=True,
+    )
 
 
 def _keyed(parts: tuple[Part, ...]) -> TypeGuard[tuple[Portion, ...]]:
@@ -204,16 +213,18 @@ def _keyed(parts: tuple[Part, ...]) -> TypeGuard[tuple[Portion, ...]]:
     return len(parts) > 1 or len(first.keys) > KEY_BYTES
 
 
-def _row(parts: tuple[Portion, ...]) -> list[tuple[int, int, int]]:
-    """The key, the place and the part of each item, the most urgent first."""
-    turned = parts[0].kind.largest_first
-    return sorted(
-        [
-            (~key if turned else key, place, number)
-            for number, part in enumerate(parts)
-            for place, key in enumerate(unpacked(part.keys), start=part.start)
-        ]
-    )
+def _by_place(parts: Iterable[Portion]) -> list[Portion]:
+    return sorted(parts, key=_START)
+
+
+def _ordered(parts: tuple[Portion, ...]) -> tuple[list[Portion], list[int], list[int]]:
+    """Of each item by place its part and its place; and which is first, which next."""
+    several = _by_place(parts)
+    owners = [part for part in several for _ in range(part_items(part))]
+    places = [at for part in several for at in range(part.start, part.start + part_items(part))]
+    keys = [key for part in several for key in unpacked(part.keys)]
+    turned = parts[0].kind.largest_first  # of one key the first place is first, either way
+    return owners, places, sorted(range(len(keys)), key=keys.__getitem__, reverse=turned)
 
 
 def put_at_of(part: Part, place: int) -> datetime | None:
@@ -237,7 +248,8 @@ def joined(parts: tuple[Part, ...]) -> Batch:
     >>> [bytes(body) for body in joined((part, part))]
     [b'a', b'b', b'a', b'b']
     """
-    parts = in_order(parts)
+    if _keyed(parts):
+        return Batch.of([body for _, body, _ in items_of(parts)])
     if len(parts) == 1:
         return Batch(parts[0].offsets, parts[0].blob)
     edges, blobs, base = [0], [], 0
@@ -282,6 +294,19 @@ def _positions(parts: tuple[Part, ...]) -> tuple[Interval, ...]:
             found.append(Interval(start, stop))
             start = part.start
         stop = part.start + part_items(part)
+    return (*found, Interval(start, stop))
+
+
+def _in_turn(parts: tuple[Portion, ...]) -> tuple[Interval, ...]:
+    """Where items lie, one behind the other as they are in order."""
+    _, places, order = _ordered(parts)
+    found: list[Interval] = []
+    start = stop = places[order[0]]
+    for at in order:
+        if places[at] != stop:
+            found.append(Interval(start, stop))
+            start = places[at]
+        stop = places[at] + 1
     return (*found, Interval(start, stop))
 
 
@@ -332,7 +357,7 @@ class Delivered:
     @property
     def positions(self) -> tuple[Interval, ...]:
         """Where its items lie, in their order. O(items) where priorities have no number."""
-        return _positions(in_order(self.parts))
+        return _in_turn(self.parts) if _keyed(self.parts) else _positions(self.parts)
 
     def open_in(self, where: Interval | None) -> tuple[Interval, ...]:
         """What of some positions, or of all, is still to be settled."""

@@ -11,12 +11,13 @@ from priority_bench import _DECODE, _ENCODE, Nodes, bodies, receipt
 
 from snowmelt.core.batch import Batch as Bodies
 from snowmelt.core.interval import Interval
+from snowmelt.core.names import NodeId
 from snowmelt.core.node import Received
 from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.batches import Batch, Grant, GrantedRun, Run, Share, Some
 from snowmelt.protocols.priority.limits import Limits
-from snowmelt.protocols.priority.messages import Several
-from snowmelt.protocols.priority.settings import QueueSettings
+from snowmelt.protocols.priority.messages import Follow, Mark, Several
+from snowmelt.protocols.priority.settings import QueueSettings, State
 from snowmelt.protocols.seap.keys import packed
 from snowmelt.protocols.seap.steps import Assign, Begin, Chosen, Heard, Least, Release, Sample
 from snowmelt.protocols.select.elements import Element
@@ -108,6 +109,7 @@ BAD: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "keys of nothing kept": ("Tell", lambda one: kept(one, keys=packed([1, 2, 3]))),
     "all there is, kept": ("Tell", lambda one: kept(one, stored=ALL)),
     "a row there is not, kept": ("Tell", lambda one: kept(one, gone=ELSEWHERE)),
+    "all there is, leased": ("Follow", lambda one: marked(one, shares=ALL)),
     "settings that can't be had": ("Anew", lambda one: made(one, priorities=-1)),
     "fractions that have a number": ("Anew", lambda one: made(one, priorities=9, floats=True)),
 }
@@ -115,6 +117,10 @@ BAD: dict[str, tuple[str, Callable[[Any], Any]]] = {
 
 def kept(message: Any, **other: Any) -> Any:
     return replace(message, kept=tuple([replace(one, **other) for one in message.kept]))
+
+
+def marked(message: Any, **other: Any) -> Any:
+    return replace(message, marks=tuple([replace(one, **other) for one in message.marks]))
 
 
 def made(message: Any, **other: Any) -> Any:
@@ -171,3 +177,23 @@ def test_what_no_node_can_have_said_is_not_heard_and_nothing_is_lost(name: str) 
     assert bodies(nodes.get("n1", 1_000)) == [b"%d" % number for number in put]
     assert nodes.said, "nothing of this kind was said"
     assert time.process_time() - began < SOON
+
+
+@pytest.mark.parametrize("priorities", [0, 4])
+def test_whoever_joins_is_told_of_billions_that_are_gone_in_one_word(priorities: int) -> None:
+    nodes = Nodes(4)
+    nodes.view("n1", "n2", "n3")
+    nodes.open("n1", priorities=priorities, replicas=2)
+    gone = Mark((Share(0, (Interval(2 << 40, (2 << 40) + 5_000_000_000),)),), 0, 0, State.GONE)
+    era = nodes.sent[-1][2].era
+    for source, target in (("n1", "n2"), ("n2", "n3"), ("n3", "n1")):
+        nodes.give(target, Received(NodeId(source), Follow(era, 10**6, "jobs", marks=(gone,))))
+    nodes.sent.clear()
+    began = time.process_time()
+    nodes.view("n1", "n2", "n3", "n4")
+    nodes.pass_time(1)
+    assert time.process_time() - began < SOON
+    taught = [
+        mark for _, target, one in nodes.sent_of("Follow") if target == "n4" for mark in one.marks
+    ]
+    assert gone.shares in [mark.shares for mark in taught]

@@ -34,7 +34,8 @@ ROW_MAX: Final = 65_536
 
 Priority = Annotated[int, msgspec.Meta(ge=0, lt=PRIORITIES_MAX)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
-Order = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+Order = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+"""What is counted on from it is a number of 64 bits still."""
 Intervals = Annotated[tuple[Interval, ...], msgspec.Meta(max_length=INTERVALS_MAX)]
 
 

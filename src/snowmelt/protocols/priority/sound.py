@@ -21,9 +21,9 @@ from snowmelt.core.errors import BadOption
 from snowmelt.protocols.priority import messages as says
 from snowmelt.protocols.priority.anchor import Census
 from snowmelt.protocols.priority.batches import Batch, Grant, Share, Some
-from snowmelt.protocols.priority.messages import Attempt, Elements, Given, Kept, Piece
+from snowmelt.protocols.priority.messages import Attempt, Elements, Given, Kept, Mark, Piece
 from snowmelt.protocols.priority.phase_messages import Ranked, Seek, Sought
-from snowmelt.protocols.priority.settings import QueueSettings
+from snowmelt.protocols.priority.settings import QueueSettings, State
 from snowmelt.protocols.seap.keys import KEY_BYTES
 
 _OFFSET: Final = struct.Struct("<i")
@@ -98,7 +98,13 @@ def _kept(one: Kept, settings: QueueSettings) -> bool:
     stored = sum([share.total for share in one.stored])
     keys = KEY_BYTES * stored if settings.keyed else 0
     rows = all(share.priority < settings.rows for share in chain(one.stored, one.gone, marked))
-    return rows and stored <= STORED_MAX and len(one.keys) == keys
+    return rows and stored <= STORED_MAX and len(one.keys) == keys and _marks(one.marks)
+
+
+def _marks(marks: Iterable[Mark]) -> bool:
+    """Of what is there, or ended with a lease; all that is gone may be in intervals of any size."""
+    sized = [mark for mark in marks if mark.token or mark.state < State.GONE]
+    return all(share.total <= POSITIONS_MAX for mark in sized for share in mark.shares)
 
 
 def answers(grant: Grant, batch: Batch) -> bool:
@@ -228,7 +234,10 @@ def _ranks(shares: Iterable[Share]) -> int:
 _WHOLE: Final[dict[type, Callable[[Any, QueueSettings], bool]]] = {
     says.Store: lambda one, settings: _bodies(one.elements, settings),
     says.Taken: lambda one, settings: _pieces(one.given, settings),
-    says.Follow: lambda one, settings: all(_bodies(some, settings) for some in one.elements),
+    says.Follow: lambda one, settings: (
+        all(_bodies(some, settings) for some in one.elements) and _marks(one.marks)
+    ),
+    says.Inquired: lambda one, _: all(_marks(trace.leased) for trace in one.traces),
     says.Fetched: lambda one, settings: all(_bodies(some, settings) for some in one.elements),
     says.Seen: lambda one, settings: all(_piece(piece, settings) for piece in one.pieces),
     Ranked: lambda one, _: _ranks(one.shares) <= RANKS_MAX,

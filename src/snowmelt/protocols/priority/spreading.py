@@ -166,6 +166,8 @@ class Spreading:
     ) -> dict[NodeId, tuple[Elements | None, tuple[Mark, ...]]]:
         """Who is to be told what."""
         everybody, me = self._placing.everybody, self._desk.me
+        if to is not None and elements is None:  # what is gone may be very many blocks, told whole
+            return {to: (None, _said(marks))} if to != me else {}
         if everybody:  # each keeps all of it
             told = marks if all(mark.shares for mark in marks) else _said(marks)
             others = (everybody if to is None else (to,)) if told or elements is not None else ()

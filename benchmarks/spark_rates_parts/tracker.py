@@ -21,9 +21,9 @@ from snowmelt.spark.shipping import load
 from snowmelt.spark.stages import SparkStage
 
 EXAMPLES: Final = Path(__file__).parents[2] / "examples"
-WARM: Final = 20_000
 SEED: Final = 1
 AT_ONCE: Final = 2000
+HEARD_SECONDS: Final = 10.0
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -56,6 +56,12 @@ class Batches(StreamingQueryListener):
             begin = datetime.fromisoformat(told.timestamp).timestamp()
             seconds = told.durationMs["triggerExecution"] / 1000
             self.heard.append(Batch(told.name, told.numInputRows, begin, seconds))
+
+    def wait(self, stages: int) -> None:
+        """Waits until so many stages were heard of: reports come a little after batches end."""
+        end = time.monotonic() + HEARD_SECONDS
+        while len({one.stage for one in self.heard}) < stages and time.monotonic() < end:
+            time.sleep(0.05)
 
     @property
     def seconds(self) -> float:
@@ -93,6 +99,7 @@ class Tracker:
             self._url, drain=True, checkpoints=self._folder / "checkpoints", session=self._spark
         )
         whole = time.perf_counter() - begin
+        batches.wait(len(stages.stages))
         self._spark.streams.removeListener(batches)
         told = f"{batches.seconds:.1f} s from the first of {len(batches.heard)} batches to the last"
         print(f"{events:,} events in {whole:.1f} s, {told}", file=sys.stderr, flush=True)

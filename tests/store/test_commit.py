@@ -3,6 +3,7 @@
 import threading
 from pathlib import Path
 from queue import Queue
+from typing import Any
 
 import pytest
 
@@ -135,6 +136,32 @@ def test_what_is_several_groups_or_a_transaction_is_left_to_the_writer(
         commit.wake()
         assert answers.get(timeout=30) == [Completion(9)]
         assert commit.close(timeout=30)
+
+
+def test_what_is_no_single_write_after_all_is_made_here_when_the_writer_has_ended(
+    tmp_path: Path,
+) -> None:
+    with Store.open(tmp_path) as store:
+        commit = GroupCommit(store, lambda _: None)
+
+        class Ending:
+            """A log without room, for whoever writes while the writer is told to end."""
+
+            def __init__(self, log: Any) -> None:
+                self._log = log
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(self._log, name)
+
+            def append(self, groups: Any) -> bool:
+                del groups
+                assert commit.close(timeout=30)
+                return False
+
+        store._log = Ending(store._log)  # type: ignore[assignment]
+        commit.submit(1, [Write(b"k", b"v")], wake=False)
+        assert commit.made_here() == [Completion(1)]
+        assert store.load([b"k"]) == (Record(b"k", b"v"),)
 
 
 def test_a_store_that_fails_answers_the_thread_that_asks(tmp_path: Path) -> None:

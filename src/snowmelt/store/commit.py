@@ -118,9 +118,12 @@ class GroupCommit:
         except Exception as error:
             return [Completion(ticket, _failure(error))]
         with self._changed:
-            self._waiting.append((ticket, changes))
-            self._waiting_bytes = before
-        return []
+            if not self._closing:
+                self._waiting.append((ticket, changes))
+                self._waiting_bytes = before
+                return []
+        (failure,) = self._commit([(ticket, changes)])  # the thread may have ended meanwhile
+        return [Completion(ticket, failure)]
 
     def close(self, timeout: float) -> bool:
         """Takes no more, and waits for what is there; whether all of it is done in time."""

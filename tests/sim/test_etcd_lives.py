@@ -275,6 +275,10 @@ def test_lives_come_to_rest_whoever_dies(protocol):
         rests(protocol, seed)
 
 
+def test_copies_may_be_missing_where_nobody_but_who_leads_is_hurt():
+    rests("fifo", 1068)
+
+
 @pytest.mark.parametrize("seed", [2, 43, 53])  # 43: a token was idle where its term ended
 def test_lives_of_batons_come_to_rest_when_each_ends_its_term_all_the_time(seed, monkeypatch):
     monkeypatch.setattr(fences, "COUNT_BITS", 3)

@@ -109,7 +109,7 @@ class FifoLife(FamilyLife):
 
     def _quiet(self, hurt: bool) -> Instant | None:
         """From when on no fault can take a copy away."""
-        faults = self._scenario.faults
+        faults = (*self._scenario.faults, *self._scenario.weather)
         if hurt or any(isinstance(one, CutLinks) and one.stays for one in faults):
             return None
         return Instant(self._scenario.faults_end + NEWS) if faults else Instant(seconds(10))

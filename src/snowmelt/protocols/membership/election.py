@@ -7,9 +7,10 @@ Rules, which go on from those of `records.py`:
     a lease, and puts the leader's key under it if there is still none. So any node can lead, and at
     rest nobody but the leader says a word to etcd.
 15. A leader refreshes its lease four times within it, and is *sure* until four fifths of it have
-    passed since it sent what was answered last. Unsure, it answers no member, and looks anew. It is
-    courtesy alone: whoever leads next finds no member that this one accepted later, unless a clock
-    runs wild. What keeps two from deciding is rule 12.
+    passed since it sent what was answered last. A lease counts for what was asked, though etcd
+    grants longer ones where its own least is longer: who comes next counts so, too. Unsure, it
+    answers no member, and looks anew: whoever leads next finds no member that this one accepted
+    later, itself among them (25), unless a clock runs wild. Rule 12 keeps two from deciding.
 16. What it can't know, whether a lost word of its own put the key, it need not: a key that holds an
     earlier lead of this node, or one of its disk's, is taken away by comparing it, and it stands
     anew under another value.
@@ -87,7 +88,7 @@ class Election:
         self._asked_at: Instant = START
         self._look_due: Instant = START
         self._lease = 0
-        self._lease_length = Duration(0)
+        self._length = Duration(settings.lead_seconds * SECOND)
         self.since: Instant = START
         """When it was told that it is elected."""
         self.sure_until: Instant = START
@@ -119,8 +120,8 @@ class Election:
         It was sure of its lead, and current, for as long as that after its last refresh, which came
         before this node's election.
         """
-        sure = sureness(Duration(self._settings.lead_seconds * SECOND))
-        return later(self.since, Duration(min(0, sure - self._settings.lease)))
+        unheard = sureness(self._length) - self._settings.lease
+        return later(self.since, Duration(min(0, unheard)))
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -141,7 +142,7 @@ class Election:
         """Rule 15."""
         if self.step is not Step.ELECTED or now < self._refresh_due:
             return []
-        self._refresh_due = later(now, Duration(self._lease_length // 4))
+        self._refresh_due = later(now, Duration(self._length // 4))
         number = next(self._numbers)
         self._refreshes[number] = now
         while len(self._refreshes) > REFRESHES_KEPT:
@@ -181,11 +182,11 @@ class Election:
             case Step.LOOKING, Transacted(read=read):
                 self.step = Step.RESTING
                 return _found(read), []
-            case Step.TAKING, Granted(_, lease, length):
-                return None, self._put(lease, Duration(length * SECOND), leader, now)
+            case Step.TAKING, Granted(_, lease):
+                return None, self._put(lease, leader, now)
             case Step.STANDING, Transacted(succeeded=True):
                 self.step, self.since = Step.ELECTED, now
-                self._refresh_due = later(now, Duration(self._lease_length // 4))
+                self._refresh_due = later(now, Duration(self._length // 4))
                 return None, [Note("nobody led -> this node does")]
             case Step.CLEARING, Transacted():
                 self._look_due = now
@@ -201,13 +202,13 @@ class Election:
         if not answer.seconds:
             self.sure_until = START
             return [Note("the lease in etcd has ended")]
-        self.sure_until = max(self.sure_until, later(sent, sureness(self._lease_length)))
+        self.sure_until = max(self.sure_until, later(sent, sureness(self._length)))
         return []
 
-    def _put(self, lease: int, length: Duration, leader: Leader, now: Instant) -> Effects:
-        self._lease, self._lease_length = lease, length
+    def _put(self, lease: int, leader: Leader, now: Instant) -> Effects:
+        self._lease = lease
         # Its time began somewhere between asking and now.
-        self.sure_until = later(self._asked_at, sureness(length))
+        self.sure_until = later(self._asked_at, sureness(self._length))
         nonce = self._chance.getrandbits(63)
         self.mine = msgspec.msgpack.encode(msgspec.structs.replace(leader, nonce=nonce))
         put = Put(LEADER, self.mine, lease)

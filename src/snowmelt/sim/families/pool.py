@@ -85,7 +85,9 @@ class PoolLife(FamilyLife):
         self._deliveries = load.deliveries or self._deliveries
         self._restless = self._restless if load.restless is None else load.restless
         self._leavers = self._leavers if load.leavers is None else load.leavers
-        self._excuses = Excuses(scenario.faults, Duration(load.lease + load.slow))
+        self._excuses = Excuses(
+            (*scenario.faults, *scenario.weather), Duration(load.lease + load.slow)
+        )
         self._ledger = Ledger(self._excuses)
 
     @property
@@ -100,7 +102,7 @@ class PoolLife(FamilyLife):
         """The nodes first, the processes at their own time."""
         self._world = world
         dice = self._dice("calm")
-        calm = not self._scenario.faults and dice.random() < CALM_SHARE
+        calm = not (self._scenario.faults or self._scenario.weather) and dice.random() < CALM_SHARE
         breaks = self._chance.choice((0, 0, 3, 10))
         if calm:
             breaks, self._restless = 0, 0.0

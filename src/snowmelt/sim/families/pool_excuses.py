@@ -17,16 +17,21 @@ import msgspec
 
 from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.names import NodeId
+from snowmelt.protocols.etcd import ETCD
 from snowmelt.sim.faults import (
     ClockSkew,
     Crash,
+    CutLinks,
     Duplication,
     FailingDisk,
     Fault,
     FillingDisk,
     FlippedBit,
     FullDisk,
+    LeaderCrash,
+    LeaderHeld,
     LostWrites,
+    OfLeader,
     QuickRestarts,
     Reordering,
     RollingRestart,
@@ -36,7 +41,7 @@ from snowmelt.sim.faults import (
 
 HARMLESS: Final = (
     *(ClockSkew, Crash, Duplication, FailingDisk, FillingDisk, FlippedBit, FullDisk, LostWrites),
-    *(Reordering, RollingRestart, SlowDisk, TornRecord),
+    *(Reordering, RollingRestart, SlowDisk, TornRecord, LeaderCrash, LeaderHeld),
 )
 """With these no message is lost and nobody sleeps; that a process ended is known by itself."""
 AFTER: Final = seconds(1)
@@ -52,7 +57,14 @@ class Span(msgspec.Struct, frozen=True):
     until: Instant
 
 
-def _over(fault: Fault) -> Instant:
+def _of_etcd(fault: Fault | OfLeader) -> bool:
+    """Whether it befalls etcd, or the way to it, alone."""
+    if isinstance(fault, CutLinks):
+        return all(ETCD in link for link in fault.links)
+    return getattr(fault, "node", None) == ETCD
+
+
+def _over(fault: Fault | OfLeader) -> Instant:
     """When what was late because of it, or was slept over, has come, and all behind it."""
     until: Instant = getattr(fault, "until", fault.at)
     return later(until, Duration(getattr(fault, "extra", 0) + AFTER))
@@ -61,12 +73,13 @@ def _over(fault: Fault) -> Instant:
 class Excuses:
     """For one pool."""
 
-    def __init__(self, faults: Sequence[Fault], lease: Duration) -> None:
+    def __init__(self, faults: Sequence[Fault | OfLeader], lease: Duration) -> None:
         self._after = Duration(lease + LATE)
         self._spans = [
             Span(fault.at, _over(fault))
             for fault in faults
             if not isinstance(fault, HARMLESS)
+            and not _of_etcd(fault)
             and not (isinstance(fault, QuickRestarts) and not fault.cut)
         ]
         self.breaks: list[tuple[Instant, NodeId, NodeId]] = []

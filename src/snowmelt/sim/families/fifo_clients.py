@@ -30,6 +30,8 @@ from snowmelt.sim.families.shipped import Done, Interrupted
 
 LATE_IN_DRAIN: Final = 0.2
 """How many leases are read late when the queue is being emptied, at most."""
+LONG: Final = seconds(15)
+"""The longest that some gets wait, and are asked again when their answer is lost."""
 USUAL: Final = Load(theme="everything")
 FAILURES: Final = (SnowmeltError, Interrupted)
 """What a call of a person ends with, if not with its answer."""
@@ -230,7 +232,8 @@ class Consumer(Program):
 
     def _get(self) -> Steps[Delivered | None]:
         chance = self.chance
-        patience = self.some(DELAY) / SECOND if chance.random() < 0.8 else 0.0
+        waits = LONG if chance.random() < 0.3 and self.stage.phase is Phase.LOAD else DELAY
+        patience = self.some(waits) / SECOND if chance.random() < 0.8 else 0.0
         items, size = chance.choice((1, 5, 20, 100)), chance.choice((1, 60, 1 << 20, 1 << 20))
         if self._with_next is None:
             return (yield from self.steps.get_many(items, size, patience))[0]

@@ -81,15 +81,20 @@ class Held(msgspec.Struct):
     """When the last of them came."""
     group: bool = False
     """Whether a group has it, for good."""
-    done: dict[int, None] = {}
-    """What the consumer asked to take as done."""
+    named: dict[int, int] = {}
+    """How many calls asked to take it as done, or back."""
     settled: bool = False
     """Whether a group is past it."""
 
-    @property
-    def over(self) -> bool:
-        """Whether all that it held was settled, or may have been."""
-        return all(where in self.back or where in self.done for where in self.positions)
+    def name(self, positions: tuple[int, ...]) -> None:
+        """One more call names these."""
+        for where in positions:
+            self.named[where] = self.named.get(where, 0) + 1
+
+    def over_without(self, named: tuple[int, ...]) -> bool:
+        """Whether other calls than one that named these may have settled all of it."""
+        own = dict.fromkeys(named)
+        return all(self.named.get(where, 0) > (where in own) for where in self.positions)
 
 
 class Ledger:
@@ -305,10 +310,11 @@ class Ledger:
     def giving_back(self, held: Held, positions: tuple[int, ...]) -> None:
         """From now on these may be with another."""
         held.back.update(dict.fromkeys(positions))
+        held.name(positions)
 
     def acking(self, held: Held, positions: tuple[int, ...]) -> None:
         """From now on these may be acknowledged."""
-        held.done.update(dict.fromkeys(positions))
+        held.name(positions)
         if held.names is None:
             self.attempted.update(dict.fromkeys(positions))
 
@@ -330,9 +336,9 @@ class Ledger:
         held.ends = max(held.ends, later(called, shortest(self.settings.lease)))
         held.lasts = max(held.lasts, later(called, self.settings.lease))
 
-    def lease_lost(self, held: Held, at: Instant) -> None:
-        """What was said about a lease was refused: the lease must be over, then."""
-        if held.over or held.ends <= at or self._leapt(held):
+    def lease_lost(self, held: Held, at: Instant, word: tuple[int, ...] = ()) -> None:
+        """What was said about these of a lease was refused: the lease must be over, then."""
+        if held.over_without(word) or held.ends <= at or self._leapt(held):
             return
         losing = self.excuses.losing
         known = [self.at.get(where) for where in held.positions]

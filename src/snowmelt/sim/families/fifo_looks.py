@@ -150,7 +150,7 @@ class Looks:
                 ledger.wrong(text, look.process)
             for held in ledger.holders.get(where, ()):
                 all_the_while = held.answered < look.called and look.said < held.ends
-                free = where in held.back or where in held.done or bool(ledger.leaps)
+                free = where in held.back or where in held.named or bool(ledger.leaps)
                 if all_the_while and not free:
                     text = f"position {where} is {held.process}'s, and {look.process} is shown it"
                     ledger.wrong(text, look.process)

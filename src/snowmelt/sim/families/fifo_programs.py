@@ -164,7 +164,7 @@ class Program(User):
         held, done = self.held[settle.token], places(settle.done)
         taken = isinstance(outcome, Succeeded)
         if isinstance(outcome, Failed) and outcome.reason.startswith("LeaseLost"):
-            self.ledger.lease_lost(held, at)
+            self.ledger.lease_lost(held, at, (*done, *places(settle.back)))
         if taken:
             self._acked.setdefault(held.token, {}).update(dict.fromkeys(done))
         if taken and settle.extend:

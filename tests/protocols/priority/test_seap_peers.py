@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from priority_bench import _DECODE, _ENCODE, Nodes, bodies, receipt
 
 from snowmelt.core.batch import Batch as Bodies
+from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Received
@@ -109,6 +110,8 @@ BAD: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "keys of nothing kept": ("Tell", lambda one: kept(one, keys=packed([1, 2, 3]))),
     "all there is, kept": ("Tell", lambda one: kept(one, stored=ALL)),
     "a row there is not, kept": ("Tell", lambda one: kept(one, gone=ELSEWHERE)),
+    "a lease beyond all times": ("Take", lambda one: replace(one, lease=Duration(1 << 63))),
+    "a lease that is over before": ("Take", lambda one: replace(one, lease=Duration(-1))),
     "all there is, leased": ("Follow", lambda one: marked(one, shares=ALL)),
     "settings that can't be had": ("Anew", lambda one: made(one, priorities=-1)),
     "fractions that have a number": ("Anew", lambda one: made(one, priorities=9, floats=True)),

@@ -32,7 +32,7 @@ from snowmelt.protocols.priority.fields import (
     Weight,
 )
 from snowmelt.protocols.priority.phase_messages import Answered, Asked, Met, Ranked, Seek, Sought
-from snowmelt.protocols.priority.settings import Name, QueueSettings
+from snowmelt.protocols.priority.settings import FOR_GOOD, Name, QueueSettings
 
 CHANGES_MAX: Final = 1 << 17
 """A get has no more elements, and each has one standing."""
@@ -42,6 +42,10 @@ QUEUES_MAX: Final = 4_096
 SEVERAL_MAX: Final = 256
 SEVERAL_BYTES: Final = 1 << 20
 """So many messages go together, while they weigh no more than this; a larger one goes by itself."""
+
+Length = Annotated[Duration, msgspec.Meta(ge=0, le=FOR_GOOD)]
+Due = Annotated[int, msgspec.Meta(ge=-(1 << 62), le=(1 << 63) - 1)]
+"""By the wall clock, in nanoseconds since 1970; whatever length is added to one is one."""
 
 
 # --- the tree -------------------------------------------------------------------------------------
@@ -125,11 +129,11 @@ class Elements(msgspec.Struct, frozen=True, array_like=True):
     offsets: bytes
     blob: bytes
     headers: bytes = b""
-    due: int = 0
+    due: Due = 0
     """When it may be got, by the wall clock, in nanoseconds since 1970; 0 for at once."""
     staged: bool = False
     """Whether it waits to be published until then, and is void when nobody does."""
-    delay: Duration = Duration(0)
+    delay: Length = Duration(0)
     """For how long it is held when it is published."""
     keys: bytes = b""
     """Their priorities where these have no number (`seap.keys`); else empty."""
@@ -179,7 +183,7 @@ class Take(msgspec.Struct, frozen=True, tag="priority.take", array_like=True):
     queue: Name
     serial: Serial
     wants: Annotated[tuple[Want, ...], msgspec.Meta(max_length=OPERATIONS_MAX)]
-    lease: Duration
+    lease: Length
 
 
 class Piece(msgspec.Struct, frozen=True, array_like=True):
@@ -190,7 +194,7 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     offsets: bytes
     blob: bytes
     headers: bytes = b""
-    failures: int = 0
+    failures: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)] = 0
     reason: str = ""
     keys: bytes = b""
     """The priority of each, where these have no number (`seap.keys`); else empty."""
@@ -244,7 +248,7 @@ class Word(msgspec.Struct, frozen=True, array_like=True):
     how: Annotated[int, msgspec.Meta(ge=0, le=10)]
     """One of `settings.How`."""
     reason: str = ""
-    time: Duration = Duration(0)
+    time: Length = Duration(0)
     """How long the lease is from now on, or how long what comes back is held."""
 
 
@@ -294,9 +298,9 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
     token: Token = 0
     operation: OperationId | None = None
     """The get that leased them."""
-    time: Duration = Duration(0)
+    time: Length = Duration(0)
     """How long the lease is; of what is staged, for how long it is held when it is published."""
-    due: int = 0
+    due: Due = 0
     """Until when they are held, or staged, by the wall clock."""
     failures: Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)] = 0
     reason: str = ""

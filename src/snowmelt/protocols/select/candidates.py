@@ -53,7 +53,7 @@ class Candidates:
         mine = stop - start
         if mine < max(1, step.least):
             return Bounds()
-        low = max(1, step.k * mine // step.count)
+        low = min(mine, max(1, step.k * mine // step.count))
         high = min(mine, max(1, -(-step.k * mine // step.count)))
         return Bounds(self.elements[start + low - 1], self.elements[start + high - 1])
 

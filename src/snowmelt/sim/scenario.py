@@ -36,7 +36,7 @@ JUDGED_HARDER: Final = {
 DISK: Final = "disk"
 ETCD_DECIDES: Final = "etcd"
 COORDINATORS: Final = (DISK, ETCD_DECIDES)
-OVER_ETCD: Final = ("membership", "fifo", "pool", "priority", "baton", "multicast")
+OVER_ETCD: Final = ("membership", "fifo", "pool", "priority", "seap", "baton", "multicast")
 """The families that live where etcd decides."""
 
 CALM: Final = 0.3

@@ -134,7 +134,7 @@ def a_keeper(first):
 
 
 def test_one_node_crashes_at_each_of_its_writes():
-    strike(1, 14, NodeId("n1"), least=50)
+    strike(1, 20, NodeId("n1"), least=50)
 
 
 @pytest.mark.parametrize("role", ["master", "keeper"])

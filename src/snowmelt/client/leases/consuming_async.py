@@ -3,14 +3,15 @@
 import asyncio
 import sys
 from collections.abc import Iterator
-from itertools import chain, count, repeat
+from functools import partial
+from itertools import starmap
 from types import TracebackType
 from typing import Self
 
 from snowmelt.client.connection.forking import Origin, watch
 from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import KeepingPort, run_async
-from snowmelt.client.leases.delivered import Delivered, in_order, part_bodies
+from snowmelt.client.leases.delivered import Delivered, items_of
 from snowmelt.client.leases.items_async import Item
 from snowmelt.client.leases.leasing_async import leasing
 from snowmelt.client.leases.leaving import reason_left, reason_of
@@ -189,15 +190,4 @@ class Consumption:
 
 def _items(gathering: Gathering, delivered: Delivered) -> Iterator[Item]:
     """All of a lease, made when they are wanted; threads may share it, as no generator is."""
-    items = [
-        map(
-            Item,
-            repeat(gathering),
-            repeat(delivered),
-            repeat(part),
-            part_bodies(part),
-            count(part.start),
-        )
-        for part in in_order(delivered.parts)
-    ]
-    return items[0] if len(items) == 1 else chain.from_iterable(items)
+    return starmap(partial(Item, gathering, delivered), items_of(delivered.parts))

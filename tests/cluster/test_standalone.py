@@ -10,10 +10,21 @@ import pytest
 from tests.cluster.bench import Bench
 
 from snowmelt.cli.local import free_port
+from snowmelt.client.fifo.face import Fifo
 
 pytestmark = pytest.mark.timeout(300)  # each driver starts a Java, and so does each executor
 PIPELINE = str(Path(__file__).with_name("doubling.py"))
 RUN = (sys.executable, "-m", "snowmelt", "pipeline", "run", PIPELINE, "--drain", "--json")
+
+
+def emptied(bench: Bench, name: str) -> Fifo:
+    """A queue as if no test had used it: without items, and without groups."""
+    queue = bench.queues.fifo(name)
+    queue.put(b"this makes it")
+    for group in queue.groups():
+        queue.group(group.name).release()
+    queue.purge()
+    return queue
 
 
 def test_a_session_runs_where_sparks_own_file_says_with_the_python_of_its_driver(
@@ -70,7 +81,7 @@ def test_what_executors_lack_is_a_sentence_before_the_first_batch(
 
 @pytest.mark.soak
 def test_a_pipeline_is_run_by_spark_submit(bench: Bench) -> None:
-    bench.queues.fifo("single").put_many([b"%d" % number for number in range(100)])
+    emptied(bench, "single").put_many([b"%d" % number for number in range(100)])
     made = bench.queues.fifo("doubled").stats().tail if "doubled" in bench.queues.queues() else 0
     said = bench.settings("submitted") | {"PARQUET": str(bench.folder / "submitted" / "parquet")}
     where = ("--url", bench.url, "--checkpoints", str(bench.folder / "submitted" / "places"))

@@ -63,9 +63,9 @@ class Daemon:
             time.sleep(LOOK_SECONDS)
 
     def children(self) -> list[int]:
-        """The processes it has started, as executors are a worker's."""
-        pid = self.process.pid
-        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        """The processes it has started, as executors are a worker's; each is a thread's of it."""
+        threads = Path(f"/proc/{self.process.pid}/task").iterdir()
+        return [int(word) for one in threads for word in _told(one / "children").split()]
 
     def kill(self) -> None:
         """Ends it, with all its children, at once."""
@@ -80,6 +80,14 @@ class Daemon:
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(STOP_SECONDS)
         self.kill()
+
+
+def _told(file: Path) -> str:
+    """What a file says; nothing when its thread has ended."""
+    try:
+        return file.read_text()
+    except OSError:
+        return ""
 
 
 class Standalone:

@@ -279,6 +279,10 @@ def test_copies_may_be_missing_where_nobody_but_who_leads_is_hurt():
     rests("fifo", 1068)
 
 
+def test_what_an_earlier_life_asked_for_at_most_once_may_come_to_the_next_and_be_lost():
+    rests("pool", 1075)
+
+
 @pytest.mark.parametrize("seed", [2, 43, 53])  # 43: a token was idle where its term ended
 def test_lives_of_batons_come_to_rest_when_each_ends_its_term_all_the_time(seed, monkeypatch):
     monkeypatch.setattr(fences, "COUNT_BITS", 3)

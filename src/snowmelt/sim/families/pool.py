@@ -21,7 +21,7 @@ from snowmelt.protocols.host import Family, Host
 from snowmelt.protocols.pool import introductions
 from snowmelt.protocols.pool.calls import Listening
 from snowmelt.protocols.pool.introducer import Introducer
-from snowmelt.protocols.pool.messages import Found
+from snowmelt.protocols.pool.messages import Found, Request
 from snowmelt.protocols.pool.peer import TAKEN, PoolPeer
 from snowmelt.protocols.pool.settings import Delivery, PoolSettings
 from snowmelt.sim.disk import Ending
@@ -154,7 +154,7 @@ class PoolLife(FamilyLife):
         host = Host(peer, [Family("pool", machine, TAKEN)])
         losses = 0.0 if self._stage.calm else self._load.losses
         dice = self._dice(f"herald/{peer}")
-        herald = Herald(host, peer, self._ways, losses, self._load.slow, self._given, dice)
+        herald = Herald(host, peer, self._ways, losses, self._load.slow, self._sent, dice)
         return planted(self._scenario.bug, herald)
 
     def _sometime(self, end: int) -> Instant:
@@ -234,11 +234,13 @@ class PoolLife(FamilyLife):
             program.part.ended_at = at
             self._ways.ended(node)
 
-    def _given(self, by: NodeId, to: NodeId, found: Found) -> None:
-        """A process sends objects to another."""
+    def _sent(self, by: NodeId, to: NodeId, message: Found | Request) -> None:
+        """A process asks for objects, or sends them to another."""
         receiver = self._programs.get(to)
-        if receiver is not None:
-            self._ledger.gives(self._programs[by].part, receiver.part, found, self._world.now)
+        if isinstance(message, Request):
+            self._ledger.asks(message)
+        elif receiver is not None:
+            self._ledger.gives(self._programs[by].part, receiver.part, message, self._world.now)
 
     # --- what is seen -----------------------------------------------------------------------------
 

@@ -5,8 +5,9 @@ Each rests on a sentence of docs/pool.md:
 1. "A producer: its objects are gone." What was made, or taken over, by a process without a spill
    that died, or that said on leaving how many nobody took ("not taken over, nor acknowledged").
 2. "At most once: what a dying consumer had is lost." So what was on its way to one is lost where it
-   dies or leaves, where its producer does, or where the way between them fails (or had failed, and
-   its producer had not noticed), or a process sleeps or a message is lost or late, within a lease.
+   dies or leaves, also before it is sent (what it asked for may be long on its way), where its
+   producer does, or where the way between them fails (or had failed, and its producer had not
+   noticed), or a process sleeps or a message is lost or late, within a lease.
 3. "With `spill` it is on the producer's disk": a record of it that can't be read is lost.
 """
 

@@ -15,7 +15,7 @@ from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.instant import Duration, Instant, later, spelled
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.pool.calls import Got, Kept, PeerStatistics
-from snowmelt.protocols.pool.messages import Found, Span
+from snowmelt.protocols.pool.messages import Found, Request, Span
 from snowmelt.protocols.pool.settings import Delivery, PoolSettings
 from snowmelt.sim.families.pool_excuses import Excuses
 from snowmelt.sim.families.pool_load import LARGE
@@ -74,6 +74,8 @@ class Giving(msgspec.Struct, eq=False):
     """Whether its sender was leaving, so that it may be the other's own from then on."""
     large: bool
     """Whether it may be long on its way."""
+    asked_before: bool
+    """Whether an earlier life of the other asked for it, and wanted everything at most once."""
 
     def __str__(self) -> str:
         return f"{self.to.name} at {spelled(self.at)}" + " (at most once)" * self.once
@@ -81,7 +83,7 @@ class Giving(msgspec.Struct, eq=False):
     @property
     def once(self) -> bool:
         """Whether it is gone once it is sent."""
-        return self.by.once or self.to.once
+        return self.by.once or self.to.once or self.asked_before
 
 
 class Object(msgspec.Struct, eq=False):
@@ -114,6 +116,7 @@ class Ledger:
         self.hurt: dict[NodeId, None] = {}
         """On whose disk a record was damaged."""
         self._objects: dict[str, Object] = {}
+        self._asked_once: dict[tuple[NodeId, int], None] = {}
 
     def began(self, part: Part) -> None:
         """A process is in the pool."""
@@ -143,15 +146,21 @@ class Ledger:
         for value in values:
             self._objects[value].kept = False
 
+    def asks(self, request: Request) -> None:
+        """A process asks for objects, or passes on that another does."""
+        if request.once:
+            self._asked_once[request.consumer, request.number] = None
+
     def gives(self, by: Part, to: Part, found: Found, at: Instant) -> None:
         """A process sends objects to another."""
         leaving = by.leaves_at is not None
         large = len(found.blob) >= LARGE
+        before = not to.once and (to.node, found.number) in self._asked_once
         to.sent_large = at if large else to.sent_large
         for value in bodies_of(found.spans, found.blob):
             one = self._objects.get(value)
             if one is not None:
-                one.givings.append(Giving(by, to, at, leaving, large))
+                one.givings.append(Giving(by, to, at, leaving, large, before))
             to.adopted += leaving
 
     def idle_since(self, before: Instant, slow: Duration) -> Object | None:
@@ -280,7 +289,8 @@ class Ledger:
             if giving.leaving and to.settings.spill and to.node in self.hurt:
                 return "damaged"
             if giving.once and (
-                self.excuses.ends(to.ended_at, giving.at)
+                giving.asked_before
+                or self.excuses.ends(to.ended_at, giving.at)
                 or self.excuses.ends(to.leaves_at, giving.at)
                 or self.excuses.ends(by.ended_at, giving.at)
                 or self.excuses.fails(by.node, to.node, giving.at)

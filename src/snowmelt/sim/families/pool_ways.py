@@ -13,7 +13,7 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.node import Announced, Effect, Event, Node, Received, Send
 from snowmelt.protocols.calling import Gone, Lost
 from snowmelt.protocols.pool.calls import Coming, Reached
-from snowmelt.protocols.pool.messages import Found
+from snowmelt.protocols.pool.messages import Found, Request
 from snowmelt.sim.families.pool_load import LARGE
 from snowmelt.sim.world import World
 
@@ -103,7 +103,7 @@ class Herald:
         ways: Ways,
         losses: float,
         slow: Duration,
-        given: Callable[[NodeId, NodeId, Found], None],
+        sent: Callable[[NodeId, NodeId, Found | Request], None],
         dice: Random,
     ) -> None:
         self._node = node
@@ -111,7 +111,7 @@ class Herald:
         self._ways = ways
         self._losses = losses
         self._slow = slow
-        self._given = given
+        self._sent = sent
         self._world = ways.world
         self._dice = dice
         self._on_the_way: dict[int, None] = {}
@@ -124,8 +124,8 @@ class Herald:
         """What the node does, as far as it leaves the process."""
         effects = self._heard(event, now)
         for effect in effects:
-            if type(effect) is Send and type(effect.message) is Found:
-                self._given(self._me, effect.target, effect.message)
+            if type(effect) is Send and isinstance(effect.message, Found | Request):
+                self._sent(self._me, effect.target, effect.message)
         return self._ways.leaves(self._me, effects)
 
     def _heard(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:

@@ -19,7 +19,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     Blizzard (2.2.4) has three seconds, and three in a row; stalls of four are rare enough. Two
     beats a second, so that who follows a leader that died is soon looked for.
 
-    >>> Settings().lease == seconds(4), Settings().lead_seconds
+    >>> Settings().lease == 4 * SECOND, Settings().lead_seconds
     (True, 2)
     """
 

@@ -15,7 +15,9 @@ OURS = ("snowmelt-always", "snowmelt-3", "snowmelt-50ms")
 
 KINDS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     "snowmelt-always": ("snowmelt_fifo", "SnowmeltPeer", (1, "always")),
+    "snowmelt-shared": ("snowmelt_fifo", "SharedPeer", (1, "always")),
     "snowmelt-3": ("snowmelt_fifo", "SnowmeltPeer", (3, "always")),
+    "snowmelt-shared-3": ("snowmelt_fifo", "SharedPeer", (3, "always")),
     "redis-always": ("redis_streams", "RedisPeer", ("always",)),
     "nats-always": ("nats_jetstream", "NatsPeer", ("always",)),
     "beanstalkd-always": ("beanstalkd", "BeanstalkdPeer", (0,)),

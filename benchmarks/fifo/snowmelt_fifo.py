@@ -1,7 +1,7 @@
 """Snowmelt's fifo: one node, or three that each keep every item."""
 
 from collections.abc import Generator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from benchmarks.fifo import cores
@@ -58,6 +58,20 @@ class ConsumePeer(SnowmeltPeer):
         return partial(ConsumingClient, self.cluster.url, queue, self.nodes, self.flush)
 
 
+class SharedPeer(SnowmeltPeer):
+    """The same, whose threads share one cluster: what they ask at once goes together."""
+
+    def __init__(self, name: str, nodes: int, flush: Flush) -> None:
+        super().__init__(name, nodes, flush)
+        self.promise += "; threads share a client"
+        self.only_singles = True
+
+    def client(self, queue: str, batch: int) -> Connect:
+        del batch
+        assert self.cluster is not None
+        return partial(SharingClient, self.cluster.url, queue, self.nodes, self.flush)
+
+
 class SnowmeltClient:
     """The blocking client. An acknowledgement rides on the next get, as its page advises.
 
@@ -86,6 +100,38 @@ class SnowmeltClient:
 
     def close(self) -> None:
         self.cluster.close()
+
+
+class SharingClient:
+    """One thread of a program that has one cluster and one queue for all of them."""
+
+    def __init__(self, url: str, queue: str, replicas: int, flush: Flush) -> None:
+        self.cluster = shared_cluster(url)
+        self.queue = shared_queue(url, queue, replicas, flush)
+
+    def put(self, bodies: list[bytes]) -> None:
+        self.queue.put(bodies[0])
+
+    def take(self, count: int) -> int:
+        del count
+        self.queue.get(timeout=WAIT_SECONDS).ack()
+        return 1
+
+    def settle(self) -> None:
+        """Each item is acknowledged by itself."""
+
+    def close(self) -> None:
+        self.cluster.close()
+
+
+@cache
+def shared_cluster(url: str) -> snowmelt.Cluster:
+    return snowmelt.connect(url)
+
+
+@cache
+def shared_queue(url: str, queue: str, replicas: int, flush: Flush) -> snowmelt.Fifo:
+    return shared_cluster(url).fifo(queue, replicas=replicas, flush=flush)
 
 
 class ConsumingClient(SnowmeltClient):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from runtime.network import Serving, Stranger, serving, until
 from snowmelt.core.instant import Duration
@@ -13,6 +14,7 @@ from snowmelt.core.names import NodeId, contact
 from snowmelt.protocols.calling import Answer, Call, Declined
 from snowmelt.protocols.echo import Echo, Echoed, Recall, Recalled, Remember, Remembered
 from snowmelt.protocols.fifo.messages import Copy
+from snowmelt.runtime import connection
 from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.statistics import NodeStatistics
@@ -260,7 +262,12 @@ async def test_who_reads_what_comes_all_at_once_after_a_flush_gets_all(tmp_path:
         assert node.closed == {}
 
 
-async def test_what_was_to_be_read_for_one_who_is_gone_holds_up_nobody(tmp_path: Path) -> None:
+async def test_what_was_to_be_read_for_one_who_is_gone_holds_up_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # All in one turn: what is heard later, while nothing more may be unsent, goes with the abort.
+    monkeypatch.setattr(connection, "TURN_FRAMES", 1_000)
+    monkeypatch.setattr(connection, "TURN_SECONDS", 60.0)
     limits = Limits(unsent_bytes=MEGABYTE)
     async with (
         serving(tmp_path, limits=limits) as node,
@@ -273,7 +280,6 @@ async def test_what_was_to_be_read_for_one_who_is_gone_holds_up_nobody(tmp_path:
         loads = count_loads(node)
         stranger._writer.transport.pause_reading()
         recalls = (Call(at, Recall("large")) for at in range(2, 100))
-        # All in one read: what comes later, while nothing more may be unsent, goes with the abort.
         stranger.say(Call(1, Remember("flush", bytes(1_000))), *recalls)
         await until(lambda: node.connection("c-gone").unsent_bytes)
         stranger._writer.transport.abort()

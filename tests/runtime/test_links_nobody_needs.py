@@ -1,6 +1,6 @@
 """Links that nobody needs are ended in agreement, and are no loss to anybody (rule 17)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from random import Random
 from socket import socket
@@ -154,11 +154,10 @@ class Other(Stranger):
         super().__init__(to)
         OPEN.append(self.socket)
 
-    def welcomed(self, name: str, before_proof: Callable[[], None] = lambda: None) -> None:
+    def welcomed(self, name: str) -> None:
         hello = Hello("snowmelt", name, Role.PEER, nonce=NONCE, releases=True)
         self.send(said(Kind.HELLO, hello))
         _, payload = self.frame()
-        before_proof()
         self.send(said(Kind.PROVE, self.gate("").prove(hello, heard(payload, Welcome))))
 
     def hears(self, kind: Kind) -> bytes:
@@ -232,7 +231,8 @@ def test_whoever_has_ended_a_link_and_dials_anew_before_that_is_heard_lost_nothi
         first.hears(Kind.RELEASE)
         one.call(Cancel(1, 1), 5)
         second = Other(one)
-        second.welcomed("c-x", before_proof=lambda: first.send(framed(Kind.RELEASE, b"")))
+        second.welcomed("c-x")
+        first.send(framed(Kind.RELEASE, b""))
         assert Codec.for_peers().decode(second.hears_in_the_end(Kind.MESSAGE)) == Cancel(1, 1)
         assert not machine.lost()
         assert machine.reached() == ["c-x", "c-x"]

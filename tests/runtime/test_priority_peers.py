@@ -62,6 +62,6 @@ def test_each_part_comes_to_figures(tmp_path: Path, only: str) -> None:
 
 
 def test_the_processor_time_of_an_item_is_the_client_s_and_the_servers() -> None:
-    found = spent("snowmelt-any", calls=2)
+    found = spent("snowmelt-any", calls=12)  # it is counted in ticks of 10 ms
     assert found.both > 0
     assert found.get_server > 0

@@ -57,6 +57,8 @@ FIFO_SEEDS_OF_ALL_KINDS = (
     1335,  # what a node that stood still had not flushed when it was killed was missed
     3812,  # more puts found no room than it was remembered of where they went
     1578,  # who was left out was made a mirror no more, and the queue stood still without
+    258,  # the judge's: the record of the bound was damaged when what lingered was undone
+    465,  # a journal with gaps was less than none, and positions were given again
     1832,  # a master was on its way to a term that the coordinator's older disk did not know
     3176,  # a new master waited for ever for a keeper that only others could hear
     4955,  # that an item was delivered before, to a get nobody heard of, was forgotten in a lapse

@@ -196,6 +196,14 @@ def test_a_group_whose_run_is_lost_from_the_journal_still_counts() -> None:
     assert (kept.given, kept.pass_by(2)) == (6, [Interval(0, 2)])
 
 
+def test_a_position_is_not_given_again_though_the_record_of_the_tail_is_lost() -> None:
+    queue = Queue("q", QueueSettings())
+    where = queue.admit("n1/1/1", 0, 10, 10, KEEPERS)
+    queue.producers.note("loader", 7, where, wall=0)
+    pairs = tuple((key, value) for key, value in records(queue) if key[:1] not in (b"x", b"s"))
+    assert restored("q", queue.settings, pairs, Instant(0)).tail == queue.tail == 10
+
+
 def test_what_two_records_claim_is_the_groups() -> None:
     """No step writes this; a record that was lost may leave it behind."""
     queue = Queue("q", QueueSettings())

@@ -100,6 +100,19 @@ def test_when_the_newest_copy_falls_silent_the_others_do_if_they_are_enough() ->
     assert asked()[-1] == "n4"
 
 
+def test_a_whole_copy_of_nothing_is_less_than_one_with_gaps() -> None:
+    """Its keeper lost all it had, took in a first step of another term, and forgot the loss."""
+    desk = Desk(NodeId("n1"), Random(1))
+    home = Home("q", 3, "n1/1", ("n2/1",), QueueSettings(), before=("n2/1", "n3/1"), before_term=2)
+    succession = Succession(desk, home, Mirrors(desk))
+    succession.begin()
+    desk.taken()
+    succession.fenced(Fenced("q", 3, succession.name, "n2/1", 0, 0, 0, sound=True, unbroken=True))
+    succession.fenced(Fenced("q", 3, succession.name, "n3/1", 2, 5, 40, sound=False, unbroken=True))
+    reads = [(one.target, one.message) for one in desk.taken() if isinstance(one, Send)]
+    assert [node for node, message in reads if isinstance(message, ReadJournal)] == ["n3"]
+
+
 def test_a_copy_on_its_way_to_a_master_survives_that_its_own_disk_is_asked_again() -> None:
     desk = Desk(NodeId("n1"), Random(1))
     desk.set_presence(Presence(View(1, 1, NodeId("n1"), MEMBERS)))

@@ -256,6 +256,12 @@ class Producers:
         numbers = KeptNumbers(tuple(known.numbers), tuple(known.closed), known.floor)
         return msgspec.msgpack.encode(numbers)
 
+    @property
+    def tail(self) -> int:
+        """Above all positions that are known to have been given."""
+        given = (each.stop for known in self._known.values() for each in known.recent.values())
+        return max(given, default=0)
+
     def restore(self, key: bytes, value: bytes) -> None:
         """From what was written down; either record may come first, or be lost."""
         name = key[1:].decode()

@@ -292,6 +292,7 @@ class Queue:
 
     def restored(self) -> None:
         """After the records were read: what nobody holds waits. Any of them may be missing."""
+        self.tail = max(self.tail, self.producers.tail)
         self._dues = [(due, part.start, part.stop) for part, due in self.delays]
         heapify(self._dues)
         for _, group in self.groups:

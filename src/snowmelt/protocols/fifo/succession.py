@@ -8,9 +8,10 @@
    a disk may have been put back from an older copy, and then another has what it lost. Where
    flushes may linger, only copies count that were in memory all the time, as those on a disk may
    lack what was told. And the newest must be of the last active term at least. When all have
-   answered and it is not so, the newest there is must do, and the loss is noted. A keeper whose
-   node answers with another disk is gone for ever, and not waited for. One that is here and that
-   this node does not hear is told to the registry (`reign.py`, rule 4).
+   answered and no sound copy is so late, the newest there is must do, with its gaps: a keeper that
+   lost all may have forgotten that, and calls what it has now sound. The loss is noted. A keeper
+   whose node answers with another disk is gone for ever, and not waited for. One that is here and
+   that this node does not hear is told to the registry (`reign.py`, rule 4).
 3. The newest copy is read a piece at a time, from this disk or from its keeper's, and written here
    as it comes. If some of it can't be read, another is taken; when there is none, it must do.
 4. Where steps may have been lost, the positions go on above the journal's bound (`journal.py`,
@@ -146,21 +147,20 @@ class Succession:
         if self.journal is not None or self._reading is not None:
             return
         answers = list(self._answers.values())
-        sound = [one for one in answers if one.sound]
         settings, before = self.home.settings, self.home.before
+        late = [one for one in answers if one.sound and one.kept_term >= self.home.before_term]
         everybody = all(one in self._answers or one in self._gone for one in before)
-        trusted = [one for one in sound if one.unbroken or not settings.linger]
+        trusted = [one for one in answers if one.sound and (one.unbroken or not settings.linger)]
         enough = len(trusted) >= settings.answers_needed
         masters_own = any(one.keeper == before[0] for one in trusted)
         if not answers:
             return
         # Of copies of the same step, this node's own is the nearest.
-        best = max(sound or answers, key=self._worth)
-        as_late = best.kept_term >= self.home.before_term
-        certain = as_late and (enough or masters_own)
+        best = max(late or answers, key=self._worth)
+        certain = bool(late) and (enough or masters_own)
         if not everybody and (not certain or self._may_yet_answer()):
             return
-        if not as_late:
+        if best.kept_term < self.home.before_term:
             self._desk.note(
                 f"{self.home.queue}: no journal of term {self.home.before_term} is left"
             )

@@ -192,7 +192,10 @@ class Excuses:
         hurt = [one for one in self._hurt if one not in self._died]
         if len(together) + len(hurt) >= self._settings.copies_needed:
             since = Instant(max(0, min(together) - lingering))
-            self._add(Lapse(since, at, "killed while lingering", names=False))
+            # The bound above all positions may be in a record that can't be read by now (1).
+            damaged = sum(_stays(one) for one in self._hurt.values())
+            names = damaged >= self._settings.copies_needed
+            self._add(Lapse(since, at, "killed while lingering", names=names))
 
     # --- the whole cluster (5) --------------------------------------------------------------------
 

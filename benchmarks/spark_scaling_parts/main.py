@@ -5,7 +5,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
@@ -25,6 +25,7 @@ from benchmarks.spark_scaling_parts.model import (
     forecast,
     lasting,
     seconds_of,
+    whole_cores,
 )
 from pyspark.sql import SparkSession
 from rich.console import Console
@@ -130,7 +131,7 @@ def draw(points: list[Point], share: float, by: str, file: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt  # noqa: PLC0415
 
-    start, each, event = lasting(points, share, by)
+    start, each, event = lasting(points, [seconds_of(one, share, by) for one in points])
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     for color, events in zip(("C0", "C1"), sorted({one.events for one in points}), strict=False):
         some = [one for one in points if one.events == events]
@@ -148,12 +149,13 @@ def draw(points: list[Point], share: float, by: str, file: Path) -> None:
     left.set(xscale="log", yscale="log", xticks=[1, 2, 4, 8], xticklabels=["1", "2", "4", "8"])
     left.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
     left.yaxis.set_major_formatter("{x:,.0f}")
-    left.yaxis.set_minor_formatter("{x:,.0f}")
+    left.yaxis.set_minor_formatter("")
     left.plot([], [], color="0.7", lw=1, ls=":", label="if nothing but work took time")
     left.legend(frameon=False, fontsize=8)
     at = np.geomspace(1, 2000, 100)
+    start, each, _ = whole_cores(points)
     for seconds in (2, 5, 20, 60):
-        over = max(start, 0.0) + max(each, 0.0) * at
+        over = start + each * at
         right.plot(at, 100 * seconds / (seconds + over), label=f"batches of {seconds} s of work")
     right.set(xlabel="executors with a whole core", ylabel="% of the time at work", xscale="log")
     right.set(ylim=(0, 101))
@@ -162,7 +164,7 @@ def draw(points: list[Point], share: float, by: str, file: Path) -> None:
     figure.savefig(file, dpi=110)
 
 
-def show(points: list[Point], share: float, by: str) -> None:
+def show(points: list[Point], share: float) -> None:
     console = Console(width=150)
     table = Table("executors", "events each", "batch (s)", "events/s", *ROLES)
     for one in points:
@@ -172,15 +174,17 @@ def show(points: list[Point], share: float, by: str) -> None:
     console.print(table)
     fits = Table("a micro-batch takes", "start (ms)", "an executor (ms)", "a million events (s)")
     for which in WAYS:
-        fits.add_row(f"lasts, by {which}", *_cells(lasting(points, share, which)))
+        seconds = [seconds_of(one, share, which) for one in points]
+        fits.add_row(f"lasts, by {which}", *_cells(lasting(points, seconds)))
     for role in ROLES:
         fits.add_row(role, *_cells(fitted(points, [one.processor[role] for one in points])))
+    fits.add_row("lasts, with whole cores", *_cells(whole_cores(points)))
     console.print(fits)
-    for seconds in (5.0, 20.0, 60.0):
-        console.print(f"a thousand cores, by {by}: {forecast(points, share, by, seconds)}")
+    for work in (5.0, 20.0, 60.0):
+        console.print(f"a thousand cores: {forecast(points, work)}")
 
 
-def _cells(fit: list[float]) -> list[str]:
+def _cells(fit: Sequence[float]) -> list[str]:
     return [f"{1000 * fit[0]:.1f}", f"{1000 * fit[1]:.2f}", f"{1e6 * fit[2]:.2f}"]
 
 
@@ -206,12 +210,10 @@ def main(description: str) -> int:
         draw(points, options.share, options.by, options.plot)
     if options.json:
         rows = [msgspec.to_builtins(one) for one in points]
-        told = [
-            forecast(points, options.share, options.by, seconds) for seconds in (5.0, 20.0, 60.0)
-        ]
+        told = [forecast(points, work) for work in (5.0, 20.0, 60.0)]
         print(json.dumps({"benchmark": "spark_scaling", "rows": rows, "forecast": told}))
     else:
-        show(points, options.share, options.by)
+        show(points, options.share)
     return 0
 
 

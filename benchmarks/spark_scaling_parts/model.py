@@ -5,7 +5,9 @@ from typing import Final
 import msgspec
 import numpy as np
 
-ROLES: Final = ("executors' Java", "executors' Python", "driver's Java", "driver's Python", "nodes")
+EXECUTOR: Final = ("executors' Java", "executors' Python")
+DRIVER: Final = ("driver's Java", "driver's Python")
+ROLES: Final = (*EXECUTOR, *DRIVER, "nodes")
 THOUSAND: Final = 1000
 
 
@@ -46,26 +48,38 @@ def seconds_of(point: Point, share: float, by: str) -> float:
     """
     if by == "clock":
         return point.seconds
-    used = point.processor
-    driver = used["driver's Java"] + used["driver's Python"]
-    work = used["executors' Java"] + used["executors' Python"]
+    driver, work = (sum(map(point.processor.__getitem__, roles)) for roles in (DRIVER, EXECUTOR))
     return driver + work / point.executors / share
 
 
-def lasting(points: list[Point], share: float, by: str) -> list[float]:
+def lasting(points: list[Point], seconds: list[float]) -> list[float]:
     """The same fit of what a micro-batch lasts: an event adds where it is, and not elsewhere."""
     ones = np.array([[1.0, one.executors, one.events] for one in points])
-    seconds = np.array([seconds_of(one, share, by) for one in points])
-    return [float(one) for one in np.linalg.lstsq(ones, seconds, rcond=None)[0]]
+    return [float(one) for one in np.linalg.lstsq(ones, np.array(seconds), rcond=None)[0]]
 
 
-def forecast(points: list[Point], share: float, by: str, work: float) -> dict[str, float]:
+def whole_cores(points: list[Point]) -> tuple[float, float, float]:
+    """Start, executor and event, of executors with a whole core each.
+
+    By processor time, since the clock ran for executors with a share: the driver does its part one
+    after the other, and executors do theirs side by side.
+    """
+    start = each = event = 0.0
+    for role in ROLES:
+        once, of_each, of_event = fitted(points, [one.processor[role] for one in points])
+        if role in DRIVER:
+            start, each = start + once, each + of_each
+        elif role in EXECUTOR:
+            start, event = start + of_each, event + of_event
+    return start, each, event
+
+
+def forecast(points: list[Point], work: float) -> dict[str, float]:
     """A thousand executors of a whole core each, with batches whose work lasts so long."""
-    known = 1.0 if by == "processor" else share  # the clock can't tell what a whole core had taken
-    start, each, event = lasting(points, known, by)
+    start, each, event = whole_cores(points)
     node = fitted(points, [one.processor["nodes"] for one in points])
-    over = max(start, 0.0) + max(each, 0.0) * THOUSAND
-    total = work / max(event * known, 1e-9) * THOUSAND
+    over = start + each * THOUSAND
+    total = work / max(event, 1e-9) * THOUSAND
     return {
         "work_seconds": work,
         "batch_seconds": round(work + over, 2),

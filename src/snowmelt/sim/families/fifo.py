@@ -2,9 +2,10 @@
 
 Each node is a whole process, as `runtime/server.py` makes it: membership and fifo in one host. How
 much is asked is in `fifo_load.py`; what those do who put and get, by the steps that ship, in
-`fifo_programs.py`, `fifo_clients.py`, `fifo_loops.py` and `fifo_groups.py`; who looks, and who ends
-it all, in `fifo_steward.py`; what may never be seen, in `fifo_ledger.py` and `fifo_looks.py`, and
-what is excused, in `fifo_excuses.py`.
+`fifo_programs.py`, `fifo_clients.py` and `fifo_groups.py` (and `programs.py`, `consumers.py`,
+`loops.py`, which priority queues have, too); who looks, and who ends it all, in `fifo_steward.py`;
+what may never be seen, in `fifo_ledger.py` and `fifo_looks.py`, and what is excused, in
+`fifo_excuses.py`.
 """
 
 from functools import partial
@@ -23,15 +24,15 @@ from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.host import Family
 from snowmelt.protocols.membership import Forget
-from snowmelt.sim.families.fifo_actors import PATIENCE, Actor, Listened, Stage, User
-from snowmelt.sim.families.fifo_clients import Consumer, Producer, Putter
+from snowmelt.sim.families.fifo_actors import PATIENCE, Actor, Listened, Stage
+from snowmelt.sim.families.fifo_clients import Consumer, Looper, Producer, Putter
 from snowmelt.sim.families.fifo_ending import judge
 from snowmelt.sim.families.fifo_excuses import NEWS, lingering
 from snowmelt.sim.families.fifo_groups import Reader, Stager
 from snowmelt.sim.families.fifo_ledger import Ledger
 from snowmelt.sim.families.fifo_load import load_of, settings_of
-from snowmelt.sim.families.fifo_loops import Looper
 from snowmelt.sim.families.fifo_planted import machine
+from snowmelt.sim.families.fifo_programs import Program
 from snowmelt.sim.families.fifo_steward import Looker, Steward
 from snowmelt.sim.families.membership import SETTINGS, address, member
 from snowmelt.sim.faults import (
@@ -343,7 +344,7 @@ class FifoLife(FamilyLife):
 
     def _in_vain(self, actor: Actor) -> bool:
         """Whether it asks a queue that need not answer."""
-        return isinstance(actor, User) and self._steward.left_out(actor.ledger)
+        return isinstance(actor, Program) and self._steward.left_out(actor.ledger)
 
     def judge(self, world: World) -> None:
         """Each queue's history."""

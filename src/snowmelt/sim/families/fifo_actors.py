@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from enum import Enum
-from functools import partial
 from random import Random
 from typing import Any, Final, Protocol
 
@@ -15,7 +14,6 @@ from snowmelt.core.node import Effect, Event, Node, Send
 from snowmelt.core.outcome import Outcome, Succeeded
 from snowmelt.protocols.calling import Answer, Ask, Call, Caller, Declined
 from snowmelt.protocols.fifo import calls
-from snowmelt.sim.families.fifo_ledger import Ledger
 from snowmelt.sim.world import World
 
 PATIENCE: Final = seconds(15)
@@ -192,56 +190,6 @@ class Actor:
     def some(self, most: Duration) -> Duration:
         """A wait drawn by chance."""
         return Duration(self.chance.randrange(1, most))
-
-
-class User(Actor):
-    """An actor with one queue, which it opens first."""
-
-    def __init__(self, stage: Stage, name: str, chance: Random, ledger: Ledger) -> None:
-        super().__init__(stage, name, chance)
-        self.ledger = ledger
-        self.store: calls.Place | None = None
-        self.master: calls.Place | None = None
-
-    @property
-    def queue(self) -> str:
-        """Which queue."""
-        return self.ledger.queue
-
-    def send(self, ask: Ask[Any], then: Then) -> None:
-        """As any actor; the ledger counts the calls of its queue."""
-        called = self.now
-        puts = isinstance(ask.body, calls.Put | calls.Publish)
-
-        def told(outcome: Outcome[Any], at: Instant) -> None:
-            self.ledger.counts.call(called, at, puts=puts)
-            then(outcome, at)
-
-        super().send(ask, told)
-
-    def open(self, then: Callable[[], None]) -> None:
-        """Until it is open."""
-
-        def told(outcome: Outcome[Any], _: Instant) -> None:
-            match outcome:
-                case Succeeded(calls.Opened() as opened):
-                    self.store, self.master = opened.store, opened.master
-                    then()
-                case _:
-                    self.after(PAUSE, partial(self.open, then))
-
-        self.ask(calls.Open(self.queue, self.ledger.settings), told)
-
-    def describe(self) -> None:
-        """Asks for the numbers, which are judged."""
-        called = self.now
-
-        def told(outcome: Outcome[Any], _: Instant) -> None:
-            match outcome:
-                case Succeeded(calls.QueueStatus() as status):
-                    self.ledger.looks.described(status, called, self.said)
-
-        self.ask(calls.Describe(self.queue), told)
 
 
 def intervals(positions: tuple[int, ...]) -> tuple[Interval, ...]:

@@ -1,14 +1,13 @@
 """Those who put into the queues of a simulated world and get from them: scripts over shipped steps.
 
 A producer puts batches, mostly under sequence numbers of its own, and asks again under the same
-number until it is told that they are in. A consumer leases, and then does what people do:
-acknowledges all of it or a part, gives some back, asks for more time, or is never heard of again.
-Some fetch so late that the items are with others by then.
+number until it is told that they are in. Consumers are as everywhere (`consumers.py`, `loops.py`);
+some fetch so late that the items are with others by then.
 """
 
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -16,25 +15,24 @@ from snowmelt.check.history import Ended
 from snowmelt.client.connection.steps import Query, Steps
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import Delivered
-from snowmelt.client.leases.steps import Word
 from snowmelt.client.queue.options import Producer as Numbers
 from snowmelt.core.errors import SnowmeltError, StateError, Unavailable, Unreachable
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
-from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo import calls
-from snowmelt.sim.families.fifo_actors import DELAY, PAUSE, Phase, Stage, intervals
-from snowmelt.sim.families.fifo_ledger import Asked, Held, Ledger
+from snowmelt.sim.families import consumers, loops
+from snowmelt.sim.families.consumers import Habits
+from snowmelt.sim.families.fifo_actors import DELAY, Phase, Stage
+from snowmelt.sim.families.fifo_ledger import Asked, Ledger
 from snowmelt.sim.families.fifo_load import Load
-from snowmelt.sim.families.fifo_programs import Program, pause, places
-from snowmelt.sim.families.shipped import Done, Interrupted
+from snowmelt.sim.families.fifo_programs import Program
+from snowmelt.sim.families.programs import FAILURES, pause
+from snowmelt.sim.families.shipped import Done
 
 LATE_IN_DRAIN: Final = 0.2
 """How many leases are read late when the queue is being emptied, at most."""
 LONG: Final = seconds(15)
 """The longest that some gets wait, and are asked again when their answer is lost."""
 USUAL: Final = Load(theme="everything")
-FAILURES: Final = (SnowmeltError, Interrupted)
-"""What a call of a person ends with, if not with its answer."""
 
 
 class Putter(Program):
@@ -178,8 +176,10 @@ class Producer(Putter):
             self.ledger.wrong(text, self.name)
 
 
-class Consumer(Program):
+class Consumer(consumers.Consumer, Program):
     """Leases, works, and says what became of it."""
+
+    steps: FifoSteps
 
     def __init__(
         self, stage: Stage, name: str, chance: Random, ledger: Ledger, load: Load = USUAL
@@ -187,19 +187,12 @@ class Consumer(Program):
         self._makes = chance.random() < 0.7
         super().__init__(stage, name, chance, ledger)
         self.load = load
-        self.delays = True
-        """Whether some of what it gives back is for later."""
-        self._with_next: tuple[Delivered, Word] | None = None
-        """What its next get says of an earlier lease."""
+        self.habits = Habits(load.work, load.extends, 0.06, LONG, load.reason)
 
     def opened(self) -> FifoSteps:
         """Some know nothing of a queue but its name."""
         settings = self.ledger.settings if self._makes else None
         return FifoSteps(self.queue, settings, self.producer(), self.chance)
-
-    def begin(self) -> None:
-        """Gets from now on, until the queue is empty."""
-        self.run(self._work())
 
     def query(self, step: Query, told: Done) -> None:
         """Some read what lies elsewhere so late that it is with others by then."""
@@ -209,116 +202,23 @@ class Consumer(Program):
         else:
             super().query(step, told)
 
+    def wants(self) -> tuple[int, int]:
+        """How many items, and how many bytes, the next get may bring."""
+        chance = self.chance
+        return chance.choice((1, 5, 20, 100)), chance.choice((1, 60, 1 << 20, 1 << 20))
+
+    def decide(self, delivered: Delivered) -> Steps[None]:
+        """What could not be had is somebody's reason to look how the queue is."""
+        held = self.held[delivered.token]
+        if len(held.seen) < len(held.positions) and self.load.late > self.chance.random():
+            self.describe()
+        yield from super().decide(delivered)
+
     @property
     def _late(self) -> float:
         drains = self.stage.phase is Phase.DRAIN  # then all is to be done in time
         return min(self.load.late, LATE_IN_DRAIN) if drains else self.load.late
 
-    def _work(self) -> Steps[None]:
-        while self.ledger.drained is None or self._with_next is not None:
-            if self.stage.phase is Phase.REST and self._with_next is None:
-                yield pause(PAUSE)
-                continue
-            if self.stage.phase is Phase.LOAD:
-                self.interrupts()
-            try:
-                delivered = yield from self._get()
-            except FAILURES:
-                delivered = None
-            if delivered is None:
-                yield pause(PAUSE)
-            else:
-                yield from self._decide(delivered, self.got(delivered))
 
-    def _get(self) -> Steps[Delivered | None]:
-        chance = self.chance
-        waits = LONG if chance.random() < 0.3 and self.stage.phase is Phase.LOAD else DELAY
-        patience = self.some(waits) / SECOND if chance.random() < 0.8 else 0.0
-        items, size = chance.choice((1, 5, 20, 100)), chance.choice((1, 60, 1 << 20, 1 << 20))
-        if self._with_next is None:
-            return (yield from self.steps.get_many(items, size, patience))[0]
-        (before, word), self._with_next = self._with_next, None
-        if not word.back and chance.random() < 0.5:
-            done = before.open_in(None)
-            delivered = yield from self.steps.get_after(before, items, size, patience)
-            if not before.lost:
-                self.told_done(before, done)
-            return delivered
-        delivered, refused = yield from self.steps.get_many(items, size, patience, word)
-        if refused is None:
-            self.told_done(before, word.done)
-        return delivered
-
-    # --- what becomes of it -----------------------------------------------------------------------
-
-    def _decide(self, delivered: Delivered, held: Held) -> Steps[None]:
-        if len(held.seen) < len(held.positions) and self.load.late > self.chance.random():
-            self.describe()  # what could not be had is somebody's reason to look how the queue is
-        lease, share, work = self.ledger.settings.lease, 1.0, self.load.work
-        if self.stage.phase is Phase.LOAD:
-            way = self.chance.random()
-            if way < 0.08:  # it dies, and another begins in its place
-                self.steps = self.opened()
-                yield pause(self.some(lease))
-                return
-            if way < 0.08 + self.load.extends:
-                yield from self._extend(delivered)
-                work = lease
-            elif way < 0.14 + self.load.extends:  # it takes too long, perhaps
-                work = Duration(2 * lease)
-            else:
-                share = 1.0 if way < 0.7 else self.chance.choice((0.0, 0.3, 0.6))
-            yield pause(self.some(work))
-        self.believes(delivered)
-        yield from self._end(delivered, share)
-
-    def _extend(self, delivered: Delivered) -> Steps[None]:
-        try:
-            yield from self.steps.extend(delivered)
-        except FAILURES:
-            return
-        self.believes(delivered)
-
-    def _end(self, delivered: Delivered, share: float) -> Steps[None]:
-        """Acknowledges this share of what it has, and gives back the rest, or leaves it."""
-        chance, load = self.chance, self.stage.phase is Phase.LOAD
-        there = places(delivered.open_in(None))
-        done, rest = there[: round(share * len(there))], there[round(share * len(there)) :]
-        if load and chance.random() < 0.2:
-            rest = rest[: len(rest) // 2]
-        failed = load and chance.random() < 0.6
-        reason = "it failed".ljust(self.load.reason, "!") if failed else ""
-        delayed = load and chance.random() < 0.3 and self.delays
-        delay = self.some(seconds(3)) if delayed else Duration(0)
-        token = delivered.token
-        word = Word(token, done=intervals(done), back=intervals(rest), delay=delay, reason=reason)
-        if chance.random() < 0.4 and self.stage.phase is not Phase.REST:
-            self._with_next = delivered, word
-            return
-        tell = self._tell_apart if chance.random() < 0.4 else self._tell
-        for _ in range(chance.choice((1, 2))):
-            try:
-                yield from tell(delivered, word)
-            except FAILURES as error:
-                if isinstance(error, SnowmeltError) and error.definite:
-                    return
-            else:
-                return
-
-    def _tell(self, delivered: Delivered, word: Word) -> Steps[None]:
-        """In one word."""
-        yield from self.steps.settle(delivered, word)
-        self.told_done(delivered, word.done)
-
-    def _tell_apart(self, delivered: Delivered, word: Word) -> Steps[None]:
-        """Piece by piece."""
-        for one in word.done:
-            done = delivered.open_in(one)
-            yield from self.steps.ack(delivered, one)
-            self.told_done(delivered, done)
-        for one in word.back:
-            yield from self._give_back(delivered, one, word)
-
-    def _give_back(self, delivered: Delivered, where: Interval, word: Word) -> Steps[None]:
-        delay: Any = word.delay / SECOND
-        yield from self.steps.give_back(delivered, where, delay, word.reason)
+class Looper(loops.Looper, Consumer):
+    """Loops, again and again."""

@@ -23,9 +23,10 @@ from snowmelt.core.instant import SECOND, Instant, milliseconds, seconds
 from snowmelt.core.outcome import Outcome, Succeeded
 from snowmelt.protocols.fifo.calls import Located, Publish, PutDone, Receipt
 from snowmelt.sim.families.fifo_actors import PATIENCE, PAUSE, Phase, Stage
-from snowmelt.sim.families.fifo_clients import FAILURES, Putter
+from snowmelt.sim.families.fifo_clients import Putter
 from snowmelt.sim.families.fifo_ledger import Asked, Held, Ledger
-from snowmelt.sim.families.fifo_programs import Program, pause
+from snowmelt.sim.families.fifo_programs import Program
+from snowmelt.sim.families.programs import FAILURES, pause
 
 Bodies = tuple[bytes, ...]
 HOURS: Final = 3600.0

@@ -17,11 +17,12 @@ from snowmelt.core.instant import SECOND, Instant, seconds
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
 from snowmelt.protocols.fifo import calls
 from snowmelt.sim.families.fifo_actors import PATIENCE, Actor, Phase, Stage
-from snowmelt.sim.families.fifo_clients import FAILURES, USUAL, Putter
+from snowmelt.sim.families.fifo_clients import USUAL, Putter
 from snowmelt.sim.families.fifo_ledger import Ledger
 from snowmelt.sim.families.fifo_load import Load
 from snowmelt.sim.families.fifo_looks import Shown
 from snowmelt.sim.families.fifo_programs import Program
+from snowmelt.sim.families.programs import FAILURES
 from snowmelt.sim.families.shipped import Done
 
 LOOK_EVERY: Final = seconds(1)

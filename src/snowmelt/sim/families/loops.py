@@ -1,4 +1,4 @@
-"""Those who loop over a queue in a simulated world, as `consume` does: items one by one.
+"""Those who loop over a queue, of whatever family, as `consume` does: items one by one.
 
 A lease is renewed while its items are worked on, however long that takes, and acknowledgements are
 gathered (`client.leases.tending`), by a second script that goes on while the first one works. A
@@ -7,11 +7,10 @@ still for longer than a lease lasts. Whatever happens, an acknowledgement that w
 forgotten: a node takes it, or it is said that it was missed.
 """
 
-from random import Random
-from typing import Final
+from typing import Any, Final
 
 from snowmelt.client.connection.steps import Rest, Steps
-from snowmelt.client.leases.delivered import Delivered, part_items
+from snowmelt.client.leases.delivered import Delivered, items_of
 from snowmelt.client.leases.looping import PASSING, Pace, Pursuit
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
 from snowmelt.client.leases.tending import Hand, Tending
@@ -19,11 +18,9 @@ from snowmelt.core.errors import LeaseLost, SnowmeltError
 from snowmelt.core.instant import SECOND, Duration, later, milliseconds, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.runtime.clock import steady_now
-from snowmelt.sim.families.fifo_actors import DELAY, PAUSE, Phase, Stage
-from snowmelt.sim.families.fifo_clients import FAILURES, USUAL, Consumer
-from snowmelt.sim.families.fifo_ledger import Ledger
-from snowmelt.sim.families.fifo_load import Load
-from snowmelt.sim.families.fifo_programs import pause, places
+from snowmelt.sim.families.consumers import FAILED, Consumer
+from snowmelt.sim.families.fifo_actors import DELAY, PAUSE, Phase
+from snowmelt.sim.families.programs import FAILURES, pause, places
 
 HOUR: Final = seconds(3600)
 SHORT: Final = milliseconds(5)
@@ -63,14 +60,13 @@ class Loop:
 class Looper(Consumer):
     """Loops, again and again."""
 
-    def __init__(
-        self, stage: Stage, name: str, chance: Random, ledger: Ledger, load: Load = USUAL
-    ) -> None:
-        super().__init__(stage, name, chance, ledger, load)
-        self._long = chance.random() < 0.5
+    def __init__(self, *cast: Any) -> None:
+        super().__init__(*cast)
+        self._long = self.chance.random() < 0.5
         """Whether its work takes longer than a lease lasts, at times."""
 
-    def _work(self) -> Steps[None]:
+    def work(self) -> Steps[None]:
+        """One loop after another."""
         while self.ledger.drained is None:
             if self.stage.phase is Phase.REST:
                 yield pause(PAUSE)
@@ -121,10 +117,9 @@ class Looper(Consumer):
             if delivered is None:
                 return
             self.got(delivered)
-            for part in delivered.parts:
-                for where in range(part.start, part.start + part_items(part)):
-                    if not delivered.lost:  # else they are with others by now
-                        yield from self._one(loop, delivered, Interval(where, where + 1))
+            for _, _, where in items_of(delivered.parts):
+                if not delivered.lost:  # else they are with others by now
+                    yield from self._one(loop, delivered, Interval(where, where + 1))
 
     def _next(self, loop: Loop, pace: Pace, pursuit: Pursuit) -> Steps[Delivered | None]:
         """The next lease; None when the time is over without one."""
@@ -154,14 +149,16 @@ class Looper(Consumer):
         if way < 0.88:
             self._acknowledge(loop, delivered, where)
         elif way < 0.94:
-            reason = "it failed" if chance.random() < 0.6 else ""
+            reason = FAILED if chance.random() < 0.6 else ""
             delay = self.some(seconds(3)) / SECOND if chance.random() < 0.3 and self.delays else 0
             try:
-                yield from loop.tending.give_back(delivered, where, delay, reason)
+                yield from loop.tending.give_back(
+                    delivered, where, delay, reason, self.dooms(reason)
+                )
             except SnowmeltError:
                 return
         elif way < 0.97:
-            raise Left("it failed", (delivered, where))
+            raise Left(FAILED, (delivered, where))
         elif way < 0.98:
             raise Left
         elif way < 0.99:
@@ -173,7 +170,7 @@ class Looper(Consumer):
         lease = self.ledger.settings.lease
         if self.stage.phase is not Phase.LOAD:
             return SHORT
-        most = 3 * lease if self._long and self.chance.random() < 0.2 else self.load.work
+        most = 3 * lease if self._long and self.chance.random() < 0.2 else self.habits.work
         return Duration(max(2, min(most, 3 * lease // count)))
 
     def _acknowledge(self, loop: Loop, delivered: Delivered, where: Interval) -> None:

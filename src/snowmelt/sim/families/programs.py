@@ -1,0 +1,198 @@
+"""Processes of a simulated world that use one queue through the shipped steps, of whatever family.
+
+What they do is a script, written as steps over those that ship: a script asks for what a person
+asks for, and makes up nothing of what goes over the wire. The ledger hears both sides. What was
+asked and answered goes to it as it is sent and heard, whatever the steps make of it; what the
+person is told is held against that:
+
+1. An acknowledgement that a person is told is done was taken by a node.
+2. A put that a person is told is in the queue is where a node said it is; and one that a person is
+   told is definitely not in the queue never comes out of it, however often it was attempted.
+3. A lease that a person is told to hold lasts no longer than nodes said, counted from when they
+   were asked.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from random import Random
+from typing import Any, Final, Protocol
+
+from snowmelt.client.connection.steps import Query, Rest, Steps
+from snowmelt.client.leases.delivered import Delivered
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.instant import SECOND, Duration, Instant, later
+from snowmelt.core.interval import Interval
+from snowmelt.core.outcome import Outcome
+from snowmelt.protocols.calling import Ask
+from snowmelt.sim.families.fifo_actors import Actor, Stage
+from snowmelt.sim.families.shipped import Done, Interrupted, Run, answer_of, patience_of
+
+INTERRUPTS: Final = 0.04
+"""How many calls of a person are interrupted, or their process killed, while there is load."""
+FAILURES: Final = (SnowmeltError, Interrupted)
+"""What a call of a person ends with, if not with its answer."""
+
+
+class Leasing(Protocol):
+    """A queue's settings, as far as every queue has them."""
+
+    @property
+    def lease(self) -> Duration:
+        """How long a lease lasts."""
+
+
+class Book(Protocol):
+    """One queue, as its clients know it."""
+
+    drained: Instant | None
+
+    @property
+    def queue(self) -> str:
+        """Its name."""
+
+    @property
+    def settings(self) -> Leasing:
+        """How it was made."""
+
+    def wrong(self, sentence: str, subject: str) -> None:
+        """Something that the promise excludes."""
+
+
+class Lease(Protocol):
+    """What one answer to a get leased."""
+
+    @property
+    def lasts(self) -> Instant:
+        """Until then whoever has it may take it to hold, by what nodes said."""
+
+
+class Program(Actor):
+    """One process; when it dies, another begins in its place."""
+
+    ledger: Book
+    held: Mapping[int, Lease]
+    """The leases it was told of, by their tokens."""
+    steps: Any
+    """The queue, as it knows it."""
+
+    def __init__(self, stage: Stage, name: str, chance: Random) -> None:
+        super().__init__(stage, name, chance)
+        self._acked: dict[int, dict[int, None]] = {}
+        """What nodes said is done, by tokens."""
+        self._runs: list[Run] = []
+        self.steps = self.opened()
+
+    @property
+    def queue(self) -> str:
+        """Which queue."""
+        return self.ledger.queue
+
+    # --- its process ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def opened(self) -> Any:
+        """The queue, as who begins knows it."""
+
+    def run(self, steps: Steps[Any], done: Done | None = None) -> Run:
+        """Takes a script to its end."""
+
+        def over(told: Any) -> None:
+            self._runs.remove(run)
+            assert not isinstance(told, Exception), f"{self.name} ended with {told!r}"
+            if done is not None:
+                done(told)
+
+        run = Run(self, steps, over)
+        self._runs.append(run)
+        run.go(None)
+        return run
+
+    @property
+    def busy(self) -> bool:
+        """Whether it is at work."""
+        return bool(self._runs)
+
+    def interrupts(self) -> None:
+        """At times the first script is interrupted in what it does next."""
+        if self._runs and self.chance.random() < INTERRUPTS:
+            self.after(self.some(self.ledger.settings.lease), self._runs[0].interrupt)
+
+    def die(self) -> None:
+        """Its process is gone; what it knew is forgotten."""
+        for run in self._runs:
+            run.end()
+        self._runs.clear()
+        self.steps = self.opened()
+
+    def after(self, wait: Duration, act: Callable[[], None]) -> None:
+        """Later; when it stands still, once it goes on."""
+
+        def due() -> None:
+            goes_on = self.stage.world.slots[self.name].paused_until
+            if goes_on > self.now:
+                self.stage.world.at(goes_on, due)
+            else:
+                act()
+
+        self.stage.world.at(later(self.now, wait), due)
+
+    # --- what goes over the wire ------------------------------------------------------------------
+
+    def query(self, step: Query, told: Done) -> None:
+        """Makes a call of steps, and has the ledger hear what comes of it."""
+        body, called = step.body, self.now
+        self.asks(body)
+
+        def then(outcome: Outcome[Any], at: Instant) -> None:
+            self.hears(body, called, outcome, at)
+            told(answer_of(outcome))
+
+        self.send(Ask(body, patience_of(step), step.target, step.weight), then)
+
+    def asks(self, body: Any) -> None:
+        """A call is about to be made."""
+
+    @abstractmethod
+    def hears(self, body: Any, called: Instant, outcome: Outcome[Any], at: Instant) -> None:
+        """A call has an outcome."""
+
+    def takes(self, token: int, done: Iterable[int]) -> None:
+        """A node says that it knows these to be done."""
+        self._acked.setdefault(token, {}).update(dict.fromkeys(done))
+
+    # --- what a person is told --------------------------------------------------------------------
+
+    @abstractmethod
+    def got(self, delivered: Delivered) -> None:
+        """Items came."""
+
+    def believes(self, delivered: Delivered) -> bool:
+        """Whether it takes a lease for its own now (3)."""
+        mine = not delivered.lost and self.now < delivered.ends
+        longer = delivered.ends - self.held[delivered.token].lasts
+        if mine and longer > 0:
+            text = f"{self.name} takes lease {delivered.token} to hold for {longer} ns longer than"
+            self.ledger.wrong(f"{text} it was told", self.name)
+        return mine
+
+    def acked(self, token: int) -> dict[int, None]:
+        """What of a lease nodes said is done."""
+        return self._acked.get(token, {})
+
+    def told_done(self, delivered: Delivered, done: Iterable[Interval]) -> None:
+        """It is told that these are acknowledged (1)."""
+        taken = self.acked(delivered.token)
+        for where in places(done):
+            if where not in taken:
+                text = f"{self.name} is told that position {where} is done, and no node said so"
+                self.ledger.wrong(text, self.name)
+
+
+def places(intervals: Iterable[Interval]) -> tuple[int, ...]:
+    """All positions of some intervals."""
+    return tuple(where for one in intervals for where in one)
+
+
+def pause(time: Duration) -> Rest:
+    """A wait of a script."""
+    return Rest(time / SECOND)

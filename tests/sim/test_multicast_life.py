@@ -7,6 +7,7 @@ from snowmelt.core.instant import Instant
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.multicast.calls import Messages, Position, Publication
+from snowmelt.protocols.multicast.following import Following
 from snowmelt.protocols.multicast.hearing import Hearing
 from snowmelt.protocols.multicast.line import Arrival, Line
 from snowmelt.protocols.multicast.topic import Carried
@@ -36,14 +37,23 @@ def ledger():
     ledger = Ledger()
     for listener in (ANN, BOB):
         ledger.ears[listener] = Ear(listener)
-        ledger.hears(listener, Messages((), Position(5, 0)))
+        ledger.ears[listener].position = Position(5, 0)
     for number in range(5):
         ledger.asks(Wish(number + 100, (b"%d" % number,), Instant(number), 0))
     return ledger
 
 
 def hears(ledger, listener, *publications, missed=False):
-    ledger.hears(listener, Messages(publications, publications[-1].stop, missed))
+    for one in publications:
+        ledger.numbered(one)
+    sees(ledger, listener, *publications, missed=missed)
+
+
+def sees(ledger, listener, *publications, missed=False):
+    following = Following()
+    following.missed = ledger.ears[listener].missed
+    came = following.take(Messages(publications, publications[-1].stop, missed))
+    ledger.hears(listener, came, following)
 
 
 def test_what_may_be_is_let_pass(ledger):
@@ -63,6 +73,48 @@ def test_nobody_goes_back(ledger):
     hears(ledger, ANN, said(0), said(1))
     with pytest.raises(Broken, match=r"ann at 5\.2 was told of 5\.1"):
         hears(ledger, ANN, said(1))
+
+
+def test_nobody_sees_what_no_node_has_said(ledger):
+    with pytest.raises(Broken, match="which stands there by no node's word"):
+        sees(ledger, ANN, said(0))
+    ledger.numbered(said(0))
+    other = msgspec.structs.replace(said(0), bodies=(b"0", b"and more"))
+    with pytest.raises(Broken, match="which stands there by no node's word"):
+        sees(ledger, ANN, said(1), other)
+
+
+def test_what_is_heard_already_is_no_gap(ledger):
+    hears(ledger, ANN, said(0))
+    ledger.numbered(said(1, ticket=100))
+    hears(ledger, ANN, said(2))
+    ledger.judge(calm=False)
+    ear = ledger.ears[ANN]
+    ear.gaps[-1] = msgspec.structs.replace(ear.gaps[-1], heard=0)  # it heard that afterwards
+    with pytest.raises(Broken, match=r"ann came from 5\.1 to 5\.2 and was not told"):
+        ledger.judge(calm=False)
+
+
+def test_what_was_said_to_be_refused_nobody_hears(ledger):
+    hears(ledger, ANN, said(0))
+    ledger.refused(100, "Unavailable")
+    with pytest.raises(Broken, match="ann heard 100, which was refused: Unavailable"):
+        ledger.judge(calm=False)
+    ledger.wishes[101].answered = Instant(1)
+    with pytest.raises(Broken, match="is with every node, and was said to be refused"):
+        ledger.refused(101, "Unavailable")
+
+
+def test_who_was_too_slow_for_what_nodes_keep_may_miss_some_and_is_told(ledger):
+    bob = ledger.ears[BOB]
+    bob.stays(N2, Instant(2))
+    ledger.wishes[103].answered = Instant(4)
+    bob.slow, bob.missed = True, 1
+    with pytest.raises(Broken, match="bob never heard 103"):
+        ledger.judge(calm=False)
+    ledger.small = True
+    ledger.judge(calm=False)
+    assert ledger.excused == {"its listener was slower than what nodes keep": 1}
 
 
 def test_nobody_hears_what_nobody_published(ledger):
@@ -95,7 +147,7 @@ def test_a_promise_is_kept_to_all_who_never_failed(ledger):
     ledger.fails(N2, Instant(3))
     with pytest.raises(Broken, match="bob never heard 103"):  # and was not told
         ledger.judge(calm=False)
-    bob.following.missed = 1
+    bob.missed = 1
     ledger.judge(calm=False)
     assert ledger.excused == {"its listener's node has failed": 1}
 
@@ -104,7 +156,7 @@ def test_a_promise_is_kept_at_the_next_node_too(ledger):
     ledger.wishes[103].answered = Instant(4)
     bob = ledger.ears[BOB]
     bob.stays(N1, Instant(0))
-    bob.following.missed = 1
+    bob.missed = 1
     bob.stay = None
     bob.stays(N2, Instant(3))
     ledger.judge(calm=False)
@@ -132,7 +184,7 @@ def test_at_rest_all_hear_the_same(ledger):
 
 def test_who_began_before_the_first_message_must_be_told_that_it_is_gone(ledger):
     eve = ledger.ears[NodeId("eve")] = Ear("eve")
-    eve.take(Messages((), Position(4, 0)))
+    eve.position = Position(4, 0)
     hears(ledger, ANN, said(0))
     ledger.asks(Wish(9, (b"9",), Instant(9), 0))
     hears(ledger, NodeId("eve"), said(0, ticket=9, era=6))

@@ -293,7 +293,8 @@ def keep_many(holds: Sequence[Hold]) -> Steps[bool]:
     return True
 
 
-def _new_ticket() -> int:
+def new_ticket() -> int:
+    """One that nobody else has."""
     return secrets.randbits(63)
 
 
@@ -328,7 +329,7 @@ class Want:
     """One wish for a baton; its place in the line is that of its ticket."""
 
     def __init__(
-        self, home: Home, name: str, timeout: float, tickets: Callable[[], int] = _new_ticket
+        self, home: Home, name: str, timeout: float, tickets: Callable[[], int] = new_ticket
     ) -> None:
         self.open = False
         """Whether a node may know of it."""

@@ -6,12 +6,11 @@
    interrupts in between, it is one or the other (`Hearing`).
 """
 
-import secrets
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
-from snowmelt.client.baton.steps import ANSWER_SECONDS, UNHURRIED, Home
+from snowmelt.client.baton.steps import ANSWER_SECONDS, UNHURRIED, Home, new_ticket
 from snowmelt.client.connection.session import checked
 from snowmelt.client.connection.steps import Query, Rest, SoFar, Steps
 from snowmelt.client.queue.bodies import parcel
@@ -86,9 +85,10 @@ class Hearing:
 class TopicSteps:
     """One topic, asked for through the home of a cluster's clients."""
 
-    def __init__(self, home: Home, name: str) -> None:
+    def __init__(self, home: Home, name: str, tickets: Callable[[], int] = new_ticket) -> None:
         self.name = topic_name(name)
         self._home = home
+        self._tickets = tickets
 
     def publish(self, body: Buffer, timeout: float) -> Steps[Position]:
         """Publishes one message; its position, once every node has it."""
@@ -149,7 +149,7 @@ class TopicSteps:
 
     def _publish(self, bodies: tuple[bytes, ...], end: Instant) -> Steps[Position]:
         check_bodies(bodies)
-        ticket, size = secrets.randbits(63), sum(map(len, bodies))
+        ticket, size = self._tickets(), sum(map(len, bodies))
         asked = False
         while True:
             wait = _wait(end)

@@ -18,8 +18,8 @@ from snowmelt.core.names import NodeId
 from snowmelt.protocols.baton import calls
 from snowmelt.sim.families.baton_ledger import Ledger
 from snowmelt.sim.families.baton_numbers import Numbers
-from snowmelt.sim.families.baton_users import SHORT, Stage
-from snowmelt.sim.families.shipped import Interrupted, Program
+from snowmelt.sim.families.baton_users import SHORT, Client, Stage
+from snowmelt.sim.families.shipped import Interrupted
 
 WANT_SECONDS: Final = 30.0
 SAVE_SECONDS: Final = (0.3, 2.0, 10.0)
@@ -30,7 +30,7 @@ UNKNOWN: Final = (OutcomeUnknown, Unavailable, Unreachable, Interrupted)
 """What a save ends with that may be on the disk all the same."""
 
 
-class Caller(Program):
+class Caller(Client):
     """One process that wants a baton again and again, always the same."""
 
     def __init__(
@@ -121,7 +121,9 @@ class Caller(Program):
         interrupt = None
         if self.chance.random() < 0.1 and not self.stage.draining:
             interrupt = self.some(milliseconds(self.chance.choice((5, 50, 1_000))))
-        self.run(self.work(hold), lambda _: self._over(), interrupt)
+        run = self.run(self.work(hold), lambda _: self._over())
+        if interrupt is not None:
+            self.after(interrupt, run.interrupt)
 
     def work(self, hold: Hold) -> Steps[None]:
         """What it does while it holds the baton; it gives it up in the end."""

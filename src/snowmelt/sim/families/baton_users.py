@@ -17,18 +17,16 @@ import msgspec
 
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId, contact
-from snowmelt.core.node import Announced
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
 from snowmelt.protocols.baton import calls
-from snowmelt.protocols.calling import SLOWEST, Ask, Caller, Lost
+from snowmelt.protocols.calling import SLOWEST
 from snowmelt.sim.families.baton_ledger import Ledger
 from snowmelt.sim.families.baton_load import Load
-from snowmelt.sim.families.membership import address
+from snowmelt.sim.families.shipped import Program
 from snowmelt.sim.world import World
 
 WAITING: Final = 7 * SLOWEST
 """The weight of a call that waits for `calls.POLL`: its silence means nothing for longer."""
-PATIENCE: Final = seconds(15)
 WANT: Final = seconds(30)
 """The longest that somebody asks before it gives up, while there are faults."""
 HOG: Final = seconds(40)
@@ -40,8 +38,6 @@ AGAIN: Final = milliseconds(300)
 PASSES_MAX: Final = 3
 LATE: Final = seconds(3)
 """The longest that an act is on its way to what the baton guards."""
-
-Then = Callable[[Outcome[Any], Instant], None]
 
 
 class Way(Enum):
@@ -78,55 +74,12 @@ class Stage(msgspec.Struct):
         self.ledgers[name].grants(ticket, granted, self.world.now)
 
 
-class Client:
-    """A client machine, and whoever decides what it asks next; it ends with its process."""
+class Client(Program):
+    """One who wants batons, or looks at them."""
 
     def __init__(self, stage: Stage, name: str, nodes: Sequence[NodeId], chance: Random) -> None:
+        super().__init__(stage.world, name, nodes, chance)
         self.stage = stage
-        self.name = NodeId(name)
-        self.nodes = nodes
-        """Whom it asks."""
-        self.chance = chance
-        self.dead = False
-        self.open: dict[int, tuple[Any, Then]] = {}
-        self._numbers = 0
-        contacts = [contact(address(node)) for node in nodes]
-        stage.world.add(self.name, lambda dice: Caller(contacts, dice))
-        stage.world.start(self.name)
-
-    @property
-    def now(self) -> Instant:
-        """The time of the world, which is that of every user: faults of clocks are the nodes'."""
-        return self.stage.world.now
-
-    @property
-    def waiting(self) -> str:
-        """What it waits for, in words; nothing when for nothing."""
-        for number, (body, _) in self.open.items():
-            return f"{self.name} still waits for its call {number}, {type(body).__name__}"
-        return ""
-
-    def ask(
-        self,
-        body: Any,
-        then: Then,
-        target: NodeId | None = None,
-        *,
-        patience: Duration = PATIENCE,
-        weight: int = 0,
-    ) -> None:
-        """Calls; `then` is done with what came of it."""
-        self._numbers += 1
-        self.open[self._numbers] = body, then
-        operation = OperationId(self.name, self._numbers)
-        if isinstance(body, calls.Acquire):
-            self.stage.tickets[operation] = body.name, body.ticket
-        self.stage.world.request(self.name, operation, Ask(body, patience, target, weight))
-
-    def answered(self, operation: OperationId, outcome: Outcome[Any], at: Instant) -> None:
-        """The client machine has an outcome."""
-        _, then = self.open.pop(operation.number)
-        then(outcome, at)
 
     @property
     def place(self) -> NodeId | None:
@@ -136,35 +89,15 @@ class Client:
     def drain(self) -> None:
         """The faults are over."""
 
-    def lose(self, node: NodeId) -> None:
-        """Its connection to a node has ended, and it knows."""
-        self.stage.world.give(self.name, Announced(Lost(node)))
+    def asked(self, operation: OperationId, body: Any) -> None:
+        """Nodes are seen to hear and to grant it."""
+        if isinstance(body, calls.Acquire):
+            self.stage.tickets[operation] = body.name, body.ticket
 
     def die(self) -> None:
         """Its process is gone, without a word."""
-        self.dead = True
-        self.open.clear()
-        self.stage.world.slots[self.name].wanted = False
-        self.stage.world.stop(self.name)
+        super().die()
         self.stage.gone(self)
-
-    def after(self, wait: Duration, act: Callable[[], None]) -> None:
-        """Later, if its process lives then; when it stands still, once it goes on."""
-
-        def due() -> None:
-            goes_on = self.stage.world.slots[self.name].paused_until
-            if self.dead:
-                return
-            if goes_on > self.now:
-                self.stage.world.at(goes_on, due)
-            else:
-                act()
-
-        self.stage.world.at(later(self.now, wait), due)
-
-    def some(self, most: Duration) -> Duration:
-        """A wait drawn by chance."""
-        return Duration(self.chance.randrange(1, most))
 
 
 class Held(msgspec.Struct):

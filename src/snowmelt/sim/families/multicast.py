@@ -11,14 +11,21 @@ from random import Random
 from typing import Any, Final
 
 from snowmelt.core.instant import Duration, Instant, seconds
-from snowmelt.core.names import NodeId, OperationId
-from snowmelt.core.node import Announce, Effect, Event, Node, Received, Reply, Send
+from snowmelt.core.names import NodeId, OperationId, contact
+from snowmelt.core.node import Announce, Announced, Effect, Event, Node, Received, Reply, Send
 from snowmelt.protocols import baton, multicast
 from snowmelt.protocols.baton import BatonSettings
-from snowmelt.protocols.calling import Answer, Call
+from snowmelt.protocols.calling import Answer, Call, Gone
 from snowmelt.protocols.membership import CutOff, View
 from snowmelt.protocols.multicast import MulticastSettings
-from snowmelt.protocols.multicast.calls import Position, Publish, Published
+from snowmelt.protocols.multicast.calls import (
+    Listen,
+    Messages,
+    Position,
+    Publication,
+    Publish,
+    Published,
+)
 from snowmelt.protocols.multicast.messages import Heard, Said
 from snowmelt.sim.families.membership import SETTINGS, address, member
 from snowmelt.sim.families.multicast_crowd import Actor, Listener, Publisher, Stage
@@ -43,7 +50,12 @@ class MulticastLife(FamilyLife):
         self._etcd = scenario.coordinator == ETCD_DECIDES
         self._chance = chance
         self._settings = chance.choice((MULTICAST, MULTICAST, SMALL))
-        self._ledgers = {f"t{number}": Ledger() for number in range(chance.choice((1, 1, 2)))}
+        self._breaks = chance.choice((0, 0, 3, 10))
+        """How many connections of publishers and listeners end for no reason."""
+        small = self._settings is SMALL
+        self._ledgers = {
+            f"t{number}": Ledger(small=small) for number in range(chance.choice((1, 1, 2)))
+        }
         self._actors: dict[NodeId, Actor] = {}
         self._publishers: list[Publisher] = []
         self._listeners: list[Listener] = []
@@ -82,6 +94,8 @@ class MulticastLife(FamilyLife):
             for number in range(chance.randint(2, 5)):
                 at = Instant(chance.randrange(chance.choice((seconds(3), end))))
                 world.at(at, self._listen, f"l{number}.{topic}", topic)
+        for _ in range(self._breaks):
+            world.at(Instant(chance.randrange(end)), self._break)
         world.at(end, self._drain)
 
     def _node(self, node: NodeId, chance: Random) -> Node[Any]:
@@ -93,7 +107,7 @@ class MulticastLife(FamilyLife):
         contacts = () if node == founder else (founder,)
         decided_by = self._scenario.coordinator
         process = member(node, contacts, chance, *families, coordinator=decided_by)
-        return Witness(node, planted(self._scenario.bug, process), self._ledgers)
+        return Witness(node, planted(self._scenario.bug, process), self._stage)
 
     def _publish(self, name: str, topic: str) -> None:
         publisher = Publisher(self._stage, name, topic, self._dice(name))
@@ -105,6 +119,16 @@ class MulticastLife(FamilyLife):
         self._listeners.append(listener)
         self._actors[listener.name] = listener
 
+    def _break(self) -> None:
+        """A connection ends, and both sides see it."""
+        if not self._actors:
+            return
+        actor = self._actors[self._chance.choice(sorted(self._actors))]
+        node = self._chance.choice(self._scenario.nodes)
+        if self._world.slots[node].node is not None:
+            self._world.give(node, Announced(Gone(actor.name)))
+        actor.lose(contact(address(node)))
+
     def _drain(self) -> None:
         self._stage.draining = True
 
@@ -115,12 +139,11 @@ class MulticastLife(FamilyLife):
 
     def replied(self, at: Instant, node: NodeId, effect: Reply[Any]) -> None:
         """A client has an outcome."""
-        del at
         actor = self._actors.get(node)
         if self._operators.over or self._operators.answered(node, effect.message):
             return
         if actor is not None:
-            actor.answered(effect.operation, effect.message)
+            actor.answered(effect.operation, effect.message, at)
 
     def announced(self, at: Instant, node: NodeId, effect: Announce) -> None:
         """A view is without a node, or has it as another than before; or a node is cut off."""
@@ -181,7 +204,7 @@ class MulticastLife(FamilyLife):
         reason = self._busy() or self._apart() or self._unheard()
         if reason or self._rounds == FINAL:
             return reason
-        self._rested = [one.ear.following.missed for one in self._listeners]
+        self._rested = [one.hearing.following.missed for one in self._listeners]
         self._rounds += 1
         for publisher in self._publishers:
             publisher.once_more()
@@ -194,14 +217,18 @@ class MulticastLife(FamilyLife):
         return ""
 
     def _apart(self) -> str:
-        """Who stands elsewhere than another who listens to the same."""
+        """Who stands elsewhere than another who listens to the same.
+
+        What nobody asks to be published any more may have been heard by one, of a node that is gone
+        with it. So where they stand counts once all have published at rest.
+        """
         for listener in self._listeners:
-            position = listener.ear.following.position
+            position = listener.hearing.following.position
             if position is None:
                 return f"{listener.name} has not begun"
             for other in self._listeners:
-                its = other.ear.following.position
-                if other.topic == listener.topic and its != position:
+                its = other.hearing.following.position
+                if self._rounds and other.topic == listener.topic and its != position:
                     return f"{listener.name} is at {position}, {other.name} at {its}"
         return ""
 
@@ -210,7 +237,7 @@ class MulticastLife(FamilyLife):
         for listener in self._listeners:
             heard = dict.fromkeys(listener.ear.tickets)
             for ticket, wish in listener.ledger.wishes.items():
-                if wish.round and ticket not in heard:
+                if wish.round and wish.answered is not None and ticket not in heard:
                     return f"{listener.name} has not heard {ticket}"
         return ""
 
@@ -227,33 +254,34 @@ class MulticastLife(FamilyLife):
         del world
         for ledger in self._ledgers.values():
             ledger.judge(
-                calm=not (self._scenario.faults or self._scenario.weather)
+                calm=not (self._scenario.faults or self._scenario.weather or self._breaks)
                 and self._settings is MULTICAST
             )
         for listener, missed in zip(self._listeners, self._rested, strict=False):
-            if self._rounds == FINAL and listener.ear.following.missed > missed:
+            if self._rounds == FINAL and listener.hearing.following.missed > missed:
                 raise Broken(f"{listener.name} missed something at rest", listener.name)
 
 
 class Witness:
     """A node of the cluster, seen by whoever writes down what it says of positions."""
 
-    def __init__(self, name: NodeId, node: Node[Any], ledgers: dict[str, Ledger]) -> None:
+    def __init__(self, name: NodeId, node: Node[Any], stage: Stage) -> None:
         self._name = name
         self._node = node
-        self._ledgers = ledgers
+        self._stage = stage
+        self._ledgers = stage.ledgers
         self._view: View | None = None
-        self._topics: dict[OperationId, str] = {}
+        self._calls: dict[OperationId, Publish | Listen] = {}
         self._asking: OperationId | None = None
-        """The call to publish that comes in this very step."""
+        """The call that comes in this very step."""
         self._seen: list[Effect[Any]] = []
 
     def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
         """As the node does."""
         match event:
-            case Received(client, Call(number, Publish(name=name))):
+            case Received(client, Call(number, Publish() | Listen() as body)):
                 self._asking = OperationId(client, number)
-                self._topics[self._asking] = name
+                self._calls[self._asking] = body
             case _:
                 self._asking = None
         effects = self._node.handle(event, now)
@@ -273,12 +301,21 @@ class Witness:
                         self._ledgers[name].numbered(one)
                 case Send(_, Heard(name, life, here, _)):
                     self._ledgers[name].keeps(self._name, life, here)
+                case Send(client, Answer(number, Messages(publications))):
+                    operation = OperationId(client, number)
+                    self._stage.answerers[operation] = self._name
+                    for one in publications:
+                        self._ledgers[self._calls[operation].name].numbered(one)
                 case Send(client, Answer(number, Published(first))):
                     self._promised(OperationId(client, number), first)
                 case _:
                     pass
 
     def _promised(self, operation: OperationId, first: Position) -> None:
+        asked = self._calls[operation]
+        assert isinstance(asked, Publish)
+        ledger = self._ledgers[asked.name]
+        ledger.numbered(Publication(first, asked.ticket, asked.bodies))
         if operation == self._asking or self._view is None:
             return  # it tells again what it promised before, maybe in another view
-        self._ledgers[self._topics[operation]].promises(self._name, self._view, first)
+        ledger.promises(self._name, self._view, first)

@@ -1,8 +1,16 @@
-"""Those who publish and those who listen in a simulated world, each a client machine.
+"""Those who publish and those who listen in a simulated world: scripts over the shipped steps.
 
-A publisher asks under one ticket until it is told that everybody has it, at one node after another.
-A listener begins at one node, and goes on at another by its position when that one is silent or
-sends it away. When all is at rest again everybody publishes once more.
+A publisher publishes now and then, one message or several, and gives up after a while, or is
+interrupted. A listener subscribes and takes what comes; some work on each piece of it for so long
+that their node forgets what comes next. When all is at rest again everybody publishes once more.
+
+What a person is told is held against what nodes were seen to say:
+
+1. What `publish` returned for a node has promised to be with every node, and it stands where the
+   person is told.
+2. What a person is told is definitely not published nobody ever hears.
+3. A listener sees what stands at a position, bodies and all, and knows when something may be
+   missing before it (`multicast_ledger.py`).
 """
 
 from collections.abc import Callable
@@ -11,22 +19,37 @@ from typing import Any, Final
 
 import msgspec
 
-from snowmelt.core.instant import Duration, later, milliseconds, seconds
-from snowmelt.core.names import NodeId, OperationId, contact
+from snowmelt.client.baton.steps import Home
+from snowmelt.client.connection.steps import Query, Steps
+from snowmelt.client.multicast.steps import Hearing, TopicSteps
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.instant import Instant, later, milliseconds, seconds
+from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.outcome import Outcome, Succeeded
-from snowmelt.protocols.calling import SLOWEST, Ask, Caller
 from snowmelt.protocols.multicast import calls
-from snowmelt.sim.families.membership import address
+from snowmelt.protocols.multicast.calls import CALL_BODIES_MAX, Position
+from snowmelt.runtime.clock import steady_now
 from snowmelt.sim.families.multicast_ledger import Ear, Ledger, Wish
-from snowmelt.sim.world import World
+from snowmelt.sim.families.shipped import Done, Interrupted, Program, must_end_well, pause
+from snowmelt.sim.world import Broken, World
 
-WAITING: Final = 7 * SLOWEST
-"""The weight of a call that waits for `calls.POLL`: its silence means nothing for longer."""
-PATIENCE: Final = Duration(calls.POLL + seconds(2))
 PAUSE: Final = seconds(3)
 AGAIN: Final = milliseconds(200)
 SOME: Final = 2
 """So many publications of each publisher in a round at rest."""
+PATIENCE: Final = (0.0, 1.0, 5.0, 30.0)
+"""For how long a publisher waits, at most, while there are faults."""
+CALM_PATIENCE: Final = 30.0
+INTERRUPTED: Final = seconds(40)
+"""A person is interrupted in whatever it does so often at least, until the faults are over."""
+BURST: Final = 0.02
+"""How many publications are more than one call has room for; once in a topic."""
+SLOW: Final = 0.3
+"""How many listeners are slow."""
+WORK: Final = seconds(2)
+"""The longest that a slow listener works on what came."""
+FAILURES: Final = (SnowmeltError, Interrupted)
+"""What a call of a person ends with, if not with its answer."""
 
 
 class Stage(msgspec.Struct):
@@ -35,48 +58,37 @@ class Stage(msgspec.Struct):
     world: World
     nodes: tuple[NodeId, ...]
     ledgers: dict[str, Ledger]
+    answerers: dict[OperationId, NodeId] = {}
+    """Which node has told a listener what comes next."""
     draining: bool = False
 
 
-class Actor:
-    """A client machine, and whoever decides what it asks next; one call at a time."""
+class Actor(Program):
+    """One who uses a topic."""
 
     def __init__(self, stage: Stage, name: str, topic: str, chance: Random) -> None:
+        nodes = chance.sample(stage.nodes, len(stage.nodes))
+        super().__init__(stage.world, name, nodes, chance)
         self.stage = stage
-        self.name = NodeId(name)
         self.topic = topic
         self.ledger = stage.ledgers[topic]
-        self.chance = chance
-        self.node = chance.choice(stage.nodes)
-        self._numbers = 0
-        self._then: Callable[[Outcome[Any]], None] | None = None
-        targets = [contact(address(one)) for one in stage.nodes]
-        stage.world.add(self.name, lambda dice: Caller(targets, dice))
-        stage.world.start(self.name)
+        self.steps = TopicSteps(Home(), topic, self.tickets)
 
-    def ask(self, body: Any, then: Callable[[Outcome[Any]], None]) -> None:
-        """Calls the actor's node, and no other."""
-        self._numbers += 1
-        self._then = then
-        operation = OperationId(self.name, self._numbers)
-        ask = Ask(body, PATIENCE, contact(address(self.node)), WAITING)
-        self.stage.world.request(self.name, operation, ask)
+    def script(self, steps: Steps[None], over: Callable[[], None]) -> None:
+        """Runs it to its end; at times it is interrupted, until the faults are over."""
 
-    def answered(self, operation: OperationId, outcome: Outcome[Any]) -> None:
-        """The client machine has an outcome."""
-        then, self._then = self._then, None
-        assert operation.number == self._numbers
-        assert then is not None
-        then(outcome)
+        def ended(told: Any) -> None:
+            must_end_well(told)
+            over()
 
-    def after(self, most: Duration, act: Callable[[], None]) -> None:
-        """Within so long."""
-        wait = Duration(self.chance.randrange(1, most))
-        self.stage.world.at(later(self.stage.world.now, wait), act)
+        run = self.run(steps, ended)
 
-    def move(self) -> None:
-        """Turns to another node."""
-        self.node = self.chance.choice([one for one in self.stage.nodes if one != self.node])
+        def interrupt() -> None:
+            if not self.stage.draining:
+                run.interrupt()
+                self.after(self.some(INTERRUPTED), interrupt)
+
+        self.after(self.some(INTERRUPTED), interrupt)
 
 
 class Publisher(Actor):
@@ -84,59 +96,87 @@ class Publisher(Actor):
 
     def __init__(self, stage: Stage, name: str, topic: str, chance: Random) -> None:
         super().__init__(stage, name, topic, chance)
-        self._round = 0
-        self._left = 0
-        self._count = 0
-        self.idle = True
-        self._rest()
-
-    @property
-    def done(self) -> bool:
+        self.done = False
         """Whether it has published all, also in the end."""
-        return self.idle and not self._left
+        self._round = 0
+        self._count = 0
+        self._tickets: list[int] = []
+        """Of the calls that one publication has made."""
+        self.script(self._work(), self._ends)
 
     def once_more(self) -> None:
         """All is at rest: the next round begins."""
         self._round += 1
-        self._left = SOME
-        self._rest()
+        self.done = False
+        self.script(self._at_rest(), self._ends)
 
-    def _rest(self) -> None:
-        self.idle = True
-        if self._left:
-            self._left -= 1
-            self._publish()
-        elif not self.stage.draining:
-            pause = self.chance.choice((PAUSE, PAUSE, milliseconds(100)))
-            self.after(pause, self._next)
+    def _ends(self) -> None:
+        self.done = True
 
-    def _next(self) -> None:
-        if not self.stage.draining:
-            self._publish()
+    def _work(self) -> Steps[None]:
+        while not self.stage.draining:
+            yield pause(self.some(self.chance.choice((PAUSE, PAUSE, milliseconds(100)))))
+            if not self.stage.draining:
+                yield from self._publish(self.chance.choice(PATIENCE))
 
-    def _publish(self) -> None:
-        self.idle = False
-        ticket = self.chance.getrandbits(63)
+    def _at_rest(self) -> Steps[None]:
+        for _ in range(SOME):
+            while not (yield from self._publish(CALM_PATIENCE)):
+                yield pause(AGAIN)
+
+    def _publish(self, timeout: float) -> Steps[bool]:
+        """One publication; whether everybody has it, as far as the person knows."""
         self._count += 1
-        bodies = tuple(
-            f"{self.name}.{self._count}.{at}".encode() for at in range(self.chance.randint(1, 4))
-        )
-        self.ledger.asks(Wish(ticket, bodies, self.stage.world.now, self._round))
-        self._ask(calls.Publish(self.topic, ticket, bodies, calls.POLL))
+        self._tickets = []
+        many = self.chance.random() < BURST and self.ledger.may_burst()
+        count = CALL_BODIES_MAX + 2 if many else self.chance.randint(1, 4)
+        bodies = [f"{self.name}.{self._count}.{at}".encode() for at in range(count)]
+        try:
+            if count == 1:
+                told = [(yield from self.steps.publish(bodies[0], timeout))]
+            else:
+                told = yield from self.steps.publish_many(bodies, timeout)
+        except SnowmeltError as error:
+            if error.definite and self._tickets:
+                self.ledger.refused(self._tickets[-1], str(error))
+            return False
+        except Interrupted:
+            return False
+        self._believes(bodies, told)
+        return True
 
-    def _ask(self, publish: calls.Publish) -> None:
-        def told(outcome: Outcome[Any]) -> None:
-            match outcome:
-                case Succeeded(calls.Published()):
-                    self.ledger.wishes[publish.ticket].answered = self.stage.world.now
-                    self._rest()
-                case Succeeded(calls.Underway()):
-                    self._ask(publish)
-                case _:
-                    self.move()
-                    self.after(AGAIN, lambda: self._ask(publish))
+    def _believes(self, bodies: list[bytes], told: list[Position]) -> None:
+        """Rule 1."""
+        wishes = [self.ledger.wishes[ticket] for ticket in self._tickets]
+        if [body for wish in wishes for body in wish.bodies] != bodies:
+            raise Broken(f"{self.name} published {bodies}, and asked for {wishes}", self.name)
+        at = 0
+        for wish in wishes:
+            if wish.answered is None or not self.ledger.stands(wish, told[at]):
+                text = f"{self.name} is told that {wish.ticket} is at {told[at]}"
+                raise Broken(f"{text}, and no node said so", self.name)
+            at += len(wish.bodies)
+        if len(told) != at:
+            raise Broken(f"{self.name} published {at}, and is told of {len(told)}", self.name)
 
-        self.ask(publish, told)
+    # --- what goes over the wire ------------------------------------------------------------------
+
+    def asked(self, operation: OperationId, body: Any) -> None:
+        """Somebody wants everybody to hear this."""
+        del operation
+        if isinstance(body, calls.Publish) and body.ticket not in self._tickets:
+            self._tickets.append(body.ticket)
+            self.ledger.asks(Wish(body.ticket, body.bodies, self.now, self._round))
+
+    def query(self, step: Query, told: Done) -> None:
+        """A node promises that everybody has it, whatever the steps make of that."""
+
+        def hears(answer: Any) -> None:
+            if isinstance(answer, calls.Published) and isinstance(step.body, calls.Publish):
+                self.ledger.wishes[step.body.ticket].answered = self.now
+            told(answer)
+
+        super().query(step, hears)
 
 
 class Listener(Actor):
@@ -144,25 +184,57 @@ class Listener(Actor):
 
     def __init__(self, stage: Stage, name: str, topic: str, chance: Random) -> None:
         super().__init__(stage, name, topic, chance)
-        self.ear = self.ledger.ears[self.name] = Ear(name)
-        self._listen()
+        self.slow = chance.random() < SLOW
+        self.hearing = Hearing()
+        self.ear = self.ledger.ears[self.name] = Ear(name, slow=self.slow)
+        self.script(self._listen(), _never)
 
-    def _listen(self) -> None:
-        start = self.ear.following.position
-        if start is None:
-            self.ear.asked = self.stage.world.now
-        self.ask(calls.Listen(self.topic, start, calls.POLL), self._told)
-
-    def _told(self, outcome: Outcome[Any]) -> None:
-        match outcome:
-            case Succeeded(calls.Messages() as told):
-                self._take(told)
-                self._listen()
-            case _:
-                self.move()
+    def _listen(self) -> Steps[None]:
+        while True:
+            try:
+                yield from self._more()
+            except FAILURES:
                 self.ear.stay = None
-                self.after(AGAIN, self._listen)
+                yield pause(AGAIN)
+                continue
+            self._take()
+            if self.slow and not self.stage.draining:
+                yield pause(self.some(WORK))
 
-    def _take(self, told: calls.Messages) -> None:
-        self.ledger.hears(self.name, told)
-        self.ear.stays(self.node, self.stage.world.now)
+    def _more(self) -> Steps[None]:
+        """As a loop over a subscription does, with a time-out or without."""
+        if not self.hearing.following.begun:
+            yield from self.steps.begin(self.hearing, self.chance.choice((1.0, 10.0)))
+            return
+        end: Instant | None = None
+        if self.chance.random() < 0.3:
+            end = later(steady_now(), self.some(PAUSE))
+        yield from self.steps.more(self.hearing, end)
+
+    def _take(self) -> None:
+        """Rule 3."""
+        came = [self.hearing.next() for _ in range(len(self.hearing.came))]
+        self.ledger.hears(self.name, came, self.hearing.following)
+
+    # --- what goes over the wire ------------------------------------------------------------------
+
+    def asked(self, operation: OperationId, body: Any) -> None:
+        """It may ask for the beginning."""
+        del operation
+        if isinstance(body, calls.Listen) and body.start is None:
+            self.ear.asked = self.now
+
+    def answered(self, operation: OperationId, outcome: Outcome[Any], at: Instant) -> None:
+        """A node tells what comes next, or nobody does: then that node may not have been its."""
+        listens = isinstance(self.open[operation.number][0], calls.Listen)
+        if listens and not isinstance(outcome, Succeeded):
+            self.ear.stay = None
+        super().answered(operation, outcome, at)
+        if listens and isinstance(outcome, Succeeded):
+            node, following = self.stage.answerers.pop(operation), self.hearing.following
+            if following.begun and following.position == outcome.value.next:  # it was taken
+                self.ear.stays(node, at)
+
+
+def _never() -> None:
+    raise AssertionError("a listener listens for ever")

@@ -1,8 +1,9 @@
 """What is known of one topic of a simulated world, and what of it may never be seen.
 
-Publications are witnessed where nodes send them, answers where listeners get them. An order is one
-if no two publications share a position and no listener ever goes back; that is judged at once. At
-the end the listeners are compared with each other, by tickets alone.
+Publications are witnessed where nodes send them; what a listener heard is what a person sees of it:
+messages with their positions, and how often something may be missing. An order is one if no two
+publications share a position and no listener ever goes back; that is judged at once. At the end the
+listeners are compared with each other, by tickets alone.
 """
 
 from collections.abc import Iterable
@@ -14,8 +15,8 @@ import msgspec
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.membership import View
-from snowmelt.protocols.multicast.calls import Messages, Position, Publication
-from snowmelt.protocols.multicast.following import Following
+from snowmelt.protocols.multicast.calls import Position, Publication
+from snowmelt.protocols.multicast.following import Following, Message
 from snowmelt.sim.world import Broken
 
 FINAL: Final = 2
@@ -31,6 +32,8 @@ class Wish(msgspec.Struct):
     round: int
     """0 while there are faults; then the first or the second time that all publish once more."""
     answered: Instant | None = None
+    refused: str = ""
+    """Why nobody is ever to hear it, as its publisher was told."""
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -39,6 +42,8 @@ class Gap(msgspec.Struct, frozen=True):
     start: Position
     stop: Position
     told: bool
+    heard: int
+    """So many publications it had heard before."""
 
 
 class Stay(msgspec.Struct, frozen=True):
@@ -49,51 +54,47 @@ class Stay(msgspec.Struct, frozen=True):
 
 
 class Ear:
-    """What one listener was told, in order."""
+    """What one listener saw, in order."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, slow: bool = False) -> None:
         self.name = name
+        self.slow = slow
+        """Whether it works on what came while more comes."""
         self.asked = Instant(0)
         """When it asked what brought it the beginning."""
-        self.following = Following()
+        self.position: Position | None = None
+        """Behind what it saw last, or where it began."""
+        self.missed = 0
+        """How often something may be missing, as it was told."""
         self.began: Instant | None = None
         self.stay: Stay | None = None
-        """None before it has begun, and until another node answers than the one it left."""
+        """None before it has begun, and until a node answers after one has not."""
         self.tickets: list[int] = []
         self.gaps: list[Gap] = []
 
     def stays(self, node: NodeId, now: Instant) -> None:
-        """A node answers."""
-        if self.following.begun and self.stay is None:
+        """A node answers, and it has begun."""
+        if self.stay is None or self.stay.node != node:
             self.stay = Stay(node, now)
             self.began = now if self.began is None else self.began
 
-    def take(self, told: Messages) -> None:
-        """An answer came."""
-        before = self.following.position
-        for one in told.publications:
-            if before is None or one.first < before:
-                raise Broken(f"{self.name} at {before} was told of {one.first}", self.name)
-            self.gaps.append(Gap(before, one.first, told.missed))
-            before = one.stop
-        if before is not None and told.next is not None and told.next != before:
-            raise Broken(f"{self.name} at {before} is sent to {told.next}", self.name)
-        known = dict.fromkeys(self.tickets)
-        came = self.following.take(told)
-        at = {one.position: one for one in came}
-        for one in told.publications:
-            if one.first not in at:
-                continue
-            if one.ticket in known:
-                raise Broken(f"{self.name} saw {one.ticket} twice", self.name)
-            self.tickets.append(one.ticket)
-            known[one.ticket] = None
+    def take(self, one: Publication, *, told: bool) -> None:
+        """It sees this, and may have been told that something is missing."""
+        if self.position is None or one.first < self.position:
+            raise Broken(f"{self.name} at {self.position} was told of {one.first}", self.name)
+        if one.ticket in self.tickets:
+            raise Broken(f"{self.name} saw {one.ticket} twice", self.name)
+        self.gaps.append(Gap(self.position, one.first, told, len(self.tickets)))
+        self.tickets.append(one.ticket)
+        self.position = one.stop
 
 
 class Ledger:
     """The history of one topic."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, small: bool = False) -> None:
+        self.small = small
+        """Whether nodes keep so little that a slow listener misses some."""
         self.wishes: dict[int, Wish] = {}
         self.ears: dict[NodeId, Ear] = {}
         self.failed: dict[NodeId, Instant] = {}
@@ -101,6 +102,7 @@ class Ledger:
         self.calls = 0
         """How many publications there were for a listener to hear."""
         self.excused: dict[str, int] = {}
+        self._bursts = 0
         self._placed: dict[Position, Publication] = {}
         self._places: dict[int, dict[Position, None]] = {}
         self._heard: dict[Position, Position] = {}
@@ -110,6 +112,11 @@ class Ledger:
     def twice(self) -> int:
         """How many publications have more than one place."""
         return sum(len(places) > 1 for places in self._places.values())
+
+    def may_burst(self) -> bool:
+        """Whether so much may be published at once as takes several calls; nodes keep that much."""
+        self._bursts += 1
+        return self._bursts == 1 and not self.small
 
     def asks(self, wish: Wish) -> None:
         """Somebody begins to publish."""
@@ -136,16 +143,38 @@ class Ledger:
                 text = f"{node} promised that all have {first}, and {one.id}/{one.start} has not"
                 raise Broken(text, node)
 
-    def hears(self, listener: NodeId, told: Messages) -> None:
-        """A listener got an answer."""
+    def stands(self, wish: Wish, first: Position) -> bool:
+        """Whether a node was seen to say that this is there."""
+        return first in self._places.get(wish.ticket, {})
+
+    def refused(self, ticket: int, why: str) -> None:
+        """Its publisher is told that nobody ever hears it."""
+        wish = self.wishes[ticket]
+        if wish.answered is not None:
+            raise Broken(f"{ticket} is with every node, and was said to be refused: {why}", "")
+        wish.refused = why
+
+    def hears(self, listener: NodeId, came: list[Message], following: Following) -> None:
+        """A listener sees what has come, and that something may be missing in it, or before it."""
         ear = self.ears[listener]
-        ear.take(told)
-        for one in told.publications:
-            self.numbered(one)
-            self._heard[one.first] = one.stop
-            wish = self.wishes.get(one.ticket)
-            if wish is None or wish.bodies != one.bodies:
-                raise Broken(f"{listener} heard {one.ticket}, which nobody published", listener)
+        if ear.position is None:
+            ear.position = following.position if not came else came[0].position
+        at, told = 0, following.missed > ear.missed
+        ear.missed = following.missed
+        while at < len(came):
+            one = self._placed.get(came[at].position)
+            if one is None or came[at : at + len(one.bodies)] != _messages(one):
+                text = f"{listener} sees {came[at]}, which stands there by no node's word"
+                raise Broken(text, listener)
+            self._hears(ear, one, told=told)
+            at += len(one.bodies)
+
+    def _hears(self, ear: Ear, one: Publication, *, told: bool) -> None:
+        ear.take(one, told=told)
+        self._heard[one.first] = one.stop
+        wish = self.wishes.get(one.ticket)
+        if wish is None or wish.bodies != one.bodies:
+            raise Broken(f"{ear.name} heard {one.ticket}, which nobody published", ear.name)
 
     def fails(self, node: NodeId, now: Instant) -> None:
         """A node died, was cut off, or was left out."""
@@ -159,12 +188,13 @@ class Ledger:
             self._judge_calm()
         self._judge_order()
         self._judge_silence()
+        self._judge_refused()
         self._judge_promises()
         self._judge_end()
 
     def _judge_calm(self) -> None:
         for ear in self.ears.values():
-            if ear.following.missed:
+            if ear.missed:
                 raise Broken(f"{ear.name} missed something without a fault", ear.name)
             for ticket in ear.tickets:
                 answered = self.wishes[ticket].answered
@@ -188,7 +218,7 @@ class Ledger:
         """Whoever was not told has missed nothing that anybody heard since it began."""
         for ear in self.ears.values():
             for gap in ear.gaps:
-                if gap.told or gap.start == gap.stop:
+                if gap.told or self._passed_over(ear, gap):
                     continue
                 missing = [one for one in self._heard if gap.start <= one < gap.stop]
                 if missing:
@@ -196,6 +226,25 @@ class Ledger:
                     raise Broken(text, ear.name)
                 text = f"{ear.name} came from {gap.start} to {gap.stop} and was not told"
                 raise Broken(text, ear.name)
+
+    def _passed_over(self, ear: Ear, gap: Gap) -> bool:
+        """Whether there is only what it had heard before, at another place."""
+        at, heard = gap.start, dict.fromkeys(ear.tickets[: gap.heard])
+        while at != gap.stop:
+            one = self._placed.get(at)
+            if one is None or one.ticket not in heard:
+                return False
+            at = one.stop
+        return True
+
+    def _judge_refused(self) -> None:
+        """What was said to be published by nobody, nobody hears."""
+        for ear in self.ears.values():
+            for ticket in ear.tickets:
+                why = self.wishes[ticket].refused
+                if why:
+                    text = f"{ear.name} heard {ticket}, which was refused: {why}"
+                    raise Broken(text, ear.name)
 
     def _judge_promises(self) -> None:
         """What was answered all who listened before have heard, or were told what may be missed."""
@@ -208,7 +257,7 @@ class Ledger:
                 if wish.ticket in heard:
                     continue
                 excuse = self._excuse(ear, wish)
-                if not excuse or not ear.following.missed:
+                if not excuse or not ear.missed:
                     text = f"{ear.name} never heard {wish.ticket}, which all nodes had"
                     raise Broken(text, ear.name)
                 self.excused[excuse] = self.excused.get(excuse, 0) + 1
@@ -217,6 +266,8 @@ class Ledger:
         """Of what may be missed, and when, in `docs/multicast.md`; nothing where nothing may be."""
         if ear.stay is None or wish.asked <= ear.stay.since:
             return "its listener has changed its node"
+        if ear.slow and self.small:
+            return "its listener was slower than what nodes keep"
         failed = self.failed.get(ear.stay.node, Instant(-1)) >= ear.stay.since
         return "its listener's node has failed" if failed else ""
 
@@ -231,3 +282,9 @@ class Ledger:
             for other, its in ends.items():
                 if end != its:
                     raise Broken(f"{name} and {other} heard different ends", name)
+
+
+def _messages(one: Publication) -> list[Message]:
+    """As a listener sees them."""
+    era, first = one.first.era, one.first.number
+    return [Message(body, Position(era, first + at)) for at, body in enumerate(one.bodies)]

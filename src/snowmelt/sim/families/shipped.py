@@ -8,18 +8,26 @@ Steps read the steady clock, which shows the world's time while they run, and dr
 that they were given. So a life is the same each time.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from random import Random
+from typing import Any, Final, Protocol
 
 from snowmelt.client.connection.session import value
 from snowmelt.client.connection.steps import Query, Rest, Steps
 from snowmelt.core.errors import SnowmeltError
-from snowmelt.core.instant import Duration, Instant, milliseconds, seconds
+from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
+from snowmelt.core.names import NodeId, OperationId, contact
+from snowmelt.core.node import Announced
 from snowmelt.core.outcome import Outcome
+from snowmelt.protocols.calling import Ask, Caller, Lost
 from snowmelt.runtime.clock import shown
-from snowmelt.sim.families.baton_users import Client
+from snowmelt.sim.families.membership import address
+from snowmelt.sim.world import World
 
+PATIENCE: Final = seconds(15)
+
+Then = Callable[[Outcome[Any], Instant], None]
 Done = Callable[[Any], None]
 """What is done with what a program came to: its value, or the error that it ended with."""
 
@@ -55,12 +63,86 @@ def answer_of(outcome: Outcome[Any]) -> Any:
         return error
 
 
-class Program(Client):
-    """A process that runs shipped steps, several at a time as with threads."""
+class Program:
+    """A client machine and what it runs: shipped steps, several at a time as with threads."""
 
-    def tickets(self) -> int:
-        """As steps draw them, but from this world's seed."""
-        return self.chance.getrandbits(63)
+    def __init__(self, world: World, name: str, nodes: Sequence[NodeId], chance: Random) -> None:
+        self.world = world
+        self.name = NodeId(name)
+        self.nodes = nodes
+        """Whom it asks."""
+        self.chance = chance
+        self.dead = False
+        self.open: dict[int, tuple[Any, Then]] = {}
+        self._numbers = 0
+        contacts = [contact(address(node)) for node in nodes]
+        world.add(self.name, lambda dice: Caller(contacts, dice))
+        world.start(self.name)
+
+    @property
+    def now(self) -> Instant:
+        """The time of the world; clocks go wrong only on nodes."""
+        return self.world.now
+
+    @property
+    def waiting(self) -> str:
+        """What it waits for, in words; nothing when for nothing."""
+        for number, (body, _) in self.open.items():
+            return f"{self.name} still waits for its call {number}, {type(body).__name__}"
+        return ""
+
+    # --- its process ------------------------------------------------------------------------------
+
+    def lose(self, node: NodeId) -> None:
+        """Its connection to a node has ended, and it knows."""
+        self.world.give(self.name, Announced(Lost(node)))
+
+    def die(self) -> None:
+        """Its process is gone, without a word."""
+        self.dead = True
+        self.open.clear()
+        self.world.slots[self.name].wanted = False
+        self.world.stop(self.name)
+
+    def after(self, wait: Duration, act: Callable[[], None]) -> None:
+        """Later, if its process lives then; when it stands still, once it goes on."""
+
+        def due() -> None:
+            goes_on = self.world.slots[self.name].paused_until
+            if self.dead:
+                return
+            if goes_on > self.now:
+                self.world.at(goes_on, due)
+            else:
+                act()
+
+        self.world.at(later(self.now, wait), due)
+
+    # --- what goes over the wire ------------------------------------------------------------------
+
+    def ask(
+        self,
+        body: Any,
+        then: Then,
+        target: NodeId | None = None,
+        *,
+        patience: Duration = PATIENCE,
+        weight: int = 0,
+    ) -> None:
+        """Calls; `then` is done with what came of it."""
+        self._numbers += 1
+        self.open[self._numbers] = body, then
+        operation = OperationId(self.name, self._numbers)
+        self.asked(operation, body)
+        self.world.request(self.name, operation, Ask(body, patience, target, weight))
+
+    def asked(self, operation: OperationId, body: Any) -> None:
+        """A call is about to be made: who writes down what is asked does it here."""
+
+    def answered(self, operation: OperationId, outcome: Outcome[Any], at: Instant) -> None:
+        """The client machine has an outcome."""
+        _, then = self.open.pop(operation.number)
+        then(outcome, at)
 
     def query(self, step: Query, told: Done) -> None:
         """Makes a call of steps."""
@@ -70,12 +152,31 @@ class Program(Client):
 
         self.ask(step.body, then, step.target, patience=patience_of(step), weight=step.weight)
 
-    def run(self, steps: Steps[Any], done: Done, interrupt: Duration | None = None) -> None:
-        """Takes them to their end; interrupts them after so long if they wait for an answer."""
+    # --- steps, and chance ------------------------------------------------------------------------
+
+    def run(self, steps: Steps[Any], done: Done) -> "Run":
+        """Takes them to their end."""
         run = Run(self, steps, done)
-        if interrupt is not None:
-            self.after(interrupt, run.interrupt)
         run.go(None)
+        return run
+
+    def tickets(self) -> int:
+        """As steps draw them, but from this world's seed."""
+        return self.chance.getrandbits(63)
+
+    def some(self, most: Duration) -> Duration:
+        """A wait drawn by chance."""
+        return Duration(self.chance.randrange(1, most))
+
+
+def pause(time: Duration) -> Rest:
+    """A wait of a script."""
+    return Rest(time / SECOND)
+
+
+def must_end_well(told: Any) -> None:
+    """What is done with a script that sees to its errors by itself."""
+    assert not isinstance(told, Exception), f"a script ended with {told!r}"
 
 
 class Run:

@@ -8,9 +8,10 @@ programs can't read raises the version; a reader refuses what it does not know a
 reads, so that the other side can tell its person what to upgrade.
 """
 
+from collections.abc import MutableSequence
 from enum import IntEnum
 from struct import Struct
-from typing import Final
+from typing import Final, TypeAlias
 
 from snowmelt.core.errors import FrameError, TooLarge
 
@@ -43,6 +44,7 @@ class Kind(IntEnum):
 
 
 _KINDS: Final = {int(kind): kind for kind in Kind}
+Frame: TypeAlias = tuple[Kind, bytes]
 
 
 def framed(kind: Kind, payload: bytes, limit: int = FRAME_BYTES_MAX) -> bytes:
@@ -84,17 +86,27 @@ class FrameReader:
         """Changes the limit, once the other side has shown who it is."""
         self._limit = limit
 
-    def feed(self, data: bytes) -> list[tuple[Kind, bytes]]:
+    @property
+    def missing(self) -> int:
+        """How many bytes the word that is coming lacks, or its header: more may be beyond it."""
+        return self._need - self._have
+
+    def feed(self, data: bytes) -> list[Frame]:
         """Takes in what came, and returns the frames that are whole. Raises `FrameError`."""
+        frames: list[Frame] = []
+        self.cut(data, frames)
+        return frames
+
+    def cut(self, data: bytes, frames: MutableSequence[Frame]) -> None:
+        """The same, adding them to others: those before what is no frame are there all the same."""
         if self._parts:
             self._add(data)
             self._have += len(data)
             if self._have < self._need:
-                return []
+                return
             data = b"".join(self._parts)
             self._parts.clear()
         at, size = 0, len(data)
-        frames: list[tuple[Kind, bytes]] = []
         need = HEADER_BYTES
         while size - at >= HEADER_BYTES:
             magic, version, kind, zero, length = HEADER.unpack_from(data, at)
@@ -110,7 +122,6 @@ class FrameReader:
             frames.append((known, data[at + HEADER_BYTES : end]))
             at = end
         self._keep(data, at, need)
-        return frames
 
     def _add(self, data: bytes) -> None:
         """One more piece; a million pieces of a byte must not cost more than a million bytes."""

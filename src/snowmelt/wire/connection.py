@@ -1,0 +1,329 @@
+"""One end of a connection, as a machine: bytes in, events out; messages in, bytes out.
+
+It opens no socket, reads no clock and waits for nothing: the loop of a node, the thread of a client
+and the engine of a pool drive the very same one. In the smallest form:
+
+    connection = Connection(Dialling(hello))
+    while connection.stage is not Stage.CLOSED:
+        stream.sendall(connection.taken())
+        for event in connection.receive(stream.recv(65_536)):
+            ...
+
+    GREETING --each has shown who it is--> OPEN
+    GREETING, OPEN --`Ended`, `close`--> CLOSED
+
+1. Who says what first is the `Side`'s matter (`sides.py`); cluster, token, name, proof and
+   certificate are checked there. While the connection greets, a word has `GREETING_BYTES_MAX` at
+   most and nothing else is listened to. No byte beyond the word is looked at before the word is
+   understood: what follows it in the same read may be as large as an open connection allows.
+2. An event is `Opened`, a message, a `Word`, or `Ended`. They come in the order of the bytes, the
+   same however the stream was torn, each read from its bytes when it is asked for and not before:
+   what is a few bytes on its way may be a hundred in memory.
+3. What may not be raises a `SnowmeltError`, after all events before it, and where the next would
+   have come; nothing else is ever raised, and no event comes any more. Whoever drives then says it
+   by `close`.
+4. Two pressures are kept apart, and both are answered by reading no more bytes (`crowded`). What
+   the other side has asked and was not answered is counted here, by bytes. What it was sent and
+   does not read only the socket knows: whoever has that sets `blocked`. Then no event comes, and
+   answers and calls wait in `later`; what nodes tell each other unasked goes on, and its owner has
+   a limit for it.
+5. A message above the limit is not sent. An answer is declined in its place; any other raises
+   `TooLarge`, and the connection lives on.
+6. `close` says why in a `Goodbye`, as the last word. After it, or the other's, nothing is heard and
+   nothing is said.
+
+Nobody asks here whether the other side is still there: sockets do, by keep-alive, and machines by
+their own beats. How long a greeting may take, and how slowly one may read, is for whoever has a
+clock. Blobs of a pool travel in frames that `runtime.peer` cuts by itself once a link is open, and
+only its words (`word`) come by here.
+"""
+
+import sys
+from collections import deque
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from snowmelt.core.errors import FrameError, SnowmeltError, TooLarge
+from snowmelt.protocols.calling import Answer, Call, Declined
+from snowmelt.wire.codec import Codec, encode_into
+from snowmelt.wire.framing import (
+    FRAME_BYTES_MAX,
+    GREETING_BYTES_MAX,
+    HEADER,
+    HEADER_BYTES,
+    MAGIC,
+    VERSION,
+    Frame,
+    FrameReader,
+    Kind,
+    framed,
+)
+from snowmelt.wire.greeting import Goodbye, Role, as_error, goodbye, heard
+from snowmelt.wire.sides import Opened, Side
+
+CALL_COST: Final = 1_024
+"""What a call costs besides its bytes, while it waits for its answer."""
+_MESSAGE: Final = int(Kind.MESSAGE)
+_WAIT: Final = (Answer, Call)
+_WORDS: Final = {
+    Role.NODE: frozenset({Kind.INQUIRE}),
+    Role.CLIENT: frozenset({Kind.INFORM}),
+    Role.PEER: frozenset({Kind.RELEASE, Kind.KEEP}),
+}
+"""By who hears it, what may be said besides messages."""
+
+
+def _reads(mine: Role, theirs: Role) -> Codec:
+    """What one side may be sent by another."""
+    if mine is Role.PEER:
+        return Codec.for_peers()
+    if mine is Role.CLIENT:
+        return Codec.for_clients()
+    return Codec.for_nodes() if theirs is Role.NODE else Codec.for_callers()
+
+
+class Stage(Enum):
+    """How far a connection has come."""
+
+    GREETING = "greeting"
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+class Word(msgspec.Struct, frozen=True):
+    """A frame that is no message, and may be said in an open connection."""
+
+    kind: Kind
+    payload: bytes
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """The other side said goodbye, and why."""
+
+    error: SnowmeltError
+
+
+SIGNALS: Final = frozenset({Opened, Word, Ended})
+"""The events that are no message."""
+Event: TypeAlias = Opened | Word | Ended | Any
+
+
+class Connection:
+    """One end.
+
+    >>> from snowmelt.core.names import NodeId
+    >>> from snowmelt.protocols.echo import Echo
+    >>> from snowmelt.wire.greeting import Gate, Hello
+    >>> from snowmelt.wire.sides import Dialling, Listening
+    >>> client = Connection(Dialling(Hello("snow", "c-1", Role.CLIENT)))
+    >>> node = Connection(Listening(Gate("snow"), NodeId("n1"), 1 << 20))
+    >>> [opened.name for opened in node.receive(client.taken())]
+    ['c-1']
+    >>> [opened.name for opened in client.receive(node.taken())]
+    ['n1']
+    >>> client.send(Call(1, Echo(b"hey")))
+    >>> list(node.receive(client.taken()))
+    [Call(number=1, body=Echo(body=b'hey'))]
+    """
+
+    __slots__ = (
+        "_decode",
+        "_failure",
+        "_frame_max",
+        "_in_flight",
+        "_news",
+        "_reader",
+        "_side",
+        "_words",
+        "blocked",
+        "frames",
+        "frames_in",
+        "frames_out",
+        "in_flight_bytes",
+        "in_flight_max",
+        "later",
+        "out",
+        "stage",
+    )
+
+    def __init__(
+        self, side: Side, frame_max: int = FRAME_BYTES_MAX, in_flight_max: int = sys.maxsize
+    ) -> None:
+        self.stage = Stage.GREETING
+        self.out = bytearray(side.first)
+        """What is to be sent."""
+        self.frames: deque[Frame] = deque()
+        """What has come and was not asked for yet."""
+        self.later: deque[Any] = deque()
+        """What waits until the other side reads again."""
+        self.blocked = False
+        """Whether the other side does not read what it is sent; set by whoever has the socket."""
+        self.in_flight_bytes = 0
+        """What it has asked and was not answered costs so much."""
+        self.in_flight_max = in_flight_max
+        self.frames_in = 0
+        self.frames_out = 1 if side.first else 0
+        self._frame_max = frame_max
+        self._in_flight: dict[int, int] = {}
+        self._reader = FrameReader(GREETING_BYTES_MAX)
+        self._side: Side | None = side
+        self._words = _WORDS[side.role]
+        self._decode = Codec.for_clients().decode
+        self._news: Opened | Ended | None = None  # what the greeting came to, untold yet
+        self._failure: SnowmeltError | None = None  # raised when all before it is told
+
+    @property
+    def crowded(self) -> bool:
+        """Whether no more bytes should be read."""
+        full = self.in_flight_bytes > self.in_flight_max
+        return full or self.blocked or bool(self.frames)
+
+    @property
+    def in_flight(self) -> int:
+        """How many calls wait for their answer."""
+        return len(self._in_flight)
+
+    @property
+    def missing(self) -> int:
+        """So many bytes may be read so that none is beyond the word that is awaited."""
+        return self._reader.missing
+
+    # --- in ---------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> Iterator[Event]:
+        """Takes in what came, and gives the events that it makes whole. They raise, this does not.
+
+        Whoever stops asking finds the rest in `events`.
+        """
+        if self._failure is None:
+            try:
+                if self.stage is Stage.GREETING:
+                    data = self._greet(data)
+                if data and self.stage is Stage.OPEN:
+                    self._reader.cut(data, self.frames)
+            except SnowmeltError as error:
+                self._failure = error
+        return self.events()
+
+    def events(self) -> Iterator[Event]:
+        """What has come, one by one, as long as the other side reads what it is sent."""
+        if self._news is not None:
+            news, self._news = self._news, None
+            yield news
+        frames = self.frames
+        try:
+            while frames and not self.blocked:
+                kind, payload = frames.popleft()
+                self.frames_in += 1
+                if kind is not Kind.MESSAGE:
+                    yield self.word(kind, payload)
+                    continue
+                message = self._decode(payload)
+                if type(message) is Call:
+                    cost = len(payload) + CALL_COST
+                    # Asked again under the same number it costs once.
+                    self.in_flight_bytes += cost - self._in_flight.get(message.number, 0)
+                    self._in_flight[message.number] = cost
+                yield message
+        except SnowmeltError as error:
+            self._failure = error
+            frames.clear()
+        if self._failure is not None and not frames:
+            raise self._failure
+
+    def word(self, kind: Kind, payload: bytes) -> Word | Ended:
+        """A frame of an open connection that is no message. Raises `SnowmeltError`."""
+        if kind is Kind.GOODBYE:
+            return self._ended(payload)
+        if kind not in self._words or (payload and kind is not Kind.INFORM):
+            raise FrameError(f"{kind.name} does not stand in an open connection")
+        return Word(kind, payload)
+
+    def _greet(self, data: bytes) -> bytes:
+        """The words of the greeting (rule 1); returns what follows them."""
+        while data and self.stage is Stage.GREETING:
+            missing = self._reader.missing
+            piece, data = data[:missing], data[missing:]
+            for kind, payload in self._reader.feed(piece):  # one at most
+                self.frames_in += 1
+                if kind is Kind.GOODBYE:
+                    self._news = self._ended(payload)
+                else:
+                    self._hear(kind, payload)
+        return data
+
+    def _hear(self, kind: Kind, payload: bytes) -> None:
+        assert self._side is not None
+        answer, opened = self._side.hear(kind, payload)
+        if answer:
+            self.say(answer)
+        if opened is not None:
+            self.stage, self._news = Stage.OPEN, opened
+            self._decode = _reads(self._side.role, opened.role).decode
+            self._reader.admit(self._frame_max)
+            self._side = None
+
+    def _ended(self, payload: bytes) -> Ended:
+        said = heard(payload, Goodbye)
+        self._end()
+        return Ended(as_error(said.error, said.text))
+
+    # --- out --------------------------------------------------------------------------------------
+
+    def send(self, message: Any) -> None:
+        """Adds a message to what is to be sent; raises `TooLarge` (rule 5), and adds nothing."""
+        if self.stage is not Stage.OPEN:
+            return
+        if self.blocked and type(message) in _WAIT:
+            self.later.append(message)
+            return
+        if type(message) is Answer:
+            self.in_flight_bytes -= self._in_flight.pop(message.number, 0)
+        out = self.out
+        begin = len(out)
+        encode_into(message, out, begin + HEADER_BYTES)
+        size = len(out) - begin - HEADER_BYTES
+        if size > self._frame_max:
+            del out[begin:]
+            self._refuse(message, size)
+            return
+        HEADER.pack_into(out, begin, MAGIC, VERSION, _MESSAGE, 0, size)
+        self.frames_out += 1
+
+    def _refuse(self, message: Any, size: int) -> None:
+        error = TooLarge(f"a message of {size} bytes; the limit of a frame is {self._frame_max}")
+        if type(message) is not Answer or isinstance(message.body, Declined):
+            raise error
+        self.send(Answer(message.number, Declined("TooLarge", str(error))))
+
+    def say(self, frame: bytes) -> None:
+        """Adds a frame that is made already."""
+        self.out += frame
+        self.frames_out += 1
+
+    def speak(self, kind: Kind, payload: bytes = b"") -> None:
+        """Adds a word."""
+        if self.stage is Stage.OPEN:
+            self.say(framed(kind, payload, self._frame_max))
+
+    def taken(self) -> bytearray:
+        """What is to be sent, for whoever sends it now."""
+        out, self.out = self.out, bytearray()
+        return out
+
+    def close(self, error: SnowmeltError | None = None) -> None:
+        """Nothing is heard or said from here, but why."""
+        if self.stage is Stage.CLOSED:
+            return
+        self._end()
+        if error is not None:
+            self.say(goodbye(error))
+
+    def _end(self) -> None:
+        self.stage = Stage.CLOSED
+        self.frames.clear()
+        self.later.clear()
+        self._side = self._failure = None

@@ -9,11 +9,12 @@ from snowmelt.core.names import NodeId
 from snowmelt.protocols.calling import Answer, Call
 from snowmelt.protocols.echo.messages import Echo, Echoed
 from snowmelt.runtime import connection
-from snowmelt.runtime.connection import TURN_FRAMES, Connection, gathered
+from snowmelt.runtime.connection import TURN_FRAMES, LoopConnection, gathered
 from snowmelt.runtime.limits import Limits
-from snowmelt.wire.codec import Codec, encode
+from snowmelt.wire.codec import encode
 from snowmelt.wire.framing import FRAME_BYTES_MAX, Kind, framed
-from snowmelt.wire.greeting import Role
+from snowmelt.wire.greeting import Gate, Hello, Role, said
+from snowmelt.wire.sides import Listening, Opened
 
 
 class Counting:
@@ -24,9 +25,22 @@ class Counting:
         self.touched: Any = None
         self.heard = 0
 
+    def side(self, connection: LoopConnection) -> Listening:
+        return Listening(Gate("snowmelt"), NodeId("n1"), FRAME_BYTES_MAX, connection.certify)
+
+    def opened(self, connection: LoopConnection, opened: Opened) -> None:
+        assert connection.peer == opened.name == "c-1"
+
     def deliver(self, source: NodeId, message: Any) -> None:
         del source, message
         self.heard += 1
+
+
+def open_one(owner: Counting) -> LoopConnection:
+    """A client's, that has been let in."""
+    one = LoopConnection(owner, inbound=True)  # type: ignore[arg-type]
+    one.data_received(said(Kind.HELLO, Hello("snowmelt", "c-1", Role.CLIENT)))
+    return one
 
 
 @pytest.mark.parametrize(("seconds", "at_once"), [(0.0, TURN_FRAMES), (0.006, 2), (1.0, 1)])
@@ -35,8 +49,7 @@ async def test_a_turn_is_so_many_calls_or_so_much_work(
 ) -> None:
     owner = Counting()
     monkeypatch.setattr(connection, "monotonic", lambda: owner.heard * seconds)
-    one = Connection(owner, Codec.for_nodes(), inbound=True)  # type: ignore[arg-type]
-    one.open(NodeId("c-1"), Role.CLIENT, FRAME_BYTES_MAX)
+    one = open_one(owner)
     calls = [framed(Kind.MESSAGE, encode(Call(at, Echo(b"")))) for at in range(100)]
     one.data_received(b"".join(calls))
     assert owner.heard == at_once
@@ -64,9 +77,8 @@ class Stream:
 
 async def test_what_one_piece_of_work_sends_leaves_at_its_end_in_one_write() -> None:
     owner, stream = Counting(), Stream()
-    one = Connection(owner, Codec.for_nodes(), inbound=True)  # type: ignore[arg-type]
+    one = open_one(owner)
     one._transport = stream  # type: ignore[assignment]
-    one.open(NodeId("c-1"), Role.CLIENT, FRAME_BYTES_MAX)
 
     def work(*numbers: int) -> None:
         for number in numbers:

@@ -26,7 +26,7 @@ from snowmelt.protocols.echo import Echo, Echoed
 from snowmelt.protocols.membership.messages import Left
 from snowmelt.protocols.pool.messages import Cancel
 from snowmelt.wire.codec import encode
-from snowmelt.wire.connection import CALL_COST, Connection, Ended, Event, Stage, Word
+from snowmelt.wire.connection import CALL_COST, Connection, Ended, Heard, Stage, Word
 from snowmelt.wire.framing import (
     FRAME_BYTES_MAX,
     GREETING_BYTES_MAX,
@@ -70,9 +70,9 @@ ENDS = [(client, node), (caller, node), (peer, listener)]
 SIDES = [client, caller, node, peer, listener]
 
 
-def talk(one: Connection, other: Connection) -> tuple[list[Event], list[Event]]:
+def talk(one: Connection, other: Connection) -> tuple[list[Heard], list[Heard]]:
     """All that both have to say, until nothing is left; what each of them heard."""
-    heard: tuple[list[Event], list[Event]] = ([], [])
+    heard: tuple[list[Heard], list[Heard]] = ([], [])
     while one.out or other.out:
         heard[1].extend(other.receive(one.taken()))
         heard[0].extend(one.receive(other.taken()))
@@ -92,7 +92,7 @@ def pieces(stream: bytes, cuts: list[int]) -> Iterator[bytes]:
     return (stream[a:b] for a, b in pairwise(edges))
 
 
-def shown(event: Event) -> Any:
+def shown(event: Heard) -> Any:
     """As it can be compared: errors are like no other."""
     return repr(event) if isinstance(event, Ended) else event
 
@@ -174,7 +174,7 @@ def test_torn_anywhere_and_often_both_ends_hear_the_same(data: st.DataObject) ->
     dials, listens = data.draw(st.sampled_from(ENDS))
     one, other = dials(), listens()
     message = Cancel(7, 1) if dials is peer else Call(7, Echo(bytes(9_000)))
-    came: dict[Connection, list[Event]] = {one: [], other: []}
+    came: dict[Connection, list[Heard]] = {one: [], other: []}
     sent = False
     while one.out or other.out or not sent:
         if not (one.out or other.out):

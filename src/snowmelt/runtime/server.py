@@ -37,7 +37,6 @@ from snowmelt.runtime.statistics import NodeStatistics
 from snowmelt.runtime.transport import Transport
 from snowmelt.store import Store
 from snowmelt.store.folder import others_may_look
-from snowmelt.wire.framing import Kind, framed
 from snowmelt.wire.greeting import Gate, Role, as_error
 
 
@@ -99,7 +98,7 @@ class Server:
         except SnowmeltError:
             self._store.close()
             raise
-        transport.inform = lambda: framed(Kind.INFORM, msgspec.json.encode(self.statistics()))
+        transport.inform = lambda: msgspec.json.encode(self.statistics())
         transport.refused = self._refused
         host = Host(config.id, self._families(config.advertise or listening))
         self._driver = Driver(host, self._way_out(transport), self, self._store)

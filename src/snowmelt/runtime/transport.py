@@ -20,16 +20,15 @@ from snowmelt.core.errors import (
     SnowmeltError,
     Unavailable,
 )
-from snowmelt.core.names import Address, NodeId, address_of, node_id
+from snowmelt.core.names import Address, NodeId, address_of
 from snowmelt.runtime import near
-from snowmelt.runtime.connection import Connection
-from snowmelt.runtime.credentials import Credentials, check_certificate
+from snowmelt.runtime.connection import LoopConnection
+from snowmelt.runtime.credentials import Credentials
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.logs import tell
 from snowmelt.runtime.statistics import Counts
-from snowmelt.wire.codec import Codec
-from snowmelt.wire.framing import Kind
-from snowmelt.wire.greeting import Gate, Hello, Role, Welcome, heard, said
+from snowmelt.wire.greeting import Gate, Hello, Role
+from snowmelt.wire.sides import Dialling, Listening, Opened, Side
 
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 5.0
@@ -45,7 +44,7 @@ class Route:
     __slots__ = ("connection", "dial", "failures", "not_before", "waiting")
 
     def __init__(self) -> None:
-        self.connection: Connection | None = None
+        self.connection: LoopConnection | None = None
         self.dial: asyncio.Task[None] | None = None
         self.waiting: deque[Any] = deque()
         self.failures = 0
@@ -71,7 +70,7 @@ class Transport:
         self.dropped = Counts()
         self.connections_total = 0
         self.sent = 0
-        self.touched: list[Connection] | None = None
+        self.touched: list[LoopConnection] | None = None
         self.last_failure: Exception | None = None
         self.refused: Callable[[SnowmeltError], None] = lambda _: None
         self.gone: Callable[[NodeId], None] = lambda _: None
@@ -82,12 +81,11 @@ class Transport:
         self._gate = gate
         self._credentials = credentials
         self.deliver = deliver
-        self._codec = Codec.for_nodes() if role is Role.NODE else Codec.for_clients()
         self._chance = Random()
         self._routes: dict[NodeId, Route] = {}
-        self._connections: dict[Connection, None] = {}  # in the order they came
+        self._connections: dict[LoopConnection, None] = {}  # in the order they came
         self._clients: dict[NodeId, int] = {}  # how many connections each of them has to this node
-        self._dialled: dict[Connection, asyncio.Future[Connection]] = {}
+        self._dialled: dict[LoopConnection, asyncio.Future[LoopConnection]] = {}
         self._servers: list[asyncio.Server] = []
         self._draining = False
 
@@ -116,8 +114,8 @@ class Transport:
             self._servers.append(await loop.create_unix_server(self._accepted, sock=beside))
         return listening
 
-    def _accepted(self) -> Connection:
-        return Connection(self, self._codec, inbound=True)
+    def _accepted(self) -> LoopConnection:
+        return LoopConnection(self, inbound=True)
 
     def drain(self) -> None:
         """Takes no new connection and no new call; answers still go out."""
@@ -146,7 +144,7 @@ class Transport:
         await asyncio.gather(*dials, return_exceptions=True)
         await asyncio.sleep(0)
 
-    def connections(self) -> list[Connection]:
+    def connections(self) -> list[LoopConnection]:
         """All that are there now."""
         return list(self._connections)
 
@@ -205,11 +203,11 @@ class Transport:
         finally:
             route.dial = None
 
-    async def _connect(self, address: Address) -> Connection:
+    async def _connect(self, address: Address) -> LoopConnection:
         loop = asyncio.get_running_loop()
-        opened: asyncio.Future[Connection] = loop.create_future()
+        opened: asyncio.Future[LoopConnection] = loop.create_future()
 
-        connection = Connection(self, self._codec, inbound=False)
+        connection = LoopConnection(self, inbound=False)
         self._dialled[connection] = opened
         context = self._credentials.client_context()
         beside = near.reach(address) if context is None else None
@@ -231,7 +229,7 @@ class Transport:
         finally:
             self._dialled.pop(connection, None)
 
-    def _routed(self, target: NodeId, connection: Connection) -> None:
+    def _routed(self, target: NodeId, connection: LoopConnection) -> None:
         for name in dict.fromkeys((target, connection.peer)):
             route = self._routes.setdefault(name, Route())
             if route.connection is None:
@@ -260,67 +258,55 @@ class Transport:
 
     # --- what connections tell --------------------------------------------------------------------
 
-    def connected(self, connection: Connection) -> None:
-        """Bytes can flow: greet, when this side dialled."""
+    def side(self, connection: LoopConnection) -> Side:
+        """How this end greets."""
+        if connection.inbound:
+            return Listening(self._gate, self.me, self.limits.frame_bytes, connection.certify)
+        hello = Hello(self._gate.cluster, self.me, self._role, self._credentials.token)
+        return Dialling(hello, connection.certify)
+
+    def connected(self, connection: LoopConnection) -> None:
+        """Bytes can flow."""
         self._connections[connection] = None
         self.connections_total += 1
         if not connection.inbound:
-            token = self._credentials.token
-            hello = Hello(self._gate.cluster, self.me, self._role, token)
-            connection.say(said(Kind.HELLO, hello))
-        elif self._draining or len(self._connections) > self.limits.connections:
+            return
+        if self._draining or len(self._connections) > self.limits.connections:
             text = (
                 "this node is stopping" if self._draining else "this node has too many connections"
             )
             connection.close(Unavailable(text))
 
-    def greeted(self, connection: Connection, kind: Kind, payload: bytes) -> None:
-        """The first frame of a connection."""
-        if connection.inbound and kind is Kind.HELLO:
-            self._let_in(connection, heard(payload, Hello))
-        elif not connection.inbound and kind is Kind.WELCOME:
-            self._welcomed(connection, heard(payload, Welcome))
-        else:
-            raise HandshakeError(f"{kind.name} is no first word")
-
-    def _let_in(self, connection: Connection, hello: Hello) -> None:
-        name = self._gate.check(hello)
-        if name == self.me:
-            raise NodeRefused(f"the id {name} is this node's own; give the other another --id")
-        if hello.role is Role.NODE:
-            check_certificate(connection.tls, name)
-        connection.open(name, hello.role, self.limits.frame_bytes)
-        if hello.role is Role.CLIENT:
+    def opened(self, connection: LoopConnection, opened: Opened) -> None:
+        """The other side has shown who it is."""
+        if not connection.inbound:
+            dialled = self._dialled.pop(connection)
+            if not dialled.done():
+                dialled.set_result(connection)
+            return
+        name, of_client = opened.name, opened.role is Role.CLIENT
+        if of_client:
             self._clients[name] = self._clients.get(name, 0) + 1
-        connection.say(said(Kind.WELCOME, Welcome(self.me, self.limits.frame_bytes)))
         route = self._routes.setdefault(name, Route())
-        if route.connection is None or hello.role is Role.CLIENT:
+        if route.connection is None or of_client:
             route.connection = connection
 
-    def spoke(self, connection: Connection) -> None:
+    def spoke(self, connection: LoopConnection) -> None:
         """Whoever spoke last under a name is answered: two processes may claim the same."""
         if connection.inbound:
             self._routes.setdefault(connection.peer, Route()).connection = connection
 
-    def _welcomed(self, connection: Connection, welcome: Welcome) -> None:
-        name = node_id(welcome.name)
-        check_certificate(connection.tls, name)
-        connection.open(name, Role.NODE, self.limits.frame_bytes)
-        opened = self._dialled.pop(connection)
-        if not opened.done():
-            opened.set_result(connection)
-
-    def inquired(self, connection: Connection) -> bytes:
+    def inquired(self, connection: LoopConnection) -> bytes:
         """How this process is."""
         del connection
         return self.inform()
 
-    def unsendable(self, connection: Connection, what: str) -> None:
+    def unsendable(self, connection: LoopConnection, what: str) -> None:
         """Too large for a frame: it is lost, counted and told."""
         self.dropped.add("too large for a frame")
         tell("can't send", node=self.me, target=connection.peer, reason=what)
 
-    def closed(self, connection: Connection, reason: str) -> None:
+    def closed(self, connection: LoopConnection, reason: str) -> None:
         """A connection is gone, and so are the routes through it."""
         self._connections.pop(connection, None)
         self.closed_by.add(reason)
@@ -345,7 +331,7 @@ class Transport:
             del self._clients[client]
             self.gone(client)
 
-    def _aliases(self, connection: Connection) -> list[NodeId]:
+    def _aliases(self, connection: LoopConnection) -> list[NodeId]:
         if connection.inbound:
             return []
         return [name for name, route in self._routes.items() if route.connection is connection]

@@ -108,7 +108,7 @@ class Ended(msgspec.Struct, frozen=True):
 
 SIGNALS: Final = frozenset({Opened, Word, Ended})
 """The events that are no message."""
-Event: TypeAlias = Opened | Word | Ended | Any
+Heard: TypeAlias = Opened | Word | Ended | Any
 
 
 class Connection:
@@ -193,7 +193,7 @@ class Connection:
 
     # --- in ---------------------------------------------------------------------------------------
 
-    def receive(self, data: bytes) -> Iterator[Event]:
+    def receive(self, data: bytes) -> Iterator[Heard]:
         """Takes in what came, and gives the events that it makes whole. They raise, this does not.
 
         Whoever stops asking finds the rest in `events`.
@@ -208,7 +208,7 @@ class Connection:
                 self._failure = error
         return self.events()
 
-    def events(self) -> Iterator[Event]:
+    def events(self) -> Iterator[Heard]:
         """What has come, one by one, as long as the other side reads what it is sent."""
         if self._news is not None:
             news, self._news = self._news, None

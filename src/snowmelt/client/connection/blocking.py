@@ -12,7 +12,7 @@ import ssl
 import struct
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import ceil
 from random import Random
 from time import monotonic
@@ -25,29 +25,23 @@ from snowmelt.core.errors import (
     AccessDenied,
     CallerError,
     Closed,
-    HandshakeError,
     OutcomeUnknown,
     SnowmeltError,
     TooLarge,
     Unreachable,
 )
 from snowmelt.core.instant import Instant
-from snowmelt.core.names import Address, NodeId, OperationId, address_of, contact, node_id
+from snowmelt.core.names import Address, NodeId, OperationId, address_of, contact
 from snowmelt.core.node import Announced, Effect, Event, Expired, Received, Reply, Send, SetTimer
 from snowmelt.core.outcome import Outcome
 from snowmelt.protocols.calling import Answer, Caller, CallTimer, Declined, Lost
 from snowmelt.runtime import near
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.credentials import check_certificate
-from snowmelt.wire.codec import Codec, encode
-from snowmelt.wire.framing import (
-    FRAME_BYTES_MAX,
-    GREETING_BYTES_MAX,
-    FrameReader,
-    Kind,
-    framed,
-)
-from snowmelt.wire.greeting import Goodbye, Hello, Role, Welcome, as_error, heard, said
+from snowmelt.wire.connection import Connection, Ended, Heard, Stage, Word
+from snowmelt.wire.framing import Kind
+from snowmelt.wire.greeting import Hello, Role
+from snowmelt.wire.sides import Dialling, Opened
 
 DIAL_SECONDS: Final = 3.0
 READ_BYTES: Final = 256 << 10
@@ -62,8 +56,10 @@ class Line:
     def __init__(self, address: Address, place: Place, name: NodeId, timeout: float) -> None:
         deadline = monotonic() + timeout
         self.direct = False
+        self.peer = NodeId("")
         self._buffer = memoryview(bytearray(READ_BYTES))
-        self._reader = FrameReader(GREETING_BYTES_MAX)
+        hello = Hello(place.cluster, name, Role.CLIENT, place.credentials.token)
+        self._machine = Connection(Dialling(hello, self._certify))
         context = place.credentials.client_context()
         beside = near.reach(address) if context is None else None
         self.socket: socket.socket = beside or socket.create_connection(
@@ -72,54 +68,54 @@ class Line:
         try:
             if beside is None:
                 self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.bound(deadline - monotonic())
             if context is not None:
-                self.socket.settimeout(max(0.001, deadline - monotonic()))
                 self.socket = context.wrap_socket(self.socket)
-            hello = Hello(place.cluster, name, Role.CLIENT, place.credentials.token)
-            self.socket.sendall(said(Kind.HELLO, hello))
-            self._welcomed(deadline)
-            self._reader.admit(FRAME_BYTES_MAX)
+            self.socket.sendall(self._machine.taken())
+            while self._machine.stage is Stage.GREETING:
+                self.bound(deadline - monotonic())
+                for event in self.read():
+                    if type(event) is Opened:
+                        self.peer = event.name
             self.go_direct()
         except BaseException:
             self.socket.close()
             raise
 
-    def _welcomed(self, deadline: float) -> None:
-        while True:
-            self.socket.settimeout(max(0.001, deadline - monotonic()))
-            frames = self.read()
-            if not frames:
-                continue
-            kind, payload = frames[0]
-            if kind is not Kind.WELCOME:
-                raise HandshakeError(f"{kind.name} is no welcome")
-            self.peer = node_id(heard(payload, Welcome).name)
-            if isinstance(self.socket, ssl.SSLSocket):
-                check_certificate(self.socket, self.peer)
-            return
+    def _certify(self, name: NodeId) -> None:
+        if isinstance(self.socket, ssl.SSLSocket):
+            check_certificate(self.socket, name)
 
-    def read(self) -> list[tuple[Kind, bytes]]:
-        """The frames that the next bytes make whole; raises when the connection ends."""
+    def read(self) -> Iterator[Heard]:
+        """What the next bytes make whole; it raises when the connection ends."""
         try:
             size = self.socket.recv_into(self._buffer)
         except BlockingIOError:  # nothing came within READ_SECONDS
-            return []
+            return
         if not size:
             raise ConnectionResetError("the node closed the connection")
-        frames = self._reader.feed(bytes(self._buffer[:size]))
-        for kind, payload in frames:
-            if kind is Kind.GOODBYE:
-                word = heard(payload, Goodbye)
-                raise as_error(word.error, word.text)
-        return frames
+        for event in self._machine.receive(bytes(self._buffer[:size])):
+            if type(event) is Ended:
+                raise event.error
+            yield event
 
-    def write(self, frame: bytes, seconds: float) -> None:
-        """Sends a frame; one that the system's buffer takes whole needs no bound set for it."""
-        if self.direct and len(frame) <= SMALL_BYTES:
-            self.socket.sendall(frame)
+    def send(self, message: Any, seconds: float) -> None:
+        """Sends a message; raises `TooLarge`, having sent nothing."""
+        self._machine.send(message)
+        self._write(self._machine.taken(), seconds)
+
+    def inquire(self, seconds: float) -> None:
+        """Asks how the node's process is."""
+        self._machine.speak(Kind.INQUIRE)
+        self._write(self._machine.taken(), seconds)
+
+    def _write(self, data: bytearray, seconds: float) -> None:
+        """Bytes that the system's buffer takes whole need no bound set for them."""
+        if self.direct and len(data) <= SMALL_BYTES:
+            self.socket.sendall(data)
             return
         self.socket.settimeout(seconds)
-        self.socket.sendall(frame)
+        self.socket.sendall(data)
         if self.direct:
             self.socket.settimeout(None)
 
@@ -137,7 +133,7 @@ class Line:
     def bound(self, seconds: float) -> None:
         """Bounds the next read where the system does not."""
         if not self.direct:
-            self.socket.settimeout(seconds)
+            self.socket.settimeout(max(0.001, seconds))
 
     def pending(self) -> bool:
         """Whether TLS holds bytes that no select can see."""
@@ -150,7 +146,6 @@ class BlockingClient:
     def __init__(self, place: Place, targets: Targets | None = None) -> None:
         self._place = place
         self._targets = Targets(place) if targets is None else targets
-        self._codec = Codec.for_clients()
         self._lines: dict[NodeId, Line] = {}
         self.closed = False
         self._begin()
@@ -238,12 +233,12 @@ class BlockingClient:
             self._end_turn()
 
     def _informed(self, line: Line) -> bytes:
-        line.write(framed(Kind.INQUIRE, b""), self._left())
+        line.inquire(self._left())
         while monotonic() < self._deadline:
             line.bound(self._left())
-            for kind, payload in line.read():
-                if kind is Kind.INFORM:
-                    return payload
+            for event in line.read():
+                if type(event) is Word:
+                    return event.payload
         raise TimeoutError("no answer in the time given")
 
     def close(self) -> None:
@@ -298,9 +293,9 @@ class BlockingClient:
     def _read(self, target: NodeId, line: Line) -> None:
         try:
             line.bound(self._left())
-            for kind, payload in line.read():
-                if kind is Kind.MESSAGE:
-                    self._handle(Received(line.peer, self._codec.decode(payload)))
+            for event in line.read():
+                if type(event) is Answer:
+                    self._handle(Received(line.peer, event))
         except (OSError, SnowmeltError) as error:
             self._drop(target, error)
 
@@ -313,13 +308,10 @@ class BlockingClient:
                 self._handle(Announced(Lost(target)))
             return
         try:
-            frame = framed(Kind.MESSAGE, encode(message))
+            line.send(message, self._left())
+            self._reached = True
         except TooLarge as error:
             self._decline(line.peer, message, error)
-            return
-        try:
-            line.write(frame, self._left())
-            self._reached = True
         except OSError as error:
             self._drop(target, error)
 

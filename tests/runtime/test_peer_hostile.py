@@ -123,11 +123,15 @@ FIRST_WORDS = {
     "a wrong proof": (hello() + said(Kind.PROVE, Proof(bytes(32))), "AccessDenied", "the token"),
     "twice": (hello() + hello(), "HandshakeError", "HELLO does not stand"),
     "a message": (framed(Kind.MESSAGE, encode(FOUND)), "HandshakeError", "MESSAGE does not"),
-    "a parcel": (framed(Kind.PARCEL, bytes(12)), "FrameError", "PARCEL does not stand"),
-    "a chunk": (framed(Kind.CHUNK, bytes(12)), "FrameError", "no stream 0 waits for"),
+    "a parcel": (framed(Kind.PARCEL, bytes(12)), "HandshakeError", "PARCEL does not stand"),
+    "a chunk": (framed(Kind.CHUNK, bytes(12)), "HandshakeError", "CHUNK does not stand"),
     "too long": (HEADER.pack(0x53, 1, 1, 0, 1 << 20), "FrameError", "the limit here is 8192"),
     "another protocol": (b"GET / HTTP/1.1\r\n\r\n", "FrameError", "no frame"),
-    "another version": (HEADER.pack(0x53, 9, 1, 0, 0), "FrameError", "no frame"),
+    "another version": (
+        HEADER.pack(0x53, 9, 1, 0, 0),
+        "FrameError",
+        "of version 9; this",
+    ),
     "an unknown kind": (HEADER.pack(0x53, 1, 99, 0, 0), "FrameError", "kind 99"),
 }
 
@@ -176,7 +180,7 @@ LATER_WORDS = {
     "a message that does not read": (framed(Kind.MESSAGE, b"\xc1"), "MessageError", "not read"),
     "a call": (framed(Kind.MESSAGE, encode(Call(1, Echo(b"x")))), "MessageError", "not read"),
     "a frame above the limit": (HEADER.pack(0x53, 1, 4, 0, 1 << 31), "FrameError", "the limit"),
-    "another greeting": (hello(), "FrameError", "HELLO does not stand in an open link"),
+    "another greeting": (hello(), "FrameError", "HELLO does not stand in an open connection"),
 }
 
 

@@ -130,8 +130,8 @@ def test_a_link_that_talks_and_brings_nothing_keeps_no_room(
     stores: Stores, now: Now, brings: bool
 ) -> None:
     limits = PeerLimits(begun_bytes=0)
-    incoming = Incoming(Codec.for_peers(), limits, stores, Handler())
-    incoming.admit(FRAME_BYTES_MAX, lambda _: None)
+    incoming = Incoming(limits, stores, Handler())
+    incoming.admit(FRAME_BYTES_MAX, Codec.for_peers().decode, lambda _: None)
     incoming.heard = now.at
     sender = Outgoing(limits)
     sender.offers = True

@@ -130,15 +130,15 @@ class Connection:
     """
 
     __slots__ = (
-        "_decode",
         "_failure",
-        "_frame_max",
         "_in_flight",
         "_news",
         "_reader",
         "_side",
         "_words",
         "blocked",
+        "decode",
+        "frame_max",
         "frames",
         "frames_in",
         "frames_out",
@@ -164,14 +164,15 @@ class Connection:
         self.in_flight_bytes = 0
         """What it has asked and was not answered costs so much."""
         self.in_flight_max = in_flight_max
+        self.frame_max = frame_max
+        self.decode = Codec.for_clients().decode
+        """Reads what the other side may send, once it has shown who it is."""
         self.frames_in = 0
         self.frames_out = 1 if side.first else 0
-        self._frame_max = frame_max
         self._in_flight: dict[int, int] = {}
         self._reader = FrameReader(GREETING_BYTES_MAX)
         self._side: Side | None = side
         self._words = _WORDS[side.role]
-        self._decode = Codec.for_clients().decode
         self._news: Opened | Ended | None = None  # what the greeting came to, untold yet
         self._failure: SnowmeltError | None = None  # raised when all before it is told
 
@@ -221,7 +222,7 @@ class Connection:
                 if kind is not Kind.MESSAGE:
                     yield self.word(kind, payload)
                     continue
-                message = self._decode(payload)
+                message = self.decode(payload)
                 if type(message) is Call:
                     cost = len(payload) + CALL_COST
                     # Asked again under the same number it costs once.
@@ -262,8 +263,8 @@ class Connection:
             self.say(answer)
         if opened is not None:
             self.stage, self._news = Stage.OPEN, opened
-            self._decode = _reads(self._side.role, opened.role).decode
-            self._reader.admit(self._frame_max)
+            self.decode = _reads(self._side.role, opened.role).decode
+            self._reader.admit(self.frame_max)
             self._side = None
 
     def _ended(self, payload: bytes) -> Ended:
@@ -286,7 +287,7 @@ class Connection:
         begin = len(out)
         encode_into(message, out, begin + HEADER_BYTES)
         size = len(out) - begin - HEADER_BYTES
-        if size > self._frame_max:
+        if size > self.frame_max:
             del out[begin:]
             self._refuse(message, size)
             return
@@ -294,7 +295,7 @@ class Connection:
         self.frames_out += 1
 
     def _refuse(self, message: Any, size: int) -> None:
-        error = TooLarge(f"a message of {size} bytes; the limit of a frame is {self._frame_max}")
+        error = TooLarge(f"a message of {size} bytes; the limit of a frame is {self.frame_max}")
         if type(message) is not Answer or isinstance(message.body, Declined):
             raise error
         self.send(Answer(message.number, Declined("TooLarge", str(error))))
@@ -307,7 +308,7 @@ class Connection:
     def speak(self, kind: Kind, payload: bytes = b"") -> None:
         """Adds a word."""
         if self.stage is Stage.OPEN:
-            self.say(framed(kind, payload, self._frame_max))
+            self.say(framed(kind, payload, self.frame_max))
 
     def taken(self) -> bytearray:
         """What is to be sent, for whoever sends it now."""

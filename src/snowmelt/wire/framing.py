@@ -111,7 +111,7 @@ class FrameReader:
         while size - at >= HEADER_BYTES:
             magic, version, kind, zero, length = HEADER.unpack_from(data, at)
             if magic != MAGIC or version != VERSION or zero or length > self._limit:
-                raise self._refused(magic, version, zero, length)
+                raise refused(magic, version, zero, length, self._limit)
             known = _KINDS.get(kind)
             if known is None:
                 raise FrameError(f"a frame of kind {kind}, which version {VERSION} does not have")
@@ -139,9 +139,11 @@ class FrameReader:
         if self._have:
             self._parts.append(data[at:] if at else data)
 
-    def _refused(self, magic: int, version: int, zero: int, length: int) -> FrameError:
-        if magic != MAGIC or zero:
-            return FrameError("bytes that are no frame; is this another protocol, or TLS?")
-        if version != VERSION:
-            return FrameError(f"a frame of version {version}; this program reads {VERSION}")
-        return FrameError(f"a frame of {length} bytes; the limit here is {self._limit}")
+
+def refused(magic: int, version: int, zero: int, length: int, limit: int) -> FrameError:
+    """What is wrong with a header."""
+    if magic != MAGIC or zero:
+        return FrameError("bytes that are no frame; is this another protocol, or TLS?")
+    if version != VERSION:
+        return FrameError(f"a frame of version {version}; this program reads {VERSION}")
+    return FrameError(f"a frame of {length} bytes; the limit here is {limit}")

@@ -18,33 +18,15 @@ from typing import Final
 
 import msgspec
 
-from snowmelt.core.errors import AccessDenied, HandshakeError, SnowmeltError, Unavailable
-from snowmelt.core.names import Address, NodeId, node_id
+from snowmelt.core.errors import HandshakeError, SnowmeltError, Unavailable
+from snowmelt.core.names import Address, NodeId
 from snowmelt.runtime import near
 from snowmelt.runtime.credentials import Credentials, check_certificate
 from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX, PeerLimits
 from snowmelt.runtime.peer.protection import Protection, why
-from snowmelt.wire.framing import (
-    FRAME_BYTES_MAX as NODE_FRAME_BYTES_MAX,
-)
-from snowmelt.wire.framing import (
-    GREETING_BYTES_MAX,
-    HEADER,
-    HEADER_BYTES,
-    FrameReader,
-    Kind,
-)
-from snowmelt.wire.greeting import (
-    NONCE_BYTES,
-    Gate,
-    Goodbye,
-    Hello,
-    Role,
-    Welcome,
-    as_error,
-    heard,
-    said,
-)
+from snowmelt.wire.connection import Connection, Ended
+from snowmelt.wire.greeting import NONCE_BYTES, Gate, Hello, Role
+from snowmelt.wire.sides import Dialling, Opened, PeerDialling, Side
 
 KEEPALIVE: Final = (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 3), ("TCP_KEEPCNT", 3))
 UNACKNOWLEDGED_MS: Final = 10_000
@@ -54,16 +36,9 @@ class Reached(msgspec.Struct, frozen=True):
     """A connection, greeted and ready."""
 
     target: NodeId
-    name: NodeId
     stream: socket.socket
-    role: Role
-    frame_max: int
-    nonce: bytes = b""
-    """Of the greeting, between peers."""
-    offers: bool = False
-    """Whether the other side understands offers."""
-    releases: bool = False
-    """Whether it understands that a link may end in agreement."""
+    connection: Connection
+    opened: Opened
 
 
 class Missed(msgspec.Struct, frozen=True):
@@ -171,23 +146,12 @@ class Dialler:
             set_options(stream)
             if role is Role.PEER:
                 stream, channel = self._caller.protection.wrap_dialled(stream, deadline)
-                self._open[threading.get_ident()] = stream
-                hello, welcome = self._greet_peer(stream, channel, target, after, deadline)
-                reached = Reached(
-                    target,
-                    target,
-                    stream,
-                    role,
-                    FRAME_BYTES_MAX,
-                    hello.nonce,
-                    welcome.offers,
-                    welcome.releases,
-                )
+                connection = Connection(self._as_peer(channel, target, after), FRAME_BYTES_MAX)
             else:
                 stream = self._wrap_for_node(stream, deadline)
-                self._open[threading.get_ident()] = stream
-                name = self._greet_node(stream, deadline)
-                reached = Reached(target, name, stream, role, NODE_FRAME_BYTES_MAX)
+                connection = Connection(self._as_client(stream))
+            self._open[threading.get_ident()] = stream
+            reached = Reached(target, stream, connection, _greeted(stream, connection, deadline))
             stream.setblocking(False)
         except BaseException as error:
             stream.close()
@@ -203,28 +167,24 @@ class Dialler:
                 return stream
         return socket.create_connection((address.host, address.port), self._limits.dial_seconds)
 
-    def _greet_peer(
-        self, stream: socket.socket, channel: bytes, target: NodeId, after: bytes, deadline: float
-    ) -> tuple[Hello, Welcome]:
+    def _as_peer(self, channel: bytes, target: NodeId, after: bytes) -> Side:
         caller = self._caller
-        gate = caller.gate.on(channel)
-        nonce = secrets.token_bytes(NONCE_BYTES)
         hello = Hello(
-            gate.cluster,
+            caller.gate.cluster,
             caller.name,
             Role.PEER,
-            nonce=nonce,
+            nonce=secrets.token_bytes(NONCE_BYTES),
             after=after,
             offers=True,
             releases=True,
         )
-        stream.sendall(said(Kind.HELLO, hello))
-        welcome = _welcomed(stream, deadline)
-        proof = gate.prove(hello, welcome)
-        if welcome.name != target:
-            raise AccessDenied(f"{welcome.name} answers where {target} should be")
-        stream.sendall(said(Kind.PROVE, proof))
-        return hello, welcome
+        return PeerDialling(caller.gate.on(channel), hello, target)
+
+    def _as_client(self, stream: socket.socket) -> Side:
+        caller = self._caller
+        hello = Hello(caller.gate.cluster, caller.name, Role.CLIENT, caller.credentials.token)
+        tls = stream if isinstance(stream, ssl.SSLSocket) else None
+        return Dialling(hello, lambda name: check_certificate(tls, name))
 
     def _wrap_for_node(self, stream: socket.socket, deadline: float) -> socket.socket:
         context = self._caller.credentials.client_context()
@@ -233,42 +193,21 @@ class Dialler:
         stream.settimeout(max(0.001, deadline - monotonic()))
         return context.wrap_socket(stream)
 
-    def _greet_node(self, stream: socket.socket, deadline: float) -> NodeId:
-        caller = self._caller
-        token = caller.credentials.token
-        stream.sendall(
-            said(Kind.HELLO, Hello(caller.gate.cluster, caller.name, Role.CLIENT, token))
-        )
-        name = node_id(_welcomed(stream, deadline).name)
-        if isinstance(stream, ssl.SSLSocket):
-            check_certificate(stream, name)
-        return name
 
-
-def _welcomed(stream: socket.socket, deadline: float) -> Welcome:
-    """Reads the welcome, and not a byte more."""
-    reader = FrameReader(GREETING_BYTES_MAX)
-    head = _exactly(stream, HEADER_BYTES, deadline)
-    reader.feed(head)  # raises for what is no greeting
-    *_, length = HEADER.unpack(head)
-    ((kind, payload),) = reader.feed(_exactly(stream, length, deadline))
-    if kind is Kind.GOODBYE:
-        word = heard(payload, Goodbye)
-        raise as_error(word.error, word.text)
-    if kind is not Kind.WELCOME:
-        raise HandshakeError(f"{kind.name} is no welcome")
-    return heard(payload, Welcome)
-
-
-def _exactly(stream: socket.socket, size: int, deadline: float) -> bytes:
-    parts = b""
-    while len(parts) < size:
+def _greeted(stream: socket.socket, connection: Connection, deadline: float) -> Opened:
+    """Reads the greeting, and not a byte more: what follows is the link's."""
+    stream.sendall(connection.taken())
+    while True:
         stream.settimeout(max(0.001, deadline - monotonic()))
-        part = stream.recv(size - len(parts))
-        if not part:
+        data = stream.recv(connection.missing)
+        if not data:
             raise Unavailable("it closed the connection without a word")
-        parts += part
-    return parts
+        for event in connection.receive(data):
+            if type(event) is Ended:
+                raise event.error
+            assert type(event) is Opened
+            stream.sendall(connection.taken())
+            return event
 
 
 def set_options(stream: socket.socket) -> None:

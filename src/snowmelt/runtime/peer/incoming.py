@@ -1,4 +1,4 @@
-"""What comes on one link, cut into messages, however it was torn on its way.
+"""What comes on an open link, cut into messages, however it was torn on its way.
 
 Small frames are read into a buffer that all links share. Once the head of a chunk is known the
 socket writes straight into the blob that it belongs to (`room` says where), so that a large blob is
@@ -16,17 +16,16 @@ import msgspec
 
 from snowmelt.core.errors import FrameError, MessageError, TooLarge
 from snowmelt.runtime.clock import real_now
-from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX, WITH_BLOB, PeerLimits
+from snowmelt.runtime.peer.limits import WITH_BLOB, PeerLimits
 from snowmelt.runtime.peer.outgoing import CHUNK_HEAD, PARCEL_HEAD
 from snowmelt.runtime.peer.stores import Stores
-from snowmelt.wire.codec import Codec
 from snowmelt.wire.framing import (
-    GREETING_BYTES_MAX,
     HEADER,
     HEADER_BYTES,
     MAGIC,
     VERSION,
     Kind,
+    refused,
 )
 
 _MESSAGE: Final = int(Kind.MESSAGE)
@@ -79,23 +78,22 @@ class Handler:
         """The blob of this message, which was heralded, is not taken in."""
 
     def said(self, kind: Kind, payload: bytes) -> None:
-        """A frame that is no message: a greeting, a goodbye."""
+        """A frame that is no message."""
 
 
 class Incoming:
     """The bytes of one link that have come and are not yet a message."""
 
-    def __init__(self, codec: Codec, limits: PeerLimits, stores: Stores, handler: Handler) -> None:
+    def __init__(self, limits: PeerLimits, stores: Stores, handler: Handler) -> None:
         self.frames = 0
         self.over = False
         self.heard = self.progress = real_now()
         """When anything came; and when a blob began, or anything came of one that has room."""
-        self._decode = codec.decode
+        self._decode: Callable[[memoryview], Any] = bytes
         self._limits = limits
         self._stores = stores
         self._handler = handler
-        self._frame_max = GREETING_BYTES_MAX
-        self._open = False  # messages are taken
+        self._frame_max = 0
         self._deliver: Callable[[Any], None] = lambda _: None
         self._rest = bytearray()
         self._need = HEADER_BYTES
@@ -114,11 +112,16 @@ class Incoming:
         """Whether nothing is on its way, nor waits for room, nor has come in part."""
         return not (self._streams or self._rest)
 
-    def admit(self, frame_max: int, deliver: Callable[[Any], None]) -> None:
+    def admit(
+        self,
+        frame_max: int,
+        decode: Callable[[memoryview], Any],
+        deliver: Callable[[Any], None],
+    ) -> None:
         """The other side has shown who it is; whole messages go to `deliver`."""
-        self._deliver = deliver
-        self._open = True
         self._frame_max = frame_max
+        self._decode = decode
+        self._deliver = deliver
 
     def end(self) -> None:
         """Nothing more is taken; what has come in part is dropped."""
@@ -190,8 +193,8 @@ class Incoming:
 
     def _begin(self, kind: int, payload: memoryview) -> None:
         """The head of a large message."""
-        if not self._open or len(payload) < PARCEL_HEAD.size:
-            raise FrameError(f"{_KINDS[kind].name} does not stand here")
+        if len(payload) < PARCEL_HEAD.size:
+            raise FrameError(f"a {_KINDS[kind].name} of {len(payload)} bytes")
         number, size = PARCEL_HEAD.unpack_from(payload)
         limits = self._limits
         if not 0 < size <= limits.blob_bytes:
@@ -233,12 +236,10 @@ class Incoming:
             need = HEADER_BYTES
             if size - at >= HEADER_BYTES:
                 magic, version, kind, zero, length = HEADER.unpack_from(data, at)
-                if magic != MAGIC or version != VERSION or zero:
-                    raise FrameError("bytes that are no frame; is this another protocol, or TLS?")
+                long = length > self._frame_max and kind != _CHUNK
+                if magic != MAGIC or version != VERSION or zero or long:
+                    raise refused(magic, version, zero, length, self._frame_max)
                 need += CHUNK_HEAD.size if kind == _CHUNK else length
-                if length > self._frame_max and kind != _CHUNK:
-                    text = f"a frame of {length} bytes; the limit here is {self._frame_max}"
-                    raise FrameError(text)
             if size - at < need:
                 self._need = need
                 self._rest += data[at:]
@@ -258,19 +259,16 @@ class Incoming:
     def _take(self, kind: int, length: int, payload: memoryview) -> None:
         """One frame, or the head of a chunk."""
         self.frames += 1
-        if kind == _MESSAGE and self._open:  # as most are
+        if kind == _MESSAGE:  # as most are
             self._deliver(self._decode(payload))
         elif kind == _CHUNK:
             (number,) = CHUNK_HEAD.unpack(payload)
             self._begin_chunk(number, length - CHUNK_HEAD.size)
         elif kind in (_PARCEL, _OFFER):
             self._begin(kind, payload)
-        elif kind == _GRANT and self._open and length == CHUNK_HEAD.size:
+        elif kind == _GRANT and length == CHUNK_HEAD.size:
             self._handler.granted(*CHUNK_HEAD.unpack(payload))
         elif kind in _KINDS:
             self._handler.said(_KINDS[kind], bytes(payload))
         else:
             raise FrameError(f"a frame of kind {kind}, which version {VERSION} does not have")
-
-
-assert FRAME_BYTES_MAX > GREETING_BYTES_MAX

@@ -7,7 +7,6 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable
-from enum import Enum
 from typing import Any, Final, Protocol
 
 from snowmelt.core.errors import FrameError, Full, SnowmeltError, TooLarge
@@ -17,12 +16,12 @@ from snowmelt.core.node import Event, Received
 from snowmelt.runtime.clock import real_now
 from snowmelt.runtime.peer.carriers import NOT_NOW, Carrier
 from snowmelt.runtime.peer.incoming import Handler, Incoming
-from snowmelt.runtime.peer.limits import PeerLimits
+from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX, PeerLimits
 from snowmelt.runtime.peer.outgoing import Outgoing
 from snowmelt.runtime.peer.stores import Stores
-from snowmelt.wire.codec import Codec
-from snowmelt.wire.framing import Kind, framed
-from snowmelt.wire.greeting import Goodbye, Hello, Welcome, as_error, goodbye, heard
+from snowmelt.wire.connection import Connection, Ended, Heard, Stage, Word
+from snowmelt.wire.framing import Kind
+from snowmelt.wire.sides import Opened, Side
 
 READ_BYTES: Final = 64 << 10
 """Of one read that is not straight into a blob: what of a blob is in it is copied once."""
@@ -30,14 +29,6 @@ SPILL_BYTES: Final = 4 << 10
 """What a read into a blob may bring besides: the head of what follows."""
 TURN_BYTES: Final = 2 << 20
 """Then other links have their turn."""
-
-
-class Stage(Enum):
-    """How far a link has come."""
-
-    GREETING = "greeting"
-    OPEN = "open"
-    CLOSED = "closed"
 
 
 class Use:
@@ -81,10 +72,13 @@ class Owner(Protocol):
     last_failure: Exception | None
     """Why a link ended before it was open, the last time."""
 
-    def greeted(self, link: "Link", kind: Kind, payload: bytes) -> None:
-        """A frame came before the link was open: lets it in, or raises why not."""
-
     report: Callable[[Event[Any]], None]
+
+    def side(self, link: "Link") -> Side:
+        """How this end of a link greets that was accepted."""
+
+    def opened(self, link: "Link", opened: Opened) -> None:
+        """The other side of it has shown who it is."""
 
     def heralded(self, link: "Link", message: Any) -> None:
         """The head of a large message came."""
@@ -108,7 +102,13 @@ class Owner(Protocol):
 class Link(Handler):
     """One end of a stream of bytes to a peer, or to a node."""
 
-    def __init__(self, owner: Owner, stream: socket.socket, carrier: Carrier, codec: Codec) -> None:
+    def __init__(
+        self,
+        owner: Owner,
+        stream: socket.socket,
+        carrier: Carrier,
+        greeted: Connection | None = None,
+    ) -> None:
         self.socket = stream
         self.carrier = carrier
         self.stage = Stage.GREETING
@@ -116,8 +116,6 @@ class Link(Handler):
         """Who the other side has shown to be."""
         self.target = NodeId("")
         """By which name this process speaks to it: its name, or a node's address."""
-        self.hello: Hello | None = None  # of the other side, while it is let in
-        self.welcome: Welcome | None = None
         self.nonce = b""
         """Of its greeting, between peers."""
         self.dialled = False
@@ -130,15 +128,18 @@ class Link(Handler):
         self.bytes_in = self.bytes_out = 0
         self.use = Use(self.began)
         self._owner = owner
-        self.incoming = Incoming(codec, owner.limits, owner.stores, self)
+        self._connection = greeted or Connection(owner.side(self), FRAME_BYTES_MAX)
+        self.incoming = Incoming(owner.limits, owner.stores, self)
         self.outgoing = Outgoing(owner.limits)
         self._read_blocked = False  # TLS must write before it can read on
 
-    def open(self, name: NodeId, target: NodeId, frame_max: int) -> None:
+    def open(self, name: NodeId, target: NodeId) -> None:
         """The other side has shown who it is."""
         self.name, self.target, self.stage = name, target, Stage.OPEN
-        report = self._owner.report
-        self.incoming.admit(frame_max, lambda message: report(Received(name, message)))
+        report, connection = self._owner.report, self._connection
+        self.incoming.admit(
+            connection.frame_max, connection.decode, lambda message: report(Received(name, message))
+        )
 
     # --- out --------------------------------------------------------------------------------------
 
@@ -219,11 +220,26 @@ class Link(Handler):
         budget = TURN_BYTES
         # What is hidden from the selector must be had now: it would not be told of again.
         while (budget > 0 or carrier.hidden) and not incoming.over:
-            count, wanted = self._pour() if incoming.pouring else self._take()
+            if self.stage is Stage.GREETING:
+                count, wanted = self._greet()
+            else:
+                count, wanted = self._pour() if incoming.pouring else self._take()
             self.bytes_in += count
             budget -= count
             if count < wanted:
                 return
+
+    def _greet(self) -> tuple[int, int]:
+        """One read of the greeting: how many bytes came, and how many it wants, and no more."""
+        wanted = min(self._connection.missing, READ_BYTES)
+        buffer = self._owner.buffers.read[:wanted]
+        count = self.carrier.receive(buffer)
+        if not count:
+            self.end("ended")
+        for event in self._connection.receive(bytes(buffer[:count])):
+            self._heard(event)
+        self._speak()
+        return count, wanted
 
     def _take(self) -> tuple[int, int]:
         """One read: how many bytes came, and for how many there was room."""
@@ -270,21 +286,28 @@ class Link(Handler):
         self._owner.refused(self, message, reason)
 
     def said(self, kind: Kind, payload: bytes) -> None:
-        """A greeting, or a goodbye."""
-        if kind is Kind.GOODBYE:
-            word = heard(payload, Goodbye)
-            self.end(f"goodbye: {as_error(word.error, word.text)}")
-        elif self.stage is Stage.GREETING:
-            self._owner.greeted(self, kind, payload)
-        elif kind in (Kind.RELEASE, Kind.KEEP) and self.name == self.target and not payload:
-            self._owner.agrees(self, kind)
-        else:
-            raise FrameError(f"{kind.name} does not stand in an open link")
+        """A frame of an open link that is no message."""
+        self._heard(self._connection.word(kind, payload))
+
+    def _heard(self, event: Heard) -> None:
+        match event:
+            case Opened():
+                self._owner.opened(self, event)
+            case Word(kind) if kind is not Kind.INFORM:
+                self._owner.agrees(self, kind)
+            case Ended(error):
+                self.end(f"goodbye: {error}")
 
     def say(self, kind: Kind) -> None:
         """A frame without anything in it."""
-        self.outgoing.add_frame(framed(kind, b""))
-        self.flush()
+        self._connection.speak(kind)
+        self._speak()
+
+    def _speak(self) -> None:
+        """Sends what the connection says of itself."""
+        if self._connection.out:
+            self.outgoing.add_frame(self._connection.taken())
+            self.flush()
 
     # --- endings ----------------------------------------------------------------------------------
 
@@ -311,6 +334,11 @@ class Link(Handler):
         return asks and now - use.since >= self._owner.limits.unused
 
     @property
+    def frames_in(self) -> int:
+        """How many have come, with those of the greeting."""
+        return self._connection.frames_in + self.incoming.frames
+
+    @property
     def quiet(self) -> bool:
         """Whether nothing at all is on its way here, nor anything to be sent."""
         return self.incoming.quiet and not self.outgoing.waits
@@ -327,7 +355,8 @@ class Link(Handler):
         if error is not None and self.stage is Stage.GREETING:
             self._owner.last_failure = error
         if error is not None and told:
-            self.outgoing.add_frame(goodbye(error))
+            self._connection.close(error)
+            self.outgoing.add_frame(self._connection.taken())
             if not self.blocked:
                 with contextlib.suppress(OSError):
                     self._flush()

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from snowmelt.core.errors import HandshakeError, SnowmeltError, Unavailable
+from snowmelt.core.errors import SnowmeltError, Unavailable
 from snowmelt.core.instant import Instant, later, seconds
 from snowmelt.core.names import Address, NodeId
 from snowmelt.core.node import Announced, Event
@@ -20,15 +20,15 @@ from snowmelt.protocols.pool.messages import Found
 from snowmelt.runtime.peer.carriers import Carrier, Knocking, Plain, carrier
 from snowmelt.runtime.peer.dialling import Caller, Dialler, Missed, Outcomes, set_options
 from snowmelt.runtime.peer.limits import FRAME_BYTES_MAX, PeerLimits
-from snowmelt.runtime.peer.link import Buffers, Link, Stage
+from snowmelt.runtime.peer.link import Buffers, Link
 from snowmelt.runtime.peer.listener import Listener
 from snowmelt.runtime.peer.poller import READ, WRITE, new_poller
 from snowmelt.runtime.peer.stores import Stores
 from snowmelt.runtime.peer.ways import Ways
 from snowmelt.runtime.statistics import Counts
-from snowmelt.wire.codec import Codec
-from snowmelt.wire.framing import Kind
-from snowmelt.wire.greeting import Hello, Proof, Role, goodbye, heard, said
+from snowmelt.wire.connection import Connection, Stage
+from snowmelt.wire.greeting import goodbye
+from snowmelt.wire.sides import Opened, PeerListening, Side
 
 FOR_EVER: Final = Instant(1 << 62)
 HANDSHAKES_A_TURN: Final = 8
@@ -186,14 +186,10 @@ class Links:
             if isinstance(outcome, Missed):
                 self._ways.missed(outcome.target, outcome.error)
                 continue
-            codec = Codec.for_peers() if outcome.role is Role.PEER else Codec.for_clients()
-            link = self._begin(outcome.stream, carrier(outcome.stream), codec)
+            link = self._begin(outcome.stream, carrier(outcome.stream), outcome.connection)
             if link is not None:
                 link.dialled = True
-                link.nonce = outcome.nonce
-                link.outgoing.offers = outcome.offers
-                link.use.understood = outcome.releases
-                self._open(link, outcome.name, outcome.target, outcome.frame_max)
+                self._open(link, outcome.opened, outcome.target)
                 link.read()  # TLS may hold bytes that no selector sees
 
     # --- now and then -----------------------------------------------------------------------------
@@ -246,11 +242,13 @@ class Links:
             stream.close()
             return
         if tls is None:
-            self._begin(stream, Plain(stream), Codec.for_peers())
+            self._begin(stream, Plain(stream))
         else:
-            self._begin(tls, Knocking(tls, protection.shown), Codec.for_peers())
+            self._begin(tls, Knocking(tls, protection.shown))
 
-    def _begin(self, stream: socket.socket, by: Carrier, codec: Codec) -> Link | None:
+    def _begin(
+        self, stream: socket.socket, by: Carrier, greeted: Connection | None = None
+    ) -> Link | None:
         if len(self._links) >= self.limits.links:
             self._closed.add("too many links")
             refusal = Unavailable(f"this process has {len(self._links)} links, its most")
@@ -263,7 +261,7 @@ class Links:
         except OSError:  # it is gone already
             stream.close()
             return None
-        link = Link(self, stream, by, codec)
+        link = Link(self, stream, by, greeted)
         self._links[link] = None
         self._total += 1
         self.poller.add(stream, link)
@@ -271,30 +269,23 @@ class Links:
 
     # --- what links tell --------------------------------------------------------------------------
 
-    def greeted(self, link: Link, kind: Kind, payload: bytes) -> None:
-        """A peer that dialled: says who it is, then proves it."""
-        gate, me = self._caller.gate.on(link.carrier.channel), self._caller.name
-        if kind is Kind.HELLO and link.hello is None:
-            link.hello = hello = heard(payload, Hello)
-            gate.check_peer(hello)
-            link.welcome = gate.welcome(hello, me, FRAME_BYTES_MAX)
-            link.outgoing.add_frame(said(Kind.WELCOME, link.welcome))
-            link.flush()
-        elif kind is Kind.PROVE and link.hello is not None and link.welcome is not None:
-            gate.check_proof(link.hello, link.welcome, heard(payload, Proof))
-            name = NodeId(link.hello.name)
-            link.nonce = link.hello.nonce
-            link.outgoing.offers = link.hello.offers
-            link.use.understood = link.hello.releases
-            self._open(link, name, name, FRAME_BYTES_MAX, link.hello.after)
-        else:
-            raise HandshakeError(f"{kind.name} does not stand here in a greeting")
+    def side(self, link: Link) -> Side:
+        """Who has dialled says who it is, then proves it."""
+        caller = self._caller
+        return PeerListening(
+            caller.gate, caller.name, FRAME_BYTES_MAX, lambda: link.carrier.channel
+        )
 
-    def _open(
-        self, link: Link, name: NodeId, target: NodeId, frame_max: int, after: bytes = b""
-    ) -> None:
-        link.open(name, target, frame_max)
-        self._ways.opened(link, after)
+    def opened(self, link: Link, opened: Opened) -> None:
+        """A peer that dialled has proved who it is."""
+        self._open(link, opened, opened.name)
+
+    def _open(self, link: Link, opened: Opened, target: NodeId) -> None:
+        link.nonce = opened.nonce
+        link.outgoing.offers = opened.offers
+        link.use.understood = opened.releases
+        link.open(opened.name, target)
+        self._ways.opened(link, opened.after)
 
     def heralded(self, link: Link, message: Any) -> None:
         """A large message has begun to come."""
@@ -322,7 +313,7 @@ class Links:
 
 
 def _counts(link: Link) -> tuple[int, int, int, int]:
-    return link.incoming.frames, link.outgoing.frames, link.bytes_in, link.bytes_out
+    return link.frames_in, link.outgoing.frames, link.bytes_in, link.bytes_out
 
 
 def forsake(links: Links) -> None:

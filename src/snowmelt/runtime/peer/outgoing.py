@@ -129,7 +129,7 @@ class Outgoing:
 
     # --- adding -----------------------------------------------------------------------------------
 
-    def add_frame(self, frame: bytes) -> None:
+    def add_frame(self, frame: bytes | bytearray) -> None:
         """Sends a frame that is made already."""
         self._small += frame
         self.frames += 1

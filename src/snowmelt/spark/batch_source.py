@@ -13,6 +13,7 @@ from snowmelt.spark.naming import queue_names
 from snowmelt.spark.options import source_options
 from snowmelt.spark.partitions import Tasks, tasks, waiting
 from snowmelt.spark.reading import report_loss, rows_of
+from snowmelt.spark.settling import settling
 
 
 class SnapshotReader(DataSourceReader):
@@ -40,6 +41,6 @@ class SnapshotReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition; Spark plans one with nothing in it when there is none."""
-        with plainly():
+        with plainly(), settling():
             if partition.value is not None:
                 yield from rows_of(partition.value, self._options, self._schema)

@@ -10,6 +10,7 @@ from snowmelt.spark.columns import priority_type, source_schema
 from snowmelt.spark.errors import plainly
 from snowmelt.spark.naming import check_queues
 from snowmelt.spark.options import FIFO, PRIORITY, source_options
+from snowmelt.spark.settling import settling
 from snowmelt.spark.sink import BatchSink, StreamSink, sink
 from snowmelt.spark.stream_source import StreamReader
 from snowmelt.spark.urgent_source import UrgentReader, settings_of
@@ -63,6 +64,7 @@ class SnowmeltDataSource(DataSource):
         return "snowmelt"
 
     @plainly()
+    @settling()
     def schema(self) -> StructType:
         """The columns; asked for by `load`, so all that can be wrong with options is told here."""
         given = tables.told(self.options) if tables.is_made(self.options) else self.options
@@ -74,6 +76,7 @@ class SnowmeltDataSource(DataSource):
         return tables.with_options(columns, given) if given is not self.options else columns
 
     @plainly()
+    @settling()
     def reader(self, schema: StructType) -> SnapshotReader:
         """A snapshot."""
         given = tables.options_of(schema, self.options)
@@ -83,6 +86,7 @@ class SnowmeltDataSource(DataSource):
         return SnapshotReader(given, schema)
 
     @plainly()
+    @settling()
     def streamReader(  # noqa: N802  # Spark's word
         self, schema: StructType
     ) -> StreamReader | UrgentReader:
@@ -93,12 +97,14 @@ class SnowmeltDataSource(DataSource):
         return StreamReader(given, schema)
 
     @plainly()
+    @settling()
     def writer(self, schema: StructType, overwrite: bool) -> BatchSink:
         """A batch job's writing."""
         given = tables.options_of(schema, self.options)
         return BatchSink(sink(given, schema, overwrite, streaming=False))
 
     @plainly()
+    @settling()
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:  # noqa: N802
         """A stream's writing."""
         given = tables.options_of(schema, self.options)

@@ -26,6 +26,7 @@ from snowmelt.spark.committing import Name, Staged, commit
 from snowmelt.spark.connections import LOOK_SECONDS, check_kind, queues_at
 from snowmelt.spark.errors import plainly
 from snowmelt.spark.options import PRIORITY, SinkOptions, sink_options
+from snowmelt.spark.settling import settling
 from snowmelt.spark.staging import stage
 from snowmelt.spark.tables import without_read_only
 
@@ -41,11 +42,13 @@ class BatchSink(DataSourceArrowWriter):
         self._options = options
 
     @plainly()
+    @settling()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """Stages the rows of one task."""
         return _staged(iterator, self._options)
 
     @plainly()
+    @settling()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publishes what all tasks staged; once, when the job has a name and a number."""
         options = self._options
@@ -65,11 +68,13 @@ class StreamSink(DataSourceStreamArrowWriter):
         self._options = options
 
     @plainly()
+    @settling()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """Stages the rows of one task."""
         return _staged(iterator, self._options)
 
     @plainly()
+    @settling()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Publishes the micro-batch, unless it was published before."""
         staged = [one for one in messages if isinstance(one, Staged)]

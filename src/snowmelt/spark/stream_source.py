@@ -43,6 +43,7 @@ from snowmelt.spark.options import SourceOptions, source_options
 from snowmelt.spark.pace import Pace
 from snowmelt.spark.partitions import Found, Tasks, claimed, tasks
 from snowmelt.spark.reading import report_loss, rows_of
+from snowmelt.spark.settling import settling
 from snowmelt.spark.several import asked, shared_out
 
 _NOWHERE: Final = 0
@@ -192,7 +193,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition, on an executor."""
-        with plainly():
+        with plainly(), settling():
             if partition.value is not None:
                 yield from rows_of(partition.value, self._options, self._schema)
 

@@ -31,6 +31,7 @@ from snowmelt.spark.naming import check_queues
 from snowmelt.spark.offsets import VERSION, Offset, told
 from snowmelt.spark.options import SourceOptions, source_options
 from snowmelt.spark.partitions import BYTES, Tasks
+from snowmelt.spark.settling import settling
 from snowmelt.spark.urgent_rows import UrgentRows
 
 
@@ -126,7 +127,7 @@ class UrgentReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition, on an executor."""
-        with plainly():
+        with plainly(), settling():
             if partition.value is not None:
                 with self._telling():
                     pieces = self._group.read(partition.value, timeout=self._timeout)

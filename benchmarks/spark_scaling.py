@@ -7,11 +7,11 @@ tracker's reconstruction into another, in micro-batches of so many events for ea
 executors get more events, so each has the same to do. While executors start they may take what they
 want; then each is bounded to its share, with the worker and the Python it belongs to.
 
-What a micro-batch takes by the clock, and what it takes of the processors of executors, driver and
-node, is fitted to `a + b executors + c events` by least squares. The clock counts on a quiet machine
-alone; on a busy one say `--by processor`. What a thousand executors with a whole core each would
-reach is told by processor time: the driver's part one after the other, executors' side by side.
-Needs root, for the shares.
+What a micro-batch takes by the clock, and what it takes of the processors of executors, driver
+and node, is fitted to `a + b executors + c events` by least squares. The clock counts on a
+machine where nothing else runs; on a busy machine say `--by processor`. What a thousand executors
+with a whole core each would reach is told by processor time: the driver's part in a row, that of
+executors side by side. Needs root, for the shares.
 """
 
 import sys

@@ -22,6 +22,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from snowmelt.protocols.fifo.calls import Part
 from snowmelt.spark.columns import readable, source_schema
 from snowmelt.spark.partitions import ROWS
+from snowmelt.spark.reading import PIECE_ROWS
 from snowmelt.spark.rows import Rows
 
 SEED: Final = 1
@@ -35,10 +36,16 @@ def bodies(rows: int, size: int) -> bytes:
 
 @lru_cache(maxsize=2)
 def batches(rows: int, size: int) -> tuple[pa.RecordBatch, ...]:
-    """The rows of one task, in the columns and batches that a queue's have; made once."""
+    """Some rows of one task, in the columns and batches that a queue's have; made once."""
     offsets = np.arange(rows + 1, dtype=np.int32) * size
     part = Part(0, offsets.tobytes(), bodies(rows, size))
     return tuple(Rows("raw", readable(source_schema(headers=False))).of([part]))
+
+
+def _read(rows: int, size: int) -> Iterator[pa.RecordBatch]:
+    """The rows of one task, in pieces as a queue's task reads them."""
+    for first in range(0, rows, PIECE_ROWS):
+        yield from batches(min(PIECE_ROWS, rows - first), size)
 
 
 def _tasks(start: int, stop: int) -> list[InputPartition]:
@@ -55,7 +62,7 @@ class MemoryReader(DataSourceReader):
         return _tasks(0, self.rows)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        yield from batches(partition.value, self.size)
+        yield from _read(partition.value, self.size)
 
 
 class MemoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -81,7 +88,7 @@ class MemoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _tasks(start["at"], end["at"])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        yield from batches(partition.value, self.size)
+        yield from _read(partition.value, self.size)
 
 
 class NothingWriter(DataSourceArrowWriter):

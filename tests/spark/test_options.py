@@ -205,6 +205,9 @@ def test_as_many_tasks_as_cores_where_each_has_work_and_small_queues_share_one()
     large = [waits(f"q{at:02}", 2000) for at in range(20)]
     assert [sum(one.rows for one in task) for task in tasks(large, Tasks(cores=2))] == [20_000] * 2
     assert len(tasks(twenty, Tasks(least=20))) == 20
+    three = [waits(name, 100_000) for name in "abc"]
+    assert [sum(one.rows for one in task) for task in tasks(three, Tasks(cores=2))] == [150_000] * 2
+    assert len(tasks(three, Tasks())) == 5, "nobody knows how many are run at once"
 
 
 def failure(spark: SparkSession, **options: str) -> str:

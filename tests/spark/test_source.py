@@ -1,5 +1,6 @@
 """Reading a snapshot: what waits, in order, and nothing is taken."""
 
+import pickle
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ from threading import Timer
 import msgspec
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -16,6 +18,7 @@ from snowmelt.core.errors import DataLost
 from snowmelt.protocols.fifo.labels import Labels
 from snowmelt.spark.batch_source import SnapshotReader
 from snowmelt.spark.columns import readable, source_schema
+from snowmelt.spark.datasource import SnowmeltDataSource, of_session
 from snowmelt.spark.options import source_options
 from snowmelt.spark.partitions import Found, Tasks, tasks, waiting
 from snowmelt.spark.reading import rows_of
@@ -41,6 +44,19 @@ def test_a_snapshot_has_all_that_waits_and_takes_nothing(
     assert frame.rdd.getNumPartitions() >= 5
     assert frame.count() == 99_990  # ten were acknowledged
     assert queue.stats().ready == 99_990
+
+
+def test_it_is_cut_into_as_many_tasks_as_the_session_runs_at_once(
+    spark: SparkSession, queues: Queues
+) -> None:
+    queues.fifo("halves").put_many([b"%d" % at for at in range(5001)])
+    frame = queues.read(spark, "halves")
+    parts = frame.select("position").rdd.glom().map(len).collect()
+    assert parts == [2501, 2500], "the session has two cores, and told the source when it was made"
+    assert queues.read(spark, "halves", cores="1").rdd.getNumPartitions() == 1
+    made = of_session(3)({"url": queues.url, "queue": "halves"})
+    sent = pickle.loads(cloudpickle.dumps(made))
+    assert (type(sent), sent.cores, sent.options) == (SnowmeltDataSource, 3, made.options)
 
 
 def test_keys_headers_failures_and_queues_are_columns(spark: SparkSession, queues: Queues) -> None:

@@ -1,5 +1,8 @@
 """`format("snowmelt")`: queues as Spark reads and writes them."""
 
+from collections.abc import Callable, MutableMapping
+from typing import Any
+
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
@@ -34,7 +37,8 @@ class SnowmeltDataSource(DataSource):
     - `maxMessagesPerTrigger` (also `maxOffsetsPerTrigger`), `maxBytesPerTrigger`: how much a
       micro-batch takes at most; the bytes are shared evenly among several queues
     - `minPartitions`: in how many tasks to read at least
-    - `cores`: how many tasks are run at once; what is worth it is cut into as many
+    - `cores`: how many tasks are run at once (as many as the session had when it was registered);
+      what is worth it is cut into as many
     - `batchSeconds`: how long a micro-batch is to last: the first is small, the next ones grow
     - `failOnDataLoss` (true): end with an error when items can't be read, or go on without them
     - `includeHeaders` (false): whether there is a column `headers`
@@ -57,6 +61,12 @@ class SnowmeltDataSource(DataSource):
     - `txnVersion`: a batch job's number; one with the same name and number is put once
     - `stagedFor`: for how many seconds rows wait to be published (6 hours), then they are erased
     """
+
+    cores = 0
+    """How many tasks its session runs at once; 0 where nobody has said it."""
+
+    def __reduce__(self) -> tuple[Callable[..., "SnowmeltDataSource"], tuple[Any, ...]]:
+        return _made, (self.options, self.cores)
 
     @classmethod
     def name(cls) -> str:
@@ -83,7 +93,7 @@ class SnowmeltDataSource(DataSource):
         if source_options(given).kind == PRIORITY:
             allowed = f"{FIFO} for a snapshot; a priority queue is read by readStream, or by `peek`"
             raise BadOption("kind", PRIORITY, allowed)
-        return SnapshotReader(given, schema)
+        return SnapshotReader(self._with_cores(given), schema)
 
     @plainly()
     @settling()
@@ -91,7 +101,7 @@ class SnowmeltDataSource(DataSource):
         self, schema: StructType
     ) -> StreamReader | UrgentReader:
         """A group's reading."""
-        given = tables.options_of(schema, self.options)
+        given = self._with_cores(tables.options_of(schema, self.options))
         if given.get("kind", FIFO).lower() == PRIORITY:
             return UrgentReader(given, schema)
         return StreamReader(given, schema)
@@ -109,3 +119,22 @@ class SnowmeltDataSource(DataSource):
         """A stream's writing."""
         given = tables.options_of(schema, self.options)
         return StreamSink(sink(given, schema, overwrite, streaming=True))
+
+    def _with_cores(self, given: dict[str, str]) -> dict[str, str]:
+        return {"cores": str(self.cores), **given} if self.cores else given
+
+
+def of_session(cores: int) -> type[SnowmeltDataSource]:
+    """The same for a session that runs so many tasks at once, which only its own program can ask.
+
+    >>> of_session(8)({}).cores
+    8
+    """
+    return type("SessionDataSource", (SnowmeltDataSource,), {"cores": cores})
+
+
+def _made(options: MutableMapping[str, str], cores: int) -> SnowmeltDataSource:
+    """One in another process, where its class is found by the name."""
+    source = SnowmeltDataSource(options)
+    source.cores = cores
+    return source

@@ -1,14 +1,14 @@
 """From spans to Spark's partitions: what one task reads, of one queue or of several.
 
-1. A task reads `ROWS` items or `BYTES` at most.
-2. Where a person says how many tasks there are to be at least, there are as many, however small.
-3. Where it is said how many tasks are run at once, there are as many, as far as each has work that
+1. Where a person says how many tasks there are to be at least, there are as many, however small.
+2. Where it is known how many tasks are run at once, there are as many, as far as each has work that
    is worth a task: `WORTH_ROWS`, or less where they are large. A task costs Spark some 80 ms.
+3. A task reads `ROWS` items or `BYTES` at most; as long as nobody knows how many are run at once, a
+   quarter of that, so that more cores than two or three have something to do.
 4. What is less than a task's share is read together with others, also of other queues.
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from typing import Final
 
 import msgspec
@@ -18,8 +18,10 @@ from snowmelt.client.queue.group_steps import Mark
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.calls import Located, Span
 
-ROWS: Final = 65_536
-BYTES: Final = 16 << 20
+ROWS: Final = 262_144
+BYTES: Final = 64 << 20
+BLIND_ROWS: Final = ROWS // 4
+BLIND_BYTES: Final = BYTES // 4
 WORTH_ROWS: Final = 1000
 WORTH_BYTES: Final = 256 << 10
 LOCATED_AT_ONCE: Final = 262_144
@@ -103,13 +105,16 @@ class Tasks(msgspec.Struct, frozen=True):
         (50000, 6250, 4)
         >>> Tasks(cores=8).share(3_000, 100), Tasks(cores=8).share(16, 200 << 10)
         (1000, 2)
+        >>> Tasks().share(500_000, 100), Tasks(cores=2).share(500_000, 100)
+        (65536, 250000)
         """
         share = rows
         if self.least:
             share = -(-rows // self.least)
         elif self.cores:
             share = max(-(-rows // self.cores), min(WORTH_ROWS, WORTH_BYTES // row_bytes))
-        return max(1, min(share, ROWS, BYTES // row_bytes))
+        most = (ROWS, BYTES) if self.cores else (BLIND_ROWS, BLIND_BYTES)
+        return max(1, min(share, most[0], most[1] // row_bytes))
 
 
 def tasks(found: Iterable[Found], wanted: Tasks) -> list[tuple[Portion, ...]]:
@@ -118,6 +123,9 @@ def tasks(found: Iterable[Found], wanted: Tasks) -> list[tuple[Portion, ...]]:
     >>> some = Found("raw", Located((Span(0, 70, "s", 0, ()),), 0, 7000))
     >>> [[one.rows for one in task] for task in tasks([some], Tasks(2))]
     [[35], [35]]
+    >>> three = [msgspec.structs.replace(some, queue=name) for name in "abc"]
+    >>> [[one.rows for one in task] for task in tasks(three, Tasks(2))]
+    [[70, 35], [35, 70]]
     >>> few = [Found(name, Located((Span(0, 3, "s", 0, ()),), 0, 300)) for name in "abc"]
     >>> [[one.queue for one in task] for task in tasks(few, Tasks())]
     [['a', 'b', 'c']]
@@ -130,31 +138,35 @@ def tasks(found: Iterable[Found], wanted: Tasks) -> list[tuple[Portion, ...]]:
     made: list[tuple[Portion, ...]] = []
     run: list[Portion] = []
     rows = size = 0
-    for portion in chain.from_iterable(_portions(one, share) for one in found):
-        if run and (rows + portion.rows > share or size + portion.bytes > BYTES):
-            made.append(tuple(run))
-            run, rows, size = [], 0, 0
-        run.append(portion)
-        rows, size = rows + portion.rows, size + portion.bytes
+    for one in found:
+        for portion in _portions(one, share, share - rows, BYTES - size):
+            if run and (rows + portion.rows > share or size + portion.bytes > BYTES):
+                made.append(tuple(run))
+                run, rows, size = [], 0, 0
+            run.append(portion)
+            rows, size = rows + portion.rows, size + portion.bytes
     return [*made, tuple(run)]
 
 
-def _portions(one: Found, share: int) -> Iterator[Portion]:
-    """What is found in one queue, in runs of a task's share at most."""
+def _portions(one: Found, share: int, rows: int, size: int) -> Iterator[Portion]:
+    """What is found in one queue: first what a begun task has room for, then a share at a time."""
     row_bytes = max(1, one.located.bytes // one.rows)
-    for spans in cut(one.located.spans, max(1, min(share, BYTES // row_bytes))):
+    first = min(rows, size // row_bytes)
+    for spans in cut(one.located.spans, max(1, min(share, BYTES // row_bytes)), first):
         yield Portion(one.queue, spans, row_bytes, one.claim)
 
 
-def cut(spans: Iterable[Span], rows: int) -> Iterator[tuple[Span, ...]]:
-    """The same positions in their order, so many at a time.
+def cut(spans: Iterable[Span], rows: int, first: int = 0) -> Iterator[tuple[Span, ...]]:
+    """The same positions in their order, so many at a time; `first` of them before, if any.
 
     >>> spans = [Span(0, 3, "s", 0, ()), Span(9, 12, "t", 40, ())]
     >>> [[(one.start, one.stop, one.first) for one in some] for some in cut(spans, 4)]
     [[(0, 3, 0), (9, 10, 40)], [(10, 12, 41)]]
+    >>> [sum(one.stop - one.start for one in some) for some in cut(spans, 4, first=1)]
+    [1, 4, 1]
     """
     run: list[Span] = []
-    room = rows
+    room = first if first > 0 else rows
     for span in spans:
         start = span.start
         while start < span.stop:

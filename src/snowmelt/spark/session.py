@@ -23,7 +23,7 @@ from snowmelt.core.errors import BadOption
 from snowmelt.spark.configuration import MASTER, REMOTE, said
 from snowmelt.spark.java import ensure_java
 from snowmelt.spark.trial import check_planner
-from snowmelt.spark.where import check_listening, is_remote
+from snowmelt.spark.where import at_once, check_listening, is_remote
 
 LOGGING: Final = Path(__file__).parent / "log4j2.properties"
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
@@ -60,15 +60,18 @@ def session(
 def register(session: SparkSession) -> None:
     """Makes `format("snowmelt")` known to a session that was made elsewhere.
 
+    It is told how many tasks the session runs at once, as far as executors are there by now; after
+    more of them came, it may be told again.
+
     A Connect server finds it by itself where the package is installed for its Python; where it is
     not, or is another, that is told now and not by the first query.
     """
     if is_remote(session):
         check_planner(session)
         return
-    from snowmelt.spark.datasource import SnowmeltDataSource  # noqa: PLC0415  only when asked for
+    from snowmelt.spark.datasource import of_session  # noqa: PLC0415  only when asked for
 
-    session.dataSource.register(SnowmeltDataSource)
+    session.dataSource.register(of_session(at_once(session)))
 
 
 def _active(master: str | None, remote: str | None) -> SparkSession | None:

@@ -33,6 +33,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[snowmelt.Embed
         yield cluster
 
 
+def deeply_nested() -> list[Any]:
+    found: list[Any] = []
+    for _ in range(10_000):
+        found = [found]
+    return found
+
+
 def settled(queue: Any) -> list[Any]:
     with queue.get_many(timeout=0) as items:
         return [item.value for item in items]
@@ -122,7 +129,10 @@ def test_a_value_that_cannot_be_written_is_named_and_nothing_is_put(
     for codec, value, words in (
         ("json", {"a": math.nan}, "{'a': nan} can't be written as json: JSON has no nan"),
         ("json", [[-math.inf], None], "JSON has no -inf"),
-        ("json", b"{}", "bytes are no value of JSON; put what they are of, or a Batch"),
+        ("json", b"{}", "JSON has no bytes; put what they are of, or take codec='msgpack'"),
+        ("json", {"a": [1, (b"x",)]}, "JSON has no bytes"),
+        ("json", [2**70, bytearray(b"x")], "JSON has no bytes"),
+        ("json", deeply_nested(), "<list, of which repr raised RecursionError> can't be written"),
         ("json", object(), "Encoding objects of type object is unsupported"),
         ("text", 7, "7 can't be written as text: text is a str, not int"),
         ("text", b"7", "not bytes"),

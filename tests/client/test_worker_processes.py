@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -142,3 +142,52 @@ def test_processes_end_warmly_together(node: LocalNode) -> None:
         assert started.stdout.readlines()[-1] == "ended\n"
         assert started.wait(30) == 0
         assert (orders.stats().ready, orders.stats().leased) == (0, 0)
+
+
+def crew_of(started: subprocess.Popen[str]) -> list[int]:
+    listed = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(started.pid)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return [int(line) for line in listed.stdout.split()]
+
+
+def test_a_process_that_is_told_to_end_by_itself_is_replaced(node: LocalNode) -> None:
+    with snowmelt.connect(node.url) as cluster, program(PROCESSES, node.url, "told") as started:
+        orders = cluster.fifo("told")
+        orders.put(b"one")
+        assert heard(started)[:2] == ["begun", "one"]
+        assert heard(started)[:2] == ["done", "one"]
+        before = crew_of(started)
+        for each in before:
+            os.kill(each, signal.SIGTERM)
+        while len(set(crew_of(started)) - set(before)) < 2:
+            time.sleep(0.05)
+        orders.put(b"two")
+        assert heard(started)[:2] == ["begun", "two"]
+
+
+def test_a_second_signal_has_processes_give_back_what_they_can(node: LocalNode) -> None:
+    with snowmelt.connect(node.url) as cluster, program(PROCESSES, node.url, "twice") as started:
+        orders = cluster.fifo("twice")
+        orders.put(b"long")
+        assert heard(started)[:2] == ["begun", "long"]
+        started.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        while started.poll() is None:  # two may count as one
+            started.send_signal(signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                started.wait(10)
+        with orders.get(timeout=5) as item:  # at once, though its lease is of 30 s
+            assert (item.body, item.failures) == (b"long", 0)
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_handler_that_ends_its_process_ends_the_worker(node: LocalNode, code: int) -> None:
+    name = f"exit-{code}"
+    text = PROCESSES.replace('print("begun"', f'sys.exit({code}); print("begun"')
+    with snowmelt.connect(node.url) as cluster, program(text, node.url, name) as started:
+        cluster.fifo(name).put(b"one")
+        assert (started.wait(30) != 0) is (code != 0)

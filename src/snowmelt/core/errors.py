@@ -11,7 +11,7 @@ of the `snowmelt` program ends with; scripts may rely on it.
 """
 
 import queue
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 SHOWN_MAX: Final = 200
 
@@ -26,10 +26,12 @@ def in_short(value: object) -> str:
         return f"{value[:SHOWN_MAX]!r} ({len(value)} in all)"
     if isinstance(value, int) and value.bit_length() > 3 * SHOWN_MAX:
         return f"a whole number of {value.bit_length()} bits"  # Python writes no longer ones out
-    shown = repr(value)
-    return (
-        shown if len(shown) <= 2 * SHOWN_MAX else f"{shown[:SHOWN_MAX]}... ({type(value).__name__})"
-    )
+    name = type(value).__name__
+    try:
+        shown = repr(value)
+    except Exception as error:  # one that is nested too deep, or whose own code fails
+        return f"<{name}, of which repr raised {type(error).__name__}>"
+    return shown if len(shown) <= 2 * SHOWN_MAX else f"{shown[:SHOWN_MAX]}... ({name})"
 
 
 class SnowmeltError(Exception):
@@ -60,6 +62,10 @@ class BadOption(CallerError, ValueError):
         self.option = option
         self.value = value
         self.allowed = allowed
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As what it was made of, else whoever it is sent to could not make it of its message."""
+        return type(self), (self.option, self.value, self.allowed)
 
 
 class BadHistory(CallerError, ValueError):

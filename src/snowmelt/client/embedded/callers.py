@@ -1,6 +1,7 @@
-"""Those who call for batons in an open folder, as `connection.clients` has those of a cluster.
+"""What is asked of an open folder, and who calls for batons, as `connection.clients` has it.
 
-Each has a name of its own, as a connection has, so that the machine can be told when one is gone.
+Each of these has a name of its own, as a connection has, so that the machine can be told when one
+is gone.
 """
 
 from collections import deque
@@ -8,8 +9,18 @@ from typing import Any, Protocol
 
 from snowmelt.client.connection.clients import Clients
 from snowmelt.client.connection.session import new_name
-from snowmelt.core.errors import Closed
+from snowmelt.core.errors import CallerError, Closed, MessageError
 from snowmelt.core.names import NodeId
+from snowmelt.protocols.calling import Call
+from snowmelt.wire.codec import Codec, encode
+
+
+def read_by_node(body: Any) -> Any:
+    """What a node would read of a call: a field that it refuses must not end the machine here."""
+    try:
+        return Codec.for_callers().decode(encode(Call(0, body))).body
+    except (MessageError, TypeError, ValueError, OverflowError) as error:
+        raise CallerError(f"{type(body).__name__} can't be asked so: {error}") from error
 
 
 class Called(Protocol):

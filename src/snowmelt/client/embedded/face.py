@@ -44,7 +44,7 @@ from snowmelt.client.connection.staying import stays
 from snowmelt.client.counter.face import Counter
 from snowmelt.client.counter.tally import counter_baton
 from snowmelt.client.embedded.batons import FOR_BATONS, ME, SAVED, machines_of_batons, of_batons
-from snowmelt.client.embedded.callers import LocalCallers
+from snowmelt.client.embedded.callers import LocalCallers, read_by_node
 from snowmelt.client.multicast.face import Multicast
 from snowmelt.client.multicast.steps import TopicSteps
 from snowmelt.client.pool.face import Pool
@@ -182,7 +182,7 @@ class Machine:
 
     def begin(self, body: Any, timeout: float, client: NodeId | None = None) -> Asked:
         """In a turn: asks. Whoever does looks after it until it is due."""
-        now, timeout = steady_now(), checked(timeout)
+        now, timeout, body = steady_now(), checked(timeout), read_by_node(body)
         if self._failure:
             raise Closed(self._failure)
         patience = seconds(timeout) if timeout > 0 else Duration(0)

@@ -280,9 +280,12 @@ def runs(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
 
 
 def shortened(reason: str) -> str:
-    """A reason as a node takes it: at most so many bytes, and no half letter at the end."""
-    data = reason.encode(errors="replace")
-    return reason if len(data) <= REASON_BYTES else data[:REASON_BYTES].decode(errors="ignore")
+    r"""A reason as a node takes it: at most so many bytes, and letters that UTF-8 has, all whole.
+
+    >>> shortened("no file caf\udce9")  # as the system names one that is in another encoding
+    'no file caf\\udce9'
+    """
+    return reason.encode(errors="backslashreplace")[:REASON_BYTES].decode(errors="ignore")
 
 
 def _positions(parts: tuple[Part, ...]) -> tuple[Interval, ...]:

@@ -7,18 +7,24 @@ of threads ask, each works on what it was given for as long as it takes, and not
 import threading
 from collections import deque
 from collections.abc import Iterable
+from functools import partial
+from itertools import starmap
+from typing import Final
 
+from snowmelt.client.connection.forking import Origin
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.leases.consuming import Gathering
-from snowmelt.client.leases.delivered import part_bodies
+from snowmelt.client.leases.delivered import items_of, runs
 from snowmelt.client.leases.items import Item
 from snowmelt.client.leases.looping import Pace
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
 from snowmelt.client.leases.tender import Tender
 from snowmelt.client.leases.tending import Tending
 from snowmelt.client.queue.codecs import Codec
-from snowmelt.core.interval import Interval
 from snowmelt.runtime.clock import steady_now
+
+ASKED_SECONDS: Final = 1.5
+"""A worker's gets wait for a second."""
 
 
 class Intake:
@@ -32,13 +38,16 @@ class Intake:
         self._pace = Pace(prefetch)
         self._turn = threading.Lock()  # of whoever asks for more
         self._ahead: deque[Item] = deque()  # of one lease
+        self._rests = False
+        self._origin = Origin()
 
     def next(self, timeout: float) -> Item | None:
         """The next item; None when none came in the time, or others wait before."""
+        self._origin.check("this worker", "make one in this process")
         if not self._turn.acquire(timeout=timeout):
             return None
         try:
-            if not self._ahead:
+            if not (self._ahead or self._rests):
                 self._ahead.extend(self._more(timeout))
             while self._ahead:
                 item = self._ahead.popleft()
@@ -54,16 +63,24 @@ class Intake:
         return not delivered.open_in(where) or self._tending.settles(delivered, where.start)
 
     def rest(self) -> None:
-        """What nobody was given goes back at once, as if it had not been taken."""
+        """Nobody is given anything from now on; what is there goes back as if it were not taken."""
+        self._rests = True
         with self._turn:
             ahead, self._ahead = self._ahead, deque()
         if ahead:
-            (delivered, first), (_, last) = ahead[0].held, ahead[-1].held
-            self._gathering.give_back(delivered, Interval(first.start, last.stop), 0.0, "")
+            delivered = ahead[0].held[0]
+            back = runs(item.held[1] for item in ahead)
+            run(self.port, self._tending.release(delivered, back))
 
     def close(self) -> None:
-        """Tells what is done; all else goes back, in whoever's hands it is."""
+        """Tells what is done; all else goes back, in whoever's hands it is.
+
+        Also what a thread asked for and has not got yet: it is waited for, a little, since a
+        program that ends has no thread any more that could give it back.
+        """
         self._tender.close(None, "")
+        if self._turn.acquire(timeout=ASKED_SECONDS):
+            self._turn.release()
 
     def end(self) -> None:
         """The same, when its cluster is closed before."""
@@ -77,8 +94,4 @@ class Intake:
             return ()
         self._tender.see()
         self._pace.came(asked, steady_now(), self._tending.settled)
-        return [
-            Item(self._gathering, delivered, part, body, place)
-            for part in delivered.parts
-            for place, body in enumerate(part_bodies(part), start=part.start)
-        ]
+        return starmap(partial(Item, self._gathering, delivered), items_of(delivered.parts))

@@ -3,10 +3,13 @@
 import asyncio
 from collections import deque
 from collections.abc import Iterable
+from functools import partial
+from itertools import starmap
 
-from snowmelt.client.connection.steps import KeepingPort
+from snowmelt.client.connection.forking import Origin
+from snowmelt.client.connection.steps import KeepingPort, run_async
 from snowmelt.client.leases.consuming_async import Gathering
-from snowmelt.client.leases.delivered import part_bodies
+from snowmelt.client.leases.delivered import items_of, runs
 from snowmelt.client.leases.items_async import Item
 from snowmelt.client.leases.leasing_async import leasing
 from snowmelt.client.leases.looping import Pace
@@ -14,7 +17,6 @@ from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
 from snowmelt.client.leases.tender_async import Tender
 from snowmelt.client.leases.tending import Tending
 from snowmelt.client.queue.codecs import Codec
-from snowmelt.core.interval import Interval
 from snowmelt.runtime.clock import steady_now
 
 
@@ -32,11 +34,14 @@ class Intake:
         self._pace = Pace(prefetch)
         self._turn = asyncio.Lock()  # of whoever asks for more
         self._ahead: deque[Item] = deque()  # of one lease
+        self._rests = False
+        self._origin = Origin()
 
     async def next(self, timeout: float) -> Item | None:
         """The next item; None when none came in the time."""
+        self._origin.check("this worker", "make one in this process")
         async with self._turn:
-            if not self._ahead:
+            if not (self._ahead or self._rests):
                 self._ahead.extend(await self._more(timeout))
             while self._ahead:
                 item = self._ahead.popleft()
@@ -50,12 +55,14 @@ class Intake:
         return not delivered.open_in(where) or self._tending.settles(delivered, where.start)
 
     async def rest(self) -> None:
-        """What nobody was given goes back at once, as if it had not been taken."""
+        """Nobody is given anything from now on; what is there goes back as if it were not taken."""
+        self._rests = True
         async with self._turn:
             ahead, self._ahead = self._ahead, deque()
         if ahead:
-            (delivered, first), (_, last) = ahead[0].held, ahead[-1].held
-            await self._gathering.give_back(delivered, Interval(first.start, last.stop), 0.0, "")
+            delivered = ahead[0].held[0]
+            back = runs(item.held[1] for item in ahead)
+            await run_async(self.port, self._tending.release(delivered, back))
 
     async def close(self) -> None:
         """Tells what is done; all else goes back, in whoever's hands it is."""
@@ -74,8 +81,4 @@ class Intake:
             return ()
         self._tender.see()
         self._pace.came(asked, steady_now(), self._tending.settled)
-        return [
-            Item(self._gathering, delivered, part, body, place)
-            for part in delivered.parts
-            for place, body in enumerate(part_bodies(part), start=part.start)
-        ]
+        return starmap(partial(Item, self._gathering, delivered), items_of(delivered.parts))

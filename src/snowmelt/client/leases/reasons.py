@@ -14,4 +14,12 @@ def failure_text(error: BaseException) -> str:
     >>> failure_text(KeyError("name"))
     "KeyError: 'name'"
     """
-    return shortened(f"{type(error).__name__}: {error}")
+    return shortened(f"{type(error).__name__}: {text_of(error)}")
+
+
+def text_of(error: BaseException) -> str:
+    """What an exception says; one that can't be told is no reason to fail once more."""
+    try:
+        return str(error)
+    except Exception as failure:
+        return f"what it says raised {type(failure).__name__}"

@@ -167,9 +167,11 @@ class LeaseSteps(ABC):
         """These go back; without a reason it doesn't count as a delivery that failed."""
         delivered.check_process()
         back = delivered.open_in(where)
+        if not isinstance(reason, str):
+            raise BadOption("reason", reason, "text, as str(error) is")
         if back:
             held, why = delay_of(delay), shortened(reason)
-            word = Word(delivered.token, back=back, delay=held, reason=why, dead=dead)
+            word = Word(delivered.token, back=back, delay=held, reason=why, dead=bool(dead))
             yield from self.settle(delivered, word)
 
     def extend(self, delivered: Delivered) -> Steps[None]:

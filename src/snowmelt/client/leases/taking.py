@@ -23,7 +23,7 @@ from snowmelt.client.queue.codecs import PLAIN, Codec
 from snowmelt.client.together.joint_gets import Gets
 from snowmelt.client.together.threads import TogetherThreads
 from snowmelt.core.batch import Buffer
-from snowmelt.core.errors import Empty
+from snowmelt.core.errors import BadOption, Empty
 
 S = TypeVar("S", bound=LeaseSteps)
 
@@ -73,6 +73,10 @@ class Taking(Generic[S]):
         """
         checked_count("items_max", items_max, ITEMS_HIGHEST)
         checked_count("bytes_max", bytes_max, BYTES_HIGHEST)
+        if ack is not None and not isinstance(ack, Items):
+            raise BadOption(
+                "ack", ack, "the Items of an earlier get_many; an Item has its own ack()"
+            )
         before = ack.delivered if ack is not None else None
         return Items(self._desk, self._leased(before, items_max, bytes_max, timeout))
 

@@ -177,6 +177,11 @@ class Tending:
         yield from self._steps.give_back(delivered, where, delay, reason, dead)
         self.settled += _count(back)
 
+    def release(self, delivered: Delivered, back: tuple[Interval, ...]) -> Steps[None]:
+        """These go back as if they had not been taken, with all of them in one word."""
+        yield from self._steps.settle(delivered, Word(delivered.token, back=back))
+        self.settled += _count(back)
+
     def get(self, items_max: int, bytes_max: int, timeout: float) -> Steps[Delivered | None]:
         """Leases more, and takes along the acknowledgements of one lease."""
         with self._lock:

@@ -12,6 +12,7 @@
    is not decompressed.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
@@ -139,18 +140,27 @@ def _read_text(body: Buffer) -> str:
 
 
 def _write_json(value: Any) -> bytes:
-    if isinstance(value, _BYTES):
-        raise TypeError("bytes are no value of JSON; put what they are of, or a Batch of bodies")
     written = _ENCODE_JSON(value)
-    if b"null" in written:  # as which a number that JSON does not have is written
-        _check_finite(msgspec.to_builtins(value))
+    # Of a number that JSON does not have it is a null; of bytes it is a text, which msgpack tells.
+    if b"null" in written or _may_have_bytes(value):
+        _check_plain(msgspec.to_builtins(value, builtin_types=_BYTES))
     return written
 
 
-def _check_finite(value: Any) -> None:
+def _may_have_bytes(value: Any) -> bool:
+    """A look at each part of a value costs several times what writing it does; this does not."""
+    try:
+        return _MARK_OF_BYTES(_ENCODE_MSGPACK(value)) is not None
+    except Exception:  # it has what only JSON can say, such as a number of more than 64 bits
+        return True
+
+
+def _check_plain(value: Any) -> None:
     waiting = [value]
     while waiting:
         one = waiting.pop()
+        if isinstance(one, _BYTES):
+            raise TypeError("JSON has no bytes; put what they are of, or take codec='msgpack'")
         if isinstance(one, float):
             if not isfinite(one):
                 raise ValueError(f"JSON has no {one}; None is null")
@@ -184,12 +194,15 @@ def _read_arrow(body: Buffer) -> Any:
 
 
 _ENCODE_JSON: Final = msgspec.json.Encoder().encode
+_ENCODE_MSGPACK: Final = msgspec.msgpack.Encoder().encode
+_MARK_OF_BYTES: Final = re.compile(rb"[\xc4-\xc6]").search
+"""What msgpack writes before bytes, and elsewhere, too."""
 _CODECS: Final = {
     one.name: one
     for one in (
         Codec("text", _write_text, _read_text),
         Codec("json", _write_json, msgspec.json.Decoder().decode),
-        Codec("msgpack", msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode),
+        Codec("msgpack", _ENCODE_MSGPACK, msgspec.msgpack.Decoder().decode),
         Codec("arrow", _write_arrow, _read_arrow),
     )
 }

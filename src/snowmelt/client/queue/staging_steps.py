@@ -15,9 +15,10 @@ from snowmelt.client.fifo.steps import ANSWER_SECONDS, FifoSteps, due_of
 from snowmelt.client.queue.bodies import packed_headers, parcels
 from snowmelt.client.queue.options import Producer, seconds_of
 from snowmelt.core.batch import Batch, Buffer
-from snowmelt.core.errors import Full
+from snowmelt.core.errors import BadOption, Full
 from snowmelt.core.instant import later, seconds
 from snowmelt.core.interval import Interval
+from snowmelt.protocols.fifo.asking import DIGEST_MAX
 from snowmelt.protocols.fifo.calls import Plan, Planned, Publish, Put, PutDone, Receipt, Share
 from snowmelt.protocols.fifo.labels import Labels
 from snowmelt.protocols.fifo.settings import HOLD_LONGEST
@@ -69,8 +70,8 @@ def publish(
     digest: int = 0,
 ) -> Steps[Interval]:
     """Puts all that is named at the tail; where it lies, or (0, 0) when nobody knows any more."""
-    named = tuple(receipts)
-    ask = Publish(queue.name, producer.name, producer.number(sequence), named, digest)
+    named, told = tuple(receipts), _checked(digest)
+    ask = Publish(queue.name, producer.name, producer.number(sequence), named, told)
     end = later(steady_now(), seconds(max(0.0, checked(timeout))))
     while True:
         left = max(seconds_until(end), 0.0)
@@ -93,6 +94,13 @@ def plan(
     digest: int,
 ) -> Steps[Planned]:
     """Writes down what goes into several queues; what was written down first is to be published."""
-    ask = Plan(queue.name, producer.name, producer.number(sequence), tuple(shares), digest)
+    told, number = _checked(digest), producer.number(sequence)
+    ask = Plan(queue.name, producer.name, number, tuple(shares), told)
     planned: Planned = yield from queue.ask_about(ask, timeout)
     return planned
+
+
+def _checked(digest: object) -> int:
+    if type(digest) is int and 0 <= digest <= DIGEST_MAX:
+        return digest
+    raise BadOption("digest", digest, f"a whole number, 0 to {DIGEST_MAX}")

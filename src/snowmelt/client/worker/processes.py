@@ -1,10 +1,13 @@
 """A worker in several processes: each is forked, has connections of its own, and runs threads.
 
 1. A process that is killed is replaced; its items come again when their leases end. Whoever makes
-   this has reached the cluster: so each of them waits for one that is away just then.
+   this has reached the cluster: so each of them waits for one that is away just then. One that is
+   sent SIGTERM by itself ends warmly, and is replaced as well.
 2. One that ends by an error ends them all: it would end again. What it raised is on standard error.
+   So does one whose handler raised `SystemExit`, whatever its code.
 3. They stop warmly when a pipe ends that their parent holds: so they also do when it is killed.
-   Ctrl-C reaches all of them, and is their parent's matter.
+   Ctrl-C reaches all of them, and is their parent's matter. At a second signal each has a moment
+   to give back what it has, and is killed then.
 """
 
 import os
@@ -26,6 +29,9 @@ from snowmelt.runtime.logs import tell
 
 ENDING_SECONDS: Final = 25.0
 """How much longer than its handlers a process may take to end: what it has must go back."""
+ENDED: Final = seconds(2)
+ENDINGS: Final = 2
+"""So often those are told that are to end at once, and so long each may take."""
 _APART: Final = milliseconds(500)
 """Between two that are begun in place of others, so that what dies at once is no storm."""
 
@@ -94,11 +100,28 @@ class Crew:
             self._processes.append(self._start())
 
     def _end(self) -> None:
+        try:
+            for _ in range(ENDINGS):  # one that had not heard yet that all end hears the next
+                self._let_end(later(steady_now(), ENDED))
+        finally:  # also at a third signal
+            for one in self._processes:
+                one.kill()
+            for one in self._processes:
+                one.join()
+            self._close()
+
+    def _let_end(self, late: Instant) -> None:
+        """Each gives back what it has, if it can by then."""
         for one in self._processes:
-            one.kill()
-        for one in self._processes:
-            one.join()
-        for end in (self._alive, self._held, self._told, self._tells):
+            one.terminate()
+        while self._processes and seconds_until(late):
+            connection.wait([one.sentinel for one in self._processes], seconds_until(late))
+            self._processes = [one for one in self._processes if one.exitcode is None]
+
+    def _close(self) -> None:
+        ends = (self._alive, self._held, self._told, self._tells)
+        self._alive = self._held = self._told = self._tells = -1  # the numbers are others' then
+        for end in ends:
             if end >= 0:
                 os.close(end)
 
@@ -111,10 +134,19 @@ class Crew:
         shift = self._shift()
         shift.wait_for_cluster()
 
+        heeding = Heeding(shift.stop)
+
         def until_its_parent_ends() -> None:
             os.read(self._alive, 1)
-            shift.stop()
+            heeding.stop()
 
         threading.Thread(target=until_its_parent_ends, name="snowmelt-parent", daemon=True).start()
-        with Heeding(shift.stop):
-            shift.work()
+        try:
+            with heeding:
+                shift.work()
+        except SystemExit:
+            self.stop()
+            raise
+        if heeding.signal:  # and not its parent
+            signal.signal(heeding.signal, signal.SIG_DFL)
+            os.kill(os.getpid(), heeding.signal)

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from snowmelt.client.leases.delivered import shortened
+from snowmelt.client.leases.reasons import text_of
 from snowmelt.core.errors import BadOption, CodecError
 
 SECONDS_MAX: Final = 30 * 86_400.0
@@ -105,7 +106,8 @@ def last_line(error: BaseException) -> str:
     >>> last_line(ValueError("no number"))
     'ValueError: no number'
     """
-    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    name, said = type(error).__name__, text_of(error)
+    text = f"{name}: {said}" if said else name
     trace = error.__traceback__
     if trace is None:
         return shortened(text)

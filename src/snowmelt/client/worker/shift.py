@@ -46,6 +46,7 @@ class Shift:
         self._pursuit = Pursuit(name, None)
         self._chance = Random()
         self._told: SimpleQueue[str] = SimpleQueue()  # handlers of signals may put into it
+        self._stopped = False
         self._over = threading.Event()
         self._failure: BaseException | None = None
         self._hands: dict[int, Item | Object] = {}
@@ -54,6 +55,7 @@ class Shift:
 
     def stop(self) -> None:
         """It is to end, warmly (rule 4 of the package); from anywhere."""
+        self._stopped = True  # at once, for whoever asks is the first to know that it is enough
         self._told.put(_STOP)
 
     def wait_for_cluster(self) -> None:
@@ -113,7 +115,7 @@ class Shift:
 
     def _serve(self) -> None:
         try:
-            while not self._over.is_set():
+            while not self._ends:
                 held = self._next()
                 if held is not None:
                     self._attend(held)
@@ -135,7 +137,7 @@ class Shift:
         return held
 
     def _attend(self, held: Item | Object) -> None:
-        if self._over.is_set():  # it came too late
+        if self._ends:  # it came too late
             with suppress(SnowmeltError):
                 held.nack() if isinstance(held, Object) else held.release()
             return
@@ -180,6 +182,10 @@ class Shift:
         if isinstance(held, Object):
             return not held.open
         return isinstance(self._intake, Intake) and self._intake.settled(held)
+
+    @property
+    def _ends(self) -> bool:
+        return self._stopped or self._over.is_set()
 
     def _idle_for_long(self) -> bool:
         if self._idle is None or self._hands:

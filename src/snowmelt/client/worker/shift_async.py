@@ -40,6 +40,7 @@ class Shift:
         self._chance = Random()
         self._over = asyncio.Event()
         self._hard = False
+        self._cancels = False
         self._failure: BaseException | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._hands: dict[int, Item | Object] = {}
@@ -51,8 +52,7 @@ class Shift:
         self._over.set()
         if hard:
             self._hard = True
-            for task in self._tasks:
-                task.cancel()
+            self._cancel()
 
     async def work(self) -> None:
         """Works until it is told to stop, or nothing came for long; raises what ended it."""
@@ -70,12 +70,19 @@ class Shift:
                 count = len(left)
                 tell("a worker gave up its handlers", logging.WARNING, queue=self._name, left=count)
         finally:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.wait(self._tasks, timeout=POLL_SECONDS)
-            await self._close()
+            self._over.set()  # also for a handler that does not end when it is cancelled
+            self._cancel()
+            try:
+                await asyncio.wait(self._tasks, timeout=POLL_SECONDS)
+            finally:  # whoever cancels this once more
+                await self._close()
         if self._failure is not None:
             raise self._failure
+
+    def _cancel(self) -> None:
+        self._cancels = True
+        for task in self._tasks:
+            task.cancel()
 
     async def _close(self) -> None:
         """What is still in hand goes back."""
@@ -91,7 +98,11 @@ class Shift:
     async def _serve(self) -> None:
         try:
             while not self._over.is_set():
-                held = await self._next()
+                try:
+                    held = await self._next()
+                except asyncio.CancelledError:
+                    await self._go_on()
+                    continue
                 if held is not None:
                     await self._attend(held)
                 elif self._idle_for_long():
@@ -123,9 +134,7 @@ class Shift:
         except Exception as error:
             await self._failed(held, error)
         except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise  # it goes back when this worker is closed
+            await self._go_on()
             await self._failed(held, error)
         except BaseException as error:  # rule 5
             await self._failed(held, error)
@@ -135,6 +144,19 @@ class Shift:
         finally:
             self._since = steady_now()
         del self._hands[id(held)]  # and not when it was cancelled: then it goes back
+
+    async def _go_on(self) -> None:
+        """Something was cancelled here: it is this task that ends, if its worker cancels it.
+
+        Else it was a handler alone, or what it waited for. Where all tasks of a loop are cancelled
+        the worker is, too, in this very turn, and what is in hand goes back when it is closed.
+        """
+        task = asyncio.current_task()
+        while task is not None and task.cancelling() and not self._cancels:
+            task.uncancel()
+        if self._cancels:
+            raise asyncio.CancelledError
+        await asyncio.sleep(0)
 
     async def _done(self, held: Item | Object) -> None:
         try:

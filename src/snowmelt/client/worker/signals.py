@@ -22,6 +22,8 @@ class Heeding:
         self._stop = stop
         self._came = False
         self._before: dict[int, Any] = {}
+        self.signal = 0
+        """Which one stopped it, if one did."""
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -41,12 +43,17 @@ class Heeding:
         for number, before in self._before.items():
             signal.signal(number, before)
 
+    def stop(self) -> None:
+        """As the first signal does."""
+        self._came = True
+        self._stop()
+
     def _heed(self, number: int, frame: FrameType | None) -> None:
         del frame
         if self._came:
             raise ended_by(number)
-        self._came = True
-        self._stop()
+        self.signal = number
+        self.stop()
 
 
 class HeedingLoop:

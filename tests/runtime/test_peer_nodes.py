@@ -10,9 +10,19 @@ import pytest
 from runtime.network import Stranger, serving
 from runtime.peering import PATIENCE, engine
 from runtime.test_tls import TOKEN, Papers
-from snowmelt.core.errors import MachineCrashed, SnowmeltError, Unavailable
+from snowmelt.core.errors import SnowmeltError, StoreError, Unavailable
 from snowmelt.core.names import OperationId
-from snowmelt.core.node import Load, Loaded, Persist, Persisted, Reply, Requested, Started
+from snowmelt.core.node import (
+    Halt,
+    Load,
+    Loaded,
+    Persist,
+    Persisted,
+    PersistFailed,
+    Reply,
+    Requested,
+    Started,
+)
 from snowmelt.core.record import Missing, Record, Write
 from snowmelt.protocols.calling import Elsewhere
 from snowmelt.protocols.pool.calls import Nack, Stop
@@ -105,6 +115,8 @@ class Keeping:
                 return [Persist(1, (Write(b"key", b"value"),)), Load(2, (b"key", b"other"))]
             case Persisted(1):
                 return []
+            case PersistFailed(1, reason, fatal=True):
+                return [Halt(reason, "StoreError")]
             case Loaded(2, found):
                 return [Reply(self.operation, found)]
             case _:
@@ -130,6 +142,6 @@ def test_a_disk_that_fails_ends_the_engine(tmp_path: Path):
     store = Store.open(tmp_path)
     made = Engine(Keeping(), PeerConfig(name="c-a"), store)
     store.close()
-    with pytest.raises(MachineCrashed, match="closed"):
+    with pytest.raises(StoreError, match="closed"):
         made.call(Stop(PATIENCE), 5)
     made.close()

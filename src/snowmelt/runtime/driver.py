@@ -25,34 +25,26 @@ from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from time import perf_counter
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from snowmelt.core.errors import DiskFull, MachineError, Unavailable
+from snowmelt.core.errors import MachineError, Unavailable
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import (
-    Announce,
-    CancelTimer,
-    Effect,
     Event,
     Expired,
     Halt,
     Load,
     Loaded,
     Node,
-    Note,
     Persist,
-    Persisted,
     PersistFailed,
     Received,
-    Reply,
     Scan,
-    Send,
-    SetTimer,
-    Started,
 )
 from snowmelt.protocols.calling import Call
-from snowmelt.runtime.clock import seconds_until, steady_now, wall_now
+from snowmelt.runtime.clock import seconds_until, steady_now
+from snowmelt.runtime.running import Running, Watcher, loaded, persisted
 from snowmelt.runtime.turns import Turns
 from snowmelt.store import Completion, GroupCommit, Store
 
@@ -66,26 +58,7 @@ CROWD_SECONDS: Final = 0.01
 """Nor for so long after several steps came at once: the loop had better hear the next of them."""
 
 
-class Watcher(Protocol):
-    """Whoever runs the driver: told what is not for the network or the disk."""
-
-    def announced(self, effect: Announce) -> None:
-        """A machine told a fact."""
-
-    def noted(self, effect: Note) -> None:
-        """A machine said why."""
-
-    def replied(self, effect: Reply[Any]) -> None:
-        """A call made from inside this process was answered."""
-
-    def halted(self, effect: Halt) -> None:
-        """The node must not go on."""
-
-    def crashed(self, error: Exception) -> None:
-        """A machine raised: a bug. Its state is worth nothing any more."""
-
-
-class Driver:
+class Driver(Running):
     """Runs one node on the running event loop."""
 
     def __init__(
@@ -95,19 +68,12 @@ class Driver:
         watcher: Watcher,
         store: Store | None = None,
     ) -> None:
-        self.events = 0
+        super().__init__(node, send, watcher, store)
         self.turns = Turns()
         """How long the events took, each with all that followed from it at once."""
         self._loop = asyncio.get_running_loop()
-        self._node = node
-        self._send = send
-        self._watcher = watcher
-        self._store = store
         self._commit = GroupCommit(store, self._flushed) if store is not None else None
         self._timers: dict[Enum, asyncio.TimerHandle] = {}
-        self._waiting: deque[Event[Any]] = deque()
-        self._busy = False
-        self._stopped = False
         self._persisting = 0
         self.alone = False
         """Whether no other node waits to hear from this one."""
@@ -124,17 +90,9 @@ class Driver:
         self._held: dict[NodeId, deque[Load | Scan]] = {}
         """What is read for clients once they have room."""
 
-    def start(self) -> None:
-        """The node's first event, with what its disk holds."""
-        if self._store is None:
-            self.handle(Started(wall=wall_now()))
-        else:
-            recovered = self._store.recover()  # it takes time: the wall clock is read after it
-            self.handle(Started(recovered.records, recovered.damaged, wall_now()))
-
     def stop(self, timeout: float) -> None:
         """No more events; what was asked of the disk is done first, within the time."""
-        self._stopped = True
+        self.stopped = True
         for handle in self._timers.values():
             handle.cancel()
         self._timers.clear()
@@ -163,15 +121,10 @@ class Driver:
         end = self.turns.begin() + TURN_SECONDS
         try:
             while True:
-                if self._stopped:
+                if self.stopped:
                     return
-                self.events += 1
                 self._event = event
-                for effect in self._node.handle(event, steady_now()):
-                    if type(effect) is Send:  # the most frequent by far
-                        self._send(effect.target, effect.message)
-                    else:
-                        self._carry_out(effect)
+                self._step(event, steady_now())
                 if type(event) is Loaded:
                     self._readers.pop(event.ticket, None)
                 if not self._waiting:
@@ -181,33 +134,10 @@ class Driver:
                     return
                 event = self._waiting.popleft()
         except Exception as error:  # a bug must not look like a lost connection
-            self._stopped = True
-            self._watcher.crashed(error)
+            self.crash(error)
         finally:
             self._busy = False
             self.turns.end(first)
-
-    def _carry_out(self, effect: Effect[Any]) -> None:
-        match effect:
-            case Send(target, message):
-                self._send(target, message)
-            case SetTimer(timer, at):
-                self._set_timer(timer, at)
-            case CancelTimer(timer):
-                self._cancel_timer(timer)
-            case Persist():
-                self._persist(effect)
-            case Load() | Scan():
-                self._load(effect)
-            case Reply():
-                self._watcher.replied(effect)
-            case Announce():
-                self._watcher.announced(effect)
-            case Note():
-                self._watcher.noted(effect)
-            case Halt():
-                self._stopped = True
-                self._watcher.halted(effect)
 
     # --- timers -----------------------------------------------------------------------------------
 
@@ -287,7 +217,7 @@ class Driver:
 
     def _read_on(self, reader: NodeId) -> None:
         held = self._held.get(reader)
-        if held is None or self._stopped or not self.has_room(reader):
+        if held is None or self.stopped or not self.has_room(reader):
             return
         self._loaded(held.popleft())
         if held:
@@ -297,20 +227,11 @@ class Driver:
 
     def _loaded(self, effect: Load | Scan) -> None:
         assert self._store is not None
-        try:
-            match effect:
-                case Load(ticket, keys):
-                    found = self._store.load(keys)
-                case Scan(ticket, start, stop, bytes_max):
-                    found = tuple(self._store.scan(start, stop, bytes_max=bytes_max))
-        except MachineError as error:
-            self._loop.call_soon(self._halt, Halt(str(error), type(error).__name__))
-            return
-        self.handle(Loaded(ticket, found))
-
-    def _halt(self, halt: Halt) -> None:
-        if not self._stopped:
-            self._carry_out(halt)
+        found = loaded(self._store, effect)
+        if isinstance(found, Halt):
+            self._loop.call_soon(self._halt, found)
+        else:
+            self.handle(found)
 
     def _flushed(self, completions: list[Completion]) -> None:
         """In the writer's thread: one hop to the loop for a whole flush."""
@@ -321,12 +242,9 @@ class Driver:
         if len(completions) > 1:
             self._thread_until = max(self._thread_until, perf_counter() + CROWD_SECONDS)
         for completion in completions:
-            if self._stopped:
+            if self.stopped:
                 return
             if completion.ticket == FENCE:
                 self._read(self._fences.popleft())
-            elif completion.failure is None:
-                self.handle(Persisted(completion.ticket))
             else:
-                fatal = not isinstance(completion.failure, DiskFull)
-                self.handle(PersistFailed(completion.ticket, str(completion.failure), fatal))
+                self.handle(persisted(completion.ticket, completion.failure))

@@ -225,7 +225,7 @@ class Server:
         tell("halted", logging.CRITICAL, **fields)
         self._fail(as_error(effect.error, effect.reason))
 
-    def crashed(self, error: Exception) -> None:
+    def crashed(self, error: BaseException) -> None:
         """A bug: the disk is sound, the memory is not; end, and let a supervisor start again."""
         LOG.critical(
             "a machine crashed", exc_info=error, extra={"fields": {"node": self.config.id}}

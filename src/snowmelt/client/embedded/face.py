@@ -22,14 +22,12 @@ Rules, for threads that are interrupted anywhere:
 """
 
 import threading
-from collections import deque
 from collections.abc import Iterable
-from enum import Enum
 from pathlib import Path
 from random import Random
 from time import monotonic, sleep, time_ns
 from types import TracebackType
-from typing import Any, Final, Self, Unpack, assert_never
+from typing import Any, Final, Self, Unpack
 from weakref import ref
 
 import msgspec
@@ -54,36 +52,19 @@ from snowmelt.client.queue.codecs import codec_of
 from snowmelt.client.queue.queues import Queues
 from snowmelt.core.errors import (
     Closed,
-    DiskFull,
     MachineCrashed,
     MachineError,
     OutcomeUnknown,
     SnowmeltError,
     StoreBusy,
-    StoreError,
     Unavailable,
 )
 from snowmelt.core.instant import SECOND, Duration, Instant, later, seconds
 from snowmelt.core.names import Address, NodeId, OperationId
 from snowmelt.core.node import (
-    Announce,
     Announced,
-    CancelTimer,
-    Effect,
-    Event,
-    Expired,
     Halt,
-    Load,
-    Loaded,
-    Note,
-    Persist,
-    Persisted,
-    PersistFailed,
-    Reply,
     Requested,
-    Scan,
-    Send,
-    SetTimer,
     Started,
 )
 from snowmelt.core.record import Damaged, Missing, Record, Write
@@ -97,6 +78,8 @@ from snowmelt.protocols.pool.settings import pool_name
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.peer.seat import Bell
 from snowmelt.runtime.peer.turn import Turn
+from snowmelt.runtime.running import Quiet
+from snowmelt.runtime.steps import Steps
 from snowmelt.store import Store
 from snowmelt.store.stamp import read_stamp
 from snowmelt.wire.greeting import as_error
@@ -106,8 +89,6 @@ OPENINGS: Final = b"embedded/openings"
 EPOCHS: Final = b"embedded/epochs"
 _TRY_AGAIN: Final = 0.05
 _SHORTEST: Final = 0.000_001
-_FAR: Final = Instant(2**63)
-_NEVER: Final[Any] = (None, (_FAR, None))
 _FEW: Final = 64
 """So many dropped calls are not worth looking for."""
 
@@ -124,7 +105,7 @@ class Asked(msgspec.Struct, eq=False, weakref=True):
     answer: Any = None
 
 
-class Machine:
+class Machine(Quiet):
     """The queues' machines on a store, driven by whoever calls."""
 
     def __init__(self, folder: Path, store: Store) -> None:
@@ -135,12 +116,10 @@ class Machine:
             Family("fifo", fifo.FifoNode(ME, Random(), alone=True), fifo.MESSAGES),
             Family("priority", priority.PriorityNode(ME, Random(), alone=True), priority.MESSAGES),
         ]
-        self._host = Host(ME, machines)
-        self._batons: Host | None = None
+        self._queues = self._running(machines)
+        self._batons: Steps | None = None
         self.turn = Turn("folder")
         """Of whoever drives it."""
-        self._events: deque[tuple[Host, Event[Any]]] = deque()
-        self._timers: dict[Enum, tuple[Instant, Host]] = {}
         self._open: dict[int, ref[Asked]] = {}
         self._many = _FEW
         self._waiting: dict[int, ref[Asked]] = {}  # whose threads have looked and are to be woken
@@ -154,8 +133,8 @@ class Machine:
         self._view = View(cluster=1, epoch=epoch, coordinator=ME, members=(member,))
         self._of_batons = of_batons(recovered.records, recovered.damaged)
         with self.turn:
-            self._step(self._host, Started(recovered.records, recovered.damaged, time_ns()))
-            self._step(self._host, Announced(self._view))
+            self._queues.handle(Started(recovered.records, recovered.damaged, time_ns()))
+            self._queues.handle(Announced(self._view))
 
     def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
         """Calls, waits, and returns the answer's body; raises what went wrong.
@@ -192,7 +171,7 @@ class Machine:
         asked = Asked(operation, body, later(now, patience), later(now, FIRST_WAIT))
         self._remember(asked)
         self._fire()
-        self._step(self._host_of(body), Requested(operation, body))
+        self._of(body).handle(Requested(operation, body))
         return asked
 
     def due(self, asked: Asked) -> bool:
@@ -207,13 +186,13 @@ class Machine:
         open_still = asked.answer is None and not self._failure and seconds_until(asked.end)
         if open_still and asked.again <= steady_now():
             asked.again = later(steady_now(), LONGEST_WAIT)
-            self._step(self._host_of(asked.body), Requested(asked.operation, asked.body))
+            self._of(asked.body).handle(Requested(asked.operation, asked.body))
 
     def pause(self, waiting: Iterable[Asked]) -> float:
         """In a turn: for how long nothing is due."""
         instants = [min(one.end, one.again) for one in waiting]
-        timers = [at for at, _ in self._timers.values()]
-        return seconds_until(min((*instants, *timers), default=_FAR))
+        timers = [one.due for one in (self._queues, self._batons) if one is not None]
+        return seconds_until(min((*instants, *timers)))
 
     def outcome(self, asked: Asked) -> Any:
         """What came of it; raises what went wrong."""
@@ -266,9 +245,9 @@ class Machine:
             try:
                 if not self._failure:
                     # What lingers is flushed by timers: they are told that their time has come.
-                    self._fire(later(steady_now(), self._linger), self._host)
+                    self._queues.expire(later(steady_now(), self._linger))
                     if self._batons is not None:  # rule 4
-                        self._fire(later(steady_now(), SAVED), self._batons)
+                        self._batons.expire(later(steady_now(), SAVED))
                     self._failure = "this cluster is closed"
             finally:
                 self._store.close()
@@ -282,26 +261,23 @@ class Machine:
 
     # --- driving the machine ----------------------------------------------------------------------
 
-    def _fire(self, now: Instant | None = None, only: Host | None = None) -> None:
-        """Lets every timer that is due expire, or those of one host."""
-        while self._timers and not self._failure:
-            timers: Iterable[Any] = self._timers.items()
-            if only is not None:
-                timers = [one for one in timers if one[1][1] is only]
-            timer, (at, host) = min(timers, key=_when, default=_NEVER)
-            if at > (steady_now() if now is None else now):
-                return
-            del self._timers[timer]
-            self._step(host, Expired(timer), now)
+    def _running(self, families: list[Family]) -> Steps:
+        return Steps(Host(ME, families), self._sent, self, self._store, steady_now)
 
-    def _host_of(self, body: Any) -> Host:
+    def _fire(self) -> None:
+        """Lets every timer that is due expire."""
+        for steps in (self._queues, self._batons):
+            if steps is not None and not self._failure:
+                steps.expire(steady_now())
+
+    def _of(self, body: Any) -> Steps:
         """Whose call it is."""
         if type(body) not in FOR_BATONS:
-            return self._host
+            return self._queues
         if self._batons is None:  # rule 4
-            self._batons = Host(ME, machines_of_batons(self._view))
-            self._step(self._batons, Started(*self._of_batons, time_ns()))
-            self._step(self._batons, Announced(self._view))
+            self._batons = self._running(machines_of_batons(self._view))
+            self._batons.handle(Started(*self._of_batons, time_ns()))
+            self._batons.handle(Announced(self._view))
         return self._batons
 
     def gone(self, client: NodeId) -> None:
@@ -309,80 +285,7 @@ class Machine:
         if self._batons is not None and not self._origin.left:
             with self.turn:
                 if not self._failure:
-                    self._step(self._batons, Announced(Gone(client)))
-
-    def _step(self, host: Host, event: Event[Any], now: Instant | None = None) -> None:
-        """One event, and all that follows from it at once."""
-        self._events.append((host, event))
-        try:
-            while self._events and not self._failure:
-                at = steady_now() if now is None else now
-                one, inner = self._events.popleft()
-                for effect in one.handle(inner, at):
-                    self._carry_out(one, effect)
-        except BaseException as error:
-            # Whatever it was, the machine may be half through its step: the disk is sound, this
-            # memory is not.
-            self._failure = f"its machine stopped ({error!r}); open the folder anew"
-            self._ring()
-            if isinstance(error, MachineError) or not isinstance(error, Exception):
-                raise
-            raise MachineCrashed(f"the embedded machine raised {error!r}") from error
-
-    def _carry_out(self, host: Host, effect: Effect[Any]) -> None:
-        match effect:
-            case Send(_, Answer(number, body)):
-                if isinstance(body, Opened) and body.settings.linger > self._linger:
-                    self._flush_every(body.settings.linger)
-                self._answered(number, body)
-            case SetTimer(timer, at):
-                self._timers[timer] = at, host
-            case CancelTimer(timer):
-                self._timers.pop(timer, None)
-            case Persist():
-                self._events.append((host, self._persisted(effect)))
-            case Load() | Scan():
-                self._load(host, effect)
-            case Halt(reason):
-                self._halt(reason)
-            case Send() | Reply() | Announce() | Note():
-                pass  # there is nobody else
-            case _:
-                assert_never(effect)
-
-    def _answered(self, number: int, body: Any) -> None:
-        self._ring()
-        found = self._open.pop(number, None)
-        asked = None if found is None else found()
-        if asked is not None:
-            asked.answer = body
-
-    def _persisted(self, effect: Persist) -> Persisted | PersistFailed:
-        """Commits at once, also what might linger: nobody would be there to do it later."""
-        try:
-            (failure,) = self._store.commit([effect.changes])
-        except StoreError as error:
-            failure = error
-        if failure is None:
-            return Persisted(effect.ticket)
-        return PersistFailed(effect.ticket, str(failure), fatal=not isinstance(failure, DiskFull))
-
-    def _load(self, host: Host, effect: Load | Scan) -> None:
-        """A store that can't be read ends the machine, and no call: each says what became of it."""
-        try:
-            match effect:
-                case Load(ticket, keys):
-                    found = self._store.load(keys)
-                case Scan(ticket, start, stop, bytes_max):
-                    found = tuple(self._store.scan(start, stop, bytes_max=bytes_max))
-        except StoreError as error:
-            self._halt(str(error))
-        else:
-            self._events.append((host, Loaded(ticket, found)))
-
-    def _halt(self, reason: str) -> None:
-        self._failure = reason
-        self._ring()
+                    self._batons.handle(Announced(Gone(client)))
 
     def _flush_every(self, linger: Duration) -> None:
         """From now on somebody sees to it that what lingers is flushed in time."""
@@ -397,6 +300,36 @@ class Machine:
         while not self._end.wait(self._linger / SECOND / 2):
             with self.turn:
                 self._fire()
+
+    # --- what the machine says --------------------------------------------------------------------
+
+    def _sent(self, target: NodeId, message: Any) -> None:
+        """To a client; there is nobody else."""
+        del target
+        if type(message) is not Answer:
+            return
+        body = message.body
+        if isinstance(body, Opened) and body.settings.linger > self._linger:
+            self._flush_every(body.settings.linger)
+        self._ring()
+        found = self._open.pop(message.number, None)
+        asked = None if found is None else found()
+        if asked is not None:
+            asked.answer = body
+
+    def halted(self, effect: Halt) -> None:
+        """The disk has failed: each call says what became of it."""
+        self._failure = effect.reason
+        self._ring()
+
+    def crashed(self, error: BaseException) -> None:
+        """The disk is sound, this memory is not."""
+        self._failure = f"its machine stopped ({error!r}); open the folder anew"
+        self._ring()
+        if isinstance(error, MachineError):
+            raise error
+        if isinstance(error, Exception):
+            raise MachineCrashed(f"the embedded machine raised {error!r}") from error
 
 
 class EmbeddedCluster(Queues):
@@ -471,10 +404,6 @@ class EmbeddedCluster(Queues):
         """A topic within this process: all who listen hear the same in one order."""
         steps = TopicSteps(self._keeper.home, name)
         return Multicast(self._callers, steps, codec_of(codec))
-
-
-def _when(timer: tuple[Enum, tuple[Instant, Host]]) -> Instant:
-    return timer[1][0]
 
 
 def open(folder: str | Path, *, timeout: float = TIMEOUT) -> EmbeddedCluster:  # noqa: A001

@@ -12,6 +12,7 @@ from snowmelt.core.node import (
     Announced,
     Event,
     Expired,
+    Halt,
     Loaded,
     Persisted,
     PersistFailed,
@@ -156,6 +157,8 @@ class PoolPeer:
                 effects = self._announced(fact, now)
             case Persisted(ticket):
                 effects = self._producer.completed(ticket, "", now)
+            case PersistFailed(_, reason, fatal=True):  # rule 10 of `core.node`
+                effects = [Halt(reason, "StoreError")]
             case PersistFailed(ticket, reason):
                 effects = self._producer.completed(ticket, reason, now)
             case Loaded(_, found):

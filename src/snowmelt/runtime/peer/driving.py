@@ -21,11 +21,11 @@ from snowmelt.core.instant import SECOND, Instant
 from snowmelt.runtime.clock import real_now
 from snowmelt.runtime.peer.alarm import Alarm
 from snowmelt.runtime.peer.asking import Words
-from snowmelt.runtime.peer.links import FOR_EVER, Links
+from snowmelt.runtime.peer.links import Links
 from snowmelt.runtime.peer.seat import Guest, Seat
-from snowmelt.runtime.peer.steps import Steps
 from snowmelt.runtime.peer.turn import Turn
 from snowmelt.runtime.shielding import SHIELD
+from snowmelt.runtime.steps import FOR_EVER, Steps
 
 LONGEST_POLL: Final = SECOND
 CLOSING: Final = 5.0
@@ -95,7 +95,7 @@ class Driving:
             self._crashed(error)
 
     def _crashed(self, error: BaseException) -> None:
-        self._steps.crashed("engine", error)
+        self._steps.crash(error)
         if not isinstance(error, Exception):
             raise error
 

@@ -6,7 +6,7 @@ lock guards all of it, and nobody waits for anything while holding it, but for t
 that spills.
 
 `driving.py` has who runs it and when, `seat.py` who waits for the sockets, `asking.py` what becomes
-of an answer, `turn.py` the lock, `steps.py` the machine, `links.py` the network.
+of an answer, `turn.py` the lock, `runtime/steps.py` the machine, `links.py` the network.
 
 Nothing that the program does to itself ends an engine: an interrupt ends the wait of a call, never
 a step; a call that nobody waits for any more is withdrawn, and what it brought goes back. A fork
@@ -21,7 +21,7 @@ import msgspec
 
 from snowmelt.core.errors import Closed, OutcomeUnknown, SnowmeltError, Unavailable
 from snowmelt.core.instant import Duration, Instant, later, seconds
-from snowmelt.core.names import Address, OperationId
+from snowmelt.core.names import Address
 from snowmelt.core.node import Announced, Node, Requested
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.pool.calls import CLOSED, Listening, Put, Withdraw
@@ -35,7 +35,8 @@ from snowmelt.runtime.peer.driving import CLOSING, Driving
 from snowmelt.runtime.peer.links import Links, LinkStatistics, forsake
 from snowmelt.runtime.peer.protection import Protection
 from snowmelt.runtime.peer.seat import Guest
-from snowmelt.runtime.peer.steps import Steps
+from snowmelt.runtime.peer.told import Told
+from snowmelt.runtime.steps import Steps
 from snowmelt.store import Store
 from snowmelt.wire.greeting import Gate, as_error
 
@@ -70,11 +71,11 @@ class Engine:
         caller = Caller(config.name, gate, config.credentials, protection)
         self._store = store
         self._calls = Calls(config.name)
-        self.replied: Callable[[OperationId, Any], None] = self._calls.answered
         self._alarm = Alarm()
         self.words = Words(self._alarm.ring)
         self._links = Links(caller, config.limits, self._alarm.ring)
-        self._steps = Steps(node, self._links, self, store)
+        told = Told(self._links, self._calls, self.failed)
+        self._steps = Steps(node, self._links.send, told, store)
         self._links.report = self._steps.handle
         self._driving = Driving(self._steps, self._links, self._alarm, self.words, self._say)
         self._turn = self._driving.turn

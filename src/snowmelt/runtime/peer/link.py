@@ -137,6 +137,7 @@ class Link(Handler):
         """The other side has shown who it is."""
         self.name, self.target, self.stage = name, target, Stage.OPEN
         report, connection = self._owner.report, self._connection
+        self.incoming.frames += connection.frames_in
         self.incoming.admit(
             connection.frame_max, connection.decode, lambda message: report(Received(name, message))
         )
@@ -238,7 +239,7 @@ class Link(Handler):
             self.end("ended")
         for event in self._connection.receive(bytes(buffer[:count])):
             self._heard(event)
-        self._speak()
+        self.say()
         return count, wanted
 
     def _take(self) -> tuple[int, int]:
@@ -298,13 +299,10 @@ class Link(Handler):
             case Ended(error):
                 self.end(f"goodbye: {error}")
 
-    def say(self, kind: Kind) -> None:
-        """A frame without anything in it."""
-        self._connection.speak(kind)
-        self._speak()
-
-    def _speak(self) -> None:
-        """Sends what the connection says of itself."""
+    def say(self, kind: Kind | None = None) -> None:
+        """Sends a word without anything in it, and what the connection says of itself."""
+        if kind is not None:
+            self._connection.speak(kind)
         if self._connection.out:
             self.outgoing.add_frame(self._connection.taken())
             self.flush()
@@ -332,11 +330,6 @@ class Link(Handler):
             use.frames, use.since = frames, now
         asks = use.asks and use.understood and not use.said
         return asks and now - use.since >= self._owner.limits.unused
-
-    @property
-    def frames_in(self) -> int:
-        """How many have come, with those of the greeting."""
-        return self._connection.frames_in + self.incoming.frames
 
     @property
     def quiet(self) -> bool:

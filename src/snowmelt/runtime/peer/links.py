@@ -30,7 +30,6 @@ from snowmelt.wire.connection import Connection, Stage
 from snowmelt.wire.greeting import goodbye
 from snowmelt.wire.sides import Opened, PeerListening, Side
 
-FOR_EVER: Final = Instant(1 << 62)
 HANDSHAKES_A_TURN: Final = 8
 LOOK_EVERY: Final = seconds(1)
 
@@ -189,7 +188,7 @@ class Links:
             link = self._begin(outcome.stream, carrier(outcome.stream), outcome.connection)
             if link is not None:
                 link.dialled = True
-                self._open(link, outcome.opened, outcome.target)
+                self.opened(link, outcome.opened, outcome.target)
                 link.read()  # TLS may hold bytes that no selector sees
 
     # --- now and then -----------------------------------------------------------------------------
@@ -276,15 +275,12 @@ class Links:
             caller.gate, caller.name, FRAME_BYTES_MAX, lambda: link.carrier.channel
         )
 
-    def opened(self, link: Link, opened: Opened) -> None:
-        """A peer that dialled has proved who it is."""
-        self._open(link, opened, opened.name)
-
-    def _open(self, link: Link, opened: Opened, target: NodeId) -> None:
+    def opened(self, link: Link, opened: Opened, target: NodeId | None = None) -> None:
+        """The other side has shown who it is; a node is called by the address that was dialled."""
         link.nonce = opened.nonce
         link.outgoing.offers = opened.offers
         link.use.understood = opened.releases
-        link.open(opened.name, target)
+        link.open(opened.name, target or opened.name)
         self._ways.opened(link, opened.after)
 
     def heralded(self, link: Link, message: Any) -> None:
@@ -313,7 +309,7 @@ class Links:
 
 
 def _counts(link: Link) -> tuple[int, int, int, int]:
-    return link.frames_in, link.outgoing.frames, link.bytes_in, link.bytes_out
+    return link.incoming.frames, link.outgoing.frames, link.bytes_in, link.bytes_out
 
 
 def forsake(links: Links) -> None:

@@ -1,13 +1,17 @@
 """The life of elements on whole nodes: most urgent first, leased, settled, copied, repaired."""
 
+from random import Random
+
 import pytest
 from priority_bench import Nodes, bodies, receipt
 
 from snowmelt.core.instant import seconds
-from snowmelt.protocols.calling import Elsewhere
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.calling import Declined, Elsewhere
 from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.messages import Inquired
+from snowmelt.sim.disk import Disk
 
 SMALL = Limits(block=2, arity=2)
 RING = Limits(block=2, flat=False)
@@ -438,3 +442,16 @@ def test_where_each_keeps_a_part_any_node_is_as_good_as_another() -> None:
     nodes = Nodes(3)
     nodes.open("n1", replicas=2)
     assert [nodes.call(name, calls.Open("jobs")).home for name in nodes.members] == [None] * 3
+
+
+def test_who_has_not_heard_of_all_queues_says_of_none_that_it_is_not_there() -> None:
+    nodes = Nodes(3)
+    nodes.open("n1")
+    nodes.stop("n3")
+    nodes.disks[NodeId("n3")] = Disk(Random(1))
+    nodes.restart("n3")
+    nodes.lost = lambda *_: True  # it hears nothing in the view that comes
+    nodes.view(*nodes.members)
+    for call in (calls.Open("jobs", None, make=False), calls.Queues(), calls.Peek("jobs", 1)):
+        told = nodes.call("n3", call)
+        assert (type(told), told.error) == (Declined, "Unavailable"), call

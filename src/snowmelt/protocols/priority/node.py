@@ -302,7 +302,7 @@ class PriorityNode:
             desk.decline(operation, "Unavailable", text)
             return
         if type(call) is calls.Queues:
-            desk.reply(operation, calls.QueuesAre(tuple(self._queues.settings())))
+            self._queues.answer(operation)
             return
         if type(call) is calls.Open:
             try:
@@ -311,12 +311,8 @@ class PriorityNode:
                 desk.decline(operation, "BadOption", str(error))
             return
         queue = self._queues.all.get(call.queue)
-        if not self._queues.settled:
-            text = "this node is finding out what its cluster keeps"
-            desk.decline(operation, "Unavailable", text)
-            return
-        if queue is None:
-            desk.decline(operation, "NoSuchQueue", f"there is no queue {call.queue}")
+        if queue is None or not self._queues.settled:
+            self._queues.missing(operation, call.queue)
             return
         wrong = problem(call, queue.settings, self._limits)
         if wrong is not None:

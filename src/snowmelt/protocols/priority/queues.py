@@ -14,7 +14,7 @@ from snowmelt.core.errors import BadOption
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.record import Change, Write
 from snowmelt.protocols.overlay.tree import FlatTree
-from snowmelt.protocols.priority.calls import Open, Opened
+from snowmelt.protocols.priority.calls import Open, Opened, QueuesAre
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.messages import Declare, Declared, Made, Make
@@ -26,6 +26,7 @@ from snowmelt.protocols.priority.writing import Part
 
 SETTINGS: Final = b"s/", b"t/"
 """What a queue is, is written twice: without it all that is in the queue would be of none."""
+FINDING_OUT: Final = "Unavailable", "this node is finding out what its cluster keeps"
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _DECODE: Final = msgspec.msgpack.Decoder(QueueSettings).decode
 
@@ -84,12 +85,24 @@ class Queues:
         if known is not None:
             self._opened(operation, call, known.settings)
         elif call.settings is None and not call.make:
-            self._desk.decline(operation, "NoSuchQueue", f"there is no queue {call.queue}")
+            self.missing(operation, call.queue)
         else:
             settings = (call.settings or QueueSettings(queue=call.queue)).checked()
             if settings.queue != call.queue:
                 raise BadOption("settings.queue", settings.queue, f"{call.queue}, which is opened")
             self._wait(operation, call, settings)
+
+    def answer(self, operation: OperationId) -> None:
+        """A client asks which there are."""
+        if self.settled:
+            self._desk.reply(operation, QueuesAre(tuple(self.settings())))
+        else:
+            self._desk.decline(operation, *FINDING_OUT)
+
+    def missing(self, operation: OperationId, name: str) -> None:
+        """There is none: but only who has heard of all queues can tell."""
+        none = "NoSuchQueue", f"there is no queue {name}"
+        self._desk.decline(operation, *(none if self.settled else FINDING_OUT))
 
     def _wait(self, operation: OperationId, call: Open, settings: QueueSettings) -> None:
         """It is to be made: whoever opens it waits, if there is room."""

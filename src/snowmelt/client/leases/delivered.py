@@ -332,6 +332,7 @@ class Delivered:
         "_share",
         "_shares",
         "ends",
+        "gone",
         "lease",
         "left",
         "lost",
@@ -351,6 +352,8 @@ class Delivered:
         self.lease = lease
         self.ends = ends
         self.lost = ""  # why the lease is not held any more
+        self.gone: tuple[Interval, ...] = ()
+        """What was refused of it: it is with others by now, though the rest may be held."""
         self.left = IntervalSet(_positions(parts))
         """What is neither acknowledged nor given back."""
 
@@ -377,8 +380,10 @@ class Delivered:
         """A word came too late; whether anything was left to lose."""
         with self._lock:
             before = self.left.total
-            for interval in refused.lost or ():
+            gone = [one for lost in refused.lost or () for one in self.left.common(lost)]
+            for interval in gone:
                 self.left.remove(interval)
+            self.gone = *self.gone, *gone
             if before and (refused.lost is None or not self.left.total):
                 self.lost = refused.why
             return before > 0
@@ -403,6 +408,16 @@ class Delivered:
                 raise LeaseLost(
                     f"position {one.start if where is None else where.start} went back when the "
                     "loop that it came in ended; acknowledge what was got before the loop is left"
+                )
+
+    def check_kept(self, where: Interval | None) -> None:
+        """Raises `LeaseLost` when some of these were refused before."""
+        for one in self.gone:
+            if where is None or one.common(where).size:
+                position = one.start & PLACE_MASK
+                raise LeaseLost(
+                    f"position {position} of lease {self.token} is not held any more: it was "
+                    "refused before"
                 )
 
     @property

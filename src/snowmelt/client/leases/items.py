@@ -79,13 +79,12 @@ class Desk:
         """Done with these, or with all."""
         delivered.check_process()
         done = delivered.open_in(where)
-        if not done:
-            return
-        asked = self._kind.asked(delivered, done)
+        asked = self._kind.asked(delivered, done) if done else None
         if asked is None:
             run(self._port, self._steps.ack(delivered, where))
         else:
             self._acks.ask(asked)
+            delivered.check_kept(where)
 
     def give_back(
         self,

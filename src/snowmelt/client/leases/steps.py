@@ -155,6 +155,7 @@ class LeaseSteps(ABC):
         done = delivered.open_in(where)
         if done:
             yield from self.settle(delivered, Word(delivered.token, done=done))
+        delivered.check_kept(where)
 
     def give_back(
         self,

@@ -70,6 +70,15 @@ class Tended:
         self._runs += [[one.start, one.stop] for one in taken]
         self.since = later(now, _AGAIN) if self._runs else None
 
+    def lose(self, lost: tuple[Interval, ...]) -> tuple[Interval, ...]:
+        """These are not held any more; which of them were acknowledged, and not told yet."""
+        gathered = IntervalSet(Interval(start, stop) for start, stop in self._runs)
+        late = tuple([one for some in lost for one in gathered.common(some)])
+        for one in late:
+            gathered.remove(one)
+        self._runs = [[one.start, one.stop] for one in gathered]
+        return late
+
     def has(self, position: int) -> bool:
         """Whether it was acknowledged and may not be told yet."""
         runs = (*self._runs, *((one.start, one.stop) for told in self._told for one in told))
@@ -140,6 +149,8 @@ class Tending:
         with self._lock:
             if delivered.lost or now >= delivered.ends:
                 delivered.check_held(now)
+            if delivered.gone:
+                delivered.check_kept(Interval(position, position + 1))
             tended = self._leases.get(delivered.token)
             if tended is None:  # it was settled before, or is not to be settled here any more
                 delivered.check_own(Interval(position, position + 1))
@@ -283,7 +294,8 @@ class Tending:
             tended.known(done)
             late: tuple[Interval, ...] = ()
             if refused is not None and (delivered.refused(refused) or delivered.lost):
-                late = done if refused.lost is None else refused.lost
+                lost = refused.lost
+                late = done if lost is None else (*_common(done, lost), *tended.lose(lost))
             if delivered.lost:  # nobody will tell what was gathered meanwhile, or put back
                 late = (*late, *tended.take())
             else:
@@ -313,6 +325,12 @@ def _without(
     for one in removed:
         left.remove(one)
     return tuple(left)
+
+
+def _common(done: tuple[Interval, ...], lost: tuple[Interval, ...]) -> tuple[Interval, ...]:
+    """What was extended in vain is no acknowledgement: it may be given back just now."""
+    held = IntervalSet(done)
+    return tuple([one for some in lost for one in held.common(some)])
 
 
 def _count(intervals: tuple[Interval, ...]) -> int:

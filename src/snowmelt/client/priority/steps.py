@@ -243,7 +243,8 @@ class PrioritySteps(LeaseSteps):
     ) -> Steps[tuple[Delivered | None, Late]]:
         """Leases the most urgent items; as `LeaseSteps.lease`.
 
-        A queue that is not there yet is waited for, like its items.
+        A queue that is not there yet is waited for, like its items. Where there is something to be
+        told of it first, there was one: then nobody who knows it can be reached.
         """
         refused: Late = {}
         most = min(items_max, GET_ITEMS)
@@ -257,6 +258,9 @@ class PrioritySteps(LeaseSteps):
             try:
                 leased, asked = yield from self._ask(make, wait, _WEIGHT, to_make=False)
             except NoSuchQueue:
+                if wait.over and settle is not None:
+                    text = f"no node knows queue {self.name} just now: it was not told what is done"
+                    raise Unavailable(text) from None
                 if wait.over:
                     return None, refused
                 yield Rest(min(_MISSING_PAUSE, wait.left))
@@ -271,14 +275,15 @@ class PrioritySteps(LeaseSteps):
 
     def tell(self, delivered: Delivered, word: Word) -> Steps[tuple[Instant, Refused | None]]:
         """Tells one word, through any node."""
-        renewed = delivered.open_in(None) if word.extend else ()
+        settled = *word.done, *word.back  # to renew those would be refused
+        renewed = _without(delivered.open_in(None), settled) if word.extend else ()
         lost: list[Receipt] = []
         first: Instant | None = None
         for at in range(0, max(1, len(renewed)), PIECES_MAX):
             settle = self._settle(word, renewed[at : at + PIECES_MAX])
-            settled: Settled
-            settled, asked = yield from self._ask(_just(settle), Wait(0), to_make=False)
-            lost.extend(settled.lost)
+            told: Settled
+            told, asked = yield from self._ask(_just(settle), Wait(0), to_make=False)
+            lost.extend(told.lost)
             first, word = asked if first is None else first, Word(word.token)
         assert first is not None
         return first, _late(tuple(lost))
@@ -462,6 +467,14 @@ def list_priority_queues(timeout: float) -> Steps[list[str]]:
     """The names of all priority queues."""
     told = yield from ask_anybody(Queues(), Wait(timeout))
     return [one.queue for one in told.settings]
+
+
+def _without(places: Iterable[Interval], removed: Iterable[Interval]) -> tuple[Interval, ...]:
+    """The other ones."""
+    left = IntervalSet(places)
+    for one in removed:
+        left.remove(one)
+    return tuple(left)
 
 
 def _receipts(token: int, places: Iterable[Interval]) -> tuple[Receipt, ...]:

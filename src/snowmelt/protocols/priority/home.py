@@ -417,7 +417,8 @@ class Home:
         )
         if minus(word.shares, refused):
             self._leases.renew(token, word.time)
-        return refused
+        # Whoever holds a lease may acknowledge some of it while the rest is renewed (rule 4).
+        return minus(refused, self._shelf.ended.of(token)) if refused else refused
 
     def _counted(self, outcome: Outcome | None) -> None:
         if outcome is None:

@@ -173,7 +173,7 @@ NOTHING, ALL = (), EASY
 BUGS = {
     "lost": (Lender, "due", expired_is_dropped, NOTHING, "is lost"),
     "once": (Lender, "due", once_comes_again, ALL, "at most once"),
-    "confirmed": (Lender, "settled", late_settlement_is_confirmed, ALL, "confirmed of"),
+    "confirmed": (Lender, "settled", late_settlement_is_confirmed, ALL, "was acknowledged by"),
     "cancelled": (Consumer, "found", any_attempt_will_do, ALL, "at most once"),
     "held": (Holding, "_renew", lambda _: lambda *_: [], NOTHING, "nothing went wrong"),
     "heir": (Adopter, "found", heir_forgets_to_keep, ALL, "is lost"),

@@ -46,10 +46,10 @@ class Pool:
 
     __reduce__ = stays("send its name and the URL, and connect there")
 
-    def __init__(self, part: Part, codec: Codec = PLAIN) -> None:
+    def __init__(self, part: Part, codec: Codec = PLAIN, port: Asking | None = None) -> None:
         self._codec = codec
         self._part = part
-        self._port = Asking(part)
+        self._port = port or Asking(part)
 
     def __repr__(self) -> str:
         return f"Pool({self.name!r})"

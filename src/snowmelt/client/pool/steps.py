@@ -1,7 +1,6 @@
 """What a program asks of its part in a pool, for both faces: calls, and steps of several."""
 
 from collections.abc import Iterable
-from time import monotonic
 from typing import Final
 
 from snowmelt.client.connection.session import checked
@@ -9,7 +8,7 @@ from snowmelt.client.connection.steps import Query, SoFar, Steps
 from snowmelt.client.pool.bodies import several, single
 from snowmelt.core.batch import Batch, Buffer
 from snowmelt.core.errors import Closed, Full
-from snowmelt.core.instant import Duration, seconds
+from snowmelt.core.instant import Duration, later, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.pool.calls import (
     CLOSED,
@@ -23,6 +22,7 @@ from snowmelt.protocols.pool.calls import (
     Stop,
     Stopped,
 )
+from snowmelt.runtime.clock import seconds_until, steady_now
 
 BYTES_MAX: Final = 8 << 20
 """So many bytes at most come with one `get_many`, but for an object that alone has more."""
@@ -55,11 +55,11 @@ def check_kept(answer: Kept, timeout: float) -> None:
 def put_many(bodies: Iterable[Buffer] | Batch, timeout: float, asker: int) -> Steps[int]:
     """Several objects; how many."""
     timeout = checked(timeout)
-    end = monotonic() + timeout
+    end = later(steady_now(), seconds(max(0.0, timeout)))
     count = 0
     with SoFar("the first {} are in the pool", 0) as so_far:
         for parcel in several(bodies):
-            left = max(0.0, end - monotonic())
+            left = seconds_until(end)
             part = Put(parcel.offsets, parcel.blob, patience(left), asker)
             so_far.asked = True
             kept: Kept = yield Query(part, left)

@@ -31,7 +31,7 @@ from snowmelt.sim.families.pool_ledger import Ledger, Part
 from snowmelt.sim.families.pool_links import Links
 from snowmelt.sim.families.pool_load import LEASE_MAX, LEAVING, load_of, settings_of
 from snowmelt.sim.families.pool_releasing import Releasing
-from snowmelt.sim.families.pool_users import IDLE, LOOK_EVERY, PACE, Program, Stage
+from snowmelt.sim.families.pool_users import IDLE, LOOK_EVERY, PACE, POOL, Program, Stage
 from snowmelt.sim.families.pool_ways import Herald, Ways
 from snowmelt.sim.faults import TornRecord
 from snowmelt.sim.life import FamilyLife, Tally
@@ -39,7 +39,6 @@ from snowmelt.sim.planted import planted
 from snowmelt.sim.scenario import Scenario
 from snowmelt.sim.world import Broken, World
 
-POOL: Final = "frames"
 TOGETHER: Final = seconds(12)
 LINGERS: Final = seconds(5)
 """The longest that a process goes on that has left."""
@@ -232,6 +231,7 @@ class PoolLife(FamilyLife):
         program = self._programs.get(node)
         if program is not None and program.part.ended_at is None:
             program.part.ended_at = at
+            program.end()
             self._ways.ended(node)
 
     def _sent(self, by: NodeId, to: NodeId, message: Found | Request) -> None:
@@ -246,9 +246,10 @@ class PoolLife(FamilyLife):
 
     def replied(self, at: Instant, node: NodeId, effect: Reply[Any]) -> None:
         """A part has answered its program."""
+        del at
         program = self._programs.get(node)
         if program is not None:
-            program.answered(effect.operation, effect.message, at)
+            program.engine.answered(effect.operation, effect.message)
 
     def damaged(self, at: Instant, node: NodeId, key: bytes) -> None:
         """A bit turned in a record."""
@@ -269,7 +270,7 @@ class PoolLife(FamilyLife):
         program = self._programs.get(self._chance.choice(self._peers))
         if program is not None and program.part.ended_at is None:
             if self._chance.random() < 0.5:
-                program.withdraw()
+                program.interrupt()
             elif not program.leaving:
                 program.look_once()
 

@@ -95,5 +95,12 @@ class Excuses:
         return any(at <= when <= end and (a, b) in pair for when, a, b in self.breaks)
 
     def ends(self, ended: Instant | None, at: Instant) -> bool:
-        """Whether a process that was given something then ended before it was over."""
-        return ended is not None and at <= ended <= later(at, self._after)
+        """Whether a process that was given something then ended before it was over.
+
+        Or not long before: its request stands in line until somebody tells that it is gone.
+        """
+        return (
+            ended is not None
+            and ended <= later(at, self._after)
+            and at <= later(ended, self._after)
+        )

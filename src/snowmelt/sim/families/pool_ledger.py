@@ -61,7 +61,13 @@ class Handed(msgspec.Struct, eq=False):
     values: dict[int, str]
     """By the objects' numbers."""
     back: dict[str, None] = {}
-    """What its program gave back."""
+    """What went back."""
+    settled: dict[int, None] = {}
+    """The numbers of those that are acknowledged, or went back."""
+    let_go: dict[str, None] = {}
+    """What its program dropped."""
+    finished: dict[str, None] = {}
+    """What its program has said to be done."""
 
 
 class Giving(msgspec.Struct, eq=False):
@@ -144,7 +150,14 @@ class Ledger:
     def refused(self, values: tuple[str, ...]) -> None:
         """None of them is in the pool."""
         for value in values:
-            self._objects[value].kept = False
+            one = self._objects[value]
+            if one.kept or one.deliveries:
+                raise Broken(f"{value} is in the pool, and was said to be refused", one.home.node)
+            one.kept = False
+
+    def keeps(self, values: Sequence[str]) -> bool:
+        """Whether all of them were told to be in the pool."""
+        return all(self._objects[value].kept for value in values)
 
     def asks(self, request: Request) -> None:
         """A process asks for objects, or passes on that another does."""
@@ -201,8 +214,9 @@ class Ledger:
         if one.confirmed is not None and handed.called > one.confirmed_at:
             by = one.confirmed.to.name
             raise Broken(f"{value} was acknowledged by {by}, and comes to {handed.to.name}", node)
-        if self.calm and one.deliveries and value not in one.deliveries[-1].back:
-            names = f"{one.deliveries[-1].to.name}, and comes to {handed.to.name}"
+        last = one.deliveries[-1] if one.deliveries else None
+        if self.calm and last is not None and not (value in last.back or value in last.let_go):
+            names = f"{last.to.name}, and comes to {handed.to.name}"
             raise Broken(f"nothing went wrong, and {value} is with {names}", node)
         for other in one.deliveries:
             if value not in other.back and self._must_be_last(one, other, handed):
@@ -223,6 +237,10 @@ class Ledger:
         """From now on these may come to another."""
         handed.back.update(dict.fromkeys(values))
 
+    def dropped(self, handed: Handed, values: tuple[str, ...]) -> None:
+        """Nobody has these any more, so their lease ends: at most once, they are gone."""
+        handed.let_go.update(dict.fromkeys(values))
+
     def done(self, values: tuple[str, ...]) -> None:
         """A program says that these are done; whether anybody heard it is another matter."""
         for value in values:
@@ -239,6 +257,10 @@ class Ledger:
                 raise Broken(f"{value}: the end is confirmed of {names}", handed.to.node)
             if before is None:
                 one.confirmed, one.confirmed_at = handed, at
+
+    def is_confirmed(self, handed: Handed, value: str) -> bool:
+        """Whether its producer has forgotten what this get brought."""
+        return self._objects[value].confirmed is handed
 
     # --- bounds -----------------------------------------------------------------------------------
 
@@ -280,8 +302,12 @@ class Ledger:
         if died and home.left is None:
             return "producer died"
         had = [handed.to for handed in one.deliveries if handed.to.ended_at is not None]
+        if any(to.once for to in had):
+            return "at most once"  # whoever goes with it may have used it
         if any(giving.once and giving.to in had for giving in one.givings):
             return "at most once"
+        if any(one.value in handed.let_go for handed in one.deliveries) and _once(one):
+            return "dropped, at most once"
         for giving in one.givings:
             to, by = giving.to, giving.by
             if giving.leaving and to.lost_objects:
@@ -297,6 +323,11 @@ class Ledger:
             ):
                 return "at most once"
         return "left" if died and home.left else ""
+
+
+def _once(one: Object) -> bool:
+    """Whether somebody who had it, or made it, wants it at most once."""
+    return one.home.once or any(each.to.once for each in one.deliveries)
 
 
 def bodies_of(spans: Sequence[Span], blob: Buffer) -> list[str]:

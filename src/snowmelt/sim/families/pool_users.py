@@ -1,31 +1,45 @@
 """The programs of a simulated pool: what a process' own code asks of its part, life by life.
 
-A maker waits for room or does not, and puts one object or many. A taker gets some, and does what
-people do: says that all or a part is done, waits for that to be confirmed or does not, gives back,
-works for long, or forgets what it has. When the faults are over everybody takes until nobody has
-anything left; what was forgotten is remembered then.
+They use the pool as it ships, with `await` (`client/pool/face_async.py`); only what runs the part's
+machine is the world's (`pool_engine.py`). A maker waits for room or does not, and puts one object
+or many. A taker gets some, or loops, and does what people do: says that all or a part is done,
+waits for that to be confirmed or does not, gives back, works for long, or drops what it has; some
+are interrupted. When the faults are over everybody takes until nobody has anything left.
+
+What a program is told is held against what its part was:
+
+1. What it is told to be in the pool is; and what it is told is not never comes out of it.
+2. It gets what its part got, and of that nothing twice.
+3. An acknowledgement that it is told is confirmed was; and nothing is acknowledged that it has not
+   done, or given back that it has.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Coroutine, Generator
 from random import Random
-from typing import Any, Final
+from types import coroutine
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 
-from snowmelt.core.batch import Batch
-from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
-from snowmelt.core.interval import Interval, IntervalSet
-from snowmelt.core.names import OperationId
-from snowmelt.core.node import Requested
-from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.pool import calls
+from snowmelt.client.connection.open_loops import end_loops
+from snowmelt.client.connection.steps import Query, Rest, run_async
+from snowmelt.client.connection.tasks import known_as
+from snowmelt.client.pool import steps as pool_steps
+from snowmelt.client.pool.consuming_async import Consumption
+from snowmelt.client.pool.face_async import Pool
+from snowmelt.client.pool.objects_async import Object, Objects
+from snowmelt.client.pool.parts import Part as ShippedPart
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
 from snowmelt.protocols.pool.settings import AccessKind
-from snowmelt.sim.families.pool_ledger import Handed, Ledger, Part
+from snowmelt.sim.families.pool_engine import Asking, Engine
+from snowmelt.sim.families.pool_ledger import Ledger, Part
 from snowmelt.sim.families.pool_load import Load
+from snowmelt.sim.families.shipped import Done, Interrupted, Run, must_end_well, pause
 from snowmelt.sim.world import Broken, World
 
-PATIENCE: Final = seconds(4)
+POOL: Final = "frames"
+PATIENCE: Final = 4.0
 """The longest that a put waits for room, a get for objects, an end for its confirmation."""
 WORK: Final = seconds(6)
 LOOK_EVERY: Final = seconds(1)
@@ -33,11 +47,11 @@ PACE: Final = seconds(2)
 PAUSE: Final = milliseconds(300)
 IDLE: Final = seconds(4)
 """So long nobody waits beside a producer that has objects: a wait, and until it is introduced."""
-LATE: Final = seconds(2)
-"""So much later than it must an answer may come in calm times."""
 UNLIMITED: Final = 1 << 40
+FAILURES: Final = (SnowmeltError, Interrupted)
+"""What a call of a person ends with, if not with its answer."""
 
-Then = Callable[[Any, Instant], None]
+Script: TypeAlias = Coroutine[Any, Any, None]
 
 
 class Stage(msgspec.Struct):
@@ -45,8 +59,8 @@ class Stage(msgspec.Struct):
 
     world: World
     ledger: Ledger
-    left: Callable[[Part], None]
-    """What is done with a process whose program has left in order."""
+    left: Any
+    """What is done with a part whose program has left in order."""
     calm: bool = False
     """Whether nothing ever goes wrong in this life."""
     pace: Duration = PACE
@@ -57,22 +71,51 @@ class Stage(msgspec.Struct):
     """Whether nobody has anything left."""
 
 
+class Task:
+    """A script, and the number by which the pool knows it from others."""
+
+    def __init__(self, script: Script, number: int) -> None:
+        self._script = script
+        self._number = number
+
+    def send(self, value: Any) -> Any:
+        """On from where it waits."""
+        with known_as(self._number):
+            return self._script.send(value)
+
+    def throw(self, error: BaseException) -> Any:
+        """What it waits for has failed."""
+        with known_as(self._number):
+            return self._script.throw(error)
+
+    def close(self) -> None:
+        """Its process is gone."""
+        self._script.close()
+
+
 class Process:
-    """Whoever has a part in the pool, and asks it; it ends with its process."""
+    """Whoever has a part in the pool; it ends with its process."""
 
     def __init__(self, stage: Stage, part: Part, chance: Random) -> None:
         self.stage = stage
         self.part = part
         self.chance = chance
-        self._numbers = 0
-        self._open: dict[int, Then] = {}
+        self.engine = Engine(stage.world, stage.ledger, part)
+        self._shipped = ShippedPart(POOL, cast("Any", self.engine), None, part.once)
+        self._port = cast("Any", Asking(self.engine, stage.world))
+        self.pool = Pool(self._shipped, port=self._port)
+        self._runs: dict[int, tuple[Run, Task]] = {}
+        self._tasks = 0
+
+    @property
+    def now(self) -> Instant:
+        """The time of the world."""
+        return self.stage.world.now
 
     @property
     def waiting(self) -> str:
         """What it waits for, in words; nothing when for nothing."""
-        for number in self._open:
-            return f"{self.part.node} still waits for call {number} of its life {self.part.name}"
-        return "" if not self.leaving else f"{self.part.node} still leaves"
+        return self.engine.waiting or (f"{self.part.node} still leaves" if self.leaving else "")
 
     @property
     def leaving(self) -> bool:
@@ -80,57 +123,68 @@ class Process:
         return self.part.leaves_at is not None
 
     @property
-    def _now(self) -> Instant:
-        return self.stage.world.now
+    def gone(self) -> bool:
+        """Whether its process has ended."""
+        return self.part.ended_at is not None
 
-    def ask(self, call: calls.Local, then: Then) -> int:
-        """Calls its own part; `then` is done with the answer."""
-        self._numbers += 1
-        self._open[self._numbers] = then
-        node = self.part.node
-        operation = OperationId(node, self._numbers)
-        self.stage.world.give(node, Requested(operation, call))
-        return self._numbers
+    def run(self, script: Script) -> None:
+        """Takes a script to its end, beside others."""
+        self._tasks += 1
+        number = self._tasks
 
-    def answered(self, operation: OperationId, body: Any, at: Instant) -> None:
-        """Its part has answered."""
-        then = self._open.pop(operation.number, None)
-        if then is None:
-            raise Broken(f"{operation} was answered twice, or for nothing", self.part.node)
-        then(body, at)
+        def over(told: Any) -> None:
+            self._runs.pop(number, None)
+            must_end_well(told)
 
-    def withdraw(self) -> None:
-        """Does not want what it waits for any longer."""
-        if self._open and not self.leaving:
-            number = self.chance.choice(list(self._open))
-            operation = OperationId(self.part.node, 0)
-            self.stage.world.give(self.part.node, Requested(operation, calls.Withdraw(number)))
+        task = Task(script, number)
+        run = Run(self, cast("Any", task), over)
+        self._runs[number] = run, task
+        run.go(None)
+
+    def interrupt(self) -> None:
+        """One of its scripts is interrupted in what it waits for."""
+        if self._runs and not self.leaving:
+            self._runs[self.chance.choice(sorted(self._runs))][0].interrupt()
+
+    def end(self) -> None:
+        """Its process is gone."""
+        self.engine.end()
+        runs, self._runs = self._runs, {}
+        for run, task in runs.values():
+            run.end()
+            task.close()
 
     def leave(self) -> None:
-        """Goes in order."""
-        if self.leaving:
-            return
-        self.part.leaves_at = self._now
+        """Goes in order, as a pool that is closed does."""
+        if not self.leaving:
+            self.part.leaves_at = self.now
+            self.run(self._leave())
 
-        def told(body: Any, _: Instant) -> None:
-            self.part.left = body.left
-            self.stage.left(self.part)
-
+    async def _leave(self) -> None:
+        end_loops(self._shipped)
         several = self.stage.load.leaving
         most = several[0] if len(several) == 1 else self.chance.choice(several)
-        self.ask(calls.Stop(self._some(most)), told)
+        timeout = self.some(most) / SECOND
+        self.part.left = await run_async(self._port, pool_steps.stop(timeout))
+        self.stage.left(self.part)
 
-    def _after(self, wait: Duration, act: Callable[[], None]) -> None:
+    def query(self, step: Query, told: Done) -> None:
+        """A script waits for a bell, or until its time is over."""
+        step.body.wait(lambda: told(None))
+        wait = max(milliseconds(1), Duration(int(step.timeout * SECOND)))  # as clocks go on
+        self.after(wait, lambda: told(None))
+
+    def after(self, wait: Duration, act: Any) -> None:
+        """Later, if its process lives then."""
+
         def due() -> None:
-            if self.part.ended_at is None:
+            if not self.gone:
                 act()
 
-        self.stage.world.at(later(self._now, wait), due)
+        self.stage.world.at(later(self.now, wait), due)
 
-    def _later(self, act: Callable[[], None]) -> None:
-        self._after(self._some(PAUSE if self.stage.draining else PACE), act)
-
-    def _some(self, most: int) -> Duration:
+    def some(self, most: int) -> Duration:
+        """A wait drawn by chance."""
         return Duration(self.chance.randrange(1, most))
 
 
@@ -143,11 +197,9 @@ class Program(Process):
         super().__init__(stage, part, chance)
         self.empty_looks = 0
         """How often in a row its part has said that it has nothing."""
-        self.forgotten: list[Handed] = []
         self._makes = makes
         self._takers = takers
         self._made = 0
-        self._gets: dict[int, Instant] = {}
         self._full_since: Instant | None = None
         self._given = 0
 
@@ -158,157 +210,215 @@ class Program(Process):
             self.drain()
             return
         if self._makes:
-            self._later(self._make)
+            self.run(self._make())
         for _ in range(self._takers):
-            self._later(self.get)
+            self.run(self._take())
         if self.stage.calm:
-            self._look()
+            self.run(self._look())
 
     def drain(self) -> None:
-        """Everybody takes; what was forgotten is remembered."""
+        """Everybody takes; loops that go on for ever are closed by others than who is in them."""
         if self.leaving:
             return
+        self.engine.judges = True
         self.empty_looks = 0  # what was put since it looked last was not seen
-        forgotten, self.forgotten = self.forgotten, []
-        for handed in forgotten:
-            self._ack(handed, tuple(handed.values), PATIENCE, nothing)
+        end_loops(self._shipped)
         if not self._takers:
-            self.get()
+            self.run(self._take())
         if not self.stage.calm:
-            self._look()
+            self.run(self._look())
+
+    @property
+    def _goes_on(self) -> bool:
+        return not (self.leaving or self.stage.over)
+
+    async def _rest(self) -> None:
+        await rest(self.some(PAUSE if self.stage.draining else PACE))
 
     # --- making -----------------------------------------------------------------------------------
 
-    def _make(self) -> None:
-        if self.leaving or self.stage.draining:
-            return
-        if self.chance.random() < 0.3:
-            self.ask(calls.AwaitRoom(self._some(PATIENCE)), self._told_of_room)
-        else:
-            self._put(self.chance.choice((1, 1, 1, 2, 5, 12)))
+    async def _make(self) -> None:
+        await self._rest()
+        while self._goes_on and not self.stage.draining:
+            count = self.chance.choice((1, 1, 1, 2, 5, 12))
+            if self.chance.random() < 0.3:
+                count = 1
+                try:
+                    await self.pool.await_room(timeout=self._patience())
+                except FAILURES:
+                    await self._rest()
+                    continue
+            await self._put(count)
+            await rest(self.some(self.stage.pace))
 
-    def _told_of_room(self, body: Any, _: Instant) -> None:
-        if isinstance(body, calls.HasRoom):
-            self._put(1)
-        else:
-            self._later(self._make)
-
-    def _put(self, count: int) -> None:
+    async def _put(self, count: int) -> None:
         numbers = range(self._made, self._made + count)
         self._made += count
         padding = self.chance.choice(self.stage.load.padding)
-        values = tuple(f"{self.part.name}/{number}" + "." * padding for number in numbers)
-        batch = Batch.of(value.encode() for value in values)
-        put = calls.Put(bytes(batch.offsets), bytes(batch.blob), self._some(PATIENCE))
-        self.stage.ledger.putting(self.part, values)
-        self.ask(put, partial(self._put_told, values))
+        values = [f"{self.part.name}/{number}" + "." * padding for number in numbers]
+        bodies = [value.encode() for value in values]
+        try:
+            if count == 1:
+                await self.pool.put(bodies[0], timeout=self._patience())
+            else:
+                count = await self.pool.put_many(bodies, timeout=self._patience())
+        except FAILURES as error:
+            if isinstance(error, SnowmeltError) and error.definite and count == 1:
+                self.stage.ledger.refused(tuple(values))  # rule 1
+            return
+        if not self.stage.ledger.keeps(values) or count != len(values):
+            text = f"{self.part.name} is told that {count} of {values} are in the pool"
+            raise Broken(text, self.part.node)
 
-    def _put_told(self, values: tuple[str, ...], body: Any, _: Instant) -> None:
-        match body:
-            case calls.Kept():
-                self.stage.ledger.kept(self.part, values, body, self._now)
-            case Declined("TooLarge" | "Closed"):
-                self.stage.ledger.refused(values)
-        self._after(self._some(self.stage.pace), self._make)
+    def _patience(self) -> float:
+        return self.chance.random() * PATIENCE
 
     # --- taking -----------------------------------------------------------------------------------
 
-    def get(self) -> None:
-        """Gets, again and again."""
-        if self.leaving or self.stage.over:
-            return
+    async def _take(self) -> None:
+        """Gets, again and again, or loops."""
+        await self._rest()
+        while self._goes_on:
+            loops = not (self.stage.draining or self.stage.calm)
+            try:
+                if loops and self.chance.random() < 0.2:
+                    await self._loop()
+                else:
+                    await self._get()
+            except FAILURES:
+                pass
+            await self._rest()
+
+    async def _get(self) -> None:
         chance = self.chance
         most = chance.choice((1, 1, 3, 10, 100))
         size = chance.choice((1, 100, UNLIMITED, UNLIMITED))
-        patience = self._some(3 * PATIENCE if self.stage.calm else PATIENCE)
-        number = self.ask(calls.Get(most, size, patience), partial(self._got, self._now))
-        self._gets[number] = self._now
-        if self.stage.draining:
-            self._after(Duration(patience + patience // 10 + LATE), partial(self._judge, number))
+        timeout = self._patience() * (3 if self.stage.calm else 1)
+        if most == 1 and size == UNLIMITED:
+            one = await self.pool.get(timeout=timeout)
+            self._sees([one])
+            await self._work_on(one)
+        else:
+            objects = await self.pool.get_many(most, bytes_max=size, timeout=timeout)
+            self._sees(list(objects))
+            await self._work(objects)
 
-    def _judge(self, number: int) -> None:
-        if number in self._open:
-            raise Broken(f"call {number} waits longer than it should", self.part.node)
+    def _sees(self, objects: list[Object]) -> None:
+        """Rule 2."""
+        values = [value_of(one) for one in objects]
+        if len(set(values)) != len(values) or not all(map(self.engine.has_got, values)):
+            raise Broken(f"{self.part.name} is given {values}", self.part.node)
 
-    def _got(self, called: Instant, body: Any, at: Instant) -> None:
-        if not isinstance(body, calls.Got):
-            self._later(self.get)
+    async def _work(self, objects: Objects) -> None:
+        way = self._way()
+        if way != "part":
+            await self._end(objects, list(objects), way)
             return
-        handed = self.stage.ledger.got(self.part, body, called, at)
-        again = partial(self._later, self.get)
-        if not body.token:
-            self.stage.ledger.done(tuple(handed.values.values()))
-            again()
-        elif not self.leaving:
-            self._work(handed, again)
+        several = list(objects)
+        cut = self.chance.randrange(len(several) + 1)
+        for one in several[:cut]:
+            await self._end(one, [one], "all")
+        await self._end(objects, several[cut:], "all")
 
-    def _work(self, handed: Handed, then: Callable[[], None]) -> None:
-        chance, numbers = self.chance, tuple(handed.values)
+    async def _work_on(self, one: Object) -> None:
+        async with one:  # done when it is left, given back when that fails
+            way = self._way()
+            if way in ("all", "untold", "part"):
+                self._finish([one])
+                return
+            if way == "long":
+                await rest(self.some(WORK))
+                self._finish([one])
+                return
+            if way == "forget":
+                await self._end(one, [one], "all")
+                return
+            raise Interrupted
+
+    def _way(self) -> str:
         kinds = ("all", "part", "untold", "back", "long", "forget")
         weights = (80, 5, 5, 10, 0, 0) if self.stage.draining else (40, 15, 10, 10, 13, 12)
-        match chance.choices(kinds, weights)[0]:
-            case "all":
-                self._ack(handed, numbers, self._some(PATIENCE), then)
-            case "part":
-                cut = chance.randrange(len(numbers) + 1)
-                rest = partial(self._ack, handed, numbers[cut:], self._some(PATIENCE), then)
-                self._ack(handed, numbers[:cut], self._some(PATIENCE), rest)
-            case "untold":
-                self._ack(handed, numbers, Duration(0), then)
-            case "back":
-                self._give_back(handed, numbers, then)
-            case "long":
-                end = partial(self._ack, handed, numbers, self._some(PATIENCE), then)
-                self._after(self._some(WORK), end)
-            case _:
-                self.forgotten.append(handed)
-                then()
+        return self.chance.choices(kinds, weights)[0]
 
-    def _ack(
-        self, handed: Handed, numbers: Sequence[int], patience: Duration, then: Callable[[], None]
-    ) -> None:
-        ledger = self.stage.ledger
-        values = tuple(handed.values[number] for number in numbers)
-        if not values or self.leaving:  # it has given all back
-            then()
+    async def _end(self, held: Object | Objects, objects: list[Object], way: str) -> None:
+        """Says what became of it."""
+        if self.leaving or not objects or not held.open:
             return
+        match way:
+            case "back":
+                await held.nack()
+            case "forget":
+                pass  # nobody has it any more, once this is left
+            case _:
+                if way == "long":
+                    await rest(self.some(WORK))
+                timeout = 0.0 if way == "untold" else self._patience()
+                self._finish(objects)
+                await held.ack(timeout=timeout)
+                if timeout and not self.leaving:
+                    self._believes(objects)
 
-        def told(body: Any, at: Instant) -> None:
-            if isinstance(body, calls.Acked) and patience:
-                ledger.confirmed(handed, values, at)
-            then()
+    def _finish(self, objects: list[Object]) -> None:
+        for one in objects:
+            self.engine.finishes(token_of(one), value_of(one))
 
-        ledger.done(values)
-        self.ask(calls.Ack(handed.got.token, self._intervals(handed, numbers), patience), told)
+    def _believes(self, objects: list[Object]) -> None:
+        """Rule 3."""
+        for one in objects:
+            value = value_of(one)
+            if not self.engine.confirmed(token_of(one), value):
+                text = f"{self.part.name} is told that {value} is done, and no producer said so"
+                raise Broken(text, self.part.node)
 
-    def _give_back(self, handed: Handed, numbers: Sequence[int], then: Callable[[], None]) -> None:
-        self.stage.ledger.gave_back(handed, tuple(handed.values[number] for number in numbers))
-        intervals = self._intervals(handed, numbers)
-        self.ask(calls.Nack(handed.got.token, intervals), lambda _, __: then())
+    # --- looping ----------------------------------------------------------------------------------
 
-    def _intervals(self, handed: Handed, numbers: Sequence[int]) -> tuple[Interval, ...]:
-        """Nothing for all of them, as people do."""
-        if len(numbers) == len(handed.values) and self.chance.random() < 0.7:
-            return ()
-        return tuple(IntervalSet(Interval(one, one + 1) for one in numbers))
+    async def _loop(self) -> None:
+        """One loop, alone or with another script."""
+        ahead = self.chance.choice((None, None, 0, 1, 5))
+        timeout = self.chance.choice((None, self._patience()))
+        loop = self.pool.consume(ahead, timeout)
+        if self.chance.random() < 0.3:
+            self.run(self._loop_over(loop))
+        await self._loop_over(loop)
+
+    async def _loop_over(self, loop: Consumption) -> None:
+        one: Object | None = None
+        try:
+            while self._goes_on:
+                if one is not None and one.open:
+                    self._finish([one])  # who asks for the next has done this one
+                one = await anext(loop)
+                self._sees([one])
+                await rest(self.some(self.chance.choice((PAUSE, PAUSE, WORK))))
+                way = self.chance.random()
+                if way < 0.08:
+                    await one.nack()
+                elif way < 0.16:
+                    await self._end(one, [one], "all")
+                elif way < 0.2:
+                    await loop.aclose()
+                elif way < 0.22:
+                    return  # and drops it
+        except (StopAsyncIteration, *FAILURES):
+            if self.chance.random() < 0.5:
+                await loop.aclose()
 
     # --- looking ----------------------------------------------------------------------------------
 
-    def _look(self) -> None:
-        if self.leaving or self.stage.over:
-            return
-
-        def told(body: Any, at: Instant) -> None:
-            assert isinstance(body, calls.PeerStatistics)
-            self.stage.ledger.described(self.part, body)
-            empty = not (body.stock or body.on_loan)
+    async def _look(self) -> None:
+        while self._goes_on:
+            try:
+                told = await self.pool.stats()
+            except FAILURES:
+                await rest(LOOK_EVERY)
+                continue
+            self.stage.ledger.described(self.part, told)
+            empty = not (told.stock or told.on_loan)
             self.empty_looks = self.empty_looks + 1 if empty else 0
-            if not body.stock or body.given != self._given:
-                self._full_since = at if body.stock else None
-            self._given = body.given
-            self._after(LOOK_EVERY, self._look)
-
-        self.ask(calls.Describe(), told)
+            if not told.stock or told.given != self._given:
+                self._full_since = self.now if told.stock else None
+            self._given = told.given
+            await rest(LOOK_EVERY)
 
     def has_long_had(self, at: Instant) -> bool:
         """Whether it has had objects for long, and given none away."""
@@ -322,17 +432,33 @@ class Program(Process):
         """
         settings = self.part.settings
         choosy = settings.fan_out or settings.access.kind is AccessKind.WEIGHTED
-        begun = min(
-            (self._gets[number] for number in self._open if number in self._gets), default=at
-        )
+        begun = min(self.engine.gets.values(), default=at)
         sent = self.part.sent_large
         since = later(sent, self.stage.load.slow) if sent >= begun else begun
         return bool(settings.wait) and not choosy and later(since, IDLE) < at
 
     def look_once(self) -> None:
         """Asks how its part is, in the middle of things."""
-        self.ask(calls.Describe(), lambda body, _: self.stage.ledger.described(self.part, body))
+        self.run(self._look_once())
+
+    async def _look_once(self) -> None:
+        try:
+            self.stage.ledger.described(self.part, await self.pool.stats())
+        except FAILURES:
+            return
 
 
-def nothing() -> None:
-    """What follows when nothing does."""
+@coroutine
+def rest(time: Duration) -> Generator[Rest, Any, None]:
+    """A wait of a script."""
+    yield pause(time)
+
+
+def value_of(one: Object) -> str:
+    """What was put."""
+    return bytes(one.body).decode()
+
+
+def token_of(one: Object) -> int:
+    """Under which it came: it may come again, while this program has it still."""
+    return one._loan.token  # noqa: SLF001

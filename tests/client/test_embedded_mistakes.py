@@ -1,14 +1,19 @@
 """An open folder, and errors, among callers who ask for what no node would take."""
 
+import asyncio
 import multiprocessing
 import pickle
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import snowmelt
+import snowmelt.aio
 from snowmelt.core import errors
+from snowmelt.core.errors import StoreBusy, StoreError
+from snowmelt.store import Store
 
 
 def test_a_call_that_no_node_would_read_is_refused_and_ends_nothing(tmp_path: Path) -> None:
@@ -73,3 +78,54 @@ def test_only_what_came_together_is_acknowledged_with_a_get(tmp_path: Path) -> N
         wrong: Any = orders.get()
         with pytest.raises(snowmelt.BadOption, match="allowed: the Items of an earlier get_many"):
             orders.get_many(ack=wrong)
+
+
+async def test_whoever_waits_for_a_folder_may_be_cancelled_and_keeps_nothing_up(
+    tmp_path: Path,
+) -> None:
+    held = snowmelt.open(tmp_path)
+    begin = time.monotonic()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.2), snowmelt.aio.open(tmp_path, timeout=60):
+            pass
+    cluster = snowmelt.aio.open(tmp_path, timeout=60)
+    asked = asyncio.create_task(cluster.queues())
+    await asyncio.sleep(0.2)
+    await cluster.close()
+    with pytest.raises(snowmelt.Closed):
+        await asked
+    assert time.monotonic() - begin < 10
+    held.close()
+    async with snowmelt.aio.open(tmp_path) as again:
+        assert await again.queues() == []
+
+
+async def test_a_folder_that_cannot_be_closed_says_so_and_leaves_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = snowmelt.aio.open(tmp_path)
+    await cluster.queues()
+    close = Store.close
+
+    def fails(store: Store) -> None:
+        close(store)
+        raise StoreError("input/output error")
+
+    monkeypatch.setattr(Store, "close", fails)
+    with pytest.raises(StoreError, match="input/output error"):
+        await cluster.close()
+    await cluster.close()
+
+
+def test_no_folder_is_not_the_folder_one_is_in() -> None:
+    for opens in (snowmelt.open, snowmelt.aio.open):
+        with pytest.raises(snowmelt.BadOption, match="folder is ''; allowed: the path of a folder"):
+            opens("")
+
+
+def test_a_folder_that_this_program_has_open_is_said_to_be_its_own(tmp_path: Path) -> None:
+    with (
+        snowmelt.open(tmp_path),
+        pytest.raises(StoreBusy, match="which is this one: close what has it open"),
+    ):
+        snowmelt.open(tmp_path, timeout=0)

@@ -94,6 +94,11 @@ class Owner:
         except BlockingIOError:
             holder = os.read(self._handle, 20).decode("ascii", "replace").strip() or "unknown"
             os.close(self._handle)
+            if holder == str(os.getpid()):
+                raise StoreBusy(
+                    f"the store in {folder} is held by process {holder}, which is this one: close "
+                    "what has it open, or share that"
+                ) from None
             raise StoreBusy(
                 f"the store in {folder} is held by process {holder}; stop it, or give this node "
                 "a folder of its own"

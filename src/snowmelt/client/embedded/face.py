@@ -22,7 +22,7 @@ Rules, for threads that are interrupted anywhere:
 """
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 from time import monotonic, sleep, time_ns
@@ -51,6 +51,7 @@ from snowmelt.client.pool.parts import Parts
 from snowmelt.client.queue.codecs import codec_of
 from snowmelt.client.queue.queues import Queues
 from snowmelt.core.errors import (
+    BadOption,
     Closed,
     MachineCrashed,
     MachineError,
@@ -248,10 +249,10 @@ class Machine(Quiet):
                     self._queues.expire(later(steady_now(), self._linger))
                     if self._batons is not None:  # rule 4
                         self._batons.expire(later(steady_now(), SAVED))
-                    self._failure = "this cluster is closed"
             finally:
-                self._store.close()
+                self._failure = self._failure or "this cluster is closed"
                 self._ring()
+                self._store.close()
 
     def check_idle(self) -> None:
         """Raises within its own step: no lock keeps a finalizer out."""
@@ -417,11 +418,18 @@ def open(folder: str | Path, *, timeout: float = TIMEOUT) -> EmbeddedCluster:  #
     ...         cluster.queues(), cluster.fifo("orders").get().body
     (['orders'], b'one')
     """
-    return EmbeddedCluster(Path(folder), checked(timeout))
+    return EmbeddedCluster(folder_of(folder), checked(timeout))
 
 
-def open_store(folder: Path, timeout: float) -> Store:
-    """The store in a folder, waited for while another process has it."""
+def folder_of(path: str | Path) -> Path:
+    """The folder that is meant; no name at all is a mistake, and not the folder one is in."""
+    if path == "":
+        raise BadOption("folder", path, 'the path of a folder; "." is the one this program is in')
+    return Path(path)
+
+
+def open_store(folder: Path, timeout: float, pause: Callable[[float], object] = sleep) -> Store:
+    """The store in a folder, waited for while another process has it, or until `pause` is true."""
     end = monotonic() + timeout
     while True:
         try:
@@ -429,7 +437,8 @@ def open_store(folder: Path, timeout: float) -> Store:
         except StoreBusy:
             if monotonic() >= end:
                 raise
-            sleep(_TRY_AGAIN)
+            if pause(_TRY_AGAIN):
+                raise Closed("this cluster was closed before its folder was free") from None
 
 
 def member_of(folder: Path, store: Store) -> Member:

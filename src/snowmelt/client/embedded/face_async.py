@@ -26,7 +26,7 @@ from snowmelt.client.connection.staying import stays
 from snowmelt.client.connection.steps import Ending
 from snowmelt.client.counter.face_async import Counter
 from snowmelt.client.counter.tally import counter_baton
-from snowmelt.client.embedded.face import Asked, Machine, open_store
+from snowmelt.client.embedded.face import Asked, Machine, folder_of, open_store
 from snowmelt.client.multicast.face_async import Multicast
 from snowmelt.client.multicast.steps import TopicSteps
 from snowmelt.client.pool.face_async import Pool
@@ -64,6 +64,9 @@ class Driver:
         self._open: dict[Asked, Wanted] = {}
         self._bound = Bound()
         self._thread: threading.Thread | None = None
+        self._closing = threading.Event()
+        self._failure: Exception | None = None
+        """Of closing it."""
 
     async def call(
         self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0
@@ -89,14 +92,17 @@ class Driver:
     async def close(self) -> None:
         """Gives the folder back. Calls that still wait end with `OutcomeUnknown`."""
         if await self._bound.close() and self._thread is not None:
+            self._closing.set()
             self._handed.put(None)
             await asyncio.to_thread(self._thread.join)
+            if self._failure is not None:
+                raise self._failure
 
     # --- in the thread ----------------------------------------------------------------------------
 
     def _work(self) -> None:
         try:
-            store = open_store(self._folder, self._timeout)
+            store = open_store(self._folder, self._timeout, self._closing.wait)
             try:
                 machine = Machine(self._folder, store)
             except BaseException:
@@ -108,7 +114,10 @@ class Driver:
         try:
             self._drive(machine)
         finally:
-            machine.close()
+            try:
+                machine.close()
+            except Exception as error:  # it is raised where it is closed
+                self._failure = error
             with machine.turn:
                 self._tell(machine)
 
@@ -246,4 +255,4 @@ def open(folder: str | Path, *, timeout: float = TIMEOUT) -> EmbeddedCluster:  #
     ...     asyncio.run(one(folder))
     b'one'
     """
-    return EmbeddedCluster(Path(folder), checked(timeout))
+    return EmbeddedCluster(folder_of(folder), checked(timeout))

@@ -10,8 +10,8 @@ from snowmelt.sim.scenario import drawn
 
 SEEDS = (4, 14, 24, 544)
 FOUND = {
-    Bug.LAPSED_KEEPING: 54,  # "was kept, and is not shown"
-    Bug.PUBLISHED_TWICE: 14,  # "was leased again while it was held"
+    Bug.LAPSED_KEEPING: 34,  # "was kept, and is not shown"
+    Bug.PUBLISHED_TWICE: 34,  # "was leased again while it was held"
     Bug.UNSTAGED: 24,  # "is shown, and nobody published it"
 }
 

@@ -20,11 +20,12 @@ from snowmelt.protocols.priority.settings import ANY, QueueSettings
 from snowmelt.sim.families.fifo_actors import Stage
 from snowmelt.sim.families.membership import address
 from snowmelt.sim.families.priority import process
+from snowmelt.sim.families.priority_clients import Consumer, Producer
 from snowmelt.sim.families.priority_ending import judge
 from snowmelt.sim.families.priority_excuses import Excuses
 from snowmelt.sim.families.priority_ledger import Ledger
 from snowmelt.sim.families.priority_load import Load
-from snowmelt.sim.families.priority_users import Consumer, Looker, Producer, Steward
+from snowmelt.sim.families.priority_steward import Looker, Steward
 from snowmelt.sim.planted import Bug, planted
 from snowmelt.sim.world import Observer
 

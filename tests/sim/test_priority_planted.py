@@ -12,17 +12,17 @@ from snowmelt.sim.scenario import drawn, kinds_of
 FOUND_BY = {
     Bug.REUSED_POSITION: (2, 3, 1),
     Bug.LAST_FIRST: (0, 2, 4),
-    Bug.IGNORED_TOKEN: (12, 16, 32, 36),
+    Bug.IGNORED_TOKEN: (12, 16),
     Bug.SILENT_RETURN: (0, 1),
     Bug.HASTY_DOOR: (1, 2),
-    Bug.LONE_COPY: (87, 74, 19, 153, 239),
-    Bug.IDLE_REPAIR: (47, 18, 73),
+    Bug.LONE_COPY: (40, 87, 74),
+    Bug.IDLE_REPAIR: (13, 17, 47),
     Bug.EAGER_ELEMENT: (2, 0),
     Bug.SHORT_LEASE: (0, 2),
-    Bug.DEAF_SETTLING: (7, 36, 2, 5),
+    Bug.DEAF_SETTLING: (1, 2),
     Bug.REVIVED_ELEMENT: (7, 2, 4),
     Bug.FORGOTTEN_OPERATION: (1, 2),
-    Bug.OLD_FLUSH: (13, 45, 64, 2, 4, 9),
+    Bug.OLD_FLUSH: (4, 13),
 }
 
 
@@ -37,6 +37,10 @@ def test_a_life_of_the_priority_queue_finds_it(bug, seeds):
     assert any(lived(seed, bug).ending is not Ending.SETTLED for seed in seeds)
 
 
-@pytest.mark.parametrize("seed", [1, 7, 12, 87])
+# 12: what a word says is done was to be renewed by it, too, and was said to be lost.
+# 13: an acknowledgement was told to be known by a get that found no queue.
+# 15: one was said to be missed that was told while its lease was renewed.
+# 24: what went back meanwhile was said so, too.
+@pytest.mark.parametrize("seed", [1, 7, 12, 13, 15, 24, 87])
 def test_without_them_these_lives_go_well(seed):
     assert lived(seed).ending is Ending.SETTLED

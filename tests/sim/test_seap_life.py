@@ -10,10 +10,10 @@ from snowmelt.sim.scenario import drawn, kinds_of
 # Whoever changes what nodes say to each other changes lives too, so there are several of each.
 FOUND_BY = {
     Bug.REUSED_RANK: (0, 1),
-    Bug.ONE_SHORT: (0, 1, 2),
-    Bug.FORGOTTEN_KEYS: (3, 8),
-    Bug.OPEN_PHASE: (3, 8),
-    Bug.EARLIER_PHASE: (2, 3),
+    Bug.ONE_SHORT: (3, 4),
+    Bug.FORGOTTEN_KEYS: (3, 5),
+    Bug.OPEN_PHASE: (10, 12),
+    Bug.EARLIER_PHASE: (0, 3),
 }
 
 
@@ -28,10 +28,12 @@ def test_a_life_of_any_priorities_finds_it(bug, seeds):
     assert any(lived(seed, bug).ending is not Ending.SETTLED for seed in seeds)
 
 
+# 12: what a word says is done was to be renewed by it, too, and was said to be lost.
+# 1274 also: what went back while its lease was renewed was said to be missed.
 # 7: a look had a greater number than the gets that waited for it; 15: what came back was gone
 # before all knew it.
 # 1274, 1450: what a get passed was with another, whose first answer nobody heard.
 # 325, 3935: a flipped bit took what a queue is from the only disk, and with it all that was in it
-@pytest.mark.parametrize("seed", [7, 15, 325, 1274, 1450, 3935])
+@pytest.mark.parametrize("seed", [7, 12, 15, 325, 1274, 1450, 3935])
 def test_without_them_these_lives_go_well(seed):
     assert lived(seed).ending is Ending.SETTLED

@@ -176,9 +176,8 @@ class Consumer(Program):
     def _tell_apart(self, delivered: Delivered, word: Word) -> Steps[None]:
         """Piece by piece."""
         for one in word.done:
-            done = delivered.open_in(one)
             yield from self.steps.ack(delivered, one)
-            self.told_done(delivered, done)
+            self.told_done(delivered, (one,))
         for one in word.back:
             yield from self._give_back(delivered, one, word)
 

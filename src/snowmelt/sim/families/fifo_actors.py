@@ -125,6 +125,7 @@ class Actor:
         self.chance = chance
         self.said = Instant(0)
         """When the answer that is being told was said by its node."""
+        self._heard = 0
         self._numbers = 0
         self._open: dict[int, tuple[Any, Then]] = {}
         self._machine: CountingCaller | None = None
@@ -170,6 +171,7 @@ class Actor:
     def answered(self, operation: OperationId, outcome: Outcome[Any], at: Instant) -> None:
         """The client machine has an outcome."""
         _, then = self._open.pop(operation.number)
+        self._heard = operation.number
         self.said = self.stage.said.when(self.name, operation.number, outcome, at)
         then(outcome, at)
 
@@ -177,15 +179,17 @@ class Actor:
         """Later."""
         self.stage.world.at(later(self.now, wait), act)
 
-    @property
-    def last_number(self) -> int:
-        """Of the call made last."""
-        return self._numbers
+    def send_again(self, body: Any, then: Then) -> None:
+        """The call whose answer is being told is made once more, under its number."""
+        self._open[self._heard] = body, then
+        operation = OperationId(self.name, self._heard)
+        self.stage.world.request(self.name, operation, Ask(body, PATIENCE))
 
-    def times_sent(self, number: int) -> int:
-        """How often a call was sent."""
+    @property
+    def sent_once(self) -> bool:
+        """Whether no node can have heard twice what is being answered."""
         assert self._machine is not None
-        return self._machine.sent.get(number, 0)
+        return self._machine.sent.get(self._heard, 0) <= 1 and not self.stage.duplicates
 
     def some(self, most: Duration) -> Duration:
         """A wait drawn by chance."""

@@ -143,12 +143,10 @@ class Steward(Actor):
         wait = self.some(seconds(3))
 
         def told(outcome: Outcome[Any], _: Instant) -> None:
-            once = self.times_sent(number) == 1 and not self.stage.duplicates
-            certain = once and isinstance(outcome, Succeeded)
+            certain = self.sent_once and isinstance(outcome, Succeeded)
             self.after(wait, partial(self._resume, ledger, asked if certain else None))
 
         self.ask(calls.Pause(ledger.queue, paused=True), told)
-        number = self.last_number
 
     def _resume(self, ledger: Ledger, asked: Instant | None) -> None:
         called = self.now

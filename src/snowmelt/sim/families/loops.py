@@ -20,7 +20,8 @@ from snowmelt.core.interval import Interval
 from snowmelt.runtime.clock import steady_now
 from snowmelt.sim.families.consumers import FAILED, Consumer
 from snowmelt.sim.families.fifo_actors import DELAY, PAUSE, Phase
-from snowmelt.sim.families.programs import FAILURES, pause, places
+from snowmelt.sim.families.programs import pause, places
+from snowmelt.sim.families.shipped import Interrupted
 
 HOUR: Final = seconds(3600)
 SHORT: Final = milliseconds(5)
@@ -42,6 +43,8 @@ class Loop:
     def __init__(self, steps: LeaseSteps) -> None:
         self.tending = Tending(steps, self._note)
         self.left: Left | None = None
+        self.broken = False
+        """Whether it was interrupted: an answer may have come that it was not told."""
         self.over = False
         """Whether all was told of it that can be."""
         self.gathered: dict[int, dict[int, None]] = {}
@@ -52,6 +55,10 @@ class Loop:
     def goes_on(self) -> bool:
         """Whether nobody has left it."""
         return self.left is None
+
+    def alone(self, where: int) -> bool:
+        """Whether it had this under one lease only: a miss is told without its lease."""
+        return sum(where in one for one in self.gathered.values()) == 1
 
     def _note(self, _: str, done: tuple[Interval, ...], __: str) -> None:
         self.missed.update(dict.fromkeys(places(done)))
@@ -78,7 +85,9 @@ class Looper(Consumer):
                 yield from self._loop(loop)
             except Left as how:
                 left = how
-            except FAILURES:
+            except Interrupted:
+                loop.broken = True
+            except SnowmeltError:
                 pass
             loop.left = left
             while not loop.over:
@@ -98,10 +107,15 @@ class Looper(Consumer):
 
     def _judge(self, loop: Loop) -> None:
         for token, gathered in loop.gathered.items():
-            taken = self.acked(token)
+            taken, named = self.acked(token), self.held[token].named
             for where in gathered:
-                if where not in taken and where not in loop.missed:
+                missed = where in loop.missed
+                if where not in taken and not missed:
                     text = f"{self.name} acknowledged position {where}, which was forgotten"
+                    self.ledger.wrong(text, self.name)
+                known = where in taken and named[where] == 1 and not loop.broken
+                if missed and known and loop.alone(where):
+                    text = f"{self.name} acknowledged position {where}, which was said to be missed"
                     self.ledger.wrong(text, self.name)
 
     # --- the loop ---------------------------------------------------------------------------------

@@ -1,8 +1,11 @@
 """The priority family's life: queues under load, every fault there is, joins, leaves, lost disks.
 
 Each node is a whole process: membership and priority in one host. How much is asked is in
-`priority_load.py`; what those do who put and get, in `priority_users.py`; what may never be seen,
-in `priority_ledger.py` and `priority_ending.py`, and what is excused, in `priority_excuses.py`.
+`priority_load.py`; what those do who put and get, by the steps that ship, in
+`priority_programs.py`, `priority_clients.py` and `priority_groups.py` (and `programs.py`,
+`consumers.py`, `loops.py`, which fifos have, too); who looks, and who ends it all, in
+`priority_steward.py`; what may never be seen, in `priority_ledger.py`, `priority_looks.py` and
+`priority_ending.py`, and what is excused, in `priority_excuses.py`.
 """
 
 from random import Random
@@ -22,13 +25,14 @@ from snowmelt.protocols.priority.settings import QueueSettings
 from snowmelt.sim.families.fifo_actors import PATIENCE, Stage
 from snowmelt.sim.families.membership import SETTINGS, address, member
 from snowmelt.sim.families.operators import Operators
+from snowmelt.sim.families.priority_clients import Consumer, Looper, Producer
 from snowmelt.sim.families.priority_ending import judge
 from snowmelt.sim.families.priority_excuses import Excuses
 from snowmelt.sim.families.priority_groups import Keeper, Stager
 from snowmelt.sim.families.priority_ledger import Ledger, Lost
 from snowmelt.sim.families.priority_load import any_priorities, load_of, settings_of
 from snowmelt.sim.families.priority_planted import machine
-from snowmelt.sim.families.priority_users import Consumer, Looker, Producer, Steward
+from snowmelt.sim.families.priority_steward import Looker, Steward
 from snowmelt.sim.faults import (
     ClockJump,
     Duplication,
@@ -46,6 +50,8 @@ from snowmelt.sim.world import World
 
 AWAY: Final = seconds(15)
 """For how long at most a node that left in order is away."""
+LOOPS_SHARE: Final = 0.4
+"""How many consumers loop."""
 
 
 def process(
@@ -126,7 +132,8 @@ class PriorityLife(FamilyLife):
         for number in range(self._load.consumers):
             ledger = self._ledgers[number % len(self._ledgers)]
             name = f"k{number + 1}"
-            consumer = Consumer(self._stage, name, self._dice(name), ledger, self._load)
+            kind = Looper if self._dice(f"kind {name}").random() < LOOPS_SHARE else Consumer
+            consumer = kind(self._stage, name, self._dice(name), ledger, self._load)
             consumer.delays = not self._wrong_dates
             world.at(self._sometime(self._load.idle), consumer.begin)
         if scenario.protocol == "seap":

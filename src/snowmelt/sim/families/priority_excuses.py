@@ -139,6 +139,28 @@ class Excuses:
         return bool(last) and set(last[-1].members) == set(self.nodes)
 
 
+class Being:
+    """Whether a queue is there: each node has it on its disk, so that it is while one is left."""
+
+    def __init__(self, excuses: Excuses) -> None:
+        self._excuses = excuses
+        self._made: Instant | None = None
+
+    def seen(self, at: Instant) -> None:
+        """It is there, it was said."""
+        self._made = self._made or at
+
+    def denied(self, called: Instant, at: Instant) -> bool:
+        """It is not there, it was said: whether that can't be (1 and 5)."""
+        made, excuses = self._made, self._excuses
+        if made is None or called <= made:
+            return False
+        hurt = {one.node for one in excuses.hurts if one.at <= at}
+        views = [view for view in excuses.views if view.at <= made]
+        lost = any(hurt.issuperset(view.members) for view in views)
+        return not (lost or excuses.undone(made, at))
+
+
 class Keepers:
     """Who had copies of what of one queue, and what of it may be lost, forgotten, or not there."""
 

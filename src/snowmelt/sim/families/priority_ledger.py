@@ -9,19 +9,21 @@ from typing import Any, Final
 import msgspec
 
 from snowmelt.check.history import Ended, Kind, Operation
+from snowmelt.client.leases.delivered import PLACE_BITS
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant, later
-from snowmelt.core.interval import Interval
 from snowmelt.core.outcome import Failed, Outcome
-from snowmelt.protocols.priority.batches import Share, Shares
+from snowmelt.protocols.priority.batches import Shares
 from snowmelt.protocols.priority.calls import Leased, Part, Put, PutDone, Receipt
 from snowmelt.protocols.priority.gets import ordered
 from snowmelt.protocols.priority.messages import Piece
 from snowmelt.protocols.priority.settings import QueueSettings
-from snowmelt.protocols.seap.keys import packed, unpacked
-from snowmelt.sim.families.priority_excuses import Excuses, Keepers, Place, Told
+from snowmelt.protocols.seap.keys import unpacked
+from snowmelt.sim.families.priority_excuses import Being, Excuses, Keepers, Place, Told
 from snowmelt.sim.world import Broken
 
+MANY: Final = 100
+"""With so many deliveries nothing dies by itself."""
 FASTEST_PPM: Final = 40_000
 """How fast a clock may run, by `sim.faults`: a lease may be over so much sooner."""
 
@@ -30,10 +32,14 @@ class Asked(msgspec.Struct):
     """A put."""
 
     process: str
-    parts: tuple[tuple[int, tuple[str, ...]], ...]
+    values: tuple[str, ...]
+    priorities: tuple[int, ...]
+    """Of each of them."""
     headers: bytes
     delay: Duration
     called: Instant
+    sent: bool = False
+    """Whether it was sent at all."""
     returned: Instant | None = None
     ended: Ended = Ended.UNKNOWN
     places: tuple[Place, ...] = ()
@@ -48,26 +54,9 @@ class Asked(msgspec.Struct):
     keyed: bool = False
     """Whether its priorities have no number."""
 
-    @property
-    def values(self) -> tuple[str, ...]:
-        """In the order of the parts."""
-        return tuple([value for _, values in self.parts for value in values])
-
-    @property
-    def priorities(self) -> tuple[int, ...]:
-        """Of each of them."""
-        return tuple([priority for priority, values in self.parts for _ in values])
-
-    def call(self, template: Put) -> Put:
-        """As it is asked."""
-        parts = []
-        for priority, values in self.parts:
-            bodies = Batch.of([value.encode() for value in values])
-            row, keys = (0, packed([priority] * len(values))) if self.keyed else (priority, b"")
-            parts.append(Part(row, bytes(bodies.offsets), bytes(bodies.blob), keys))
-        return msgspec.structs.replace(
-            template, parts=tuple(parts), headers=self.headers, delay=self.delay
-        )
+    def priority(self, value: str) -> int:
+        """Of one of them."""
+        return self.priorities[self.values.index(value)]
 
 
 class Got(msgspec.Struct):
@@ -84,19 +73,24 @@ class Got(msgspec.Struct):
     failures: tuple[int, ...] = ()
     held: Instant = Instant(0)
     """Until then it holds for certain."""
-    settled: bool = False
-    """Whether something was said that may have ended it."""
+    lasts: Instant = Instant(0)
+    """Until then whoever has it may take it to hold, by what nodes said."""
+    named: dict[int, int] = {}
+    """How many calls asked to take each of its places as done, or back."""
+    kept: dict[int, None] = {}
+    """Which of them have no time-out any more."""
     over: int = 0
     """How many more it may have been granted than it could carry."""
 
-    def receipt(self, chosen: list[int]) -> Receipt:
-        """Of those of its elements."""
-        rows: dict[int, list[Interval]] = {}
-        for index in chosen:
-            place = self.places[index]
-            rows.setdefault(place.priority, []).append(Interval(place.position, place.position + 1))
-        shares = tuple([Share(one, tuple(sorted(rows[one]))) for one in sorted(rows)])
-        return Receipt(self.token, shares)
+    def where(self, index: int) -> int:
+        """The place of an element, as clients have it."""
+        place = self.places[index]
+        return (place.priority << PLACE_BITS) + place.position
+
+    def name(self, chosen: list[int]) -> None:
+        """One more call names these."""
+        for where in map(self.where, chosen):
+            self.named[where] = self.named.get(where, 0) + 1
 
 
 class Stand(msgspec.Struct, frozen=True):
@@ -138,6 +132,7 @@ class Ledger:
         self.settings = settings
         self.excuses = excuses
         self.keepers = Keepers(excuses, settings, block)
+        self.being = Being(excuses)
         self.early = early
         """So much ahead of the world's date a node may be."""
         self.narrow = False
@@ -150,6 +145,8 @@ class Ledger:
         self.acks: list[Operation] = []
         self.backs: list[Operation] = []
         self.redriven: Instant | None = None
+        self.doomed = False
+        """Whether somebody said of anything that it is not to be delivered again."""
         self.purged: list[tuple[Instant, Instant | None, int | None]] = []
         self.leaps: tuple[Instant, ...] = ()
         self.freed: list[tuple[str, Got, Instant]] = []
@@ -176,6 +173,19 @@ class Ledger:
         self.puts.append(put)
         for value in put.values:
             self.by_value[value] = put
+
+    def sends(self, call: Put, at: Instant) -> Asked:
+        """It is on its way, in the order of its priorities: what was asked for, and no more."""
+        rows = [row for part in call.parts for row in _rows(part)]
+        put = self.by_value[rows[0][0]]
+        asked = sorted(zip(put.values, put.priorities, strict=True))
+        if sorted(rows) != asked or call.headers != put.headers or call.delay != put.delay:
+            self.wrong(f"{rows} are put where {asked} were asked for", put.process)
+        if not put.sent:
+            put.called, put.sent = at, True
+            put.values = tuple([value for value, _ in rows])
+            put.priorities = tuple([priority for _, priority in rows])
+        return put
 
     def done(self, put: Asked, answer: PutDone, at: Instant) -> None:
         """It is in the queue."""
@@ -240,6 +250,7 @@ class Ledger:
         if urgency != sorted(urgency):
             self.wrong(f"{values[0]} and others came in no order of urgency", process)
         got.held = later(called, shortest(self.settings.lease))
+        got.lasts = later(called, answer.lease)
         if any(called <= one <= got.held for one in self.leaps):
             got.held = called
         return got
@@ -254,7 +265,7 @@ class Ledger:
             if put is None:
                 self.wrong(f"{value!r} was never put", value[:20])
                 continue
-            priority = put.priorities[put.values.index(value)]
+            priority = put.priority(value)
             told = keys[index] if put.keyed else piece.priority
             if told != priority:
                 self.wrong(f"{value} came with priority {told}, not {priority}", value)
@@ -302,7 +313,7 @@ class Ledger:
 
     def redriving(self, at: Instant) -> None:
         """The dead come back as if they had never failed."""
-        if self.redriven is None and self.settings.deliveries_max < 100:
+        if self.redriven is None and (self.doomed or self.settings.deliveries_max < MANY):
             self.redriven = at
 
     # --- leases -----------------------------------------------------------------------------------
@@ -337,7 +348,7 @@ class Ledger:
         Where a view ended meanwhile the door has said it twice, and was refused the second time.
         """
         twice = any(called <= view.at <= at for view in self.excuses.views)
-        if got.settled or got.held <= at or twice:
+        if got.held <= at or twice:
             return
         done = [  # and forgotten: whoever knows it is back
             Told(place, Instant(ack.called), Instant(ack.returned or ack.called))
@@ -397,7 +408,7 @@ class Ledger:
     def key(self, value: str, place: Place) -> int:
         """The smaller one is the more urgent."""
         put = self.by_value[value]
-        priority = put.priorities[put.values.index(value)] if put.keyed else place.priority
+        priority = put.priority(value) if put.keyed else place.priority
         return -priority if self.settings.largest_first else priority
 
     def _urgency(self, value: str, place: Place) -> tuple[int, int]:
@@ -422,6 +433,13 @@ def receipts_of(lost: tuple[Receipt, ...], got: Got) -> list[int]:
     return [
         index for index, place in enumerate(got.places) if (place.priority, place.position) in named
     ]
+
+
+def _rows(part: Part) -> list[tuple[str, int]]:
+    """Each body of a part, and its priority."""
+    values = [bytes(body).decode() for body in Batch(part.offsets, part.blob)]
+    own = unpacked(part.keys) if part.keys else [part.priority] * len(values)
+    return list(zip(values, own, strict=True))
 
 
 def _places(shares: Shares) -> tuple[Place, ...]:

@@ -118,5 +118,5 @@ class _Looks:
     def _key(self, value: str) -> tuple[int, int]:
         """Its priority; those that are alike may stand in any order here."""
         put = self._put(value)
-        key = put.priorities[put.values.index(value)]
+        key = put.priority(value)
         return (-key if self._ledger.settings.largest_first else key), 0

@@ -65,6 +65,10 @@ class Lease(Protocol):
     def lasts(self) -> Instant:
         """Until then whoever has it may take it to hold, by what nodes said."""
 
+    @property
+    def named(self) -> dict[int, int]:
+        """How many calls asked to take each of its places as done, or back."""
+
 
 class Program(Actor):
     """One process; when it dies, another begins in its place."""

@@ -1,0 +1,192 @@
+"""Those who put into the priority queues of a simulated world and get from them, by shipped steps.
+
+A producer puts until it is told, or that it may have happened; what was definitely refused it puts
+again, or leaves. At times a call that was answered comes once more, as a copy of it may. Consumers
+are as everywhere (`consumers.py`, `loops.py`).
+"""
+
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from snowmelt.check.history import Ended
+from snowmelt.client.connection.steps import Steps
+from snowmelt.client.priority.steps import PrioritySteps
+from snowmelt.core.errors import SnowmeltError, StateError
+from snowmelt.core.instant import SECOND, Duration, Instant, milliseconds, seconds
+from snowmelt.core.outcome import Outcome, Succeeded
+from snowmelt.protocols.priority import calls
+from snowmelt.sim.families import consumers, loops
+from snowmelt.sim.families.consumers import Habits
+from snowmelt.sim.families.fifo_actors import DELAY, Phase, Stage
+from snowmelt.sim.families.priority_ledger import Asked, Ledger
+from snowmelt.sim.families.priority_load import Load, priority_of
+from snowmelt.sim.families.priority_programs import LIGHT, Program
+from snowmelt.sim.families.programs import FAILURES, pause
+
+LONG: Final = seconds(15)
+"""The longest that some gets wait, and some puts are asked for."""
+WEIGHT: Final = 16 << 20
+"""What a get can carry: more than there is."""
+
+
+class Putter(Program):
+    """Puts something, at times drawn before, while there is load."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        name: str,
+        chance: Random,
+        ledger: Ledger,
+        load: Load,
+        times: list[Instant],
+    ) -> None:
+        super().__init__(stage, name, chance, ledger, load)
+        self._times = times
+        self._count = 0
+        self.unfinished: dict[int, None] = {}
+
+    def begin(self) -> None:
+        """Works from now on."""
+        for at in self._times:
+            self.stage.world.at(max(at, self.now), self._begin)
+
+    def put(self, number: int) -> None:
+        """What is begun."""
+        raise NotImplementedError
+
+    def finished(self, number: int) -> None:
+        """That is over."""
+        self.unfinished.pop(number, None)
+
+    def _begin(self) -> None:
+        if self.stage.phase is Phase.LOAD:
+            self._count += 1
+            self.unfinished[self._count] = None
+            self.put(self._count)
+
+    @property
+    def loads(self) -> bool:
+        """Whether there is load still."""
+        return self.stage.phase is Phase.LOAD
+
+
+class Producer(Putter):
+    """Puts, several at a time as with threads."""
+
+    delays = True
+
+    def put(self, number: int) -> None:
+        """A batch of its own size and priorities."""
+        chance, settings = self.chance, self.ledger.settings
+        most = min(self.load.items, settings.items_max or self.load.items)
+        size = min(most, chance.choice((1, 1, 2, chance.randint(1, most))))
+        values = tuple(f"{self.name}/{number}/{index}" for index in range(size))
+        priorities: list[int] = []
+        while len(priorities) < size:
+            some = chance.randint(1, size - len(priorities))
+            priorities += [priority_of(chance, settings)] * some
+        labels = {"from": f"{self.name}/{number // 3}"} if chance.random() < 0.3 else {}
+        headers = msgspec.msgpack.encode(labels) if labels else b""
+        delayed = chance.random() < 0.12 and self.delays
+        delay = self.some(DELAY) if delayed else Duration(0)
+        put = Asked(
+            self.name, values, tuple(priorities), headers, delay, self.now, keyed=settings.keyed
+        )
+        self.ledger.asked(put)
+        waits = chance.choice((0, 0, self.load.patience, LONG))
+        patience = self.some(Duration(waits)) / SECOND if waits else 0.0
+        run = self.run(self._put(put, labels, patience), lambda _: self.finished(number))
+        if chance.random() < 0.05:
+            self.after(self.some(milliseconds(chance.choice((5, 50, 2_000)))), run.interrupt)
+
+    def hears(self, body: Any, called: Instant, outcome: Outcome[Any], at: Instant) -> None:
+        """What was answered may come once more, and is answered the same."""
+        super().hears(body, called, outcome, at)
+        match body, outcome:
+            case calls.Put(), Succeeded(calls.PutDone()):
+                if self.chance.random() < self.load.again and self.loads:
+                    self.send_again(body, partial(self.hears, body, called))
+            case _:
+                pass
+
+    def _put(self, put: Asked, labels: dict[str, str], patience: float) -> Steps[None]:
+        """Until it is told that it is in, or that it may be; or gives up."""
+        while True:
+            try:
+                yield from self._attempt(put, labels, patience)
+            except FAILURES as error:
+                if not (isinstance(error, SnowmeltError) and error.definite):
+                    return
+                tired = isinstance(error, StateError) and self.chance.random() < 0.7
+                if tired or not self.loads:
+                    self._refused(put, str(error))
+                    return
+                yield pause(self.some(seconds(1)))
+            else:
+                return
+
+    def _attempt(self, put: Asked, labels: dict[str, str], patience: float) -> Steps[None]:
+        """One call of a person, who is told where it is, or how many are in."""
+        steps, delay = self.steps, put.delay / SECOND
+        values, priorities = put.values, put.priorities
+        pairs = list(zip(priorities, map(str.encode, values), strict=True))
+        if self.chance.random() < 0.5:
+            asked = [steps.one(body, own, labels, delay, patience) for own, body in pairs]
+            found = yield from steps.put([one.what for one in asked], asked[0].wait)
+            told = dict(zip(values, found, strict=True))
+            said = {
+                value: place.position for value, place in zip(put.values, put.places, strict=False)
+            }
+            if put.ended is not Ended.SUCCEEDED or told != said:
+                self.ledger.wrong(f"{told} is told to be put, and is at {said}", self.name)
+            return
+        if len({*priorities}) == 1:
+            alike = [body for _, body in pairs]
+            count = yield from steps.put_many(alike, priorities[0], labels, delay, patience)
+        else:
+            count = yield from steps.put_many(pairs, None, labels, delay, patience)
+        if put.ended is not Ended.SUCCEEDED or count != len(put.places):
+            self.ledger.wrong(f"{count} from {values[0]} are told to be put", self.name)
+
+    def _refused(self, put: Asked, why: str) -> None:
+        """It is told that nothing of it is in the queue, or ever will be."""
+        if put.ended is Ended.SUCCEEDED:
+            text = f"{put.values[0]} is in the queue, and was said to be refused: {why}"
+            self.ledger.wrong(text, self.name)
+        self.ledger.refused(put, why, self.now)
+
+
+class Consumer(consumers.Consumer, Program):
+    """Leases, works, and says what became of it."""
+
+    steps: PrioritySteps
+    returns_with_get = False
+
+    def __init__(self, stage: Stage, name: str, chance: Random, ledger: Ledger, load: Load) -> None:
+        self._makes = chance.random() < 0.7
+        super().__init__(stage, name, chance, ledger, load)
+        self.habits = Habits(load.work, 0.08, load.late, LONG, dead=0.2)
+
+    def opened(self) -> PrioritySteps:
+        """Some know nothing of a queue but its name."""
+        return super().opened() if self._makes else PrioritySteps(self.queue, None)
+
+    def wants(self) -> tuple[int, int]:
+        """How many items, and how many bytes, the next get may bring."""
+        light = self.load.light and self.chance.random() < 0.3
+        return self.chance.choice((1, 1, 2, 5, 20)), LIGHT if light else WEIGHT
+
+    def sorts(self, there: tuple[int, ...]) -> tuple[int, ...]:
+        """At times as it likes."""
+        mixed = list(there)
+        if self.chance.random() < 0.3:
+            self.chance.shuffle(mixed)
+        return tuple(mixed)
+
+
+class Looper(loops.Looper, Consumer):
+    """Loops, again and again."""

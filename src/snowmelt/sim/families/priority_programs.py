@@ -1,0 +1,204 @@
+"""Processes that use one priority queue through the steps that ship; see `programs.py`.
+
+What a door says of a lease is judged where it was asked once: whoever asked again, or said the same
+by another call, may be refused though the first saying took effect.
+"""
+
+from collections.abc import Iterable
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from snowmelt.check.history import Ended
+from snowmelt.client.leases.delivered import Delivered, items_of, priority_of
+from snowmelt.client.priority.options import Wanted
+from snowmelt.client.priority.steps import PrioritySteps
+from snowmelt.core.instant import Instant, later
+from snowmelt.core.outcome import Failed, Outcome, Succeeded
+from snowmelt.protocols.priority import calls
+from snowmelt.sim.families import programs
+from snowmelt.sim.families.fifo_actors import PATIENCE, Stage
+from snowmelt.sim.families.priority_excuses import FOR_EVER
+from snowmelt.sim.families.priority_ledger import MANY, Got, Ledger, receipts_of
+from snowmelt.sim.families.priority_load import Load
+
+LIGHT: Final = 90
+"""What some gets can carry: a few elements."""
+SECONDS: Final = PATIENCE / 10**9
+PASSING: Final = ("Unavailable", "DiskFull")
+
+
+class Said(msgspec.Struct):
+    """What one call says of one lease, by the indexes of its elements."""
+
+    got: Got
+    done: list[int] = []
+    back: list[int] = []
+    renew: list[int] = []
+    keep: list[int] = []
+
+
+class Program(programs.Program):
+    """One process; when it dies, another begins in its place."""
+
+    ledger: Ledger
+    held: dict[int, Got]
+    steps: PrioritySteps
+
+    def __init__(self, stage: Stage, name: str, chance: Random, ledger: Ledger, load: Load) -> None:
+        self.ledger = ledger
+        self.load = load
+        self.held = {}
+        super().__init__(stage, name, chance)
+
+    def opened(self) -> PrioritySteps:
+        """The queue, as who begins knows it; one of a single priority is a fifo to some."""
+        settings = self.ledger.settings
+        fifo = settings.priorities == 1 and self.chance.random() < 0.5
+        said = self.chance.choice(((), ("lease",), ("replicas", "lease")))
+        return PrioritySteps(self.queue, Wanted(settings, said), fifo=fifo)
+
+    # --- what goes over the wire ------------------------------------------------------------------
+
+    def asks(self, body: Any) -> None:
+        """A call is about to be made."""
+        match body:
+            case calls.Put():
+                self.ledger.sends(body, self.now)
+            case calls.Get(settle=calls.Settle() as settle) | (calls.Settle() as settle):
+                for said in self._said(settle):
+                    said.got.name([*said.done, *said.back])
+                self.ledger.doomed |= settle.dead and bool(settle.reason)
+            case calls.Redrive():
+                self.ledger.redriving(self.now)
+            case _:
+                pass
+
+    def hears(self, body: Any, called: Instant, outcome: Outcome[Any], at: Instant) -> None:
+        """A call has an outcome."""
+        ledger = self.ledger
+        ledger.calls.append((called, at))
+        match body, outcome:
+            case calls.Open(), Succeeded(calls.Opened() as opened):
+                ledger.being.seen(at)
+                if opened.settings != ledger.settings:
+                    ledger.wrong(f"it has {opened.settings}", self.name)
+            case _, Failed(reason) if reason.startswith("NoSuchQueue"):
+                if ledger.being.denied(called, at):
+                    ledger.wrong("it is there, and was said not to be", self.name)
+            case calls.Put(hold=0), Succeeded(calls.PutDone() as done):
+                ledger.done(ledger.sends(body, called), done, at)
+            case calls.Put(), Succeeded(calls.PutDone() as done):
+                ledger.staged(ledger.sends(body, called), done)
+            case calls.Get(), _:
+                self._leased(body, called, outcome, at)
+            case calls.Settle(), _:
+                self._settled(body, called, outcome, at)
+            case _:
+                pass
+
+    def _leased(self, get: calls.Get, called: Instant, outcome: Outcome[Any], at: Instant) -> None:
+        most, light = get.items_max, get.bytes_max <= LIGHT
+        if get.settle is not None:
+            self._settled(get.settle, called, outcome, at)
+        match outcome:
+            case Succeeded(calls.Leased() as leased):
+                got = self.ledger.leased(self.name, called, most, leased, at)
+                if got is not None:
+                    got.over = max(got.over, most - len(got.values) if light else 0)
+                    self.held[got.token] = got
+            case _:
+                self.ledger.lose(self.name, called, at, outcome, light)
+
+    # --- what is said of leases -------------------------------------------------------------------
+
+    def _said(self, settle: calls.Settle) -> Iterable[Said]:
+        """Of one lease after the other."""
+        found: dict[int, Said] = {}
+
+        def rows(receipts: tuple[calls.Receipt, ...]) -> Iterable[tuple[Said, list[int]]]:
+            for one in receipts:
+                got = self.held[one.token]
+                yield found.setdefault(one.token, Said(got)), receipts_of((one,), got)
+
+        for said, some in rows(settle.done):
+            said.done += some
+        for said, some in rows(settle.back):
+            said.back += some
+        for said, some in rows(settle.renew):
+            said.renew += some
+        for said, some in rows(settle.keep):
+            said.keep += some
+        return found.values()
+
+    def _settled(
+        self, settle: calls.Settle, called: Instant, outcome: Outcome[Any], at: Instant
+    ) -> None:
+        lost: tuple[calls.Receipt, ...] | None = None
+        match outcome:
+            case Succeeded(calls.Settled(lost=lost) | calls.Leased(lost=lost)):
+                pass
+            case Failed(reason) if self.sent_once and not reason.startswith(PASSING):
+                self.ledger.wrong(f"{self.name} may not settle: {reason}", self.name)
+            case _:
+                pass
+        for said in self._said(settle):
+            if lost is None:
+                self._ends(said, [], called, at, Ended.UNKNOWN)
+            else:
+                self._knows(settle, said, receipts_of(lost, said.got), called, at)
+
+    def _knows(
+        self, settle: calls.Settle, said: Said, refused: list[int], called: Instant, at: Instant
+    ) -> None:
+        """A node took what was said of a lease, but for what it refused."""
+        ledger, got, named = self.ledger, said.got, said.got.named
+        odd = any(named[got.where(one)] == 1 for one in said.done if one in refused)
+        still = [one for one in (*said.renew, *said.keep) if one in refused]
+        odd |= any(got.where(one) not in named for one in still)
+        if odd and self.sent_once:
+            ledger.refused_lease(got, at, called)
+        known = [one for one in said.done if one not in refused]
+        self._ends(said, known, called, at, Ended.SUCCEEDED)
+        taken = [one for one in said.back if one not in refused]
+        dies = settle.reason and (settle.dead or ledger.settings.deliveries_max < MANY)
+        if not (settle.delay or dies) and self.sent_once:
+            ledger.freed.extend([(got.values[index], got, at) for index in taken])
+        if said.renew and not any(one in refused for one in said.renew):
+            ledger.renewed(got, called)
+        if any(one not in refused for one in said.renew):
+            got.lasts = max(got.lasts, later(called, ledger.settings.lease))
+        got.kept.update(dict.fromkeys([one for one in said.keep if one not in refused]))
+        if said.keep and len(got.kept) == len(got.values):
+            got.held = got.lasts = FOR_EVER
+
+    def _ends(
+        self, said: Said, known: list[int], called: Instant, at: Instant, ended: Ended
+    ) -> None:
+        """Some are done for certain; of the others it may be so."""
+        ledger, got = self.ledger, said.got
+        unknown = [one for one in said.done if one not in known]
+        ledger.acked(got, known, called, at, Ended.SUCCEEDED)
+        ledger.acked(got, unknown, called, at, Ended.UNKNOWN)
+        ledger.given_back(got, said.back, called, at, ended)
+        self.takes(got.token, [got.where(index) for index in known])
+        if got.kept and (said.done or said.back):
+            got.held = min(got.held, called)
+
+    # --- what a person is told --------------------------------------------------------------------
+
+    def got(self, delivered: Delivered) -> None:
+        """Items came, as the node said, most urgent first."""
+        got, put = self.held[delivered.token], self.ledger.by_value
+        told = [
+            (body.decode(), priority_of(part, where), where)
+            for part, body, where in items_of(delivered.parts)
+        ]
+        said = [
+            (value, put[value].priority(value), got.where(index))
+            for index, value in enumerate(got.values)
+        ]
+        if told != said:
+            self.ledger.wrong(f"{self.name} is told to have {told}, and has {said}", self.name)
+        self.believes(delivered)

@@ -157,7 +157,7 @@ class Engine:
                 handed = self.handed[token]
                 values = self._named(handed, intervals)
                 self._judge_back(handed, values)
-                ledger.gave_back(handed, values)
+                ledger.gave_back(handed, values, self._world.now)
             case calls.LetGo(token):
                 handed = self.handed[token]
                 ledger.dropped(handed, self._named(handed, ()))

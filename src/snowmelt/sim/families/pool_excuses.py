@@ -86,21 +86,24 @@ class Excuses:
         self.breaks: list[tuple[Instant, NodeId, NodeId]] = []
         """When the way between which two ended."""
 
-    def fails(self, one: NodeId, other: NodeId, at: Instant) -> bool:
-        """Whether what one gave another then may not have come, or nobody heard that it did (2)."""
-        end = later(at, self._after)
+    def fails(self, one: NodeId, other: NodeId, at: Instant, until: Instant) -> bool:
+        """Whether what one gave another then may not have come, or nobody heard that it did (2).
+
+        Or what it said of it until then, when it gave it back.
+        """
+        end = later(until, self._after)
         if any(span.since <= end and at <= span.until for span in self._spans):
             return True
         pair = (one, other), (other, one)
         return any(at <= when <= end and (a, b) in pair for when, a, b in self.breaks)
 
-    def ends(self, ended: Instant | None, at: Instant) -> bool:
+    def ends(self, ended: Instant | None, at: Instant, until: Instant) -> bool:
         """Whether a process that was given something then ended before it was over.
 
         Or not long before: its request stands in line until somebody tells that it is gone.
         """
         return (
             ended is not None
-            and ended <= later(at, self._after)
+            and ended <= later(until, self._after)
             and at <= later(ended, self._after)
         )

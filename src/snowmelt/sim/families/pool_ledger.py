@@ -60,8 +60,8 @@ class Handed(msgspec.Struct, eq=False):
     at: Instant
     values: dict[int, str]
     """By the objects' numbers."""
-    back: dict[str, None] = {}
-    """What went back."""
+    back: dict[str, Instant] = {}
+    """What went back, and when."""
     settled: dict[int, None] = {}
     """The numbers of those that are acknowledged, or went back."""
     let_go: dict[str, None] = {}
@@ -106,6 +106,14 @@ class Object(msgspec.Struct, eq=False):
     """Whether a program that got it has said that it is done."""
     confirmed: Handed | None = None
     confirmed_at: Instant = Instant(0)
+
+    def back_from(self, to: Part) -> list[Instant]:
+        """When it came back from there."""
+        return [
+            one.back[self.value]
+            for one in self.deliveries
+            if one.to is to and self.value in one.back
+        ]
 
 
 class Ledger:
@@ -233,9 +241,9 @@ class Ledger:
         spilled = any(part.settings.spill and part.ended_at is not None for part in self.parts)
         return first.to.once and second.called > first.at and not spilled
 
-    def gave_back(self, handed: Handed, values: tuple[str, ...]) -> None:
+    def gave_back(self, handed: Handed, values: tuple[str, ...], at: Instant) -> None:
         """From now on these may come to another."""
-        handed.back.update(dict.fromkeys(values))
+        handed.back.update(dict.fromkeys(values, at))
 
     def dropped(self, handed: Handed, values: tuple[str, ...]) -> None:
         """Nobody has these any more, so their lease ends: at most once, they are gone."""
@@ -314,12 +322,13 @@ class Ledger:
                 return "heir died"
             if giving.leaving and to.settings.spill and to.node in self.hurt:
                 return "damaged"
+            until = max([giving.at, *one.back_from(to)])  # it may be held, unused, for long
             if giving.once and (
                 giving.asked_before
-                or self.excuses.ends(to.ended_at, giving.at)
-                or self.excuses.ends(to.leaves_at, giving.at)
-                or self.excuses.ends(by.ended_at, giving.at)
-                or self.excuses.fails(by.node, to.node, giving.at)
+                or self.excuses.ends(to.ended_at, giving.at, until)
+                or self.excuses.ends(to.leaves_at, giving.at, until)
+                or self.excuses.ends(by.ended_at, giving.at, until)
+                or self.excuses.fails(by.node, to.node, giving.at, until)
             ):
                 return "at most once"
         return "left" if died and home.left else ""

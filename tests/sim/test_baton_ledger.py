@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from snowmelt.client.counter.tally import Advance, Tally
+from snowmelt.client.counter.tally import Tally
 from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
@@ -150,11 +150,22 @@ def test_who_means_to_leave_what_it_got_leaves_that(ledger):
     ledger.grants(MINE, granted(1), at(1))
     ledger.says(1, b"x")
     ledger.saved(1, b"x", at(1))
-    ledger.means(1, [b""])
+    ledger.releases(ANN, 1, b"")
     ledger.passed(1)
     ledger.grants(YOURS, granted(2, b"x"), at(2))
     with pytest.raises(Broken, match="had left it with one of"):
         ledger.judge()
+
+
+def test_nobody_gives_a_baton_up_with_another_value_than_it_means_to(ledger):
+    ledger.grants(MINE, granted(1), at(1))
+    ledger.holds[1].meant = b"y"
+    ledger.says(1, b"x")
+    with pytest.raises(Broken, match="with b'x', and means to leave b'y'"):
+        ledger.releases(ANN, 1, b"x")
+    with pytest.raises(Broken, match="gives b1 up as it got it, and said"):
+        ledger.releases(ANN, 1, None)
+    ledger.releases(ANN, 1, b"y")
 
 
 def test_nobody_waits_long_where_nothing_happens(ledger):
@@ -185,25 +196,35 @@ def test_who_is_passed_over_came_before_the_others(ledger, came, blamed):
         ledger.judge_waits(at(11))
 
 
-def step(numbers, made, start, stop, limit=100):
+def told(numbers, user, fence, made, start, stop, when):
     """Numbers below a limit that was saved from 2 s to 3 s."""
-    value = msgspec.msgpack.encode(Tally(stop, limit, made))
-    taken = Advance(Interval(start, stop), value, reserves=True)
-    numbers.reserves(taken, at(2))
-    numbers.reserved(taken, at(3))
-    return taken
+    value = msgspec.msgpack.encode(Tally(stop, 100, made))
+    numbers.reserves(value, at(2))
+    numbers.reserved(value, at(3))
+    numbers.told(user, fence, Interval(start, stop), value, at(when))
+
+
+def test_numbers_are_given_out_below_a_limit_that_is_on_the_disk(ledger):
+    numbers = Numbers(ledger)
+    numbers.takes(1, 1)
+    beyond = msgspec.msgpack.encode(Tally(5, 4, 1))
+    with pytest.raises(Broken, match="no limit above it is known"):
+        numbers.told(ANN, 1, Interval(0, 5), beyond, at(3))
+    numbers.reserves(beyond, at(2))
+    with pytest.raises(Broken, match="no limit above it is known"):
+        numbers.told(ANN, 1, Interval(0, 5), beyond, at(3))
 
 
 def test_a_number_is_never_given_twice_and_later_ones_are_larger(ledger):
     numbers = Numbers(ledger)
     for fence, start, stop in ((1, 0, 5), (3, 9, 12)):
         numbers.takes(fence, 1)
-        numbers.told(ANN, fence, step(numbers, 1, start, stop), at(3))
+        told(numbers, ANN, fence, 1, start, stop, 3)
     numbers.takes(2, 1)
     with pytest.raises(Broken, match="bob and ann both got numbers"):
-        numbers.told(BOB, 2, step(numbers, 1, 4, 6), at(4))
+        told(numbers, BOB, 2, 1, 4, 6, 4)
     with pytest.raises(Broken, match="with fence 2, and ann"):
-        numbers.told(BOB, 2, step(numbers, 1, 20, 21), at(4))
+        told(numbers, BOB, 2, 1, 20, 21, 4)
 
 
 @pytest.mark.parametrize(
@@ -215,24 +236,23 @@ def test_a_number_comes_again_only_where_the_limit_above_it_is_lost(ledger, take
     for fence in (1, 2):
         numbers.takes(fence, fence)
     ledger.excuses.set_back(at(taken), at(5))
-    numbers.told(ANN, 1, step(numbers, 1, 0, 5), at(6))  # they are given out after the loss
-    again = step(numbers, 2, 0, 5)
+    told(numbers, ANN, 1, 1, 0, 5, 6)  # they are given out after the loss
     if excused:
-        numbers.told(BOB, 2, again, at(8))
+        told(numbers, BOB, 2, 2, 0, 5, 8)
         assert ledger.excused == {"older disk": 1}
         return
     with pytest.raises(Broken, match="bob and ann both got numbers"):
-        numbers.told(BOB, 2, again, at(8))
+        told(numbers, BOB, 2, 2, 0, 5, 8)
 
 
 def test_a_gap_has_a_reason(ledger):
     numbers = Numbers(ledger)
     for fence, made, start, stop in ((1, 1, 0, 5), (3, 3, 9, 12)):
         numbers.takes(fence, made)
-        numbers.told(ANN, fence, step(numbers, made, start, stop), at(fence))
+        told(numbers, ANN, fence, made, start, stop, fence)
     numbers.judge()
     numbers.takes(4, 3)
-    numbers.told(BOB, 4, step(numbers, 3, 13, 14), at(4))
+    told(numbers, BOB, 4, 3, 13, 14, 4)
     with pytest.raises(Broken, match=r"bob got \[13, 14\) of b1, next to \[9, 12\)"):
         numbers.judge()
 

@@ -213,7 +213,7 @@ BUGS = {
 }
 AS_WELL = {"slept": (Host, "handle", nobody_hears_that_he_slept)}
 """What guards against the same, and must be gone before the bug can show."""
-FIRST = {"cut off": 45, "slept": 60, "drift": 580, "saved": 230}
+FIRST = {"cut off": 45, "slept": 100, "drift": 115, "saved": 230}
 """Where rare bugs are sought from, so that the search is short."""
 LIVES = 40
 

@@ -10,7 +10,7 @@ import pytest
 
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId
-from snowmelt.sim.families import baton, baton_users
+from snowmelt.sim.families import baton, baton_callers, baton_users
 from snowmelt.sim.families.baton_load import DROWSY, Load
 from snowmelt.sim.faults import Crash, Partition
 from snowmelt.sim.life import Ending, live
@@ -65,6 +65,7 @@ def test_what_was_handed_on_is_not_taken_again_by_a_process_that_began_since(see
 
     monkeypatch.setattr(baton, "load_of", load)
     for name, span in {"DYING": 40, "HOG": 1000, "SHORT": 20}.items():
-        monkeypatch.setattr(baton_users, name, milliseconds(span))
+        for module in (baton_users, baton_callers):
+            monkeypatch.setattr(module, name, milliseconds(span), raising=False)
     report = live(scenario(seed), OneBaton)
     assert (report.ending, report.sentence) == (Ending.SETTLED, "")

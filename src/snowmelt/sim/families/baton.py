@@ -12,22 +12,23 @@ from typing import Any, Final
 
 import msgspec
 
+from snowmelt.client.baton.steps import Sight, sights
 from snowmelt.client.counter.tally import counter_baton
+from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.names import NodeId, OperationId, contact
 from snowmelt.core.node import Announce, Announced, Effect, Event, Node, Received, Reply, Send
-from snowmelt.core.outcome import Outcome, Succeeded
 from snowmelt.protocols import baton
 from snowmelt.protocols.baton import calls
 from snowmelt.protocols.baton.settings import BatonSettings
 from snowmelt.protocols.calling import Answer, Call, Gone
 from snowmelt.protocols.membership import CutOff, Depart, Departed
-from snowmelt.sim.families.baton_callers import Caller, Carrier, Counting
+from snowmelt.sim.families.baton_callers import Carrier, Counting
 from snowmelt.sim.families.baton_excuses import Excuses
 from snowmelt.sim.families.baton_ledger import Ledger
 from snowmelt.sim.families.baton_load import USERS_MAX, load_of
 from snowmelt.sim.families.baton_numbers import Numbers
-from snowmelt.sim.families.baton_users import Client, Stage, User
+from snowmelt.sim.families.baton_users import Caller, Client, Stage
 from snowmelt.sim.families.membership import SETTINGS, address, member
 from snowmelt.sim.families.operators import Operators
 from snowmelt.sim.faults import Partition
@@ -63,9 +64,9 @@ class BatonLife(FamilyLife):
             for number in range(1, chance.choice(self._load.batons) + 1)
         }
         self._counts: dict[int, bool] = {}
-        """Which seats are taken by programs with shipped steps, and whether they count."""
+        """Which seats are taken by those who come besides, and whether they count."""
         self._numbers: dict[str, Numbers] = {}
-        self._users: dict[NodeId, User | Caller] = {}
+        self._users: dict[NodeId, Caller] = {}
         """Whoever lives."""
         self._lives = 0
         self._settings = msgspec.structs.replace(BATON, awake=self._load.awake)
@@ -129,16 +130,12 @@ class BatonLife(FamilyLife):
         ledger = self._ledgers[names[number % len(names)]]
         name = f"u{number + 1}.{self._lives}"
         dice, will = self._dice(name), self._dice(f"{name}/will")
-        user: User | Caller
-        if number not in self._counts:
-            nodes = dice.sample(self._scenario.nodes, self._chance.randint(1, 3))
-            user = User(self._stage, name, nodes, will, ledger)
+        nodes = dice.sample(self._scenario.nodes, dice.randint(1, 3))
+        user: Caller
+        if self._counts.get(number):
+            user = Counting(self._stage, name, nodes, will, self._counter("c1"))
         else:
-            nodes = dice.sample(self._scenario.nodes, dice.randint(1, 3))
-            if self._counts[number]:
-                user = Counting(self._stage, name, nodes, will, self._counter("c1"))
-            else:
-                user = Carrier(self._stage, name, nodes, will, ledger)
+            user = Carrier(self._stage, name, nodes, will, ledger)
         self._users[user.name] = user
 
     def _counter(self, name: str) -> Numbers:
@@ -194,8 +191,6 @@ class BatonLife(FamilyLife):
 
     def _drain(self) -> None:
         self._stage.draining = True
-        for user in list(self._users.values()):
-            user.drain()
 
     # --- what is seen -----------------------------------------------------------------------------
 
@@ -353,12 +348,11 @@ class Inspector(Client):
         return [name for name, ledger in self.stage.ledgers.items() if ledger.wanted]
 
     def _look_round(self) -> None:
-        self._seen = {name: {} for name in self._wanted}
+        self._seen = {}
         for name in self._wanted:
-            for node in self.nodes:
-                self.ask(calls.GetBaton(name), self._told, contact(address(node)))
+            self.run(sights(name), partial(self._told, name))
 
-    def _told(self, outcome: Outcome[Any], _: Instant) -> None:
-        match outcome:
-            case Succeeded(calls.BatonStatus(name=name, node=node, state=state)):
-                self._seen[name][node] = state
+    def _told(self, name: str, seen: list[Sight] | SnowmeltError) -> None:
+        if not isinstance(seen, SnowmeltError):
+            told = [one.status for one in seen if one.status is not None]
+            self._seen[name] = {status.node: status.state for status in told}

@@ -58,16 +58,14 @@ class Hold(msgspec.Struct):
     saved_age: int = 0
     passed: bool = False
     """Whether it was told that the last of them has gone on (or what it got, when it said none)."""
-    final: list[bytes] = []
-    """What it means to leave, one of these; nothing when that is the last that it said."""
+    meant: bytes | None = None
+    """What it means to leave; None when nothing is known of that."""
 
     @property
     def leaves(self) -> list[bytes]:
         """The values that may come next; one, once it was told what has become of it."""
         values = [self.granted.value, *self.said]
-        if self.passed:
-            return self.final or values[-1:]
-        return [*values[self.saved :], *self.final]
+        return values[-1:] if self.passed else values[self.saved :]
 
 
 class Belief(msgspec.Struct, frozen=True):
@@ -214,21 +212,27 @@ class Ledger:
         self.holds[fence].said.append(value)
 
     def saved(self, fence: int, value: bytes, at: Instant) -> None:
-        """A holder was told that this value is on a disk."""
+        """A node says that this value is on a disk."""
         self.calls += 1
         hold = self.holds[fence]
         hold.saved, hold.saved_at = max(hold.saved, hold.said.index(value) + 1), at
         hold.saved_age = self._ages[value]
 
-    def means(self, fence: int, values: list[bytes]) -> None:
-        """A holder gives the baton up, and means to leave one of these."""
-        self.holds[fence].final = values
-        for value in values:
-            self._said += 1
-            self._ages[value] = self._said
+    def releases(self, user: NodeId, fence: int, value: bytes | None) -> None:
+        """A holder gives the baton up, with what it got if no value is named."""
+        hold = self.holds[fence]
+        leaves = hold.granted.value if value is None else value
+        if value is None and hold.said:
+            text = f"{user} gives {self.name} up as it got it, and said {hold.said} meanwhile"
+            raise Broken(text, user)
+        if hold.meant is not None and leaves != hold.meant:
+            text = f"{user} gives {self.name} up with {leaves!r}, and means to leave"
+            raise Broken(f"{text} {hold.meant!r}", user)
+        if value is not None:
+            self.says(fence, value)
 
     def passed(self, fence: int) -> None:
-        """A holder was told that the baton has gone on."""
+        """A node says that the baton has gone on."""
         self.holds[fence].passed = True
 
     # --- at the end -------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ those below one that it still has may not.
 
 import msgspec
 
-from snowmelt.client.counter.tally import Advance, Tally
+from snowmelt.client.counter.tally import Tally
 from snowmelt.core.instant import Instant
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
@@ -44,21 +44,25 @@ class Numbers:
         """A program begins to take some."""
         self._takings[fence] = Taking(made)
 
-    def reserves(self, step: Advance, at: Instant) -> None:
+    def reserves(self, value: bytes, at: Instant) -> None:
         """A program begins to save a limit; it may be on the disk though nobody is told."""
-        self._saves[_limit(step)] = at, None
+        self._saves.setdefault(_limit(value), (at, None))
 
-    def reserved(self, step: Advance, at: Instant) -> None:
-        """A program knows that this limit is on the disk."""
-        since, until = self._saves[_limit(step)]
-        self._saves[_limit(step)] = since, at if until is None else until
+    def reserved(self, value: bytes, at: Instant) -> None:
+        """A node says that this limit is on the disk."""
+        since, until = self._saves[_limit(value)]
+        self._saves[_limit(value)] = since, at if until is None else until
 
-    def told(self, user: NodeId, fence: int, step: Advance, at: Instant) -> None:
-        """A program was given these."""
+    def told(self, user: NodeId, fence: int, numbers: Interval, value: bytes, at: Instant) -> None:
+        """A program was given these, and has left this value."""
         self.ledger.calls += 1
-        self.reserved(step, at)
-        taking, numbers = self._takings[fence], step.numbers
-        taking.user, taking.numbers, taking.limit = user, numbers, _limit(step)
+        limit = _limit(value)
+        if limit not in self._saves or numbers.stop > limit[1]:
+            text = f"{user} got {numbers} of {self.ledger.name}, and no limit above it is known"
+            raise Broken(text, user)
+        self.reserved(value, at)
+        taking = self._takings[fence]
+        taking.user, taking.numbers, taking.limit = user, numbers, limit
         for other, before in self._takings.items():
             its = before.numbers
             if its is None or other == fence:
@@ -96,7 +100,7 @@ class Numbers:
             raise Broken(f"{text} {before.numbers} of {before.user}", after.user)
 
 
-def _limit(step: Advance) -> tuple[int, int]:
-    """Which limit of which baton is on the disk when these are given out."""
-    tally = msgspec.msgpack.decode(step.value, type=Tally)
+def _limit(value: bytes) -> tuple[int, int]:
+    """Which limit of which baton this value tells of."""
+    tally = msgspec.msgpack.decode(value, type=Tally)
     return tally.made, tally.limit

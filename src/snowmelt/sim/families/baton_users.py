@@ -1,43 +1,48 @@
-"""Those who want the batons of a simulated world, each a client machine with a will of its own.
+"""Those who want the batons of a simulated world: programs over the shipped steps.
 
-A user asks under one ticket until it is granted or out of patience. Then it does what people do:
-works on what the baton guards and keeps the baton meanwhile, holds on for ever, forgets to keep,
-saves, passes a new value or the old one, or dies. It believes that it holds the baton until the
-lease is over, counted from when it sent the last word that was answered, and never acts later. When
-the faults are over everybody wants a baton once more, for a short time, until it has had it.
+A program asks for a turn, for as long as its patience lasts, and has what it got renewed by the
+shipped books (`client/baton/keeping.py`) while it works. Some are interrupted, some hold on for
+ever, some stand still so that nothing is renewed, and some die. What it does with a baton, and how
+it gives it up, stands in `baton_callers.py`. When the faults are over everybody wants a baton once
+more, for a short time, until it has had it.
+
+The ledger hears what goes over the wire: what is asked, saved and released, and what nodes answer.
+What a program believes is held against that: for how long it holds the baton, that a save is on the
+disk, that the baton has gone on, and which value it means to leave.
 """
 
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
-from snowmelt.core.instant import Duration, Instant, later, milliseconds, seconds
-from snowmelt.core.names import NodeId, OperationId, contact
-from snowmelt.core.outcome import Failed, Outcome, Succeeded
+from snowmelt.client.baton.keeping import LOOK, Keeping
+from snowmelt.client.baton.steps import Hold, Home, Want
+from snowmelt.client.connection.steps import Query, Rest, Steps
+from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
+from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.baton import calls
-from snowmelt.protocols.calling import SLOWEST
+from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.sim.families.baton_ledger import Ledger
 from snowmelt.sim.families.baton_load import Load
-from snowmelt.sim.families.shipped import Program
-from snowmelt.sim.world import World
+from snowmelt.sim.families.shipped import Done, Interrupted, Program, Run, must_end_well, pause
+from snowmelt.sim.world import Broken, World
 
-WAITING: Final = 7 * SLOWEST
-"""The weight of a call that waits for `calls.POLL`: its silence means nothing for longer."""
-WANT: Final = seconds(30)
+WANT_SECONDS: Final = 30.0
 """The longest that somebody asks before it gives up, while there are faults."""
 HOG: Final = seconds(40)
 DYING: Final = seconds(4)
 """The longest until somebody dies who does so while it waits."""
 SHORT: Final = milliseconds(400)
 """The longest hold, and the longest pause, once the faults are over."""
-AGAIN: Final = milliseconds(300)
-PASSES_MAX: Final = 3
 LATE: Final = seconds(3)
 """The longest that an act is on its way to what the baton guards."""
+FAILURES: Final = (SnowmeltError, Interrupted)
+"""What a call of a person ends with, if not with its answer."""
 
 
 class Way(Enum):
@@ -47,7 +52,7 @@ class Way(Enum):
     HOG = "hog"
     """Holds on for long, or until the faults are over."""
     MUTE = "mute"
-    """Never says that it works on."""
+    """Stands still: nothing is renewed."""
     DIE = "die"
 
 
@@ -81,14 +86,6 @@ class Client(Program):
         super().__init__(stage.world, name, nodes, chance)
         self.stage = stage
 
-    @property
-    def place(self) -> NodeId | None:
-        """The node at which it holds the baton."""
-        return None
-
-    def drain(self) -> None:
-        """The faults are over."""
-
     def asked(self, operation: OperationId, body: Any) -> None:
         """Nodes are seen to hear and to grant it."""
         if isinstance(body, calls.Acquire):
@@ -100,20 +97,20 @@ class Client(Program):
         self.stage.gone(self)
 
 
-class Held(msgspec.Struct):
-    """What a user knows of the baton that it holds."""
+class Connection:
+    """What a hold came by, where its program blocks: its books are told when it has ended."""
 
-    ticket: int
-    granted: calls.Granted
-    way: Way
-    until: Instant
-    value: bytes | None = None
-    """What it last said to be the value from now on."""
-    keeps: int = 0
-    """How often it said that it works on."""
+    def __init__(self) -> None:
+        self.ended = False
+
+    def give_back(self) -> None:
+        """The hold has been renewed by another."""
+
+    def close(self) -> None:
+        """The program ends."""
 
 
-class User(Client):
+class Caller(Client):
     """One process that wants a baton again and again, always the same."""
 
     def __init__(
@@ -122,211 +119,213 @@ class User(Client):
         super().__init__(stage, name, nodes, chance)
         self.served = False
         """Whether it had its turn after the faults."""
-        self.held: Held | None = None
+        self.hold: Hold | None = None
+        self.way = Way.WORK
         self.ledger = ledger
-        self._ticket = 0
-        self._idle = True
-        self.rest()
+        self._home = Home()
+        self._keeping = Keeping()
+        self._tends = False
+        self._blocks = chance.random() < 0.5
+        """Whether each hold begins with a connection of its own, as in a program of threads."""
+        self._connection = Connection()
+        self._tickets: list[int] = []
+        self._turns: Run | None = None
+        self._begin()
 
     @property
     def busy(self) -> str:
         """What it is still about, in words; nothing when it has nothing to do."""
         if not self.served:
             return f"{self.name} has not had its turn"
-        return self.waiting or (f"{self.name} has not let go" if self.held is not None else "")
+        return self.waiting or (f"{self.name} has not let go" if self.hold is not None else "")
 
     @property
     def place(self) -> NodeId | None:
         """The node at which it holds the baton."""
-        return None if self.held is None else contact(self.held.granted.where.address)
-
-    def rest(self) -> None:
-        """Wants nothing for a while."""
-        self._idle = True
-        if not self.served:
-            self.after(
-                self.some(SHORT if self.stage.draining else self.stage.load.pause), self._want
-            )
-
-    def drain(self) -> None:
-        """The faults are over: whoever only holds on lets go; all others go on as they are."""
-        if self.held is not None and self.held.way is Way.HOG:
-            self._finish(self.held)
+        return None if self.hold is None or self.hold.over else self.hold.place
 
     def again(self) -> None:
         """It had its turn, and wants another."""
         self.served = False
-        if self._idle:
-            self.rest()
+        self._begin()
+
+    # --- its process ------------------------------------------------------------------------------
+
+    def lose(self, node: NodeId) -> None:
+        """Its connection to a node has ended, and it knows."""
+        self.ledger.unheard(self.name, self.now)
+        super().lose(node)
+        if self.place == node:
+            self._connection.ended = True
 
     def die(self) -> None:
         """Its process is gone, without a word."""
-        self.ledger.doubts(self.name)
-        if self._ticket:
-            self.ledger.ends_want(self._ticket, self.now)
+        self._ends()
         super().die()
 
-    def lose(self, node: NodeId) -> None:
-        """Its connection to a node has ended, and it knows: it says at once that it lives."""
-        self.ledger.unheard(self.name, self.now)
-        super().lose(node)
-        if self.held is not None and self.held.way is not Way.MUTE:
-            self._keep(self.held)
+    def _interrupts(self) -> None:
+        """At times it is interrupted in what it does next."""
+        if self.chance.random() < 0.1 and not self.stage.draining and self._turns is not None:
+            most = milliseconds(self.chance.choice((5, 50, 1_000, 10_000)))
+            self.after(self.some(most), self._turns.interrupt)
 
     # --- wanting ----------------------------------------------------------------------------------
 
-    def _want(self) -> None:
-        if self.served or not self._idle:
-            return
-        self._idle = False
-        self._ticket = self.chance.getrandbits(63)
-        self.ledger.wants(self.name, self._ticket, self.now)
-        self._acquire(self._ticket, later(self.now, self.some(WANT)))
-        if self.chance.random() < 0.04 and not self.stage.draining:
-            self.after(self.some(DYING), partial(self._die_waiting, self._ticket))
+    def _begin(self) -> None:
+        if self._turns is None:
+            self._turns = self.run(self._take_turns(), self._over)
 
-    def _die_waiting(self, ticket: int) -> None:
-        if self._ticket == ticket and self.held is None and not self.stage.draining:
+    def _over(self, told: Any) -> None:
+        must_end_well(told)
+        self._turns = None
+
+    def _take_turns(self) -> Steps[None]:
+        while not self.served:
+            yield from self._rest()
+            self._interrupts()
+            if self.chance.random() < 0.03 and not self.stage.draining:
+                self.after(self.some(DYING), partial(self._dies, None))
+            hold = yield from self._want()
+            if hold is not None:
+                self._holds(hold)
+                yield from self.work(hold)
+                self._lets_go(hold)
+            self._ends()
+
+    def _rest(self) -> Steps[None]:
+        """Wants nothing for a while, and no longer than that once the faults are over."""
+        end = later(self.now, self.some(self.stage.load.pause))
+        while self.now < end and not self.stage.draining:
+            yield pause(min(SHORT, Duration(end - self.now)))
+        yield pause(self.some(SHORT))
+
+    def _want(self) -> Steps[Hold | None]:
+        patience = WANT_SECONDS * (1.0 if self.stage.draining else self.chance.random())
+        want = Want(self._home, self.ledger.name, patience, self.tickets)
+        try:
+            return (yield from want.granted())
+        except FAILURES as error:
+            if isinstance(error, Interrupted):  # as the faces do, behind the scenes
+                self.run(want.withdraw(), must_end_well)
+            return None
+
+    def _dies(self, hold: Hold | None) -> None:
+        if self.hold is hold and not self.stage.draining:
             self.die()
 
-    def _acquire(self, ticket: int, end: Instant) -> None:
-        left = max(milliseconds(1), Duration(end - self.now))
-        wait = calls.POLL if self.stage.draining else min(calls.POLL, left)
-        sent = self.now
-
-        def told(outcome: Outcome[Any], at: Instant) -> None:
-            if isinstance(outcome, Succeeded) and isinstance(outcome.value, calls.Granted):
-                self._hold(ticket, outcome.value, sent)
-            elif isinstance(outcome, Failed) and "BatonLost" in outcome.reason:
-                self.ledger.ends_want(ticket, self.now)  # it had it, and never heard of it in time
-                self.rest()
-            elif at >= end and not self.stage.draining:
-                self._give_up(ticket)
-            elif isinstance(outcome, Succeeded):
-                self._acquire(ticket, end)
-            else:
-                self.after(AGAIN, partial(self._acquire, ticket, end))
-
-        acquire = calls.Acquire(self.ledger.name, ticket, Duration(wait))
-        self.ask(acquire, told, weight=WAITING)
-
-    def _give_up(self, ticket: int) -> None:
-        self.ledger.ends_want(ticket, self.now)
-        release = calls.Release(self.ledger.name, ticket, 0, None, None)
-        self.ask(release, lambda _, __: self.rest())
+    def _ends(self) -> None:
+        self.ledger.doubts(self.name)
+        for ticket in self._tickets:
+            self.ledger.ends_want(ticket, self.now)
+        self._tickets = []
 
     # --- holding ----------------------------------------------------------------------------------
 
-    def _hold(self, ticket: int, granted: calls.Granted, sent: Instant) -> None:
-        load = self.stage.load
-        way = Way.WORK if self.stage.draining else self.chance.choices(tuple(Way), load.ways)[0]
-        held = self.held = Held(ticket, granted, way, later(sent, granted.lease))
-        self.ledger.believes(self.name, granted.fence, held.until, sent, self.now)
+    def _holds(self, hold: Hold) -> None:
+        self.hold = hold
         self.served = self.stage.draining
-        self._act(held)
-        if way is not Way.MUTE:
-            self._keep(held)
-        if way is Way.DIE:
-            self.after(self.some(load.hold), partial(self._die_holding, held))
+        load = self.stage.load
+        self.way = Way.WORK
+        if not self.stage.draining:
+            self.way = self.chance.choices(tuple(Way), load.ways)[0]
+        self._believes(hold)
+        self._act(hold)
+        if self.way is Way.DIE:
+            self.after(self.some(load.hold), partial(self._dies, hold))
+        if self.way is not Way.MUTE:
+            self._connection = Connection()
+            self._keeping.add(hold, cast("Any", self._connection) if self._blocks else None)
+            if not self._tends:
+                self._tends = True
+                self.run(self._tend(), must_end_well)
+
+    def _lets_go(self, hold: Hold) -> None:
+        """Whatever was broken off is said again behind the scenes."""
+        self.hold = None
+        if not hold.settled:
+            self.run(hold.give_back(), must_end_well)
+
+    def work(self, hold: Hold) -> Steps[None]:
+        """What it does while it holds the baton; it gives it up in the end."""
+        raise NotImplementedError
+
+    def _tend(self) -> Steps[None]:
+        """Renews by the books, as the shipped keepers do, until nothing is held."""
+        while self._keeping:
+            due = self._keeping.next(steady_now())
+            if isinstance(due, list):
+                yield from self._keeping.renew(due)
+                for one in due:
+                    self._believes(one.hold)
+            elif due is not None:
+                yield Rest(min(seconds_until(due), LOOK / SECOND))
+        self._tends = False
+
+    def _believes(self, hold: Hold) -> None:
+        if self.hold is not hold:
+            return
+        if hold.over:
+            self.ledger.doubts(self.name)
         else:
-            kinds = (load.short, load.short, load.hold)
-            most = SHORT if self.stage.draining else self.chance.choice(kinds)
-            most = HOG if way is Way.HOG else most
-            self.after(self.some(most), partial(self._finish, held))
-            if self.chance.random() < 0.4:
-                self.after(self.some(most), partial(self._save, held))
+            since = Instant(hold.until - hold.lease)
+            self.ledger.believes(self.name, hold.fence, hold.until, since, self.now)
 
-    def _die_holding(self, held: Held) -> None:
-        if self.held is held and not self.stage.draining:
-            self.die()
-        else:
-            self._finish(held)
-
-    def _believes(self, held: Held) -> bool:
-        return self.held is held and self.now < held.until
-
-    def _keep(self, held: Held) -> None:
-        """Says that it works on, again and again; the last word goes on with it."""
-        held.keeps += 1
-        sent, number = self.now, held.keeps
-        beat = Duration(held.granted.lease // 5)
-
-        def again() -> None:
-            if self.held is held and held.keeps == number:
-                self._keep(held)
-
-        def told(outcome: Outcome[Any], at: Instant) -> None:
-            if self.held is not held:
-                return
-            if isinstance(outcome, Succeeded):
-                held.until = max(held.until, later(sent, outcome.value.lease))
-                self.ledger.believes(self.name, held.granted.fence, held.until, sent, at)
-                self.after(Duration(max(sent + beat - at, milliseconds(1))), again)
-            elif at >= held.until or (isinstance(outcome, Failed) and "Lost" in outcome.reason):
-                self._over()
-            else:
-                self.after(AGAIN, again)
-
-        granted = held.granted
-        keep = calls.Keep(self.ledger.name, held.ticket, granted.fence, granted.where)
-        self.ask(keep, told, self.place, patience=Duration(2 * beat))
-
-    def _act(self, held: Held) -> None:
+    def _act(self, hold: Hold) -> None:
         """Acts, as long as it believes that it may; what it does arrives at once, or late."""
-        if not self._believes(held):
+        if self.hold is not hold or hold.over or self.now >= hold.until:
             return
         late = self.some(LATE) if self.chance.random() < 0.1 else self.some(milliseconds(20))
-        act = partial(self.ledger.acts, held.granted.fence)
-        self.stage.world.at(later(self.now, late), act)
-        self.after(self.some(seconds(1)), partial(self._act, held))
+        self.world.at(later(self.now, late), self.ledger.acts, hold.fence)
+        self.after(self.some(seconds(1)), partial(self._act, hold))
 
-    def _save(self, held: Held) -> None:
-        if not self._believes(held):
-            return
-        granted, value = held.granted, self._next_value(held)
+    # --- what goes over the wire ------------------------------------------------------------------
 
-        def told(outcome: Outcome[Any], at: Instant) -> None:
-            if isinstance(outcome, Succeeded):
-                self.ledger.saved(granted.fence, value, at)
+    def asked(self, operation: OperationId, body: Any) -> None:
+        """What it wants and says is written down."""
+        super().asked(operation, body)
+        match body:
+            case calls.Acquire(ticket=ticket) if ticket not in self._tickets:
+                self._tickets.append(ticket)
+                self.ledger.wants(self.name, ticket, self.now)
+            case calls.Save(fence=fence, value=value):
+                self.ledger.says(fence, value)
+            case calls.Release(fence=fence, value=value) if fence:
+                self.ledger.doubts(self.name)
+                self.ledger.releases(self.name, fence, value)
+            case _:
+                pass
 
-        save = calls.Save(self.ledger.name, held.ticket, granted.fence, granted.where, value)
-        self.ask(save, told, self.place, patience=seconds(4))
+    def query(self, step: Query, told: Done) -> None:
+        """What it saves and gives up is so once a node says so, whatever the steps make of it."""
 
-    def _next_value(self, held: Held) -> bytes:
-        count = len(self.ledger.holds[held.granted.fence].said) + 1
-        held.value = f"{self.name}/{held.granted.fence}/{count}".encode()
-        self.ledger.says(held.granted.fence, held.value)
-        return held.value
+        def hears(answer: Any) -> None:
+            if not isinstance(answer, SnowmeltError):
+                self.hears(step.body)
+            told(answer)
 
-    # --- ending it --------------------------------------------------------------------------------
+        super().query(step, hears)
 
-    def _finish(self, held: Held) -> None:
-        """Passes the baton on, if it is still its own as far as it knows."""
-        if self.held is not held:
-            return
-        if held.value is not None or self.chance.random() < 0.8:
-            self._next_value(held)
-        place = self.place
-        self.held = None
-        self.ledger.doubts(self.name)
-        self._pass_on(held, place, PASSES_MAX)
+    def hears(self, body: Any) -> None:
+        """A node has done this."""
+        match body:
+            case calls.Save(fence=fence, value=value):
+                self.ledger.saved(fence, value, self.now)
+            case calls.Release(fence=fence) if fence:
+                self.ledger.passed(fence)
+            case _:
+                pass
 
-    def _pass_on(self, held: Held, place: NodeId | None, tries: int) -> None:
-        def told(outcome: Outcome[Any], _: Instant) -> None:
-            if isinstance(outcome, Succeeded):
-                self.ledger.passed(held.granted.fence)
-            elif tries > 1 and "Lost" not in outcome.reason:
-                self.after(AGAIN, partial(self._pass_on, held, place, tries - 1))
-                return
-            self._over()
+    # --- what it is told --------------------------------------------------------------------------
 
-        fence, where = held.granted.fence, held.granted.where
-        release = calls.Release(self.ledger.name, held.ticket, fence, where, held.value)
-        self.ask(release, told, place, patience=seconds(4))
+    def told_saved(self, fence: int, value: bytes) -> None:
+        """It is told that this is on a disk."""
+        of = self.ledger.holds[fence]
+        if value not in of.said[: of.saved]:
+            text = f"{self.name} is told that {value!r} is saved, and no node said so"
+            raise Broken(text, self.name)
 
-    def _over(self) -> None:
-        """It holds nothing any more, by its own will or not."""
-        self.held = None
-        self.ledger.doubts(self.name)
-        self.ledger.ends_want(self._ticket, self.now)
-        self.rest()
+    def told_passed(self, fence: int) -> None:
+        """It is told that the baton has gone on."""
+        if not self.ledger.holds[fence].passed:
+            text = f"{self.name} is told that it gave {self.ledger.name} up, and no node said so"
+            raise Broken(text, self.name)

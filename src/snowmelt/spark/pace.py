@@ -6,7 +6,8 @@ been done:
 
 1. The first batch is small: so many rows for each core.
 2. A batch that was full makes the next one larger or smaller in the proportion of its time to the
-   one wished for; at most `GROWTH` times as large, and never less than half as large.
+   one wished for; at most `GROWTH` times as large, and never less than half as large. As each batch
+   costs something whatever is in it, a small one foretells too long a time, not too short a one.
 3. A batch that was not full says little of a full one, and changes nothing.
 4. The first batch of a run pays for the start of Python and Java as well (three quarters of 16 s,
    measured); so it makes the next one larger, never smaller.
@@ -14,32 +15,32 @@ been done:
 
 from typing import Final
 
-ROWS_A_CORE: Final = 5_000
-GROWTH: Final = 4
+ROWS_A_CORE: Final = 10_000
+GROWTH: Final = 16
 
 
 class Pace:
     """What the batches of one run took, and what the next may have.
 
-    >>> pace = Pace(seconds=5.0, cores=2, most=50_000)
-    >>> pace.rows
-    10000
-    >>> pace.given(10_000, at=50.0)
-    >>> pace.over(at=66.0)
-    >>> pace.rows
-    10000
-    >>> pace.given(10_000, at=100.0)
-    >>> pace.over(at=101.0)
-    >>> pace.rows
-    40000
-    >>> pace.given(40_000, at=101.0)
-    >>> pace.over(at=111.0)
+    >>> pace = Pace(seconds=5.0, cores=2, most=500_000)
     >>> pace.rows
     20000
-    >>> pace.given(20_000, at=111.0)
-    >>> pace.over(at=111.5)
+    >>> pace.given(20_000, at=50.0)
+    >>> pace.over(at=66.0)
     >>> pace.rows
-    50000
+    20000
+    >>> pace.given(20_000, at=100.0)
+    >>> pace.over(at=100.5)
+    >>> pace.rows
+    200000
+    >>> pace.given(200_000, at=100.5)
+    >>> pace.over(at=110.5)
+    >>> pace.rows
+    100000
+    >>> pace.given(100_000, at=110.5)
+    >>> pace.over(at=110.6)
+    >>> pace.rows
+    500000
     """
 
     def __init__(self, seconds: float, cores: int, most: int) -> None:

@@ -11,7 +11,6 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame
 
 from snowmelt.spark import Pipeline
 from ufmulti.pairs import pairs_table, select_bodies
@@ -41,29 +40,21 @@ def pipeline(folder: str = "ufmulti-out") -> Pipeline:
             "reconstruct",
             source=RAW,
             sink=TRACKS,
-            transform=partial(through, reconstruct_bodies),
+            arrow=partial(through, reconstruct_bodies),
         )
-        .stage("test", source=TRACKS, sink=PAIRS, transform=partial(through, select_bodies))
-        .stage("write", source=PAIRS, transform=written, parquet=folder)
+        .stage("test", source=TRACKS, sink=PAIRS, arrow=partial(through, select_bodies))
+        .stage("write", source=PAIRS, arrow=written, columns=COLUMNS, parquet=folder)
     )
 
 
-def through(stage: Stage, rows: DataFrame) -> DataFrame:
+def through(stage: Stage, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The bodies that a stage makes of the bodies; what does not read makes none."""
-
-    def bodies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield pa.record_batch([stage(batch.column(0))[0]], ["value"])
-
-    return rows.select("value").mapInArrow(bodies, "value binary")
+    for batch in batches:
+        yield pa.record_batch([stage(batch["value"])[0]], ["value"])
 
 
-def written(rows: DataFrame) -> DataFrame:
+def written(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The pairs as columns."""
-
-    def columns(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            table = pairs_table(batch.column(0))[0]
-            yield from table.set_column(0, "event", table["event"].cast(pa.int64())).to_batches()
-
-    return rows.select("value").mapInArrow(columns, COLUMNS)
+    for batch in batches:
+        table = pairs_table(batch["value"])[0]
+        yield from table.set_column(0, "event", table["event"].cast(pa.int64())).to_batches()

@@ -6,6 +6,8 @@ from pathlib import Path
 from unittest.mock import MagicMock
 
 import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, concat
@@ -33,6 +35,18 @@ def louder(rows: DataFrame) -> DataFrame:
     return rows.select(concat(col("value"), col("value")).alias("value"))
 
 
+def tagged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        tags = pc.binary_join_element_wise(batch["queue"], batch["value"].cast("string"), "/")
+        yield pa.record_batch({"value": tags})
+
+
+def numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        size = pc.binary_length(batch["value"])
+        yield pa.record_batch({"size": size, "place": batch["position"]})
+
+
 # --- what may be said -----------------------------------------------------------------------------
 
 
@@ -45,13 +59,16 @@ def louder(rows: DataFrame) -> DataFrame:
         ({"source": "no/queue"}, "queue is 'no/queue'"),
         ({"sink": "no/queue"}, "queue is 'no/queue'"),
         ({"sink": None, "worker": None, "transform": louder}, "without a target"),
-        ({"worker": None}, "without transform= and worker="),
+        ({"worker": None}, "without transform=, arrow= and worker="),
+        ({"arrow": tagged}, "with worker= and arrow="),
+        ({"worker": None, "arrow": 7}, "arrow of stage new is 7; allowed: a function"),
+        ({"worker": None, "transform": louder, "columns": "n int"}, "none without arrow="),
         ({"worker": None, "transform": louder, "parquet": "out"}, "with several targets"),
         ({"transform": louder}, "with worker= and transform="),
         ({"fail_on_other_content": False}, "with worker= and fail_on_other_content="),
         ({"worker": 7}, "worker of stage new is 7; allowed: a function"),
         ({"rows_per_batch": 0}, "rows_per_batch of stage new is 0"),
-        ({"partitons": 2}, "'partitons'; allowed: transform, worker"),
+        ({"partitons": 2}, "'partitons'; allowed: transform, arrow"),
     ],
 )
 def test_what_can_not_be_is_refused_when_it_is_said(
@@ -351,6 +368,48 @@ def test_spark_and_workers_drain_together_and_go_on_later(
             assert [one.made for one in standings] == [1000] * 3
     written = [bytes(row.value) for row in spark.read.parquet(str(tmp_path / "out")).collect()]
     assert sorted(written) == sorted(b"%d,%d,+" % (one, one) for one in range(2000))
+
+
+def test_functions_within_the_read_make_other_columns_of_all_rows(
+    cluster: LocalCluster, tmp_path: Path, spark: SparkSession
+) -> None:
+    out = str(tmp_path / "out")
+    pipeline = (
+        Pipeline("inside")
+        .stage("tag", source="in-in", sink="in-mid", arrow=tagged, rows_per_batch=700)
+        .stage("more", source="in-mid", sink="in-good", arrow=tagged, transform=louder)
+        .stage(
+            "size", source="in-good", arrow=numbered, columns="place long, size int", parquet=out
+        )
+    )
+    with snowmelt.connect(cluster.url) as connection:
+        connection.fifo("in-in").put_many([b"%04d" % one for one in range(2000)])
+        standings = pipeline.run(
+            cluster.url, drain=True, checkpoints=tmp_path / "places", session=spark
+        )
+    assert [(one.taken, one.made) for one in standings] == [(2000, 2000)] * 3
+    rows = [tuple(row) for row in spark.read.parquet(out).collect()]
+    assert sorted(rows) == [(place, 2 * len("in-mid/in-in/0000")) for place in range(2000)]
+
+
+def test_what_a_function_within_the_read_does_wrong_is_told_in_a_sentence(
+    cluster: LocalCluster, tmp_path: Path, spark: SparkSession
+) -> None:
+    def fails(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        raise ValueError("no hit here")
+        yield from batches
+
+    with snowmelt.connect(cluster.url) as connection:
+        connection.fifo("wrong-in").put(b"one")
+    for name, function, told in (
+        ("raises", fails, "ValueError: no hit here"),
+        ("others", numbered, "columns is 'value'; allowed: size, place"),
+    ):
+        pipeline = Pipeline(name).stage("fit", source="wrong-in", sink="x", arrow=function)
+        with pytest.raises(StageFailed, match=told):
+            pipeline.run(cluster.url, drain=True, checkpoints=tmp_path, session=spark)
+        with snowmelt.connect(cluster.url) as connection:
+            connection.fifo("wrong-in").group(f"{name}.fit").release()
 
 
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")

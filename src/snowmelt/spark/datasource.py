@@ -11,6 +11,7 @@ from snowmelt.spark import tables
 from snowmelt.spark.batch_source import SnapshotReader
 from snowmelt.spark.columns import priority_type, source_schema
 from snowmelt.spark.errors import plainly
+from snowmelt.spark.inside import Inside
 from snowmelt.spark.naming import check_queues
 from snowmelt.spark.options import FIFO, PRIORITY, source_options
 from snowmelt.spark.settling import settling
@@ -64,9 +65,11 @@ class SnowmeltDataSource(DataSource):
 
     cores = 0
     """How many tasks its session runs at once; 0 where nobody has said it."""
+    inside: Inside | None = None
+    """What a stream makes of its rows while it reads them."""
 
     def __reduce__(self) -> tuple[Callable[..., "SnowmeltDataSource"], tuple[Any, ...]]:
-        return _made, (self.options, self.cores)
+        return _made, (self.options, self.cores, self.inside)
 
     @classmethod
     def name(cls) -> str:
@@ -75,13 +78,15 @@ class SnowmeltDataSource(DataSource):
 
     @plainly()
     @settling()
-    def schema(self) -> StructType:
+    def schema(self) -> StructType | str:
         """The columns; asked for by `load`, so all that can be wrong with options is told here."""
         given = tables.told(self.options) if tables.is_made(self.options) else self.options
         options = source_options(given)
         check_queues(options)
         urgent = options.kind == PRIORITY
         priority = priority_type(settings_of(options)) if urgent else None
+        if self.inside is not None:
+            return self.inside.columns
         columns = source_schema(options.headers, priority=priority)
         return tables.with_options(columns, given) if given is not self.options else columns
 
@@ -104,7 +109,7 @@ class SnowmeltDataSource(DataSource):
         given = self._with_cores(tables.options_of(schema, self.options))
         if given.get("kind", FIFO).lower() == PRIORITY:
             return UrgentReader(given, schema)
-        return StreamReader(given, schema)
+        return StreamReader(given, schema, self.inside)
 
     @plainly()
     @settling()
@@ -124,17 +129,22 @@ class SnowmeltDataSource(DataSource):
         return {"cores": str(self.cores), **given} if self.cores else given
 
 
-def of_session(cores: int) -> type[SnowmeltDataSource]:
+def of_session(
+    cores: int, name: str = "snowmelt", inside: Inside | None = None
+) -> type[SnowmeltDataSource]:
     """The same for a session that runs so many tasks at once, which only its own program can ask.
 
-    >>> of_session(8)({}).cores
-    8
+    >>> of_session(8).name(), of_session(8)({}).cores
+    ('snowmelt', 8)
     """
-    return type("SessionDataSource", (SnowmeltDataSource,), {"cores": cores})
+    own = {"cores": cores, "inside": inside, "name": classmethod(lambda _: name)}
+    return type("SessionDataSource", (SnowmeltDataSource,), own)
 
 
-def _made(options: MutableMapping[str, str], cores: int) -> SnowmeltDataSource:
+def _made(
+    options: MutableMapping[str, str], cores: int, inside: Inside | None
+) -> SnowmeltDataSource:
     """One in another process, where its class is found by the name."""
     source = SnowmeltDataSource(options)
-    source.cores = cores
+    source.cores, source.inside = cores, inside
     return source

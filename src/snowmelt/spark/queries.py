@@ -93,6 +93,9 @@ class SparkRun:
     def _rows(self) -> "DataFrame":
         from pyspark.sql.functions import count, lit  # noqa: PLC0415  only where Spark is there
 
+        from snowmelt.spark.inside import Inside  # noqa: PLC0415
+        from snowmelt.spark.session import register_inside  # noqa: PLC0415
+
         stage = self.stage
         options = self._where | {"queue": stage.source, "group": self._group}
         options["maxMessagesPerTrigger"] = str(stage.rows_per_batch)
@@ -101,7 +104,11 @@ class SparkRun:
         options["failOnDataLoss"] = str(stage.fail_on_loss).lower()
         if stage.partitions is not None:
             options["minPartitions"] = str(stage.partitions)
-        rows = self._session.readStream.format("snowmelt").options(**options).load()
+        form = "snowmelt"
+        if stage.arrow is not None:
+            inside = Inside.of(stage.arrow, stage.columns)
+            form = register_inside(self._session, self._group, inside)
+        rows = self._session.readStream.format(form).options(**options).load()
         if stage.transform is not None:
             rows = stage.transform(rows)
         if stage.write is not None:

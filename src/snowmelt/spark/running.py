@@ -177,7 +177,7 @@ class Running:
             register(self._given)
         check_places(self._given, self._cluster, self._places, stages)
         self._cores = at_once(self._given)
-        functions = [function for one in stages for function in (one.transform, one.write)]
+        functions = [each for one in stages for each in (one.transform, one.arrow, one.write)]
         ship(function for function in functions if function is not None)
 
     def _run_of(self, stage: Stage) -> Run:

@@ -14,7 +14,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
@@ -24,6 +24,9 @@ from snowmelt.spark.configuration import MASTER, REMOTE, said
 from snowmelt.spark.java import ensure_java
 from snowmelt.spark.trial import check_planner
 from snowmelt.spark.where import at_once, check_listening, is_remote
+
+if TYPE_CHECKING:
+    from snowmelt.spark.inside import Inside
 
 LOGGING: Final = Path(__file__).parent / "log4j2.properties"
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
@@ -72,6 +75,15 @@ def register(session: SparkSession) -> None:
     from snowmelt.spark.datasource import of_session  # noqa: PLC0415  only when asked for
 
     session.dataSource.register(of_session(at_once(session)))
+
+
+def register_inside(session: SparkSession, group: str, inside: "Inside") -> str:
+    """Makes a source known that makes something of its rows; the word for `format`."""
+    from snowmelt.spark.datasource import of_session  # noqa: PLC0415  only when asked for
+
+    name = f"snowmelt_{group}"
+    session.dataSource.register(of_session(at_once(session), name, inside))
+    return name
 
 
 def _active(master: str | None, remote: str | None) -> SparkSession | None:

@@ -14,6 +14,8 @@ from snowmelt.protocols.fifo.settings import queue_name
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from snowmelt.spark.inside import ArrowFunction
+
 Transform = Callable[["DataFrame"], "DataFrame"]
 Write = Callable[["DataFrame", int], None]
 Worker = Callable[[bytes], Iterable[bytes]]
@@ -21,9 +23,19 @@ Worker = Callable[[bytes], Iterable[bytes]]
 ROWS_PER_BATCH: Final = 1_000_000
 """At most; a batch begins small and grows towards `BATCH_SECONDS`."""
 BATCH_SECONDS: Final = 5.0
+COLUMNS: Final = "value binary"
 ITEMS_PER_BATCH: Final = 1000
 NAME_LENGTH: Final = 46
 """Of a pipeline's and a stage's name together: a producer's name has to hold more than these."""
+_SPARKS_ALONE: Final = (
+    "transform",
+    "arrow",
+    "columns",
+    "write",
+    "parquet",
+    "fail_on_other_content",
+    "batch_seconds",
+)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
@@ -31,6 +43,8 @@ class How(TypedDict, total=False):
     """What a stage does, and how much at a time; the keywords of `Pipeline.stage`."""
 
     transform: Transform
+    arrow: "ArrowFunction"
+    columns: str
     worker: Worker
     write: Write
     parquet: str
@@ -59,6 +73,10 @@ class SparkStage:
     fail_on_loss: bool = True
     fail_on_other_content: bool = True
     batch_seconds: float = BATCH_SECONDS
+    arrow: "ArrowFunction | None" = None
+    """What is made of the rows while they are read, before `transform`."""
+    columns: str = COLUMNS
+    """Those that `arrow` makes."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +102,7 @@ def stage_of(name: str, source: str, sink: str | None, how: How) -> Stage:
     1
     >>> stage_of("double", "in", "out", {})
     Traceback (most recent call last):
-    snowmelt.core.errors.BadOption: stage double is 'without transform= and worker='; allowed: ...
+    snowmelt.core.errors.BadOption: stage double is 'without transform=, arrow= and worker='; ...
     """
     for option in how:
         if option not in How.__annotations__:
@@ -117,9 +135,14 @@ def _spark_stage(name: str, source: str, sink: str | None, how: How) -> SparkSta
         several = len(targets) - targets.count(None)
         told = "with several targets" if several else "without a target"
         raise BadOption(f"stage {name}", told, "one of sink=QUEUE, parquet=FOLDER, write=FUNCTION")
-    if sink is not None and "transform" not in how:
-        allowed = "transform=FUNCTION of a DataFrame, or worker=FUNCTION of a body"
-        raise BadOption(f"stage {name}", "without transform= and worker=", allowed)
+    if sink is not None and not {"transform", "arrow"} & how.keys():
+        allowed = (
+            "transform=FUNCTION of a DataFrame, arrow=FUNCTION of batches, or worker=FUNCTION of a "
+            "body"
+        )
+        raise BadOption(f"stage {name}", "without transform=, arrow= and worker=", allowed)
+    if "columns" in how and "arrow" not in how:
+        raise BadOption(f"columns of stage {name}", how["columns"], "none without arrow=")
     return SparkStage(
         name,
         source,
@@ -132,11 +155,13 @@ def _spark_stage(name: str, source: str, sink: str | None, how: How) -> SparkSta
         _switch(name, "fail_on_loss", how.get("fail_on_loss", True)),
         _switch(name, "fail_on_other_content", how.get("fail_on_other_content", True)),
         _seconds(name, how.get("batch_seconds", BATCH_SECONDS)),
+        _function(name, "arrow", how.get("arrow")),
+        how.get("columns", COLUMNS),
     )
 
 
 def _worker_stage(name: str, source: str, sink: str | None, how: How) -> WorkerStage:
-    for option in ("transform", "write", "parquet", "fail_on_other_content", "batch_seconds"):
+    for option in _SPARKS_ALONE:
         if option in how:
             raise BadOption(f"stage {name}", f"with worker= and {option}=", "one of them")
     return WorkerStage(

@@ -25,6 +25,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
@@ -32,9 +33,10 @@ from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.queue.group_steps import BEGINNING, EVERYTHING, Advance, Mark
 from snowmelt.core.errors import LeaseLost, OutcomeUnknown
 from snowmelt.protocols.fifo.calls import QueueStatus
-from snowmelt.spark.columns import readable
+from snowmelt.spark.columns import readable, source_schema
 from snowmelt.spark.connections import cluster_at
 from snowmelt.spark.errors import plainly
+from snowmelt.spark.inside import Inside
 from snowmelt.spark.lag import report
 from snowmelt.spark.limiting import at_most, usual
 from snowmelt.spark.naming import check_queues, queue_names
@@ -55,9 +57,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     Options are read by the first call, not here: Spark hides what is raised while it makes one.
     """
 
-    def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
+    def __init__(
+        self, given: Mapping[str, str], schema: StructType, inside: Inside | None = None
+    ) -> None:
         self._given = dict(given)
         self._asked = schema
+        self._inside = inside
         self._pinned: dict[str, int] | None = None
         self._acknowledged = Offset("")
         self._pace: Pace | None = None
@@ -70,6 +75,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cached_property
     def _schema(self) -> pa.Schema:
+        if self._inside is not None:
+            return readable(source_schema(self._options.headers))
         return readable(self._asked)
 
     # --- how far ----------------------------------------------------------------------------------
@@ -195,7 +202,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The rows of one partition, on an executor."""
         with plainly(), settling():
             if partition.value is not None:
-                yield from rows_of(partition.value, self._options, self._schema)
+                rows = rows_of(partition.value, self._options, self._schema)
+                if self._inside is not None:
+                    rows = self._inside.made(rows, to_arrow_schema(self._asked, timezone="UTC"))
+                yield from rows
 
     def stop(self) -> None:
         """Nothing is held here: the group keeps what it was given, and goes on where it was."""

@@ -42,6 +42,7 @@ class Slot:
         self.name = name
         self.disk = Disk(Random(number))
         self.start = 0
+        self.birth = 1
         self.node: FifoNode | None = None
         self.due: tuple[Any, Instant] | None = None
         self.held = False
@@ -51,7 +52,9 @@ class Slot:
     def member(self) -> Member:
         """As views have it."""
         number = int(self.name[1:])
-        return Member(self.name, Address("127.0.0.1", 4410 + number), birth=1, start=self.start)
+        return Member(
+            self.name, Address("127.0.0.1", 4410 + number), birth=self.birth, start=self.start
+        )
 
 
 class ClusterBench:
@@ -90,6 +93,12 @@ class ClusterBench:
         slot.disk.end(ending)
         slot.node = None
         self._way = deque(one for one in self._way if slot.name not in one[:2])
+
+    def born_anew(self, name: str) -> None:
+        """The disk of a node that does not run is lost; it has another, with nothing on it."""
+        slot = self.slots[NodeId(name)]
+        slot.birth += 1
+        slot.disk = Disk(Random(100 * slot.birth))
 
     def view(self, *names: str) -> None:
         """Those who run see a new view, of these or of all who run."""

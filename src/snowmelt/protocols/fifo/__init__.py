@@ -15,7 +15,10 @@ The life of an item (the picture is in docs/fifo.md):
    then. Here a position is given last, when the batch is safe: with positions granted ahead, a
    batch could enter the queue in front of one that was complete before it began. What the client
    is granted ahead is the node to put at (`Opened.store`), for as long as it likes; so a put is one
-   round trip, and what was never admitted is a segment nobody points to, and is erased.
+   round trip, and what was never admitted is a segment nobody points to, and is erased. That node
+   is the master where every node keeps every body: what a master takes in itself it admits while
+   it is copied, so body and journal are one flush on each disk (`early.py`). Until enough keepers
+   have said that they have it, nobody is told, and a master that comes next asks each of them.
 2. *Admission* (`admission.py`). The master looks whether this producer put this before (a retry is
    not a second item), whether there is room, and gives the next positions. A client that hears
    nothing asks another node too, so several nodes may offer one put: it waits for room once, and

@@ -29,10 +29,11 @@ from typing import Final
 from snowmelt.core.instant import Duration, later, seconds
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.early import Offer, TooEarly
 from snowmelt.protocols.fifo.journal import Journal
 from snowmelt.protocols.fifo.messages import Admit, Admitted, Entry, Verdict
 from snowmelt.protocols.fifo.producers import NOT_REMEMBERED
-from snowmelt.protocols.fifo.queue import Queue, copies
+from snowmelt.protocols.fifo.queue import Queue, copies, keepers_of
 from snowmelt.protocols.fifo.streams import Stream, living, node_of
 from snowmelt.protocols.fifo.waiting import Waiting, WaitingPut
 
@@ -63,27 +64,49 @@ class Admission:
         """A node offers segments."""
         if not self._is_here(message.stream):
             return  # rule 3
-        known, past = self._stream(message.stream), Interval(0, message.low)
-        if not known.decided.covers(past):  # rule 4
-            known.decided.add(past)
-        known.refused.remove(past)
+        self._stream(message.stream).passed(message.low)  # rule 4
         for entry in message.entries:
             if entry.first >= message.low and (message.stream, entry.first) not in self._pending:
                 self._offered(message.stream, entry)
 
-    def unstored(self, stream: str, first: int) -> None:
+    def offer(self, offer: Offer) -> None:
+        """A put of this node: it is admitted now, or copied first (`early.py`, rule 1)."""
+        stream, entry = offer.stream, offer.entry
+        place = stream, entry.first
+        if not self._is_here(stream) or place in self._pending:
+            return
+        self._stream(stream).passed(offer.low)
+        if self._answered(stream, entry):
+            return
+        copies, crowd = self._living(entry), self._waiting.puts
+        if crowd or not self._fits(entry) or copies < self._queue.settings.copies_needed:
+            self._desk.inside.append(TooEarly(offer.queue, entry.first))
+            return
+        where = self._take(stream, entry, copies)
+        self._queue.doubts.add(place, where)
+        self._journal.bring(offer.body)
+
+    def unstored(self, stream: str, first: int, reason: str = "") -> None:
         """A segment of this very node found no room on the disk after all."""
+        if self._undone(stream, first) and self._queue.settings.replicas > 1:
+            verdict = Verdict(first, 0, 0, dropped=True, error="DiskFull", text=reason)
+            self._tell(stream, verdict)
+
+    def _undone(self, stream: str, first: int) -> bool:
+        """Takes back what is not safe yet; whether there was something."""
         for waiting in self._waiting.puts.values():
             waiting.attempts.pop((stream, first), None)
         pending = self._pending.pop((stream, first), None)
+        self._queue.doubts.end((stream, first))
         if pending is None:
-            return
+            return False
         entry, where = pending
         if where is None:
             self._queue.staged.forget((stream, first))
         else:
             self._queue.producers.unnote(entry.producer, entry.sequence)
             self._queue.cancel(where)
+        return True
 
     def withdraw(self) -> None:
         """This master stops: what its own node offered unflushed may yet find no room there."""
@@ -91,7 +114,7 @@ class Admission:
         if self._queue.settings.replicas == 1:
             for stream, first in reversed(own):  # the last first: so runs end before them
                 entry, _ = self._pending[stream, first]
-                self.unstored(stream, first)  # it will be offered anew, when it is flushed
+                self._undone(stream, first)  # it will be offered anew, when it is flushed
                 self._stream(stream).decided.remove(Interval(entry.first, entry.stop))
 
     def room(self) -> None:
@@ -100,7 +123,8 @@ class Admission:
         while (put := next(islice(puts, passed, None), None)) is not None:
             waiting = puts[put]
             here = list(self._here(waiting))
-            best = next((one for one in here if self._is_whole(one[1])), None)
+            needed = self._queue.settings.copies_needed
+            best = next((one for one in here if self._living(one[1]) >= needed), None)
             if not here:  # whoever waits for it asks again
                 del puts[put]
             elif not self._fits((best or here[0])[1]):
@@ -145,6 +169,10 @@ class Admission:
         if usual and not decided and producers.is_new(producer, number):
             return False
         earlier = self._earlier(entry)
+        if earlier is not None and self._queue.doubts.touch(earlier):
+            its_own = decided and first not in known.refused
+            if not its_own or self._living(entry, earlier) < self._queue.settings.copies_needed:
+                return True  # `early.py`, rule 5: whoever waits asks again
         waits = (producer, number) in self._waiting.puts  # then it was new when that began
         if decided and first not in known.refused:
             where = NOT_REMEMBERED if earlier is None else earlier
@@ -194,7 +222,8 @@ class Admission:
             del puts[put]
             self._full(put, waiting)
 
-    def _take(self, stream: str, entry: Entry, copies: int) -> None:
+    def _take(self, stream: str, entry: Entry, copies: int) -> Interval:
+        """Gives it positions; returns them."""
         queue, count = self._queue, entry.stop - entry.first
         where = queue.admit(stream, entry.first, count, entry.bytes, entry.keepers)
         due, wall = self._desk.moment(entry.due), self._desk.wall
@@ -215,6 +244,7 @@ class Admission:
                 self._tell(stream, verdict)
 
         self._journal.after(safe)
+        return where
 
     def _hold(self, stream: str, entry: Entry) -> None:
         """It is to be published later; that it is here is decided now, for good."""
@@ -272,12 +302,12 @@ class Admission:
             if self._is_here(stream):
                 yield stream, entry
 
-    def _living(self, entry: Entry) -> int:
+    def _living(self, entry: Entry, where: Interval | None = None) -> int:
+        """On how many disks it is; of those that are said to keep what lies there."""
         presence = self._desk.presence
-        return 0 if presence is None else living(entry.keepers, presence)
-
-    def _is_whole(self, entry: Entry) -> bool:
-        return self._living(entry) >= self._queue.settings.copies_needed
+        named = [] if where is None else keepers_of(self._queue, where)
+        keepers = tuple(one for one in entry.keepers if all(one in some for some in named))
+        return 0 if presence is None else living(keepers, presence)
 
     def _fits(self, entry: Entry) -> bool:
         return self._queue.fits(entry.stop - entry.first, entry.bytes)

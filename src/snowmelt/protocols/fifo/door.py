@@ -134,7 +134,10 @@ class Door:
         if presence is None or master is None:  # it is being replaced; the client asks again
             self._directory.forget(home.queue)
             return
-        store = self._place(self._desk.chance.choice(list(presence.keepers)))
+        # Where every node keeps every body, the master has the shortest way (`early.py`).
+        everywhere = len(presence.keepers) <= home.settings.replicas
+        keeper = home.master if everywhere else self._desk.chance.choice(list(presence.keepers))
+        store = self._place(keeper)
         assert store is not None
         opened = calls.Opened(home.queue, home.settings, master, store)
         self._desk.reply(operation, opened)

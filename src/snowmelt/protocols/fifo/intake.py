@@ -8,11 +8,14 @@
 3. What was offered is offered again until there is a verdict; a node never drops what it has
    offered by itself. So either it is admitted and stays, or it is refused and goes.
 4. A put has the time at which this node takes it (`core/times.py`).
-5. What this node refuses by itself (`Unavailable`, `DiskFull`) it has not kept, and will not offer.
+5. Where this node is the queue's master, a put may be offered before it is copied (`early.py`):
+   then it is told when it is admitted and enough keepers have said that they have it.
+6. What this node refuses by itself (`Unavailable`, `DiskFull`) it has not kept, and will not offer.
    That says nothing of the same put at other nodes. Whether a put was put is said by the master.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from heapq import nsmallest
 from typing import Final
 
@@ -25,6 +28,14 @@ from snowmelt.protocols.fifo import labels
 from snowmelt.protocols.fifo.calls import Put, PutDone, Receipt
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.directory import Directory
+from snowmelt.protocols.fifo.early import (
+    SAID_WITHIN,
+    Confirmed,
+    Offer,
+    Promptness,
+    TooEarly,
+    Unstored,
+)
 from snowmelt.protocols.fifo.keeper import Keeper
 from snowmelt.protocols.fifo.messages import (
     Admit,
@@ -69,6 +80,13 @@ class Taken(msgspec.Struct):
     """Whether this node has it on its disk."""
     offered: Instant | None = None
     asked: Instant = Instant(0)
+    named: tuple[str, ...] = ()
+    """Who was said to keep it before they said so themselves (rule 5)."""
+    verdict: Verdict | None = None
+    """What the master said of it, while it waits for those that were named."""
+    told: bool = False
+    hurt: bool = False
+    """Whether it found no room here, while others may have it."""
 
 
 class Intake:
@@ -85,6 +103,7 @@ class Intake:
         self._ripe: dict[str, None] = {}
         self._puts: dict[OperationId, None] = {}
         self._bytes = 0
+        self._promptness = Promptness(desk)
 
     def put(self, operation: OperationId, put: Put, home: Home) -> None:
         """A client's put for a queue whose home is known."""
@@ -112,7 +131,10 @@ class Intake:
         first = self._next.get(put.queue, 0)
         segment = Segment(first, put.offsets, put.blob, put.headers, max(0, desk.wall))
         stop = self._next[put.queue] = segment.stop
-        wanted = desk.presence.after(desk.keeper, settings.replicas - 1)
+        early: tuple[str, ...] = ()
+        if settings.replicas > 1 and put.queue not in self._waiting:
+            early = self._promptness.keepers(put, home, settings.linger)
+        wanted = early or desk.presence.after(desk.keeper, settings.replicas - 1)
         taken = Taken(
             operation,
             put,
@@ -129,6 +151,10 @@ class Intake:
         self._puts[operation] = None
         self._bytes += taken.size + PUT_COST
         self._taken[put.queue, stop] = taken
+        desk.wake(later(desk.now, COPY_PATIENCE))
+        if early:
+            self._offer_early(taken)
+            return
         self._waiting.setdefault(put.queue, deque()).append(taken)
         if settings.replicas == 1 and home.master == desk.keeper:
             # Offered before it is flushed: both ends are this node's, and one write takes it all.
@@ -137,20 +163,21 @@ class Intake:
         for keeper in wanted:
             self._copy(taken, keeper)
         self._ripe[put.queue] = None
-        desk.wake(later(desk.now, COPY_PATIENCE))
 
     def _store(self, taken: Taken) -> None:
         queue, desk = taken.put.queue, self._desk
 
         def flushed() -> None:
             taken.flushed = True
-            if desk.keeper not in taken.keepers:
-                taken.keepers.append(desk.keeper)
-                self._ripe[queue] = None
+            self._keeps(taken, desk.keeper)
 
         def refused(reason: str) -> None:
             if taken.offered is not None:
-                desk.inside.append(Unstored(queue, desk.stream, taken.segment.first))
+                unstored = Unstored(queue, desk.stream, taken.segment.first, reason)
+                desk.inside.append(unstored)
+            if taken.named:  # the others may have it: the master decides, if it is still here
+                taken.hurt = True
+                return
             self._drop(taken)  # or it would be offered again, without a body
             desk.decline(taken.operation, "DiskFull", reason)
 
@@ -169,9 +196,76 @@ class Intake:
         taken = self._taken.get((message.queue, message.stop))
         if taken is None or message.stream != self._desk.stream:
             return
-        if not message.refused and message.keeper not in taken.keepers:
-            taken.keepers.append(message.keeper)
-            self._ripe[message.queue] = None
+        if not message.refused:
+            self._keeps(taken, message.keeper)
+
+    def _keeps(self, taken: Taken, keeper: str) -> None:
+        """One more has flushed it."""
+        if taken.named and keeper not in taken.named:
+            return  # it is not said to keep it, and so would never be told to drop it
+        if keeper not in taken.keepers:
+            taken.keepers.append(keeper)
+            self._ripe[taken.put.queue] = None
+            if taken.named:
+                self._conclude(taken)
+
+    # --- early puts (rule 5) ----------------------------------------------------------------------
+
+    def _offer_early(self, taken: Taken) -> None:
+        desk, queue, segment = self._desk, taken.put.queue, taken.segment
+        taken.named = (desk.keeper, *taken.wanted)
+        taken.offered = taken.asked = desk.now
+        offered = self._offered.setdefault(queue, {})
+        offered[segment.first] = taken
+        body = Copy(queue, desk.stream, segment.stop, taken.linger, taken.body)
+        low = next(iter(offered))
+        self._store(taken)
+        desk.inside.append(Offer(queue, desk.stream, _entry(taken, desk), low, body))
+
+    def too_early(self, message: TooEarly) -> None:
+        """The master can't admit it now: it is copied first."""
+        taken = self._offered.get(message.queue, {}).get(message.first)
+        if taken is None or not taken.named:
+            return
+        presence = self._desk.presence
+        taken.named, taken.offered = (), None
+        self._leave_offered(taken)
+        self._waiting.setdefault(message.queue, deque()).append(taken)
+        if presence is not None:
+            taken.wanted = presence.after(self._desk.keeper, taken.others)
+        for keeper in taken.wanted:
+            self._copy(taken, keeper)
+
+    def _conclude(self, taken: Taken) -> None:
+        """Tells that it was put when enough have it; when all have it, nothing is in doubt."""
+        if taken.verdict is None or len(taken.keepers) < taken.needed:
+            return
+        if not taken.told:
+            taken.told = True
+            self._puts.pop(taken.operation, None)
+            verdict = msgspec.structs.replace(taken.verdict, copies=len(taken.keepers))
+            self._reply_done(taken, verdict)
+        if len(taken.keepers) == len(taken.named):
+            self._confirm(taken)
+            self._forget(taken)
+
+    def _confirm(self, taken: Taken) -> None:
+        queue, first, keepers = taken.put.queue, taken.segment.first, tuple(taken.keepers)
+        self._desk.inside.append(Confirmed(queue, self._desk.stream, first, keepers))
+
+    def _wait_no_longer(self, taken: Taken) -> None:
+        """Some of those that were named have not said that they have it, and are not waited for."""
+        self._promptness.late(tuple(one for one in taken.named if one not in taken.keepers))
+        self._confirm(taken)
+        taken.named, taken.verdict = (), None
+        if taken.told:
+            self._forget(taken)
+        elif taken.hurt:  # nor is it here: whoever wants to know asks again
+            self._forget(taken)
+            text = "this node has no room for it, and others may have put it"
+            self._desk.decline(taken.operation, "OutcomeUnknown", text)
+
+    # --- offering ---------------------------------------------------------------------------------
 
     def _ready(self, taken: Taken) -> bool:
         """Whether it may be offered (rule 2)."""
@@ -214,6 +308,10 @@ class Intake:
                 self._judged(taken, verdict)
 
     def _judged(self, taken: Taken, verdict: Verdict) -> None:
+        if taken.named and not verdict.dropped:
+            taken.verdict = verdict
+            self._conclude(taken)
+            return
         self._forget(taken)
         if verdict.dropped:
             self._drop(taken)
@@ -225,6 +323,9 @@ class Intake:
             receipt = Receipt(self._desk.stream, segment.first, segment.stop, taken.size)
             self._desk.reply(taken.operation, receipt)
             return
+        self._reply_done(taken, verdict)
+
+    def _reply_done(self, taken: Taken, verdict: Verdict) -> None:
         done = PutDone(
             verdict.start,
             verdict.stop,
@@ -246,10 +347,13 @@ class Intake:
             if not waiting:
                 del self._waiting[queue]
         else:
-            offered = self._offered[queue]
-            del offered[taken.segment.first]
-            if not offered:
-                del self._offered[queue]
+            self._leave_offered(taken)
+
+    def _leave_offered(self, taken: Taken) -> None:
+        offered = self._offered[taken.put.queue]
+        del offered[taken.segment.first]
+        if not offered:
+            del self._offered[taken.put.queue]
 
     def _drop(self, taken: Taken) -> None:
         """It will never be in the queue."""
@@ -267,6 +371,10 @@ class Intake:
             for taken in waiting:
                 self._copy_again(taken)
             self._ripe[queue] = None
+        early = [one for offered in self._offered.values() for one in offered.values() if one.named]
+        for taken in early:
+            if later(taken.since, SAID_WITHIN) <= now:
+                self._wait_no_longer(taken)
         for queue, offered in self._offered.items():
             again = [one for one in offered.values() if one.flushed and _silent_since(one, now)]
             if len(again) > self._desk.limits.offers:  # those offered last have their turn later
@@ -277,7 +385,7 @@ class Intake:
             if again:  # the master may be another by now
                 self._directory.refresh(queue)
             self._admit(queue, again)
-        if self._puts:
+        if self._taken:
             self._desk.wake(later(now, COPY_PATIENCE))
 
     def _copy_again(self, taken: Taken) -> None:
@@ -294,18 +402,10 @@ class Intake:
                     self._copy(taken, keeper)
 
 
-class Unstored(msgspec.Struct, frozen=True):
-    """From this node to itself: what was offered before it was flushed found no room."""
-
-    queue: str
-    stream: str
-    first: int
-
-
 def _entry(taken: Taken, desk: Desk) -> Entry:
     segment, put, operation = taken.segment, taken.put, taken.operation
     caller, turn = (put.caller, put.turn) if put.caller else (operation.client, operation.number)
-    keepers = taken.keepers
+    keepers: Sequence[str] = taken.named or taken.keepers
     if len(keepers) > 1:  # in one order, so that neighbours are one run
         keepers = sorted(keepers, key=lambda one: (one != desk.keeper, one))
     return Entry(

@@ -18,6 +18,8 @@ it. Rules:
 5. Where flushes may linger, positions are told that are not on any disk. So that none of them is
    given again, a bound above them is: the step that raises it, and all until it is safe, wait for
    their flush. A master whose journal may have lost steps begins above the bound.
+6. The bodies of puts that a step admits early (`early.py`) are sent with it, once. They are no part
+   of the journal: a mirror that is sent later what it lacks is sent none.
 """
 
 from collections import deque
@@ -30,12 +32,14 @@ from snowmelt.core.instant import Duration, Instant, later, milliseconds
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.early import riding
 from snowmelt.protocols.fifo.extents import Columns, Run
 from snowmelt.protocols.fifo.groups import Group
 from snowmelt.protocols.fifo.leases import Lease, ender_key
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.messages import (
     Behind,
+    Copy,
     Follow,
     Home,
     Mirror,
@@ -56,7 +60,7 @@ from snowmelt.protocols.fifo.streams import Stream, node_of
 from snowmelt.protocols.fifo.transfer import Transfer
 
 Then = Callable[[], None]
-ToMirror = Mirror | Follow | Snapshot
+ToMirror = Mirror | Follow | Snapshot | Copy
 RESEND_AFTER: Final[Duration] = milliseconds(500)
 BOUND_AHEAD: Final = 1 << 16
 """So far above the last position the bound is set."""
@@ -71,6 +75,8 @@ class KeptStatus(msgspec.Struct, frozen=True, array_like=True):
     done: int
     lost: int
     bound: int = 0
+    whole: int = -1
+    """Below this position nothing is in doubt (`early.py`, rule 3); -1 stands for the tail."""
 
 
 class KeptRun(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -118,10 +124,7 @@ def record(queue: Queue, key: bytes) -> bytes | None:
     kind, rest = key[:1], key[1:]
     match kind:  # those that most steps change come first
         case b"s":
-            token = queue.leases.next_token
-            return _encode(
-                KeptStatus(queue.tail, token, queue.paused, queue.done, queue.lost, queue.bound)
-            )
+            return _encode(_kept_status(queue))
         case b"x":
             run = queue.runs.at(int.from_bytes(rest))
             return None if run is None else _encode(_kept_run(queue, run))
@@ -210,10 +213,7 @@ def restore(queue: Queue, pairs: Pairs, now: Instant, shared: Shared) -> None:
         rest = key[1:]
         match key[:1]:
             case b"s":
-                status = decode(value, type=KeptStatus)
-                queue.tail, queue.leases.next_token = status.tail, status.next_token
-                queue.paused, queue.done, queue.lost = status.paused, status.done, status.lost
-                queue.bound = status.bound
+                _restore_status(queue, decode(value, type=KeptStatus))
             case b"x":
                 _restore_run(queue, int.from_bytes(rest), decode(value, type=KeptRun), shared)
             case b"y":
@@ -249,6 +249,12 @@ def restore(queue: Queue, pairs: Pairs, now: Instant, shared: Shared) -> None:
                 raise ValueError(f"no record of a queue has the key {key!r}")
 
 
+def _kept_status(queue: Queue) -> KeptStatus:
+    token, done, lost = queue.leases.next_token, queue.done, queue.lost
+    whole = queue.doubts.whole(queue.tail)
+    return KeptStatus(queue.tail, token, queue.paused, done, lost, queue.bound, whole)
+
+
 def _kept_run(queue: Queue, run: Run) -> KeptRun:
     where = run.interval
     return KeptRun(
@@ -266,6 +272,14 @@ def _kept_piece(queue: Queue, key: bytes) -> KeptFailure | KeptDelay | None:
         return None if failed is None else KeptFailure(failed[0].stop, failed[1])
     delayed = queue.delays.at(start)
     return None if delayed is None else KeptDelay(delayed[0].stop, delayed[1])
+
+
+def _restore_status(queue: Queue, status: KeptStatus) -> None:
+    queue.tail, queue.leases.next_token = status.tail, status.next_token
+    queue.paused, queue.done, queue.lost = status.paused, status.done, status.lost
+    queue.bound = status.bound
+    if 0 <= status.whole < status.tail:  # its master can't say any more what it was told
+        queue.doubts.add(("", 0), Interval(status.whole, status.tail))
 
 
 def _restore_run(queue: Queue, start: int, kept: KeptRun, shared: Shared) -> None:
@@ -345,6 +359,7 @@ class Journal:
         self._lately: deque[tuple[int, tuple[bytes, ...]]] = deque()
         """The last steps, and what each changed (rule 3)."""
         self._lately_keys = 0
+        self._bodies: list[Copy] = []
 
     @property
     def safe(self) -> int:
@@ -360,6 +375,10 @@ class Journal:
         """How many mirrors lack a step that is safe with others."""
         safe = self.safe
         return sum(one.step < safe for one in self.mirrors.values())
+
+    def bring(self, body: Copy) -> None:
+        """This goes to the mirrors with the next step (rule 6)."""
+        self._bodies.append(body)
 
     def after(self, then: Then) -> None:
         """What is to be done when all that was changed until now is safe."""
@@ -419,8 +438,11 @@ class Journal:
         if not self.mirrors:
             return
         name, linger = self.queue.name, self.linger
-        step = Mirror(name, self.term, self.name, self.step - 1, self.step, linger, pairs)
+        bodies, more = riding(self._bodies)
+        self._bodies = []
+        step = Mirror(name, self.term, self.name, self.step - 1, self.step, linger, pairs, bodies)
         for keeper, mirror in self.mirrors.items():
+            yield from ((keeper, body) for body in more)
             if mirror.transfer is not None:
                 if mirror.transfer.message is None:
                     yield from self._sent(keeper, self._piece(mirror.transfer), now)

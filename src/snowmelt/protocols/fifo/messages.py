@@ -139,6 +139,8 @@ class Mirror(msgspec.Struct, frozen=True, tag="fifo.mirror", array_like=True):
     step: int
     linger: Duration
     pairs: Pairs
+    bodies: "tuple[Copy, ...]" = ()
+    """Of puts that this step admits before they were copied (`early.py`); each is answered."""
 
 
 class Follow(msgspec.Struct, frozen=True, tag="fifo.follow", array_like=True):

@@ -31,7 +31,8 @@ from snowmelt.protocols.fifo.copying import Copying
 from snowmelt.protocols.fifo.desk import NODE, REST, Desk
 from snowmelt.protocols.fifo.directory import Directory
 from snowmelt.protocols.fifo.door import Door
-from snowmelt.protocols.fifo.intake import Intake, Unstored
+from snowmelt.protocols.fifo.early import Confirmed, Offer, TooEarly, Unstored
+from snowmelt.protocols.fifo.intake import Intake
 from snowmelt.protocols.fifo.keeper import Keeper
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.master import Master
@@ -165,8 +166,11 @@ class FifoNode:
             messages.Replicated: self._for_master(lambda one, told: one.repair.replicated(told)),
             messages.Broken: self._for_master(lambda one, told: one.repair.broken(told)),
             Unstored: self._for_master(
-                lambda one, told: one.admission.unstored(told.stream, told.first)
+                lambda one, told: one.admission.unstored(told.stream, told.first, told.reason)
             ),
+            Offer: self._for_master(lambda one, told: one.admission.offer(told)),
+            Confirmed: self._for_master(lambda one, told: one.repair.confirmed(told)),
+            TooEarly: lambda _, message: intake.too_early(message),
         }
 
     def _for_master(self, act: Callable[[Master, Any], None]) -> Hears:

@@ -182,6 +182,13 @@ class Producers:
         if known.folded:
             self._changed[NUMBERS + name.encode()] = None
 
+    def forget_put(self, where: Interval) -> None:
+        """What lay there is lost, and was told to nobody. O(all that is remembered)."""
+        for name, known in self._known.items():
+            lost = [one for one, place in known.recent.items() if place.common(where).size]
+            for number in lost:
+                self.unnote(name, number)
+
     def refuse(self, name: str, number: int, turns: dict[str, int], wall: int) -> None:
         """A put was refused to these callers, up to these turns (rule 2)."""
         known = self._heard_of(name, wall)

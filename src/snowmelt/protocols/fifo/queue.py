@@ -23,6 +23,7 @@ from snowmelt.core.instant import Instant
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
 from snowmelt.core.pieces import Pieces
+from snowmelt.protocols.fifo.doubts import Doubts
 from snowmelt.protocols.fifo.extents import Lane, Run, Runs
 from snowmelt.protocols.fifo.groups import Groups
 from snowmelt.protocols.fifo.leases import LEASE_ENDED, Lease, Leases
@@ -72,6 +73,7 @@ class Queue:
         self._limits = limits
         self.tail = 0
         self.bound = 0  # positions below this may have been told (`journal.py`, rule 5)
+        self.doubts = Doubts()
         self.paused = False
         self.done = 0
         self.lost = 0
@@ -380,15 +382,19 @@ def living_bytes(queue: Queue) -> int:
     return total
 
 
-def copies(queue: Queue, interval: Interval, presence: Presence) -> int:
-    """On how many disks what still lives of this is, of its parts the least; 0 for nothing."""
-    lanes = [
-        strip.lane
+def keepers_of(queue: Queue, interval: Interval) -> list[tuple[str, ...]]:
+    """Who keeps what still lives of this, of each of its parts."""
+    return [
+        strip.lane.keepers
         for run in queue.runs.over(interval)
         for part in queue.alive.common(interval.common(run.interval))
         for strip in run.strips(part)
     ]
-    return min((living(lane.keepers, presence) for lane in lanes), default=0)
+
+
+def copies(queue: Queue, interval: Interval, presence: Presence) -> int:
+    """On how many disks what still lives of this is, of its parts the least; 0 for nothing."""
+    return min((living(one, presence) for one in keepers_of(queue, interval)), default=0)
 
 
 def _dropped(run: Run, items: int) -> list[Lost]:

@@ -126,6 +126,7 @@ class Reign:
         master = Master(self._desk, self._keeper, home, journal)
         self._masters[home.queue] = master
         self._scribe.touch(home.queue)
+        master.repair.doubting.begin()
         master.repair.viewed()
         master.tick()
 
@@ -153,6 +154,8 @@ class Reign:
     def mirror(self, source: NodeId, message: messages.Mirror) -> None:
         """A step of another master; should it be of a later term, this node's term is over."""
         self._overtaken(message.queue, message.term)
+        for body in message.bodies:  # in one write with the step; each is answered for itself
+            self._keeper.copy(source, body)
         self._mirrors.mirror(source, message)
 
     def follow(self, source: NodeId, message: messages.Follow) -> None:

@@ -24,7 +24,9 @@ import msgspec
 from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.extents import Lane, Run
+from snowmelt.protocols.fifo.doubting import Doubting, Place, number
+from snowmelt.protocols.fifo.early import Confirmed
+from snowmelt.protocols.fifo.extents import Run
 from snowmelt.protocols.fifo.journal import Journal
 from snowmelt.protocols.fifo.messages import Broken, Extent, Kept, Replicate, Replicated
 from snowmelt.protocols.fifo.passed_over import PassedOver
@@ -39,9 +41,6 @@ AGAIN_LATEST: Final = seconds(60)
 VAIN_TRIES: Final = 2
 TOGETHER: Final = 64
 """From so many runs neighbours are copied together."""
-
-Place = tuple[int, int]
-"""A run, by its first position, and a lane of it, by its number."""
 
 
 class Order(msgspec.Struct):
@@ -75,6 +74,7 @@ class Repair:
         self._orders: dict[int, Order] = {}
         self._bad: dict[Place, dict[str, None]] = {}
         """Which keepers of a lane can't read a living item of it."""
+        self.doubting = Doubting(desk, self._queue, self._bad, self.watch)
         self._out = PassedOver()
         self._numbers = 0
         self._since: Instant | None = None
@@ -129,6 +129,7 @@ class Repair:
             elif order.due <= self._desk.now:
                 self._ask_again(order, presence)
         self._out.end(self._desk.now)
+        self.doubting.settle(presence)
         self._mend(presence)
         self._walk(presence)
         for instant in (*self._out.untils, *(order.due for order in self._orders.values())):
@@ -177,7 +178,8 @@ class Repair:
     def _help(self, run: Run, at: int, presence: Presence) -> None:
         lane = run.lanes[at]
         if gone_for_ever(lane.keepers, presence):
-            self._lose(run, at, [Extent(lane.stream, lane.first, lane.stop)])
+            whole = Extent(lane.stream, lane.first, lane.stop)
+            self._give_up(self._needed(run, at, [whole]))
             return
         ring = presence.after(lane.keepers[0], len(presence.keepers))
         targets = [one for one in ring if one not in lane.keepers and one not in self._out]
@@ -218,8 +220,9 @@ class Repair:
                 it_is = strip.lane.stream == bad.stream and strip.first == index
                 lives = self._queue.alive.common(Interval(strip.start, strip.stop))
                 if it_is and lives and keeper in strip.lane.keepers:
-                    place = run.start, _number(run, strip.lane)
+                    place = run.start, number(run, strip.lane)
                     self._bad.setdefault(place, {})[keeper] = None
+                    self.doubting.is_more(place)
         if self._bad and self._desk.presence is not None:
             self._mend(self._desk.presence)
 
@@ -231,15 +234,25 @@ class Repair:
             bad = [] if lane is None else [one for one in keepers if one in lane.keepers]
             if run is None or lane is None or not bad:
                 del self._bad[place]
+                self.doubting.is_more(place)
             elif len(self._orders) < AT_ONCE and not self._under_way(place):
                 ring = presence.after(lane.keepers[0], len(presence.keepers))
                 others = [one for one in ring if one not in lane.keepers]
                 targets = [one for one in (*bad, *others) if one in presence.keepers]
                 targets = [one for one in targets if one not in self._out]
                 if targets:
-                    self._begin(targets[0], {place: run.extents()[place[1]]}, presence)
+                    self._begin(targets[0], {place: self.doubting.part(run, place)}, presence)
         if self._bad:
             self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+
+    # --- what is in doubt (`doubting.py`) ---------------------------------------------------------
+
+    def confirmed(self, message: Confirmed) -> None:
+        """These have what was put early; others that were named may not."""
+        presence = self._desk.presence
+        if self.doubting.confirmed(message) and presence is not None:
+            self.doubting.settle(presence)
+            self._mend(presence)
 
     # --- one copy (rules 3 and 4) -----------------------------------------------------------------
 
@@ -317,7 +330,9 @@ class Repair:
                 self._dropped([Lost(over, (order.target,))])
             if run is None:
                 continue
-            lane = run.lanes[place[1]]
+            lane, bad = run.lanes[place[1]], self.doubting.part(run, place)
+            if place in self._bad and not extent.first <= bad.first <= bad.stop <= extent.stop:
+                continue  # there is more that is bad than there was
             needed = self._needed(run, place[1], [_common(one, extent) for one in missing])
             away = [one for one in lane.keepers if one not in order.asked_of]
             if needed and not gone_for_ever(tuple(away), presence):
@@ -348,12 +363,11 @@ class Repair:
         if named != lane.keepers:
             self._queue.rehouse(run, lane, named)
 
-    def _lose(self, run: Run, at: int, parts: list[Extent]) -> None:
-        self._give_up(self._needed(run, at, parts))
-
     def _give_up(self, parts: list[Interval]) -> None:
         before = self._queue.lost
         for part in parts:
+            if self._queue.doubts.touch(part):  # it was told to nobody (`early.py`, rule 6)
+                self._queue.producers.forget_put(part)
             self._dropped(self._queue.give_up(part))
         if self._queue.lost > before:
             where = ", ".join(map(str, parts[:3])) + (" ..." if len(parts) > 3 else "")
@@ -369,7 +383,3 @@ def _places(run: Run, stream: str, first: int) -> list[Place]:
     """The lane of a run that begins there."""
     lanes = enumerate(run.lanes)
     return [(run.start, at) for at, lane in lanes if (lane.stream, lane.first) == (stream, first)]
-
-
-def _number(run: Run, lane: Lane) -> int:
-    return next(at for at, one in enumerate(run.lanes) if one is lane)

@@ -7,7 +7,7 @@ run. A stream ends with the run that made it, so a later run can't take up its n
 
 import msgspec
 
-from snowmelt.core.interval import IntervalSet
+from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.membership import Member, View
 
@@ -17,6 +17,13 @@ class Stream(msgspec.Struct):
 
     decided: IntervalSet
     refused: IntervalSet
+
+    def passed(self, low: int) -> None:
+        """Of all below this the stream's node has the verdicts."""
+        past = Interval(0, low)
+        if not self.decided.covers(past):
+            self.decided.add(past)
+        self.refused.remove(past)
 
 
 def keeper_of(member: Member) -> str:

@@ -1,0 +1,141 @@
+"""Settling what is in doubt (`early.py`): every keeper that was named is asked to have it.
+
+1. What is in doubt is copied like what a keeper can't read (`repair.py`, rule 2), but no more of a
+   lane than that. Whoever has it gets it from itself, and says so like any other.
+2. A doubt is over when all that were named have it. After a while it is enough that
+   `copies_needed` have it: then the others are taken off, and what they lack is short.
+3. Nobody is taken off while there is another doubt on the same run that its node may still settle
+   by other keepers' words: it may count on just those.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from snowmelt.core.instant import Instant, later, seconds
+from snowmelt.core.interval import Interval
+from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.doubts import Name
+from snowmelt.protocols.fifo.early import Confirmed
+from snowmelt.protocols.fifo.extents import Lane, Run
+from snowmelt.protocols.fifo.messages import Extent
+from snowmelt.protocols.fifo.queue import Queue
+from snowmelt.protocols.fifo.streams import Presence, living
+
+ALL_WITHIN: Final = seconds(2)
+
+Place = tuple[int, int]
+"""A run, by its first position, and a lane of it, by its number."""
+Bad = dict[Place, dict[str, None]]
+
+
+class Doubting:
+    """The doubts of one queue that its repair settles."""
+
+    def __init__(
+        self, desk: Desk, queue: Queue, bad: Bad, watch: Callable[[tuple[str, ...]], None]
+    ) -> None:
+        self._desk = desk
+        self._queue = queue
+        self._bad = bad
+        """Which keepers of a lane can't read, or may not have, a living item of it."""
+        self._watch = watch
+        self._until: dict[Name, Instant] = {}
+        """Of each doubt that is settled here: so long all are waited for (rule 2)."""
+        self._parts: dict[Place, Extent] = {}
+        """Of lanes that are bad only for being in doubt: what of them is."""
+
+    def confirmed(self, message: Confirmed) -> bool:
+        """These have what was put early; whether there is something to be settled here."""
+        name = message.stream, message.first
+        where = self._queue.doubts.of(name)
+        if where is None:
+            return False
+        named = (run.lanes[at].keepers for run, at in self._lanes(where))
+        if all(one in message.keepers for some in named for one in some):
+            self._queue.doubts.end(name)
+        else:
+            self._doubt(name, where, message.keepers)
+        return bool(self._until)
+
+    def begin(self) -> None:
+        """This master is new: it knows of nobody who has said anything."""
+        for name, where in self._queue.doubts.all():
+            self._doubt(name, where, ())
+
+    def is_more(self, place: Place) -> None:
+        """A lane is bad for another reason, or not at all."""
+        self._parts.pop(place, None)
+
+    def part(self, run: Run, place: Place) -> Extent:
+        """What of a bad lane is to be copied: all that lives, or what of it is in doubt."""
+        whole, part = run.extents()[place[1]], self._parts.get(place)
+        if part is None or part.stop <= whole.first:
+            return whole
+        return Extent(whole.stream, max(whole.first, part.first), part.stop)
+
+    def settle(self, presence: Presence) -> None:
+        """Ends the doubts that are none any more (rules 2 and 3)."""
+        doubts = self._queue.doubts
+        unheard = [where for name, where in doubts.all() if name not in self._until]
+        for name, until in list(self._until.items()):
+            where = doubts.of(name)
+            lanes = [] if where is None else self._lanes(where)
+            if any((run.start, at) in self._bad for run, at in lanes):
+                if until > self._desk.now:
+                    continue
+                if any(one.common(run.interval).size for run, _ in lanes for one in unheard):
+                    continue
+                if not all(self._is_sure(run, at, presence) for run, at in lanes):
+                    continue
+            del self._until[name]
+            doubts.end(name)
+            for run, at in lanes:
+                self._take_off(run, at)
+
+    def _doubt(self, name: Name, where: Interval, sure: tuple[str, ...]) -> None:
+        self._until[name] = later(self._desk.now, ALL_WITHIN)
+        self._desk.wake(self._until[name])
+        for run, at in self._lanes(where):
+            place, lane = (run.start, at), run.lanes[at]
+            run.closed = True  # what comes next has nothing to do with it
+            if place not in self._bad or place in self._parts:
+                self._parts[place] = _hull(run, lane, where, self._parts.get(place))
+            unsure = dict.fromkeys(one for one in lane.keepers if one not in sure)
+            self._bad.setdefault(place, {}).update(unsure)
+
+    def _lanes(self, where: Interval) -> list[tuple[Run, int]]:
+        """The lanes in which something lives there."""
+        found: dict[Place, Run] = {}
+        for run in self._queue.runs.over(where):
+            for part in self._queue.alive.common(where.common(run.interval)):
+                for strip in run.strips(part):
+                    found[run.start, number(run, strip.lane)] = run
+        return [(run, at) for (_, at), run in found.items()]
+
+    def _is_sure(self, run: Run, at: int, presence: Presence) -> bool:
+        bad = self._bad.get((run.start, at), {})
+        good = tuple(one for one in run.lanes[at].keepers if one not in bad)
+        return living(good, presence) >= self._queue.settings.copies_needed
+
+    def _take_off(self, run: Run, at: int) -> None:
+        bad = self._bad.pop((run.start, at), None)
+        self._parts.pop((run.start, at), None)
+        if bad:
+            lane = run.lanes[at]
+            named = tuple(one for one in lane.keepers if one not in bad)
+            self._queue.rehouse(run, lane, named)
+            self._watch(named)
+
+
+def number(run: Run, lane: Lane) -> int:
+    """Which of a run's lanes this is."""
+    return next(at for at, one in enumerate(run.lanes) if one is lane)
+
+
+def _hull(run: Run, lane: Lane, where: Interval, more: Extent | None) -> Extent:
+    """The part of a lane that has what lies there, and what was in doubt of it before."""
+    ends = [] if more is None else [more.first, more.stop]
+    for strip in run.strips(where.common(run.interval)):
+        if strip.lane is lane:
+            ends += [strip.first, strip.first + strip.stop - strip.start]
+    return Extent(lane.stream, min(ends), max(ends))

@@ -1,0 +1,49 @@
+"""What may not be on all disks that it is said to be on: not all have said so (`early.py`)."""
+
+from snowmelt.core.interval import Interval
+
+Name = tuple[str, int]
+"""The place of a put in its stream; of what a last master left, no stream."""
+
+
+class Doubts:
+    """The doubts of one queue, in the order of positions.
+
+    >>> doubts = Doubts()
+    >>> doubts.add(("n1/1/1", 0), Interval(3, 5)); doubts.add(("n1/1/1", 2), Interval(5, 6))
+    >>> doubts.whole(7), doubts.touch(Interval(4, 5)), doubts.touch(Interval(0, 3))
+    (3, True, False)
+    >>> doubts.end(("n1/1/1", 0)); doubts.whole(7)
+    5
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[Name, Interval] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    def add(self, name: Name, where: Interval) -> None:
+        """What lies there is in doubt; it is behind all that was before."""
+        self._open[name] = where
+
+    def of(self, name: Name) -> Interval | None:
+        """Where that is, while it is in doubt."""
+        return self._open.get(name)
+
+    def end(self, name: Name) -> None:
+        """It is in doubt no longer."""
+        self._open.pop(name, None)
+
+    def whole(self, tail: int) -> int:
+        """Below this position nothing is in doubt."""
+        first = next(iter(self._open.values()), None)
+        return tail if first is None else first.start
+
+    def touch(self, interval: Interval) -> bool:
+        """Whether some of this is in doubt."""
+        return any(part.common(interval).size for part in self._open.values())
+
+    def all(self) -> list[tuple[Name, Interval]]:
+        """Each with its name."""
+        return list(self._open.items())

@@ -1,0 +1,260 @@
+"""A put that its queue's master takes in: body and step in one write on each disk, as safe."""
+
+from typing import Any
+
+import pytest
+from cluster_bench import ClusterBench
+
+from snowmelt.core.batch import Batch
+from snowmelt.core.interval import Interval
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import Persist
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.fifo.calls import Put, PutDone, Settle
+from snowmelt.protocols.fifo.messages import Copied, Home, Mirror, Replicate
+from snowmelt.sim.disk import Ending
+
+
+class Three(ClusterBench):
+    """Three nodes with a queue on all of them, whose master is not the one that decides."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(3)
+        names = (f"q{number}" for number in range(40))
+        self.queue = next(one for one in names if self.open(one, replicas=3, **settings) != "n1")
+        self.master = self.home(self.queue).master.partition("/")[0]
+        self.mirrors = [name for name in self.slots if name != self.master]
+        self.run(2)
+
+    def request(self, number: int, **more: Any) -> Put:
+        """To put one item."""
+        batch = Batch.of([b"item %d" % number])
+        return Put(self.queue, "p", number, bytes(batch.offsets), bytes(batch.blob), **more)
+
+    def asked(self, number: int) -> OperationId:
+        """One put, not waited for."""
+        return self.call(self.master, self.request(number))
+
+    def told(self, node: str, number: int, within: float = 2) -> Any:
+        """One put, asked again until it is told."""
+        return self.put(node, number, self.queue, within)
+
+    def kept(self) -> Any:
+        """The queue as its master has it."""
+        name = self.home(self.queue).master.partition("/")[0]
+        node = self.slots[NodeId(name)].node
+        assert node is not None
+        return node._scribe.masters[self.queue]
+
+
+def three(**settings: Any) -> tuple[Three, str, list[str]]:
+    """The bench, its queue's master, and its mirrors."""
+    bench = Three(**settings)
+    return bench, bench.master, bench.mirrors
+
+
+def bodies(bench: Three) -> int:
+    """How many items can be got, with their bodies, from the master's own disk."""
+    master = bench.home(bench.queue).master.partition("/")[0]
+    leased = bench.get(master, queue=bench.queue, within=8)
+    assert not leased.spans
+    return sum(part.count for part in leased.parts)
+
+
+def settled(bench: Three) -> Any:
+    """The queue at its master, when nothing is in doubt any more and all copies are made."""
+    bench.run(30)
+    queue = bench.kept().journal.queue
+    assert not queue.doubts
+    assert bench.kept().repair.short_of_copies() == 0
+    return queue
+
+
+def is_kept(bench: Three, name: str, number: int) -> bool:
+    """Whether an item is on a node's disk."""
+    disk = bench.slots[NodeId(name)].disk
+    return any(b"item %d" % number in value for value, _ in disk._values.values())
+
+
+def writes(bench: Three) -> dict[str, int]:
+    """How often each disk is written to from now on."""
+    counts = dict.fromkeys(map(str, bench.slots), 0)
+    for name, slot in bench.slots.items():
+
+        def ask(effect: Persist, name: str = name, ask: Any = slot.disk.ask) -> None:
+            counts[name] += 1
+            ask(effect)
+
+        slot.disk.ask = ask  # type: ignore[method-assign]
+    return counts
+
+
+def test_a_put_is_one_write_on_each_of_three_disks_and_tells_how_many_have_it() -> None:
+    bench, master, _ = three()
+    counts = writes(bench)
+    for number in range(5):
+        told = bench.told(master, number)
+        assert isinstance(told, PutDone)
+        assert told.copies >= 2
+    assert counts == dict.fromkeys(counts, 5)
+    assert bench.messages("Admit") == []
+    assert settled(bench).runs.housed.popitem()[1] == 5
+
+
+def test_a_put_at_another_node_is_copied_first() -> None:
+    bench, _, mirrors = three()
+    assert isinstance(bench.told(mirrors[0], 1), PutDone)
+    assert len(bench.messages("Admit")) == 1
+
+
+def test_nobody_is_told_while_only_the_step_is_on_other_disks() -> None:
+    """A mirror says that it has the step, and not that it has the body."""
+    bench, *_ = three()
+    bench.drops.append(lambda _source, _target, one: isinstance(one, Copied | Replicate))
+    operation = bench.asked(1)
+    bench.run(5)
+    assert any(one.bodies for one in bench.messages("Mirror"))
+    assert operation not in bench.answers
+    bench.drops.clear()
+    bench.run(5)
+    told = bench.answers[operation]
+    assert isinstance(told, PutDone)
+    assert told.copies >= 2
+    settled(bench)
+
+
+def test_what_a_mirror_caught_up_with_is_copied_to_it() -> None:
+    bench, master, (first, second) = three()
+    bench.drops.append(
+        lambda _s, target, one: isinstance(one, Mirror) and one.bodies != () and target == first
+    )
+    bench.drops.append(lambda _s, _t, one: isinstance(one, Replicate))
+    assert isinstance(bench.told(master, 1), PutDone)
+    bench.run(3)
+    bench.drops.clear()
+    assert not is_kept(bench, first, 1)
+    assert is_kept(bench, second, 1)
+    settled(bench)
+    assert is_kept(bench, first, 1)
+
+
+@pytest.mark.parametrize("dead", [False, True])
+def test_a_repetition_is_told_only_when_enough_have_the_body(dead: bool) -> None:
+    """The master had sent a step with its body to one mirror alone when it was killed."""
+    bench, master, (first, second) = three()
+    bench.drops.append(
+        lambda _s, target, one: isinstance(one, Mirror | Copied | Replicate) and target != first
+    )
+    operation = bench.asked(1)
+    bench.run(0.05)
+    assert is_kept(bench, first, 1)
+    assert not is_kept(bench, second, 1)
+    assert operation not in bench.answers
+    bench.kill(master, Ending.CRASH)
+    bench.drops.clear()
+    bench.drops.append(lambda _s, _t, one: isinstance(one, Replicate))
+    if not dead:
+        bench.start(master)
+    bench.view(*sorted({first, second} if dead else bench.slots))
+    assert bench.told(first, 1, within=3) is None, "told, and it is nowhere but here"
+    bench.drops.clear()
+    told = bench.told(first, 1, within=15)
+    assert isinstance(told, PutDone)
+    assert told.repeated
+    assert is_kept(bench, second, 1) or is_kept(bench, master, 1)
+    assert bodies(bench) == 1
+
+
+def test_what_nobody_has_was_not_put_and_can_be_put_anew() -> None:
+    """Its step reached a mirror and its body none, and then the master's disk was lost."""
+    bench, master, (first, second) = three()
+    for name in (first, second):
+        bench.slots[NodeId(name)].disk.room = 0
+    operation = bench.asked(1)
+    bench.run(0.05)
+    assert operation not in bench.answers
+    bench.kill(master)
+    for name in (first, second):
+        bench.slots[NodeId(name)].disk.room = None
+    bench.run(2)
+    assert not is_kept(bench, first, 1)
+    bench.born_anew(master)
+    bench.start(master)
+    bench.view()
+    told = bench.told(first, 1, within=20)
+    assert isinstance(told, PutDone)
+    assert not told.repeated
+    assert bodies(bench) == 1
+    settled(bench)
+
+
+def test_a_put_that_finds_no_room_at_its_master_is_refused_and_does_not_come() -> None:
+    bench, master, _ = three()
+    bench.slots[NodeId(master)].disk.room = 0
+    told = bench.told(master, 1)
+    assert isinstance(told, Declined)
+    assert told.error == "DiskFull"
+    bench.slots[NodeId(master)].disk.room = None
+    bench.run(3)
+    assert isinstance(bench.told(master, 2, within=5), PutDone)
+    assert bodies(bench) == 1
+    assert not any(is_kept(bench, name, 1) for name in bench.slots)
+    settled(bench)
+
+
+def test_what_has_no_room_in_the_queue_waits_its_turn_with_copies() -> None:
+    bench, master, _ = three(items_max=1)
+    assert isinstance(bench.told(master, 1), PutDone)
+    operation = bench.call(master, bench.request(2, patience=60 * 10**9))
+    bench.run(1)
+    assert operation not in bench.answers
+    leased = bench.get(master, queue=bench.queue)
+    bench.ask(master, Settle(bench.queue, leased.token, done=(Interval(0, 1),)))
+    bench.run(1)
+    assert isinstance(bench.answers[operation], PutDone)
+    assert bodies(bench) == 1
+
+
+def test_two_mirrors_late_by_turns_and_the_masters_disk_lost_lose_nothing() -> None:
+    """Each put is on the master and one mirror, not the same; so no mirror may be left out."""
+    bench, master, (first, second) = three()
+    late = {1: first, 2: second}
+    bench.drops.append(
+        lambda _s, target, one: (
+            isinstance(one, Mirror)
+            and any(
+                b"item %d" % number in body.body
+                for number, name in late.items()
+                if name == target
+                for body in one.bodies
+            )
+        )
+    )
+    bench.drops.append(lambda _s, _t, one: isinstance(one, Replicate))
+    for number in late:
+        assert isinstance(bench.told(master, number, within=0.2), PutDone)
+    bench.run(5)
+    bench.kill(master)
+    bench.born_anew(master)
+    bench.start(master)
+    bench.drops.clear()
+    bench.view()
+    queue = settled(bench)
+    assert queue.lost == 0
+    assert bodies(bench) == 2
+
+
+def test_who_is_away_and_gets_the_body_all_the_same_does_not_count() -> None:
+    """It is not said to keep it: were it counted, the put would be told while one disk has it."""
+    bench, master, _ = three()
+    away = next(name for name in bench.mirrors if name != "n1")
+    bench.drops.append(lambda *way: isinstance(way[2], Home | Copied) and "n1" in way[:2])
+    bench.view("n1", master)
+    operation = bench.asked(1)
+    bench.run(0.2)
+    assert is_kept(bench, away, 1)
+    assert operation not in bench.answers
+    bench.drops.clear()
+    bench.run(3)
+    assert isinstance(bench.answers[operation], PutDone)
+    assert is_kept(bench, "n1", 1)

@@ -100,6 +100,14 @@ def test_a_word_does_not_renew_what_it_says_is_done() -> None:
     assert refused is None
 
 
+def test_items_of_which_some_came_too_late_with_the_next_get_say_so() -> None:
+    steps, before = queue(), two()
+    got = answered(steps.get_after(before, 1, 1 << 20, 0.0), Leased(0, (), 0, 1, lost(FIRST)))[1]
+    assert got is None
+    assert before.loss == "1 of 2 items of lease 7 are not held any more"
+    assert before.open_in(None) == ()
+
+
 def test_who_loops_is_told_of_what_a_renewal_was_refused() -> None:
     books, delivered, missed = tending(queue())
     with shown(delivered.renewal):

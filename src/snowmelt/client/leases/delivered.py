@@ -410,6 +410,14 @@ class Delivered:
                     "loop that it came in ended; acknowledge what was got before the loop is left"
                 )
 
+    @property
+    def loss(self) -> str:
+        """Why it, or some of it, is known not to be held any more; empty while all is."""
+        if self.lost or not self.gone:
+            return self.lost
+        count = sum(one.size for one in self.gone)
+        return f"{count} of {len(self)} items of lease {self.token} are not held any more"
+
     def check_kept(self, where: Interval | None) -> None:
         """Raises `LeaseLost` when some of these were refused before."""
         for one in self.gone:

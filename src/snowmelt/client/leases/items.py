@@ -270,8 +270,8 @@ class Items:
 
     @property
     def lost(self) -> str:
-        """Why the lease is known to be lost; empty while it is not."""
-        return self._delivered.lost
+        """Why the lease, or a part of it, is known to be lost; empty while it is not."""
+        return self._delivered.loss
 
     @property
     def delivered(self) -> Delivered:

@@ -92,7 +92,7 @@ class Consumer(Program):
         if not word.back and chance.random() < 0.5:
             done = before.open_in(None)
             delivered = yield from steps.get_after(before, items, size, patience)
-            if not before.lost:
+            if not before.loss:
                 self.told_done(before, done)
             return delivered
         delivered, refused = yield from steps.get_many(items, size, patience, word)

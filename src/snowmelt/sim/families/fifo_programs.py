@@ -31,7 +31,6 @@ class Program(programs.Program):
 
     def __init__(self, stage: Stage, name: str, chance: Random, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.store: calls.Place | None = None
         self.master: calls.Place | None = None
         self.held = {}
         self._names = 0
@@ -95,7 +94,7 @@ class Program(programs.Program):
         """A call has an outcome."""
         match body, outcome:
             case calls.Open(), Succeeded(calls.Opened() as opened):
-                self.master, self.store = opened.master, opened.store
+                self.master = opened.master
             case calls.Put(hold=0), Succeeded(calls.PutDone() as done):
                 self.ledger.put(self._batch(body), done, at)
             case calls.Get(settle=settle), Succeeded(calls.Leased() as leased):

@@ -17,6 +17,7 @@ from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.calls import Leased, Part, PutDone, Span
+from snowmelt.protocols.fifo.labels import unpack
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.sim.families.fifo_excuses import FOR_EVER, Excuses, Lapse
 from snowmelt.sim.families.fifo_looks import Counts, Looks
@@ -288,12 +289,13 @@ class Ledger:
         """Bodies came: of a lease, or only to be looked at."""
         lapse = self.excuses.cover(called if held is None else held.called, at)
         latest = Instant(at + at * FASTEST_PPM // 1_000_000 + self.early)
+        labels = unpack(part.headers)
         for place, body in enumerate(Batch(part.offsets, part.blob)):
             where, value = part.start + place, bytes(body).decode(errors="replace")
             batch = self.by_value.get(value)
             if batch is None:
                 raise Broken(f"{self.queue}: {value!r} at {where} was never put", value[:20])
-            if part.headers != batch.headers:
+            if labels.of(place)[1] != unpack(batch.headers).common:
                 raise Broken(f"{self.queue}: {value} came with other headers", value)
             if batch.ended is Ended.FAILED:
                 self.wrong(f"{value} was refused ({batch.why}), and is in the queue", value)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -209,3 +210,17 @@ def test_where_all_tasks_of_a_loop_are_cancelled_nothing_counts_as_failed(tmp_pa
         await cluster.close()
 
     asyncio.run(work())
+
+
+def test_a_cluster_that_is_silent_when_a_worker_begins_is_given_some_seconds(
+    own_node: LocalNode,
+) -> None:
+    done = threading.Event()
+    with snowmelt.connect(own_node.url) as cluster, snowmelt.connect(own_node.url) as other:
+        cluster.fifo("orders").put(b"one")
+        os.kill(own_node.pid, signal.SIGSTOP)
+        resumes = threading.Timer(2.0, os.kill, (own_node.pid, signal.SIGCONT))
+        resumes.start()
+        Worker(other.fifo("orders"), lambda _: done.set()).run(timeout=SOON)
+        assert done.is_set()
+        resumes.join()

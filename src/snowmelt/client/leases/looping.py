@@ -70,11 +70,14 @@ class Pace:
 class Pursuit:
     """For how long a loop asks for its next item, whatever fails meanwhile."""
 
-    def __init__(self, queue: str, timeout: float | None) -> None:
+    def __init__(self, queue: str, timeout: float | None, reach: float = 0.0) -> None:
         self._queue = queue
+        self._reach = later(steady_now(), seconds(reach))
+        """Until then somebody may be reached for the first time."""
         self._timeout = None if timeout is None else max(0.0, checked(timeout))
         self._end: Instant | None = None
-        self._reached = False
+        self.reached = False
+        """Whether anybody ever answered."""
         self._failing = False
 
     def begin(self) -> None:
@@ -94,7 +97,7 @@ class Pursuit:
 
     def answered(self) -> None:
         """A get was answered."""
-        self._reached, self._failing = True, False
+        self.reached, self._failing = True, False
 
     def failed(self, error: SnowmeltError) -> float:
         """A get failed; for how long to pause, or it is raised."""
@@ -104,7 +107,8 @@ class Pursuit:
             if steady_now() >= self._end:
                 raise error
             return min(PAUSE, seconds_until(self._end))
-        if isinstance(error, Unreachable) and not self._reached:
+        never = not self.reached and steady_now() >= self._reach
+        if never and isinstance(error, Unreachable):
             raise error
         if not self._failing:  # said once, for it may last
             tell("a loop waits", logging.WARNING, queue=self._queue, reason=str(error))

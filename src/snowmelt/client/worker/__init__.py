@@ -18,8 +18,9 @@ Rules:
 5. What stops programs (`SystemExit` and its like), raised by a handler, stops the worker: warmly,
    its item counted as failed, or it would end worker after worker; and `run` raises it. An async
    handler that is cancelled, and not by its worker, has failed as any other.
-6. A cluster that goes away is waited for, unless it was never there. What a handler did meanwhile
-   is told late, or refused as `LeaseLost`, and then done again by another: at least once.
+6. A cluster that goes away is waited for; one that never was there, for five seconds. What a
+   handler did meanwhile is told late, or refused as `LeaseLost`, and then done again by another: at
+   least once.
 7. A pool counts no failures and has no dead: what failed is held for as long as it is to wait,
    which keeps its thread or task busy, and then offered again.
 """

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Final, Protocol, Self, Unpack
+from typing import Any, Protocol, Self, Unpack
 
 from snowmelt.client.connection.session import checked
 from snowmelt.client.connection.staying import stays
@@ -14,16 +14,18 @@ from snowmelt.client.fifo.face import Fifo
 from snowmelt.client.leases.intake import Intake
 from snowmelt.client.pool.face import Pool
 from snowmelt.client.priority.face import PriorityQueue
-from snowmelt.client.worker.options import WorkerOptions, checked_handler, worker_settings
+from snowmelt.client.worker.options import (
+    REACH_SECONDS,
+    WorkerOptions,
+    checked_handler,
+    worker_settings,
+)
 from snowmelt.client.worker.pools import PoolIntake
 from snowmelt.client.worker.processes import Crew
 from snowmelt.client.worker.shift import Shift
 from snowmelt.client.worker.signals import Heeding
 from snowmelt.core.errors import BadOption, NoSuchQueue
 from snowmelt.runtime.logs import tell
-
-REACH_SECONDS: Final = 5.0
-"""How long the nodes may take to answer before processes are begun."""
 
 Source = Fifo | PriorityQueue | Pool
 

@@ -11,6 +11,8 @@ from snowmelt.client.worker.retrying import SECONDS_MAX, Kinds, Retry, Retrying
 from snowmelt.core.errors import BadOption
 
 GRACE: Final = 30.0
+REACH_SECONDS: Final = 5.0
+"""How long the nodes may take to answer for the first time."""
 THREADS_MAX: Final = 10_000
 PROCESSES_MAX: Final = 1_000
 

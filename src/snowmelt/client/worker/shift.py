@@ -13,7 +13,7 @@ from snowmelt.client.leases.intake import Intake
 from snowmelt.client.leases.items import Item
 from snowmelt.client.leases.looping import PASSING, Pursuit
 from snowmelt.client.pool.objects import Object
-from snowmelt.client.worker.options import Settings, check_worked
+from snowmelt.client.worker.options import REACH_SECONDS, Settings, check_worked
 from snowmelt.client.worker.pools import PoolIntake
 from snowmelt.client.worker.retrying import Fate, last_line
 from snowmelt.core.errors import SnowmeltError
@@ -43,7 +43,7 @@ class Shift:
         self._handler = handler
         self._settings = settings
         self._idle = idle
-        self._pursuit = Pursuit(name, None)
+        self._pursuit = Pursuit(name, None, REACH_SECONDS)
         self._chance = Random()
         self._told: SimpleQueue[str] = SimpleQueue()  # handlers of signals may put into it
         self._stopped = False
@@ -132,6 +132,8 @@ class Shift:
             held = self._intake.next(most)
         except PASSING as error:
             self._over.wait(self._pursuit.failed(error))
+            if not self._pursuit.reached:  # it is not idle yet
+                self._since = steady_now()
             return None
         self._pursuit.answered()
         return held

@@ -11,7 +11,7 @@ from snowmelt.client.leases.intake_async import Intake
 from snowmelt.client.leases.items_async import Item
 from snowmelt.client.leases.looping import PASSING, Pursuit
 from snowmelt.client.pool.objects_async import Object
-from snowmelt.client.worker.options import Settings
+from snowmelt.client.worker.options import REACH_SECONDS, Settings
 from snowmelt.client.worker.pools_async import PoolIntake
 from snowmelt.client.worker.shift import POLL_SECONDS, tell_failed
 from snowmelt.core.errors import SnowmeltError
@@ -36,7 +36,7 @@ class Shift:
         self._handler = handler
         self._settings = settings
         self._idle = idle
-        self._pursuit = Pursuit(name, None)
+        self._pursuit = Pursuit(name, None, REACH_SECONDS)
         self._chance = Random()
         self._over = asyncio.Event()
         self._hard = False
@@ -119,6 +119,8 @@ class Shift:
             held = await self._intake.next(most)
         except PASSING as error:
             await self._pause(self._pursuit.failed(error))
+            if not self._pursuit.reached:  # it is not idle yet
+                self._since = steady_now()
             return None
         self._pursuit.answered()
         return held

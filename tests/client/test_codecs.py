@@ -248,6 +248,15 @@ def test_a_compressed_or_broken_stream_is_refused_before_it_grows() -> None:
         assert sink.getvalue().size < 100_000
         with pytest.raises(snowmelt.CodecError, match="it is compressed"):
             arrow.value(bytes(sink.getvalue()))
+    grows = pa.BufferOutputStream()
+    how = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
+    schema = pa.schema([("word", pa.dictionary(pa.int32(), pa.string()))])
+    with pa.ipc.new_stream(grows, schema, options=how) as stream:
+        for count in (1, 2, 3):
+            words = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), list("abc")[:count])
+            stream.write_batch(pa.record_batch([words], schema=schema))
+    with pytest.raises(snowmelt.CodecError, match="it adds to a dictionary"):
+        arrow.value(bytes(grows.getvalue()))
     whole = bytes(arrow.body(ROWS))
     for broken in (b"", b"\xff" * 64, whole[:100], whole[: len(whole) // 2]):
         with pytest.raises(snowmelt.CodecError, match="is not arrow"):

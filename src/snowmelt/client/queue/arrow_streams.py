@@ -1,7 +1,9 @@
-"""Whether an Arrow stream is as large as it looks: its messages say which of them are compressed.
+"""Whether an Arrow stream is as large as it looks: its messages say which of them would grow.
 
-pyarrow decompresses whatever a stream says, and a few bytes may say gigabytes. What says it is in
-each message's head, a flatbuffer (`Message.fbs` of the Arrow format), of which two tables matter.
+pyarrow decompresses whatever a stream says, and a few bytes may say gigabytes. And of a dictionary
+that is added to it makes a new one each time, which the batches before keep: memory grows with the
+square of the stream. What says so is in each message's head, a flatbuffer (`Message.fbs` of the
+Arrow format), of which two tables matter.
 """
 
 import struct
@@ -14,26 +16,32 @@ _RECORD_BATCH: Final = 3
 
 
 def check_plain(arrow: Any, body: Buffer) -> None:
-    """Raises `ValueError` for a stream of which anything is compressed."""
+    """Raises `ValueError` for a stream of which anything is compressed, or adds to a dictionary."""
     messages = arrow.ipc.MessageReader.open_stream(arrow.py_buffer(body))
     for message in messages:
-        if _compressed(bytes(message.metadata)):
-            raise ValueError("it is compressed, and how large it is nobody knows")
+        try:
+            why = _grows(bytes(message.metadata))
+        except (struct.error, IndexError):
+            raise ValueError("the head of a message is no head") from None
+        if why:
+            raise ValueError(why)
 
 
-def _compressed(head: bytes) -> bool:
-    try:
-        message = _table(head, 0)
-        kind, batch = _field(head, message, 1), _field(head, message, 2)
-        if not (kind and batch):
-            return False
-        table = _table(head, batch)
-        if head[kind] == _DICTIONARY_BATCH:
-            inner = _field(head, table, 1)
-            return bool(inner and _field(head, _table(head, inner), 3))
-        return head[kind] == _RECORD_BATCH and bool(_field(head, table, 3))
-    except (struct.error, IndexError):
-        raise ValueError("the head of a message is no head") from None
+def _grows(head: bytes) -> str:
+    """Why a message may be much larger than it looks; empty when it is not."""
+    message = _table(head, 0)
+    kind, batch = _field(head, message, 1), _field(head, message, 2)
+    if not (kind and batch):
+        return ""
+    table = _table(head, batch)
+    if head[kind] == _DICTIONARY_BATCH:
+        adds, inner = _field(head, table, 2), _field(head, table, 1)
+        if adds and head[adds]:
+            return "it adds to a dictionary, and how large that grows nobody knows"
+        compressed = inner and _field(head, _table(head, inner), 3)
+    else:
+        compressed = head[kind] == _RECORD_BATCH and _field(head, table, 3)
+    return "it is compressed, and how large it is nobody knows" if compressed else ""
 
 
 def _table(head: bytes, at: int) -> int:

@@ -9,7 +9,7 @@
    again, and is dead in the end. A loop that asks for no value never stumbles over it.
 4. A `Batch` has bodies that are written already: it is put as it is.
 5. What a body makes in memory is bounded by its own size: nothing is unpickled, and an Arrow stream
-   is not decompressed.
+   is not decompressed, and adds to no dictionary.
 """
 
 import re

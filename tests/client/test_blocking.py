@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -12,9 +11,9 @@ import pytest
 import snowmelt
 from client.fakes import fake, greeted
 from snowmelt.cli.local import LocalNode
-from snowmelt.client.connection.blocking import BlockingClient
+from snowmelt.client.connection.blocking import BlockingClient, Line
 from snowmelt.client.connection.url import read
-from snowmelt.core.errors import OutcomeUnknown, Unreachable
+from snowmelt.core.errors import CallerError, Closed, OutcomeUnknown
 from snowmelt.protocols.echo import Echo
 
 
@@ -32,34 +31,51 @@ def test_threads_that_share_a_client_each_get_their_own_answer(node: LocalNode) 
         assert list(pool.map(client.ping, bodies)) == bodies
 
 
-def test_waiting_for_a_turn_counts_to_the_call_s_time_and_is_definite() -> None:
+def test_a_client_has_one_call_at_a_time() -> None:
     with (
         fake(greeted) as where,
         closing(BlockingClient(read(f"snowmelt://{where}"))) as client,
-        ThreadPoolExecutor(2) as pool,
+        ThreadPoolExecutor(1) as pool,
     ):
-        long = pool.submit(client.call, Echo(b""), 1.0)
+        long = pool.submit(client.call, Echo(b""), 0.5)
         while not client._calling:
             assert not long.done()
-        begin = time.monotonic()
-        with pytest.raises(Unreachable, match=r"other threads used this client for all of 0\.2 s"):
+        with pytest.raises(CallerError, match="in the middle of a call"):
             client.call(Echo(b""), 0.2)
+        with pytest.raises(OutcomeUnknown, match="in the time given"):
+            long.result(5)  # it was not disturbed
         with pytest.raises(OutcomeUnknown):
-            client.call(Echo(b""), 1.2)  # most of it goes by until the other is done
-        assert time.monotonic() - begin < 2.0
-        with pytest.raises(OutcomeUnknown):
-            long.result(5)
+            client.call(Echo(b""), 0.1)
 
 
-def test_a_client_closed_while_another_thread_waits_its_turn_opens_nothing_more() -> None:
-    with fake(greeted) as where, ThreadPoolExecutor(2) as pool:
+def test_a_client_closed_in_the_middle_of_a_call_ends_it_and_its_connections() -> None:
+    with fake(greeted) as where, ThreadPoolExecutor(1) as pool:
         client = BlockingClient(read(f"snowmelt://{where}"))
-        calls = [pool.submit(client.call, Echo(b""), 0.5) for _ in range(2)]
-        while not client._calling:
-            assert not calls[0].done()
+        call = pool.submit(client.call, Echo(b""), 30.0)
+        while not client._lines:
+            assert not call.done()
         client.close()
-        errors = [type(call.exception(5)) for call in calls]
-        assert OutcomeUnknown in errors
+        with pytest.raises(OutcomeUnknown, match="closed before the answer came"):
+            call.result(5)
+        assert client._lines == {}
+        with pytest.raises(Closed):
+            client.call(Echo(b""), 0.1)
+        assert client._lines == {}
+
+
+def test_a_client_interrupted_in_the_middle_of_a_step_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with fake(greeted) as where, closing(BlockingClient(read(f"snowmelt://{where}"))) as client:
+        with pytest.raises(OutcomeUnknown):
+            client.call(Echo(b""), 0.1)
+        monkeypatch.setattr(Line, "send", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            client.call(Echo(b""), 5.0)
+        assert client.closed
         assert client._lines == {}
 
 

@@ -256,17 +256,17 @@ def test_a_loop_collected_in_the_middle_of_a_step_ends_after_it(tmp_path: Path) 
         orders = cluster.fifo("orders", lease=60)
         orders.put_many([b"one", b"two", b"three"])
         drop_in_a_circle(orders)
-        machine = cluster._machine
-        persisted = machine._persisted
+        machine = cluster._machine._queues
+        persist = machine._persist
 
         def collect(effect: Any) -> Any:
             gc.collect()
-            return persisted(effect)
+            return persist(effect)
 
-        machine._persisted = collect  # type: ignore[method-assign]
+        machine._persist = collect  # type: ignore[method-assign]
         begin = time.monotonic()
         orders.put(b"four")
-        machine._persisted = persisted  # type: ignore[method-assign]
+        machine._persist = persist  # type: ignore[method-assign]
         wait_until(lambda: len(orders.peek()) == 3)
         assert time.monotonic() - begin < 5
         assert [one.body for one in orders.peek()] == [b"two", b"three", b"four"]
@@ -306,18 +306,18 @@ def test_a_handler_of_signals_comes_after_the_step_it_would_interrupt_and_may_ca
             told.append("handled")
             orders.put(b"from the handler")
 
-        machine = cluster._machine
-        persisted = machine._persisted
+        machine = cluster._machine._queues
+        persist = machine._persist
 
         def interrupted(effect: Any) -> Any:
-            machine._persisted = persisted  # type: ignore[method-assign]
+            machine._persist = persist  # type: ignore[method-assign]
             signal.raise_signal(signal.SIGUSR1)
             told.append("step")
-            return persisted(effect)
+            return persist(effect)
 
         before = signal.signal(signal.SIGUSR1, handler)
         try:
-            machine._persisted = interrupted  # type: ignore[method-assign]
+            machine._persist = interrupted  # type: ignore[method-assign]
             orders.put(b"one")
         finally:
             signal.signal(signal.SIGUSR1, before)

@@ -1,16 +1,15 @@
 """The blocking client: plain sockets, driven in the thread that calls. No loop, no second thread.
 
 A call gives the machine its event, writes what it wants sent, and reads until its answer is there;
-between calls nothing runs. So a call costs one write and one read. Threads may share a client: they
-take turns, and each waits for its turn no longer than its own time-out. A handler of signals comes
-within its own thread's turn: it may close the client, which ends the call, and not call by it.
+between calls nothing runs. So a call costs one write and one read. A client has one call at a time;
+threads that share a cluster, and handlers of signals, have a client each (`clients.py`). Anybody
+may close one: the call that is under way by it then ends, and its connections with it.
 """
 
 import select
 import socket
 import ssl
 import struct
-import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from math import ceil
@@ -30,14 +29,15 @@ from snowmelt.core.errors import (
     TooLarge,
     Unreachable,
 )
-from snowmelt.core.instant import Instant
 from snowmelt.core.names import Address, NodeId, OperationId, address_of, contact
-from snowmelt.core.node import Announced, Effect, Event, Expired, Received, Reply, Send, SetTimer
+from snowmelt.core.node import Announced, Halt, Received, Reply
 from snowmelt.core.outcome import Outcome
-from snowmelt.protocols.calling import Answer, Caller, CallTimer, Declined, Lost
+from snowmelt.protocols.calling import Answer, Caller, Declined, Lost
 from snowmelt.runtime import near
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.credentials import check_certificate
+from snowmelt.runtime.running import Quiet
+from snowmelt.runtime.steps import Steps
 from snowmelt.wire.connection import Connection, Ended, Heard, Stage, Word
 from snowmelt.wire.framing import Kind
 from snowmelt.wire.greeting import Hello, Role
@@ -140,7 +140,7 @@ class Line:
         return isinstance(self.socket, ssl.SSLSocket) and self.socket.pending() > 0
 
 
-class BlockingClient:
+class BlockingClient(Quiet):
     """Calls nodes, one call at a time."""
 
     def __init__(self, place: Place, targets: Targets | None = None) -> None:
@@ -155,63 +155,51 @@ class BlockingClient:
         self.needed: deque[None] = deque()
         """One for each thing that came by it, and that nodes would give up at its end."""
         self._session = Session()
-        self._caller = Caller(self._targets.known, Random())
-        self._due: Instant | None = None
+        caller = Caller(self._targets.known, Random())
+        self._steps = Steps(caller, self._send, self, clock=steady_now)
         self._outcomes: dict[OperationId, Outcome[Any]] = {}
-        self._events: deque[Event[Any]] = deque()
-        self._turn = threading.RLock()
         self._calling = False
-        self._ended = False
-        self._deadline = 0.0  # of the call that has its turn
+        self._deadline = 0.0  # of the call under way
         self._reached = False
         self._failure: Exception | None = None
 
     def forked(self) -> None:
         """A child is another client, with connections of its own."""
-        for line in self._lines.values():
-            line.socket.close()  # this copy: nothing is sent, and the parent's stays open
-        self._lines.clear()
+        self._end()  # these copies: nothing is sent, and the parent's stay open
         self._begin()
 
     def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
         """Calls, waits, and returns the answer's body; raises what went wrong."""
-        self._take_turn(timeout)
+        self._begin_call(timeout)
         try:
             self._reached, self._failure = False, None
             request = self._session.request(body, self._deadline - monotonic(), target, weight)
-            self._handle(request)
+            self._steps.handle(request)
             while request.operation not in self._outcomes:
-                if self._ended:
+                if self.closed:
                     raise OutcomeUnknown("this client was closed before the answer came")
                 self._step()
             outcome = self._outcomes.pop(request.operation)
             answer = value(outcome, self._reached, self._failure)
         finally:
-            self._end_turn()
+            self._end_call()
         self._targets.heard(target, answer)
         return answer
 
-    def _take_turn(self, timeout: float) -> None:
-        """Waits for this thread's turn, out of the call's own time."""
+    def _begin_call(self, timeout: float) -> None:
         timeout = checked(timeout)
-        deadline = monotonic() + timeout
-        if not self._turn.acquire(timeout=max(0.0, timeout)):
-            raise Unreachable(f"other threads used this client for all of {timeout:g} s")
-        if self.closed:
-            self._turn.release()
-            raise Closed("this client is closed")
         if self._calling:
-            self._turn.release()
-            raise CallerError(
-                "this thread is in the middle of a call: do less in a signal handler, or call by a "
-                "cluster of its own there"
-            )
-        self._calling = True
-        self._deadline = deadline
+            raise CallerError("this client is in the middle of a call: each call has one to itself")
+        self._calling = True  # first: from here whoever closes it leaves its connections to us
+        if self.closed:
+            self._end_call()
+            raise Closed("this client is closed")
+        self._deadline = monotonic() + timeout
 
-    def _end_turn(self) -> None:
+    def _end_call(self) -> None:
         self._calling = False
-        self._turn.release()
+        if self.closed:
+            self._end()
 
     def _left(self) -> float:
         """Seconds left of the call's time; a socket wants more than none."""
@@ -219,7 +207,7 @@ class BlockingClient:
 
     def inquire(self, timeout: float) -> bytes:
         """Asks the first node that answers how its process is."""
-        self._take_turn(timeout)
+        self._begin_call(timeout)
         try:
             for target in [contact(one) for one in self._place.addresses]:
                 line = self._line(target)
@@ -230,7 +218,7 @@ class BlockingClient:
                     self._drop(target, error)
             raise Unreachable(f"no node could be reached: {self._failure}")
         finally:
-            self._end_turn()
+            self._end_call()
 
     def _informed(self, line: Line) -> bytes:
         line.inquire(self._left())
@@ -242,43 +230,36 @@ class BlockingClient:
         raise TimeoutError("no answer in the time given")
 
     def close(self) -> None:
-        """Ends the connections."""
+        """Ends the connections, or has the call do so that is under way."""
         self.closed = True
-        with self._turn:
-            self._ended = True
-            for line in self._lines.values():
-                line.socket.close()
-            self._lines.clear()
+        if not self._calling:
+            self._end()
 
-    # --- driving the machine ----------------------------------------------------------------------
+    def _end(self) -> None:
+        for line in list(self._lines.values()):
+            line.socket.close()
+        self._lines.clear()
 
-    def _handle(self, event: Event[Any]) -> None:
-        """One event, and what follows from carrying out its effects, after it and in order."""
-        self._events.append(event)
-        if len(self._events) > 1:  # told from within an effect: whoever is at work takes it
-            return
-        try:
-            while self._events:
-                for effect in self._caller.handle(self._events[0], steady_now()):
-                    self._carry_out(effect)
-                self._events.popleft()
-        finally:
-            self._events.clear()  # interrupted: what was left is asked for again by the timers
+    # --- what the machine tells -------------------------------------------------------------------
 
-    def _carry_out(self, effect: Effect[Any]) -> None:
-        match effect:
-            case Send(target, message):
-                self._send(target, message)
-            case SetTimer(_, at):
-                self._due = at
-            case Reply(operation, outcome):
-                self._outcomes[operation] = outcome
-            case _:
-                pass
+    def replied(self, effect: Reply[Outcome[Any]]) -> None:
+        """What came of a call."""
+        self._outcomes[effect.operation] = effect.message
+
+    def halted(self, effect: Halt) -> None:
+        """It never does."""
+        raise AssertionError(effect)
+
+    def crashed(self, error: BaseException) -> None:
+        """It was interrupted in the middle of a step: its state is worth nothing."""
+        self.closed = True
+        raise error
+
+    # --- driving it -------------------------------------------------------------------------------
 
     def _step(self) -> None:
         """Waits for bytes or the machine's timer, whichever comes first."""
-        wait = 0.0 if self._due is None else seconds_until(self._due)
+        wait = seconds_until(self._steps.due)
         lines = list(self._lines.items())
         if len(lines) == 1 and lines[0][1].direct and wait > READ_SECONDS:
             self._read(*lines[0])  # reading waits by itself
@@ -286,16 +267,16 @@ class BlockingClient:
         ready = [pair for pair in lines if pair[1].pending()] or _readable(lines, wait)
         for target, line in ready:
             self._read(target, line)
-        if self._due is not None and steady_now() >= self._due:
-            self._due = None
-            self._handle(Expired(CallTimer.NEXT))
+        now = steady_now()
+        if now >= self._steps.due:
+            self._steps.expire(now)
 
     def _read(self, target: NodeId, line: Line) -> None:
         try:
             line.bound(self._left())
             for event in line.read():
                 if type(event) is Answer:
-                    self._handle(Received(line.peer, event))
+                    self._steps.handle(Received(line.peer, event))
         except (OSError, SnowmeltError) as error:
             self._drop(target, error)
 
@@ -305,7 +286,7 @@ class BlockingClient:
             if isinstance(self._failure, AccessDenied) and not self._reached:
                 self._decline(target, message, self._failure)  # waiting would not help
             else:
-                self._handle(Announced(Lost(target)))
+                self._steps.handle(Announced(Lost(target)))
             return
         try:
             line.send(message, self._left())
@@ -318,7 +299,7 @@ class BlockingClient:
     def _decline(self, source: NodeId, message: Any, error: SnowmeltError) -> None:
         """Tells the machine that its call can't be made, as a node would."""
         refusal = Declined(type(error).__name__, str(error))
-        self._handle(Received(source, Answer(message.number, refusal)))
+        self._steps.handle(Received(source, Answer(message.number, refusal)))
 
     def _line(self, target: NodeId) -> Line | None:
         line = self._lines.get(target)
@@ -342,7 +323,7 @@ class BlockingClient:
         line = self._lines.pop(target, None)
         if line is not None:
             line.socket.close()
-        self._handle(Announced(Lost(target)))
+        self._steps.handle(Announced(Lost(target)))
 
 
 def _readable(lines: Iterable[tuple[NodeId, Line]], wait: float) -> list[tuple[NodeId, Line]]:

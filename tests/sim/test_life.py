@@ -63,6 +63,7 @@ FIFO_SEEDS_OF_ALL_KINDS = (
     3176,  # a new master waited for ever for a keeper that only others could hear
     4955,  # that an item was delivered before, to a get nobody heard of, was forgotten in a lapse
     1126,  # what a group was given over a lapse, and read, was taken for never delivered
+    6068,  # a shared get that was too late said nothing of the acknowledgement it took along
     4974,  # what was put, and refused when asked again as too old, was taken for never put
 )
 PROTOCOLS = sorted(FAMILIES.keys() - {"seap"})  # which is a mode of the priority queue

@@ -20,7 +20,7 @@ from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import Delivered, Part, in_order, part_items, portion, runs
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps, Word
 from snowmelt.client.together.joint import AGAIN, Asked, Value
-from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.errors import OutcomeUnknown, SnowmeltError, Unavailable
 from snowmelt.core.interval import Interval
 
 WORTH: Final = 1_000
@@ -107,8 +107,13 @@ class Gets:
         return [AGAIN if hand is None else hand for hand in hands], spare
 
     def late(self, asked: Asked, *, gone: bool) -> Value:
-        """Nothing came."""
-        del asked, gone
+        """Nothing came; of what goes along nobody was told, or it is not known."""
+        if asked.what.before is None:
+            return None
+        if gone:
+            text = "no answer in the time given to this get, nor to what it acknowledges"
+            return OutcomeUnknown(text)
+        return Unavailable("the call before was not answered in the time given: it was not sent")
 
     def unclaimed(self, value: Delivered | None) -> Steps[None]:
         """It goes back."""

@@ -77,6 +77,8 @@ class Got(msgspec.Struct):
     """Until then whoever has it may take it to hold, by what nodes said."""
     named: dict[int, int] = {}
     """How many calls asked to take each of its places as done, or back."""
+    torn: bool = False
+    """Whether some of it was refused: what is said of the rest is not said of all of it."""
     kept: dict[int, None] = {}
     """Which of them have no time-out any more."""
     over: int = 0

@@ -165,7 +165,8 @@ class Program(programs.Program):
         dies = settle.reason and (settle.dead or ledger.settings.deliveries_max < MANY)
         if not (settle.delay or dies) and self.sent_once:
             ledger.freed.extend([(got.values[index], got, at) for index in taken])
-        if said.renew and not any(one in refused for one in said.renew):
+        got.torn |= bool(refused)
+        if said.renew and not got.torn:
             ledger.renewed(got, called)
         if any(one not in refused for one in said.renew):
             got.lasts = max(got.lasts, later(called, ledger.settings.lease))

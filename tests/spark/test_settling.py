@@ -22,6 +22,7 @@ class Ring:
 @pytest.fixture(autouse=True)
 def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(own, "_loaded", 0)
+    monkeypatch.setenv("SPARK_BUFFER_SIZE", "65536")
     yield
     gc.unfreeze()
 
@@ -38,6 +39,13 @@ def test_what_was_loaded_is_set_aside_and_what_comes_after_is_looked_at() -> Non
     del ring
     gc.collect()
     assert late() is None
+
+
+def test_a_persons_own_program_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_BUFFER_SIZE")
+    with settling():
+        pass
+    assert gc.get_freeze_count() == 0
 
 
 def test_it_is_done_again_only_when_something_was_loaded(monkeypatch: pytest.MonkeyPatch) -> None:

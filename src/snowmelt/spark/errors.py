@@ -17,12 +17,17 @@ _WORKER: Final = "SPARK_BUFFER_SIZE"
 """Spark sets this for the processes it starts as Python workers, and for no other."""
 
 
+def in_worker() -> bool:
+    """Whether this is a Python that Spark started, and not a person's program."""
+    return _WORKER in os.environ
+
+
 @contextmanager
 def plainly() -> Iterator[None]:
     """Lets our own errors through as one sentence. Stands before each method that Spark calls."""
     try:
         yield
     except SnowmeltError:
-        if _WORKER in os.environ:
+        if in_worker():
             os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         raise

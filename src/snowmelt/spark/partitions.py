@@ -2,7 +2,7 @@
 
 1. Where a person says how many tasks there are to be at least, there are as many, however small.
 2. Where it is known how many tasks are run at once, there are as many, as far as each has work that
-   is worth a task: `WORTH_ROWS`, or less where they are large. A task costs Spark some 80 ms.
+   is worth a task: `WORTH_ROWS`, or less where they are large. A task costs processors some 40 ms.
 3. A task reads `ROWS` items or `BYTES` at most; as long as nobody knows how many are run at once, a
    quarter of that, so that more cores than two or three have something to do.
 4. What is less than a task's share is read together with others, also of other queues.

@@ -78,9 +78,8 @@ class Pipeline:
         `write` is called again with the same batch under the same id after a crash.
 
         With `arrow=`, a function from an iterator of Arrow's record batches to another, it is done
-        while the source is read, so rows do not go to Java and back before: some 2 us of a
-        processor less each. What it makes has the `columns` said in Spark's words ("value binary"),
-        and a `transform=` may follow. A row is to become what it becomes by itself: how rows are
+        while the source is read, so rows do not go to Java and back before. What it makes has the
+        `columns` said in Spark's words ("value binary"), and a `transform=` may follow. A row is to become what it becomes by itself: how rows are
         cut into batches may differ when they are read again.
 
         With `worker=`, a function from the bytes of one item to the bytes of any number of items,

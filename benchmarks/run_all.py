@@ -21,6 +21,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "fifo_backlog": ("--quick",),
     "fifo_idle": ("--quick",),
     "fifo_peers": ("--quick", "--sizes", "100"),
+    "limits": ("--rounds", "1"),
     "pool_peers": ("--quick",),
     "priority_peers": ("--quick",),
     "baton_peers": ("--quick",),

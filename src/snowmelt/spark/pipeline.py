@@ -79,8 +79,9 @@ class Pipeline:
 
         With `arrow=`, a function from an iterator of Arrow's record batches to another, it is done
         while the source is read, so rows do not go to Java and back before. What it makes has the
-        `columns` said in Spark's words ("value binary"), and a `transform=` may follow. A row is to become what it becomes by itself: how rows are
-        cut into batches may differ when they are read again.
+        `columns` said in Spark's words ("value binary"), and a `transform=` may follow. A row is to
+        become what it becomes by itself: how rows are cut into batches may differ when they are
+        read again.
 
         With `worker=`, a function from the bytes of one item to the bytes of any number of items,
         threads of this program do it, without Spark. What it returns is in `sink` exactly once;

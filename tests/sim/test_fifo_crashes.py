@@ -173,7 +173,7 @@ def test_while_a_crowd_waits_for_room_a_node_restarts_quickly_at_many_of_its_wri
 @pytest.mark.parametrize("away", [seconds(1), seconds(14)])
 @pytest.mark.parametrize("node", ["n1", "n2", "n3"])
 def test_of_three_nodes_each_crashes_at_each_of_its_writes_and_may_stay_away(node, away):
-    strike(3, 18, NodeId(node), least=60, away=away)
+    strike(3, 28, NodeId(node), least=60, away=away)
 
 
 @pytest.mark.soak

@@ -1,7 +1,8 @@
 """Which queues there are: every node knows all of them, and has them on its disk.
 
 A queue is made by the node where its anchor will be, which has all members write it down before it
-says that it is made. In a new view everybody tells everybody which queues it knows.
+says that it is made. Whoever knows it before that tells no client of it: another node would say
+that there is none. In a new view everybody tells everybody which queues it knows.
 """
 
 from collections import Counter
@@ -53,6 +54,8 @@ class Queues:
         self._unwritten: list[QueueSettings] = []
         self._opens: dict[str, list[tuple[OperationId, Open]]] = {}
         self._making: dict[str, _Making] = {}
+        self._fresh: dict[str, None] = {}
+        """Known here since this view began, and maybe not to all."""
         self._number = 0
         self._written: dict[int, tuple[NodeId | None, str]] = {}
         """Who waits for which queue to be written down here: a node, or this one's own making."""
@@ -82,7 +85,9 @@ class Queues:
         """A client opens a queue, and may make it."""
         queue_name(call.queue)
         known = self.all.get(call.queue)
-        if known is not None:
+        if known is not None and call.queue in self._fresh:
+            self._wait(operation, call, known.settings)
+        elif known is not None:
             self._opened(operation, call, known.settings)
         elif call.settings is None and not call.make:
             self.missing(operation, call.queue)
@@ -105,11 +110,12 @@ class Queues:
         self._desk.decline(operation, *(none if self.settled else FINDING_OUT))
 
     def _wait(self, operation: OperationId, call: Open, settings: QueueSettings) -> None:
-        """It is to be made: whoever opens it waits, if there is room."""
-        opens = self._opens.get(call.queue, [])
+        """It is to be made, or being made: whoever opens it waits, if there is room."""
+        opens, known = self._opens.get(call.queue, []), call.queue in self.all
         if any(one == operation for one, _ in opens):
             return  # asked again
-        if len(self.all) + len(self._opens) >= self._limits.queues and not opens:
+        full = len(self.all) + len(self._opens) >= self._limits.queues
+        if full and not opens and not known:
             self._no_room(operation)
         elif len(opens) >= self._limits.opens:
             text = f"{len(opens)} wait already until queue {call.queue} is made; ask again"
@@ -180,6 +186,7 @@ class Queues:
     def made(self, message: Made) -> None:
         """It is: whoever opens it hears so."""
         self._sending.answered_by(None, Make, message.settings.queue)
+        self._fresh.pop(message.settings.queue, None)
         for operation, call in self._opens.pop(message.settings.queue, []):
             self._opened(operation, call, message.settings)
 
@@ -201,7 +208,7 @@ class Queues:
         """What was to be made is asked for again."""
         self.settled = False
         self._sending.clear()
-        self._making, self._written = {}, {}
+        self._making, self._written, self._fresh = {}, {}, {}
         for queue in self.all.values():
             queue.viewed()
 
@@ -220,11 +227,10 @@ class Queues:
     def tick(self) -> None:
         """The clock goes on; there may be room for no more meanwhile, wherever they were made."""
         if len(self.all) >= self._limits.queues:
-            for name, opens in self._opens.items():
+            for name in [one for one in self._opens if one not in self.all]:
                 self._sending.answered_by(None, Make, name)
-                for operation, _ in opens:
+                for operation, _ in self._opens.pop(name):
                     self._no_room(operation)
-            self._opens = {}
         self._sending.again()
 
     def _create(self, settings: QueueSettings) -> Queue:
@@ -240,6 +246,7 @@ class Queues:
     def _write_down(self, settings: QueueSettings, source: NodeId | None) -> None:
         if settings.queue not in self.all:
             queue = self._create(settings)
+            self._fresh[settings.queue] = None
             if self.settled:  # nobody can have anything of it
                 queue.settled({})
         self._number += 1
@@ -253,5 +260,6 @@ class Queues:
         making.waits -= 1
         if making.waits == 0:
             del self._making[name]
+            self._fresh.pop(name, None)
             for door in dict.fromkeys(making.doors):
                 self._desk.send(door, Made(self._desk.era, self.all[name].settings))

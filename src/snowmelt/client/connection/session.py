@@ -57,8 +57,9 @@ class Targets:
     def heard(self, target: NodeId | None, answer: object) -> None:
         """A call was answered: by whom, if that is known, and perhaps naming others."""
         if isinstance(answer, Opened):
-            for place in (answer.master, answer.store):
-                self._learn(contact(place.address))
+            for place in (answer.master, answer.store, answer.other):
+                if place is not None:
+                    self._learn(contact(place.address))
         elif isinstance(answer, OpenedPriority):
             self._learn(contact(answer.address))
         elif target is not None:

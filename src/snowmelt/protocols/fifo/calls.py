@@ -93,6 +93,8 @@ class Opened(msgspec.Struct, frozen=True, tag="fifo.opened", array_like=True):
     settings: QueueSettings
     master: Place
     store: Place
+    other: Place | None = None
+    """Whom to ask when these are gone: any node, by chance."""
 
 
 # --- items in ------------------------------------------------------------------------------------

@@ -136,10 +136,10 @@ class Door:
             return
         # Where every node keeps every body, the master has the shortest way (`early.py`).
         everywhere = len(presence.keepers) <= home.settings.replicas
-        keeper = home.master if everywhere else self._desk.chance.choice(list(presence.keepers))
-        store = self._place(keeper)
-        assert store is not None
-        opened = calls.Opened(home.queue, home.settings, master, store)
+        other = self._place(self._desk.chance.choice(list(presence.keepers)))
+        assert other is not None
+        store = master if everywhere else other
+        opened = calls.Opened(home.queue, home.settings, master, store, other)
         self._desk.reply(operation, opened)
 
     def _place(self, keeper: str) -> calls.Place | None:

@@ -22,7 +22,7 @@ FOUND_BY = {
     Bug.DEAF_SETTLING: (1, 2),
     Bug.REVIVED_ELEMENT: (7, 2, 4),
     Bug.FORGOTTEN_OPERATION: (1, 2),
-    Bug.OLD_FLUSH: (4, 13),
+    Bug.OLD_FLUSH: (18, 26),
 }
 
 

@@ -4,7 +4,7 @@ A *kind* says what a call for several is, as steps; how its answer is shared out
 of what nobody claims. A call for one is the very call that it would be without any of this.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from copy import copy
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -12,6 +12,7 @@ import msgspec
 
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
+from snowmelt.client.together.machine import Ticket
 from snowmelt.core.errors import CallerError, DiskFull, Full, SnowmeltError
 
 
@@ -62,6 +63,21 @@ class Kind(Protocol):
 
     def unclaimed(self, value: Value) -> Steps[None]:
         """Nobody is there any more for what was to be told."""
+
+
+def sorted_out(
+    tickets: Iterable[Ticket], values: Iterable[Value]
+) -> tuple[list[tuple[Ticket, Value]], list[Ticket], list[Ticket]]:
+    """Who is told what; who goes with others once more; and who goes alone now."""
+    told: list[tuple[Ticket, Value]] = []
+    again: list[Ticket] = []
+    apart: list[Ticket] = []
+    for ticket, value in zip(tickets, values, strict=True):
+        if type(value) is Further:
+            (apart if value.apart else again).append(ticket)
+        else:
+            told.append((ticket, value))
+    return told, again, apart
 
 
 def refused(error: BaseException, count: int) -> list[Value]:

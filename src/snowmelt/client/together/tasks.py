@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from snowmelt.client.connection.steps import KeepingPort, run_async
-from snowmelt.client.together.joint import Asked, Further, Kind, Value, refused
+from snowmelt.client.together.joint import Asked, Kind, Value, refused, sorted_out
 from snowmelt.client.together.machine import Bundle, Ticket, Together
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Instant
@@ -133,14 +133,11 @@ class TogetherAsync:
         return None if caller is None or caller.done() else asked
 
     def _share(self, tickets: Sequence[Ticket], values: Sequence[Value]) -> None:
-        again: list[Ticket] = []
-        apart: list[Ticket] = []
-        for ticket, value in zip(tickets, values, strict=True):
-            if type(value) is Further:
-                (apart if value.apart else again).append(ticket)
-            elif ticket.number in self._callers:
+        told, again, apart = sorted_out(tickets, values)
+        for ticket, value in told:
+            _, caller = self._callers.pop(ticket.number, (None, None))
+            if caller is not None:
                 self._line.answered(ticket.number)
-                _, caller = self._callers.pop(ticket.number)
                 _tell(caller, value)
         if again:
             self._line.again(again)

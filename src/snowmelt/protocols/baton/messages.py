@@ -1,7 +1,7 @@
 """What nodes say to each other about batons; see the package's rules."""
 
 from enum import Enum
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 
@@ -276,29 +276,7 @@ SAFE_FOR_ALL: Final = SAFE // 2
 TERMS: Final = 1 << 41
 """Of them, so many terms (`fences.py`)."""
 
-MESSAGES: Final = (
-    Along,
-    Behind,
-    Doubt,
-    Apart,
-    Pass,
-    Arrived,
-    Complaint,
-    Tell,
-    Told,
-    Follow,
-    Void,
-    Yield,
-    Quiet,
-    Fold,
-    Backup,
-    Stored,
-    Spoiled,
-    Forgo,
-    Reached,
-    Reserved,
-    *REQUESTS,
-)
+MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = (*get_args(Message), *REQUESTS)
 
 
 def sound(message: Message) -> bool:

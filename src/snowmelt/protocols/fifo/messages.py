@@ -1,6 +1,6 @@
 """What nodes say to each other about fifos."""
 
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 
@@ -459,39 +459,4 @@ Message = (
     | Broken
 )
 
-MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = (
-    Home,
-    Where,
-    Nowhere,
-    Claim,
-    Activate,
-    Unreached,
-    Seek,
-    Sought,
-    Roll,
-    Rolled,
-    Mirror,
-    Follow,
-    Snapshot,
-    Pieced,
-    Mirrored,
-    Behind,
-    Fence,
-    Fenced,
-    ReadJournal,
-    JournalRead,
-    Superseded,
-    Copy,
-    Copied,
-    Admit,
-    Admitted,
-    Drop,
-    Keep,
-    Kept,
-    Replicate,
-    Replicated,
-    Pull,
-    Pulled,
-    Broken,
-    *REQUESTS,
-)
+MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = (*get_args(Message), *REQUESTS)

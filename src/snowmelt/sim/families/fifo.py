@@ -142,7 +142,8 @@ class FifoLife(FamilyLife):
         for number in range(self._load.consumers):
             ledger = self._ledgers[number % len(self._ledgers)]
             name = f"k{number + 1}"
-            kind = Looper if self._dice(f"kind {name}").random() < LOOPS_SHARE else Consumer
+            loops = self._dice(f"kind {name}").random() < LOOPS_SHARE
+            kind: type[Consumer] = Looper if loops else Consumer
             if self._shares(name):
                 kind = SharingConsumer
             consumer = kind(self._stage, name, self._dice(f"k{number}"), ledger, self._load)

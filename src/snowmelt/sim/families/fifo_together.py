@@ -11,14 +11,13 @@ no other's; what it is told is acknowledged a node has taken.
 
 from collections.abc import Sequence
 from functools import partial
-from random import Random
 from typing import Any, Final, cast
 
 import msgspec
 
 from snowmelt.client.connection.steps import Query, Steps
 from snowmelt.client.leases.delivered import Delivered
-from snowmelt.client.together.joint import Asked, Further, Kind, Value, refused
+from snowmelt.client.together.joint import Asked, Kind, Value, refused, sorted_out
 from snowmelt.client.together.joint_acks import Acks
 from snowmelt.client.together.joint_gets import Gets
 from snowmelt.client.together.joint_puts import Puts
@@ -29,11 +28,9 @@ from snowmelt.core.instant import SECOND, Instant, milliseconds, seconds
 from snowmelt.core.outcome import Outcome, Succeeded
 from snowmelt.protocols.fifo import calls
 from snowmelt.runtime.clock import shown, steady_now
-from snowmelt.sim.families.fifo_actors import DELAY, PAUSE, Phase, Stage
-from snowmelt.sim.families.fifo_clients import USUAL, Consumer, Producer
+from snowmelt.sim.families.fifo_actors import DELAY, PAUSE, Phase
+from snowmelt.sim.families.fifo_clients import Consumer, Producer
 from snowmelt.sim.families.fifo_ledger import Asked as Batched
-from snowmelt.sim.families.fifo_ledger import Ledger
-from snowmelt.sim.families.fifo_load import Load
 from snowmelt.sim.families.fifo_programs import Program
 from snowmelt.sim.families.programs import FAILURES, pause, places
 from snowmelt.sim.families.shipped import Done, Interrupted, Run
@@ -156,14 +153,11 @@ class Joint:
         return None if caller is None or caller.done else asked
 
     def _share(self, tickets: Sequence[Ticket], values: Sequence[Value]) -> None:
-        again: list[Ticket] = []
-        apart: list[Ticket] = []
-        for ticket, value in zip(tickets, values, strict=True):
-            if type(value) is Further:
-                (apart if value.apart else again).append(ticket)
-            elif ticket.number in self._callers:
+        told, again, apart = sorted_out(tickets, values)
+        for ticket, value in told:
+            _, caller = self._callers.pop(ticket.number, (None, None))
+            if caller is not None:
                 self._line.answered(ticket.number)
-                _, caller = self._callers.pop(ticket.number)
                 caller.tell(value)
         if again:
             self._line.again(again)
@@ -196,16 +190,8 @@ class SharingProducer(SharedQueue, Producer):
 
     items_max = 1
 
-    def __init__(
-        self,
-        stage: Stage,
-        name: str,
-        chance: Random,
-        ledger: Ledger,
-        times: list[Instant],
-        load: Load = USUAL,
-    ) -> None:
-        super().__init__(stage, name, chance, ledger, times, load)
+    def __init__(self, *cast: Any) -> None:
+        super().__init__(*cast)
         self.numbered = False
         self.steps = self.opened()
         self.puts = Joint(self, Puts(self.steps.put))
@@ -252,10 +238,8 @@ class SharingProducer(SharedQueue, Producer):
 class SharingConsumer(SharedQueue, Consumer):
     """Several callers that lease together, each its own items, and acknowledge together."""
 
-    def __init__(
-        self, stage: Stage, name: str, chance: Random, ledger: Ledger, load: Load = USUAL
-    ) -> None:
-        super().__init__(stage, name, chance, ledger, load)
+    def __init__(self, *cast: Any) -> None:
+        super().__init__(*cast)
         self._kind, self._acks = Gets(self.steps), Acks(self.steps)
         self.gets, self.acks = Joint(self, self._kind), Joint(self, self._acks)
         self._dealt: dict[tuple[int, int], None] = {}

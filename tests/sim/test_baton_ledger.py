@@ -100,6 +100,17 @@ def test_who_can_not_be_heard_may_believe_until_its_lease_is_over(ledger):
         ledger.believes(BOB, 4, at(9), at(5), at(5))
 
 
+def test_who_can_not_be_heard_may_believe_on_after_another_has_it(ledger):
+    ledger.believes(ANN, 1, at(5), at(0), at(0))
+    ledger.unheard(ANN, at(1))
+    ledger.believes(BOB, 2, at(9), at(3), at(3))
+    ledger.believes(ANN, 1, at(5), at(0), at(4))  # a renewal failed, and changed nothing
+    assert ledger.excused == {"connection ended": 2}
+    ledger.unheard(BOB, at(4.5))
+    with pytest.raises(Broken, match="ann believes"):  # who has it later took it from nobody
+        ledger.believes(ANN, 1, at(6), at(4.5), at(4.5))
+
+
 def test_no_value_is_invented(ledger):
     with pytest.raises(Broken, match="b'x', which nobody ever sent on"):
         ledger.grants(MINE, granted(1, b"x"), at(1))

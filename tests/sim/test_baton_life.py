@@ -55,6 +55,8 @@ HARDER_SEEDS = (
 
 # Judged wrongly before: nothing that is promised was broken.
 MISJUDGED_SEEDS = (
+    141,  # who was not heard asked in vain to renew, and believed on what it had been told before
+    213,  # a want had been withdrawn, and was taken for one that waits until that was answered
     934,  # a node was cut off with a baton that nobody wanted any more
     2183,  # numbers given out after a loss, below a limit that was lost with an older disk's news
 )
@@ -200,7 +202,7 @@ CUTS, CRASHES, SKEW, PAUSES = ("partition",), ("crash",), ("clock-skew",), ("pau
 BUGS = {
     "same fence": (Relay, "_step", a_step_keeps_its_fence, ALL, "were both granted"),
     "no floor": (Inquest, "next_fence", a_new_token_forgets_what_the_root_knows, ALL, ""),
-    "only the floor": (Inquest, "next_fence", a_new_token_forgets_what_was_told, ALL, ""),
+    "only the floor": (Inquest, "next_fence", a_new_token_forgets_what_was_told, ALL, "had acted"),
     "half a lease": (Baton, "_renew", a_lease_is_half_as_long_as_told, NOTHING, "believes that"),
     "lease": (Registrar, "_make", a_new_token_does_not_wait, CRASHES, "believes that"),
     "cut off": (BatonNode, "_announced", who_is_cut_off_goes_on, CUTS, ""),
@@ -213,7 +215,7 @@ BUGS = {
 }
 AS_WELL = {"slept": (Host, "handle", nobody_hears_that_he_slept)}
 """What guards against the same, and must be gone before the bug can show."""
-FIRST = {"cut off": 45, "slept": 100, "drift": 115, "saved": 230}
+FIRST = {"only the floor": 60, "cut off": 45, "slept": 100, "drift": 115, "saved": 230}
 """Where rare bugs are sought from, so that the search is short."""
 LIVES = 40
 

@@ -170,14 +170,18 @@ class Ledger:
         self.calls += 1
         if until <= now:
             return
-        self._beliefs[user] = Belief(fence, until, since)
+        own = self._beliefs[user] = Belief(fence, until, since)
         for other, belief in self._beliefs.items():
-            if other != user and belief.until > now and not self._may_overlap(other, belief, now):
+            if other == user or belief.until <= now:
+                continue
+            before = (user, own) if fence < belief.fence else (other, belief)
+            if not self._may_overlap(*before, now):
                 text = f"{user} believes that it holds {self.name} with fence {fence}, and {other}"
                 text += f" that it does with {belief.fence} until {spelled(belief.until)}"
                 raise Broken(text, user)
 
     def _may_overlap(self, user: NodeId, belief: Belief, now: Instant) -> bool:
+        """Whether it may have been taken from this one, who had it first, without its knowing."""
         if self._unheard.get(user, Instant(-1)) >= belief.since:
             return self._excuse("connection ended")
         span = covering(self.excuses.clocks, belief.since, now)

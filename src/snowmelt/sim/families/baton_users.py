@@ -287,6 +287,8 @@ class Caller(Client):
             case calls.Acquire(ticket=ticket) if ticket not in self._tickets:
                 self._tickets.append(ticket)
                 self.ledger.wants(self.name, ticket, self.now)
+            case calls.Release(ticket=ticket, fence=0) if ticket in self._tickets:
+                self.ledger.ends_want(ticket, self.now)
             case calls.Save(fence=fence, value=value):
                 self.ledger.says(fence, value)
             case calls.Release(fence=fence, value=value) if fence:

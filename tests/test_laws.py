@@ -26,6 +26,7 @@ OUTSIDE = {
     "logging",
 }
 UNTRUSTED = {"pickle", "marshal", "shelve"}
+LISTED = {"MESSAGES", "REQUESTS", "CALLS"}
 SETTLING = {"sorted", "set", "frozenset", "len", "sum", "min", "max", "any", "all"}
 WALKING = {"list", "tuple", "iter", "enumerate", "map", "filter", "zip", "reversed", "deque"}
 VAGUE = {"utils", "helpers", "common", "manager", "util", "helper", "managers"}
@@ -41,7 +42,7 @@ def imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.module.split(".")[0]
 
 
-def called(tree: ast.Module) -> Iterator[tuple[ast.Call, str]]:
+def called(tree: ast.AST) -> Iterator[tuple[ast.Call, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             yield node, node.func.id
@@ -158,6 +159,23 @@ def modules_are_named_by_a_noun(file: str, _: ast.Module) -> Iterator[str]:
             yield f"{file} is named {part}"
 
 
+def messages_are_named_once(file: str, tree: ast.Module) -> Iterator[str]:
+    """A list beside the union of the same would lack what was added to the union alone."""
+    if not file.startswith("protocols/"):
+        return
+    for node in tree.body:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(name)], value=value)
+                | ast.AnnAssign(target=ast.Name(name), value=ast.expr() as value)
+            ) if name in LISTED:
+                by_hand = isinstance(value, ast.Tuple | ast.List) and any(
+                    isinstance(one, ast.Name | ast.Attribute) for one in value.elts
+                )
+                if by_hand and not any(name == "get_args" for _, name in called(value)):
+                    yield f"{file}:{node.lineno} names messages, and not by get_args of their union"
+
+
 LAWS: tuple[Law, ...] = (
     machines_know_no_world,
     chance_is_handed_in,
@@ -166,6 +184,7 @@ LAWS: tuple[Law, ...] = (
     nothing_is_unpickled,
     all_is_small,
     modules_are_named_by_a_noun,
+    messages_are_named_once,
 )
 
 
@@ -209,6 +228,9 @@ SAMPLES = [
     (all_is_small, "cli/x.py", "class C:\n" + "    x = 1\n" * 400),
     (modules_are_named_by_a_noun, "core/utils.py", ""),
     (modules_are_named_by_a_noun, "common/x.py", ""),
+    (messages_are_named_once, "protocols/a/messages.py", "MESSAGES: Final = (Said, Heard)"),
+    (messages_are_named_once, "protocols/a/calls.py", "REQUESTS = (Ask, calls.Tell)"),
+    (messages_are_named_once, "protocols/a/messages.py", "MESSAGES = (*REQUESTS, Said)"),
 ]
 
 
@@ -218,6 +240,9 @@ def test_the_law_finds_what_breaks_it(law, file, text):
 
 
 INNOCENT = [
+    (messages_are_named_once, "protocols/a/messages.py", "MESSAGES = (*get_args(Message), Claim)"),
+    (messages_are_named_once, "protocols/a/__init__.py", "MESSAGES = (*_BETWEEN, *CALLS)"),
+    (messages_are_named_once, "lab/x.py", "MESSAGES: Final = 9"),
     (machines_know_no_world, "runtime/x.py", "import time"),
     (machines_know_no_world, "core/x.py", "from snowmelt.core import time"),
     (chance_is_handed_in, "sim/x.py", "from random import Random\nRandom(1).random()"),

@@ -1,6 +1,6 @@
 """What neighbours in the tree say to each other, and the facts that layers of one node share."""
 
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 
@@ -52,7 +52,7 @@ class Claim(msgspec.Struct, frozen=True, tag="arrow.claim", array_like=True):
 
 Message = Find | Observer | Observed
 
-MESSAGES: Final = (Find, Observer, Observed, Claim)
+MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = (*get_args(Message), Claim)
 
 
 # --- between the layers of one node ---------------------------------------------------------------

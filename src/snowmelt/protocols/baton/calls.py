@@ -1,6 +1,6 @@
 """What a client asks of a node about batons, and what it is told; see the package's rules."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, get_args
 
 import msgspec
 
@@ -175,13 +175,4 @@ Response = (
     Granted | Queued | Kept | KeptMany | Saved | Released | BatonStatus | BatonNames | BatonReset
 )
 
-REQUESTS: Final = (
-    Acquire,
-    Keep,
-    KeepMany,
-    Save,
-    Release,
-    GetBaton,
-    ListBatons,
-    ResetBaton,
-)
+REQUESTS: Final[tuple[type[msgspec.Struct], ...]] = get_args(Request)

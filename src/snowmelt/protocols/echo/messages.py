@@ -1,6 +1,6 @@
 """What clients and the echo machine say to each other."""
 
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 
@@ -47,4 +47,4 @@ class Recalled(msgspec.Struct, frozen=True, tag="echo.recalled", array_like=True
 Request = Echo | Remember | Recall
 Response = Echoed | Remembered | Recalled
 
-MESSAGES: Final = (Echo, Remember, Recall)
+MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = get_args(Request)

@@ -1,6 +1,6 @@
 """What clients ask of a fifo, and what they are told. Items never travel one by one."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, get_args
 
 import msgspec
 
@@ -497,23 +497,4 @@ Response = (
     | QueueNames
 )
 
-REQUESTS: Final[tuple[type[msgspec.Struct], ...]] = (
-    Open,
-    Put,
-    Publish,
-    Plan,
-    Get,
-    Settle,
-    Fetch,
-    Peek,
-    Assign,
-    Locate,
-    Survey,
-    Release,
-    ListGroups,
-    Purge,
-    Pause,
-    Redrive,
-    Describe,
-    ListQueues,
-)
+REQUESTS: Final[tuple[type[msgspec.Struct], ...]] = get_args(Request)

@@ -70,6 +70,8 @@ telling (the view is on its disk, and the next heartbeat of each member fetches 
 
 from typing import Final
 
+import msgspec
+
 from snowmelt.protocols.etcd import ANSWERS
 from snowmelt.protocols.membership.facts import KeepRecord, Leads, LeadsNoMore, RecordsKept
 from snowmelt.protocols.membership.messages import (
@@ -85,7 +87,7 @@ from snowmelt.protocols.membership.node import MembershipNode
 from snowmelt.protocols.membership.settings import Identity, Settings
 from snowmelt.protocols.membership.view import Current, CutOff, Member, View
 
-HEARD: Final = (*MESSAGES, *ANSWERS, KeepRecord)
+HEARD: Final[tuple[type[msgspec.Struct], ...]] = (*MESSAGES, *ANSWERS, KeepRecord)
 """What the machine hears: from other nodes, from etcd, and from its own node's other machines."""
 
 __all__ = [

@@ -1,6 +1,6 @@
 """What nodes say about membership: requests imperative, replies past; see the package's rules."""
 
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 
@@ -124,17 +124,4 @@ Message = Join | JoinByEtcd | Redirected | Heartbeat | Accepted | Adopt | Refuse
 Request = GetStatus | Forget | Depart
 Response = Status | Forgotten | Departed
 
-MESSAGES: Final = (
-    Join,
-    JoinByEtcd,
-    Redirected,
-    Heartbeat,
-    Accepted,
-    Adopt,
-    Refused,
-    Leave,
-    Left,
-    GetStatus,
-    Forget,
-    Depart,
-)
+MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = (*get_args(Message), *get_args(Request))

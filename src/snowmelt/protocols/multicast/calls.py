@@ -1,6 +1,6 @@
 """What a client asks of a node about topics, and what it is told; see the package's rules."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, get_args
 
 import msgspec
 
@@ -93,4 +93,4 @@ class Messages(msgspec.Struct, frozen=True, tag="multicast.messages", array_like
 Request = Publish | Listen
 Response = Published | Underway | Messages
 
-REQUESTS: Final = (Publish, Listen)
+REQUESTS: Final[tuple[type[msgspec.Struct], ...]] = get_args(Request)

@@ -1,6 +1,6 @@
 """What nodes say to each other about topics; see the package's rules."""
 
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 
@@ -64,7 +64,7 @@ Message = Said | Heard | Upto | Ask | Have | Fetch
 SAFE: Final = 1 << 63
 """Eras and numbers of other nodes are below this: there is room to count on from them."""
 
-MESSAGES: Final = (Said, Heard, Upto, Ask, Have, Fetch, *REQUESTS)
+MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = (*get_args(Message), *REQUESTS)
 
 
 def sound(message: Message) -> bool:

@@ -3,7 +3,7 @@
 Batches, grants, elements and the anchor's state are those of the family that lives on the overlay.
 """
 
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 
@@ -261,7 +261,7 @@ class Told(msgspec.Struct, frozen=True, tag="overlay.told", array_like=True):
 Letter = Ask | Elsewhere | Hosted | Refused | Kept | Got | Told
 Message = Word | Letter
 
-MESSAGES: Final = (Word, Ask, Elsewhere, Hosted, Refused, Kept, Got, Told)
+MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = get_args(Message)
 
 
 # --- from a place to its own node -----------------------------------------------------------------

@@ -5,7 +5,7 @@ stands beside it, or with `Declined`, whose `error` is a name from `core.errors`
 is how long the answer may take at most.
 """
 
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 
@@ -254,4 +254,4 @@ class Acquaintances(msgspec.Struct, frozen=True):
 
 Local = Put | AwaitRoom | Get | Ack | Nack | LetGo | Withdraw | Stop | Describe
 
-MESSAGES: Final = (Put, AwaitRoom, Get, Ack, Nack, LetGo, Withdraw, Stop, Describe)
+MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = get_args(Local)

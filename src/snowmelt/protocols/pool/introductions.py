@@ -1,6 +1,6 @@
 """What a process asks the cluster's nodes, who only introduce the processes to each other."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, get_args
 
 import msgspec
 
@@ -120,4 +120,4 @@ class DescribePool(msgspec.Struct, frozen=True, tag="pool.describe", array_like=
 Request = Introduce | ListPools | DescribePool
 Response = Introduced | Pools | PoolStatus
 
-MESSAGES: Final = (Introduce, ListPools, DescribePool)
+MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = get_args(Request)

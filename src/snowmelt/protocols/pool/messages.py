@@ -4,7 +4,7 @@ A message with a field `blob` may be large. Whoever carries it sends the blob in
 other messages, and delivers the message when the last piece has come.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Final, get_args
 
 import msgspec
 
@@ -144,4 +144,4 @@ class Invite(msgspec.Struct, frozen=True, tag="pool.invite", array_like=True):
 
 Message = Request | Found | Cancel | Settle | Settled | GiveBack | Hold | Over | Invite
 
-MESSAGES: Final = (Request, Found, Cancel, Settle, Settled, GiveBack, Hold, Over, Invite)
+MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = get_args(Message)

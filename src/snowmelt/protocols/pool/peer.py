@@ -5,6 +5,8 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
+import msgspec
+
 from snowmelt.core.instant import START, Instant, since
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import (
@@ -52,7 +54,7 @@ from snowmelt.protocols.pool.statistics import Stopwatch, described, reported
 
 BOTH: Final = (True, True)
 """The roles of a process that produces and consumes."""
-TAKEN: Final = (*MESSAGES, *calls.MESSAGES, Answer)
+TAKEN: Final[tuple[type[msgspec.Struct], ...]] = (*MESSAGES, *calls.MESSAGES, Answer)
 """Everything that reaches this machine as a message, for whoever puts it into a host."""
 
 

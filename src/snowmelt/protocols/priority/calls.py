@@ -1,6 +1,6 @@
 """What clients ask of a priority queue, and what they are told. Nothing travels one by one."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, get_args
 
 import msgspec
 
@@ -268,5 +268,5 @@ class Counted(msgspec.Struct, frozen=True, tag="priority.counted", array_like=Tr
 Request = Open | Queues | Put | Settle | Get | Peek | Show | Statistics | Purge | Redrive | Select
 Response = Opened | QueuesAre | PutDone | Settled | Leased | Peeked | Shown | Status | Counted
 
-CALLS: Final = (Open, Queues, Put, Settle, Get, Peek, Show, Statistics, Purge, Redrive, Select)
+CALLS: Final[tuple[type[msgspec.Struct], ...]] = get_args(Request)
 """All that clients ask."""

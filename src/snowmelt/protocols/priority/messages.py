@@ -1,7 +1,7 @@
 """What nodes say to each other. All of it names the view it is of; of another, it is nobody's."""
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Final
+from typing import Annotated, Final, get_args
 
 import msgspec
 
@@ -544,11 +544,7 @@ class Several(msgspec.Struct, frozen=True, tag="priority.several", array_like=Tr
 
 Message = One | Several
 
-MESSAGES: Final = (
-    Climb, Granted, Food, Store, Stored, Take, Taken, End, Ended, Follow, Followed, Make, Made,
-    Declare, Declared, Anew, Others, Tell, Told, Fetch, Fetched, Spare, Inquire, Inquired, Look,
-    Looked, Read, Seen, Several, Asked, Answered, Ranked, Met, Seek, Sought,
-)  # fmt: skip
+MESSAGES: Final[tuple[type[msgspec.Struct], ...]] = get_args(Message)
 """All that nodes say to each other."""
 
 _ENCODE: Final = msgspec.msgpack.Encoder().encode

@@ -1,1 +1,1 @@
-"""What several callers ask at once goes as one call: the machine and its two drivers."""
+"""What several callers ask at once goes as one call: the machine, and its drivers."""

@@ -66,13 +66,13 @@ class Kind(Protocol):
 
 
 def sorted_out(
-    tickets: Iterable[Ticket], values: Iterable[Value]
+    values: Iterable[tuple[Ticket, Value]],
 ) -> tuple[list[tuple[Ticket, Value]], list[Ticket], list[Ticket]]:
     """Who is told what; who goes with others once more; and who goes alone now."""
     told: list[tuple[Ticket, Value]] = []
     again: list[Ticket] = []
     apart: list[Ticket] = []
-    for ticket, value in zip(tickets, values, strict=True):
+    for ticket, value in values:
         if type(value) is Further:
             (apart if value.apart else again).append(ticket)
         else:

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from snowmelt.client.connection.steps import KeepingPort, run_async
-from snowmelt.client.together.joint import Asked, Kind, Value, refused, sorted_out
-from snowmelt.client.together.machine import Bundle, Ticket, Together
+from snowmelt.client.together.joint import Asked, Kind, Value
+from snowmelt.client.together.line import Line
+from snowmelt.client.together.machine import Bundle
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Instant
-from snowmelt.runtime.clock import seconds_until, steady_now
+from snowmelt.runtime.clock import seconds_until
 
 
 class TogetherAsync:
@@ -22,10 +23,8 @@ class TogetherAsync:
     def __init__(self, port: KeepingPort, kind: Kind) -> None:
         self._port = port
         self._kind = kind
-        self._line = Together(kind.worth, ordered=kind.ordered)
+        self._line: Line[asyncio.Future[Value]] = Line(kind, _tell, asyncio.Future.done)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._callers: dict[int, tuple[Asked, asyncio.Future[Value]]] = {}
-        """By their tickets."""
         self._calls: dict[int, asyncio.Task[None]] = {}
         self._looking = False
         """Whether it is looked at what was asked when this turn is over."""
@@ -40,9 +39,8 @@ class TogetherAsync:
             self._loop = loop
         elif self._loop is not loop:
             return await self._alone(asked)  # which says that this is the wrong loop
-        number = self._line.ask(asked, asked.key, asked.weight, asked.wait.until)
         caller: asyncio.Future[Value] = loop.create_future()
-        self._callers[number] = asked, caller
+        number = self._line.ask(asked, caller)
         if not self._looking:
             self._looking = True
             loop.call_soon(self._look)
@@ -61,13 +59,11 @@ class TogetherAsync:
 
     def _cancelled(self, number: int, caller: asyncio.Future[Value]) -> None:
         """Only this caller's part goes along; what it was leased goes back."""
-        self._callers.pop(number, None)
+        call = self._calls.get(self._line.leave(number) or 0)
         if caller.done() and not caller.cancelled():  # it was told just now, and does not hear it
             if caller.exception() is None:
                 self._port.keep(self._unclaimed(caller.result()))
-            return
-        call = self._calls.get(self._line.leave(number) or 0)
-        if call is not None:
+        elif call is not None:
             self._port.keep(_seen(call))
 
     # --- calls ------------------------------------------------------------------------------------
@@ -75,7 +71,7 @@ class TogetherAsync:
     def _look(self) -> None:
         """Makes the calls that are to be made now."""
         self._looking = False
-        self._make(self._line.go(steady_now()))
+        self._make(self._line.go())
         due = self._line.due
         if due is not None and (self._due is None or due < self._due):
             self._set_timer(due)
@@ -92,9 +88,7 @@ class TogetherAsync:
 
     def _end(self) -> None:
         """Tells those whose time is over."""
-        for ticket, call in self._line.over(steady_now()):
-            asked, caller = self._callers.pop(ticket.number)
-            _tell(caller, self._kind.late(asked, gone=call != 0))
+        self._line.expire()
         self._look()
 
     def _make(self, bundles: Sequence[Bundle]) -> None:
@@ -104,45 +98,18 @@ class TogetherAsync:
                 self._calls[each.number] = call
 
     async def _call(self, bundle: Bundle) -> None:
-        tickets = bundle.tickets
-        spare: Value = None
         try:
-            answer = await run_async(self._port, self._kind.call([each.what for each in tickets]))
-            values, spare = self._kind.share(answer, [self._here(each) for each in tickets])
-        except Exception as error:  # raised where it was asked
-            values = refused(error, len(tickets))
+            brought = await run_async(self._port, self._line.call(bundle))
         except asyncio.CancelledError:  # the loop ends
-            for each in tickets:
-                _, caller = self._callers.pop(each.number, (None, None))
-                if caller is not None:
-                    self._line.answered(each.number)
-                    caller.cancel()
-            self._line.back(bundle)
+            for caller in self._line.abandon(bundle):
+                caller.cancel()
             raise
         finally:
             self._calls.pop(bundle.number, None)
-        self._share(tickets, values)
-        self._line.back(bundle)
-        if spare is not None:
-            self._port.keep(self._unclaimed(spare))
+        self._make(brought.apart)
+        if brought.spare is not None:
+            self._port.keep(self._unclaimed(brought.spare))
         self._look()
-
-    def _here(self, ticket: Ticket) -> Asked | None:
-        """What was asked, if whoever asked is still there."""
-        asked, caller = self._callers.get(ticket.number, (None, None))
-        return None if caller is None or caller.done() else asked
-
-    def _share(self, tickets: Sequence[Ticket], values: Sequence[Value]) -> None:
-        told, again, apart = sorted_out(tickets, values)
-        for ticket, value in told:
-            _, caller = self._callers.pop(ticket.number, (None, None))
-            if caller is not None:
-                self._line.answered(ticket.number)
-                _tell(caller, value)
-        if again:
-            self._line.again(again)
-        if apart:
-            self._make(self._line.apart(apart, steady_now()))
 
     async def _unclaimed(self, value: Value) -> None:
         with suppress(SnowmeltError):  # the lease will end by itself

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from snowmelt.client.connection.forking import watch
 from snowmelt.client.connection.steps import Port, run
-from snowmelt.client.together.joint import AGAIN, Asked, Further, Kind, Value, refused
+from snowmelt.client.together.joint import AGAIN, Asked, Kind, Value, refused, sorted_out
 from snowmelt.client.together.machine import Bundle, Ticket, Together
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Instant
@@ -173,18 +173,18 @@ class TogetherThreads:
     def _back(self, bundle: Bundle, values: Sequence[Value]) -> None:
         """A call is back, and this is what its callers are told."""
         now = steady_now()
-        again: list[Ticket] = []
-        apart: list[Ticket] = []
-        for ticket, value in zip(bundle.tickets, values, strict=True):
-            if not self._line.within(ticket.number, bundle):
-                continue
-            if ticket.what.gone:
+        mine = [
+            (ticket, value)
+            for ticket, value in zip(bundle.tickets, values, strict=True)
+            if self._line.within(ticket.number, bundle)
+        ]
+        for ticket, _ in mine:
+            if ticket.what.gone:  # interrupted
                 self._line.answered(ticket.number)
-            elif type(value) is Further:
-                (apart if value.apart else again).append(ticket)
-            else:
-                ticket.what.tell(value)
-                self._line.answered(ticket.number)
+        told, again, apart = sorted_out([one for one in mine if not one[0].what.gone])
+        for ticket, value in told:
+            ticket.what.tell(value)
+            self._line.answered(ticket.number)
         self._line.again(again)
         self._hand_out(self._line.apart(apart, now))
         self._line.back(bundle)

@@ -1,8 +1,8 @@
 """Programs of a simulated world whose callers share a queue: what they ask goes together.
 
-The machine and the kinds are the shipped ones (`client/together`): which tickets go in one call,
-how an answer is shared out, what each is told when its time is over or its call is refused. What
-is here does for scripts what `client/together/tasks.py` does for tasks.
+The machine, the kinds and the driver are the shipped ones (`client/together`): which tickets go in
+one call, how an answer is shared out, what each is told when its time is over or its call is
+refused. What is here is what waits and makes calls: scripts, as `tasks.py` has tasks.
 
 Each caller is judged as if it were alone: its own put is where it is told, what it is told is
 definitely not in the queue never comes out, its puts keep their order; what it got is its own, and
@@ -11,17 +11,19 @@ no other's; what it is told is acknowledged a node has taken.
 
 from collections.abc import Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final, cast
 
 import msgspec
 
 from snowmelt.client.connection.steps import Query, Steps
 from snowmelt.client.leases.delivered import Delivered
-from snowmelt.client.together.joint import Asked, Kind, Value, refused, sorted_out
+from snowmelt.client.together.joint import Asked, Kind, Value
 from snowmelt.client.together.joint_acks import Acks
 from snowmelt.client.together.joint_gets import Gets
 from snowmelt.client.together.joint_puts import Puts
-from snowmelt.client.together.machine import Bundle, Ticket, Together
+from snowmelt.client.together.line import Line
+from snowmelt.client.together.machine import Bundle
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import SECOND, Instant, milliseconds, seconds
@@ -51,6 +53,8 @@ class Caller:
 
     def tell(self, value: Value) -> None:
         """It is told this, unless it was told before, or has left."""
+        if isinstance(value, Exception) and not isinstance(value, FAILURES):
+            raise value  # nobody is told of a bug: the world is
         if not self.done:
             self.done, self.value = True, value
             if self._told is not None:
@@ -69,35 +73,24 @@ class Joint:
     def __init__(self, program: Program, kind: Kind) -> None:
         self._program = program
         self._kind = kind
-        self._line = Together(kind.worth, ordered=kind.ordered)
-        self._callers: dict[int, tuple[Asked, Caller]] = {}
-        """By their tickets."""
+        self._line: Line[Caller] = Line(kind, Caller.tell, attrgetter("done"))
         self._looking = False
-        self.shared = 0
-        """How many calls were for several."""
 
     def ask(self, asked: Asked) -> Steps[Value]:
         """What one caller is told; raises what it is refused for."""
-        number = self._line.ask(asked, asked.key, asked.weight, asked.wait.until)
         caller = Caller()
-        self._callers[number] = asked, caller
+        number = self._line.ask(asked, caller)
         if not self._looking:
             self._looking = True
             self._at(steady_now(), self._look)
         try:
             return (yield Query(caller, FOREVER))
         except (Interrupted, GeneratorExit):
-            self._left(number, caller)
-            raise
-
-    def _left(self, number: int, caller: Caller) -> None:
-        """Only this caller's part goes along; what it was leased goes back."""
-        self._callers.pop(number, None)
-        if caller.done and not isinstance(caller.value, Exception):
-            self._unclaimed(caller.value)
-        elif not caller.done:
-            caller.done = True
             self._line.leave(number)
+            if caller.done and not isinstance(caller.value, Exception):
+                self._unclaimed(caller.value)
+            caller.done = True
+            raise
 
     def _at(self, when: Instant, act: Any) -> None:
         """Then, if the process lives."""
@@ -111,58 +104,28 @@ class Joint:
 
         self._program.stage.world.at(when, due)
 
-    # --- calls ------------------------------------------------------------------------------------
-
     def _look(self) -> None:
         """Makes the calls that are to be made now."""
         self._looking = False
-        self._make(self._line.go(steady_now()))
+        self._make(self._line.go())
         due = self._line.due
         if due is not None:
             self._at(max(due, Instant(steady_now() + 1)), self._expire)
 
     def _expire(self) -> None:
-        """Tells those whose time is over."""
-        for ticket, call in self._line.over(steady_now()):
-            asked, caller = self._callers.pop(ticket.number)
-            caller.tell(self._kind.late(asked, gone=call != 0))
+        self._line.expire()
         self._look()
 
     def _make(self, bundles: Sequence[Bundle]) -> None:
         for each in bundles:
-            self.shared += len(each.tickets) > 1
             self._program.run(self._call(each))
 
     def _call(self, bundle: Bundle) -> Steps[None]:
-        tickets = bundle.tickets
-        spare: Value = None
-        try:
-            answer = yield from self._kind.call([each.what for each in tickets])
-            values, spare = self._kind.share(answer, [self._here(each) for each in tickets])
-        except SnowmeltError as error:  # raised where it was asked
-            values = refused(error, len(tickets))
-        self._share(tickets, values)
-        self._line.back(bundle)
-        if spare is not None:
-            self._unclaimed(spare)
+        brought = yield from self._line.call(bundle)
+        self._make(brought.apart)
+        if brought.spare is not None:
+            self._unclaimed(brought.spare)
         self._look()
-
-    def _here(self, ticket: Ticket) -> Asked | None:
-        """What was asked, if whoever asked is still there."""
-        asked, caller = self._callers.get(ticket.number, (None, None))
-        return None if caller is None or caller.done else asked
-
-    def _share(self, tickets: Sequence[Ticket], values: Sequence[Value]) -> None:
-        told, again, apart = sorted_out(tickets, values)
-        for ticket, value in told:
-            _, caller = self._callers.pop(ticket.number, (None, None))
-            if caller is not None:
-                self._line.answered(ticket.number)
-                caller.tell(value)
-        if again:
-            self._line.again(again)
-        if apart:
-            self._make(self._line.apart(apart, steady_now()))
 
     def _unclaimed(self, value: Value) -> None:
         self._program.run(self._gives_back(value))

@@ -1,0 +1,105 @@
+"""Who asks together, and what each is told: a machine without a clock, and without a loop.
+
+It has the tickets of one kind to one queue (`machine.py`), and for each of them a *caller*:
+whatever its driver waits by, such as a future. How one is told, and whether it was, that says.
+"""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import msgspec
+
+from snowmelt.client.connection.steps import Steps
+from snowmelt.client.together.joint import Asked, Kind, Value, refused, sorted_out
+from snowmelt.client.together.machine import Bundle, Ticket, Together
+from snowmelt.core.instant import Instant
+from snowmelt.runtime.clock import steady_now
+
+C = TypeVar("C")
+
+
+class Brought(msgspec.Struct, frozen=True):
+    """What a call brought besides what its callers were told."""
+
+    spare: Value
+    """What nobody claims; None for nothing."""
+    apart: list[Bundle]
+    """The calls to be made now of those that go alone."""
+
+
+class Line(Generic[C]):
+    """What is asked of one queue, of one kind."""
+
+    def __init__(
+        self, kind: Kind, tell: Callable[[C, Value], None], told: Callable[[C], bool]
+    ) -> None:
+        self._kind = kind
+        self._tell = tell
+        self._told = told
+        self._line = Together(kind.worth, ordered=kind.ordered)
+        self._callers: dict[int, tuple[Asked, C]] = {}
+        """By their tickets."""
+
+    def ask(self, asked: Asked, caller: C) -> int:
+        """A caller asks; the number of its ticket."""
+        number = self._line.ask(asked, asked.key, asked.weight, asked.wait.until)
+        self._callers[number] = asked, caller
+        return number
+
+    def leave(self, number: int) -> int | None:
+        """Only this caller's part goes along: in which call it has gone, 0 for none."""
+        self._callers.pop(number, None)
+        return self._line.leave(number)
+
+    def go(self) -> list[Bundle]:
+        """The calls to be made now."""
+        return self._line.go(steady_now())
+
+    @property
+    def due(self) -> Instant | None:
+        """When to `expire`, and to `go` again."""
+        return self._line.due
+
+    def expire(self) -> None:
+        """Tells those whose time is over."""
+        for ticket, call in self._line.over(steady_now()):
+            asked, caller = self._callers.pop(ticket.number)
+            self._tell(caller, self._kind.late(asked, gone=call != 0))
+
+    def call(self, bundle: Bundle) -> Steps[Brought]:
+        """Makes a call, and tells its callers what came of it."""
+        tickets = bundle.tickets
+        spare: Value = None
+        try:
+            answer = yield from self._kind.call([each.what for each in tickets])
+            values, spare = self._kind.share(answer, [self._here(each) for each in tickets])
+        except Exception as error:  # raised where it was asked
+            values = refused(error, len(tickets))
+        told, again, apart = sorted_out(zip(tickets, values, strict=True))
+        for ticket, value in told:
+            _, caller = self._callers.pop(ticket.number, (None, None))
+            if caller is not None:
+                self._line.answered(ticket.number)
+                self._tell(caller, value)
+        self._line.again(again)
+        alone = self._line.apart(apart, steady_now())
+        self._line.back(bundle)
+        return Brought(spare, alone)
+
+    def abandon(self, bundle: Bundle) -> list[C]:
+        """A call is broken off, and nobody is to be told of it by this; who waits for it."""
+        left = [self._callers.pop(each.number, None) for each in bundle.tickets]
+        for each in bundle.tickets:
+            self._line.answered(each.number)
+        self._line.back(bundle)
+        return [one[1] for one in left if one is not None]
+
+    def check(self) -> None:
+        """Every caller has a ticket that nobody has answered."""
+        self._line.check()
+        assert all(self._line.waits(number) for number in self._callers)
+
+    def _here(self, ticket: Ticket) -> Asked | None:
+        """What was asked, if whoever asked is still there."""
+        asked, caller = self._callers.get(ticket.number, (None, None))
+        return None if caller is None or self._told(caller) else asked

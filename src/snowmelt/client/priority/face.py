@@ -8,6 +8,7 @@ from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import Port, run
 from snowmelt.client.leases.steps import ITEMS_HIGHEST, Seen, checked_count
 from snowmelt.client.leases.taking import Taking
+from snowmelt.client.priority.group_steps import PriorityGroupSteps
 from snowmelt.client.priority.groups import PriorityGroup
 from snowmelt.client.priority.parts import RANK_HIGHEST, checked_share
 from snowmelt.client.priority.staging import (
@@ -148,7 +149,7 @@ class PriorityQueue(Taking[PrioritySteps]):
 
         This is for programs that must do everything exactly once, and for Spark.
         """
-        return PriorityGroup(self._port, self._steps, group_name(name))
+        return PriorityGroup(self._port, PriorityGroupSteps(self._steps, group_name(name)))
 
     # --- the queue as a whole ---------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import KeepingPort, run_async
 from snowmelt.client.leases.steps import ITEMS_HIGHEST, Seen, checked_count
 from snowmelt.client.leases.taking_async import Taking
+from snowmelt.client.priority.group_steps import PriorityGroupSteps
 from snowmelt.client.priority.groups_async import PriorityGroup
 from snowmelt.client.priority.parts import RANK_HIGHEST, checked_share
 from snowmelt.client.priority.staging import (
@@ -149,7 +150,7 @@ class PriorityQueue(Taking[PrioritySteps]):
 
         This is for programs that must do everything exactly once, and for Spark.
         """
-        return PriorityGroup(self._port, self._steps, group_name(name))
+        return PriorityGroup(self._port, PriorityGroupSteps(self._steps, group_name(name)))
 
     # --- the queue as a whole ---------------------------------------------------------------------
 

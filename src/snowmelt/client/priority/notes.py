@@ -1,4 +1,4 @@
-"""What a group of a priority queue is given: batches, each told by a note (`groups.py`)."""
+"""What a group of a priority queue is given: batches, each told by a note (`group_steps.py`)."""
 
 from collections.abc import Iterable
 from typing import Final

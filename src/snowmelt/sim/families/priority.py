@@ -1,11 +1,12 @@
 """The priority family's life: queues under load, every fault there is, joins, leaves, lost disks.
 
-Each node is a whole process: membership and priority in one host. How much is asked is in
-`priority_load.py`; what those do who put and get, by the steps that ship, in
-`priority_programs.py`, `priority_clients.py` and `priority_groups.py` (and `programs.py`,
-`consumers.py`, `loops.py`, which fifos have, too); who looks, and who ends it all, in
-`priority_steward.py`; what may never be seen, in `priority_ledger.py`, `priority_looks.py` and
-`priority_ending.py`, and what is excused, in `priority_excuses.py`.
+Each node is a whole process: membership and priority in one host, and the fifo where there are
+groups, whose notes lie in fifos. How much is asked is in `priority_load.py`; what those do who put
+and get, by the steps that ship, in `priority_programs.py`, `priority_clients.py`,
+`priority_groups.py` and `priority_readers.py` (and `programs.py`, `consumers.py`, `loops.py`, which
+fifos have, too); who looks, and who ends it all, in `priority_steward.py`; what may never be seen,
+in `priority_ledger.py`, `priority_looks.py` and `priority_ending.py`, and what is excused, in
+`priority_excuses.py`.
 """
 
 from random import Random
@@ -16,8 +17,9 @@ from msgspec.structs import replace
 from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.names import NodeId, OperationId, contact
 from snowmelt.core.node import Announce, Announced, Node, Reply
-from snowmelt.protocols import priority
+from snowmelt.protocols import fifo, priority
 from snowmelt.protocols.calling import Gone
+from snowmelt.protocols.fifo.node import FifoNode
 from snowmelt.protocols.host import Family
 from snowmelt.protocols.membership import Depart, Departed, View
 from snowmelt.protocols.priority.limits import LIMITS, Limits
@@ -32,6 +34,7 @@ from snowmelt.sim.families.priority_groups import Keeper, Stager
 from snowmelt.sim.families.priority_ledger import Ledger, Lost
 from snowmelt.sim.families.priority_load import any_priorities, load_of, settings_of
 from snowmelt.sim.families.priority_planted import machine
+from snowmelt.sim.families.priority_readers import Reader
 from snowmelt.sim.families.priority_steward import Looker, Steward
 from snowmelt.sim.faults import (
     ClockJump,
@@ -50,6 +53,10 @@ from snowmelt.sim.world import World
 
 AWAY: Final = seconds(15)
 """For how long at most a node that left in order is away."""
+GROUPS_SHARE: Final = 0.6
+"""In how many lives with batches groups read the queues as well."""
+NOTES: Final = seconds(90)
+"""How much longer it may take with groups: their notes may be leased, and their fifos bereft."""
 LOOPS_SHARE: Final = 0.4
 """How many consumers loop."""
 
@@ -61,11 +68,16 @@ def process(
     limits: Limits = LIMITS,
     bug: Bug | None = None,
     coordinator: str = DISK,
+    *,
+    groups: bool = False,
 ) -> Node[Any]:
     """One process of a simulated cluster with priority queues."""
-    family = Family("priority", machine(bug, node, chance, limits), priority.MESSAGES)
+    families = [Family("priority", machine(bug, node, chance, limits), priority.MESSAGES)]
+    if groups:
+        notes = FifoNode(node, chance, on_disk=coordinator == DISK)
+        families.append(Family("fifo", notes, fifo.MESSAGES))
     contacts = () if node == founder else (founder,)
-    return member(node, contacts, chance, family, coordinator=coordinator)
+    return member(node, contacts, chance, *families, coordinator=coordinator)
 
 
 class PriorityLife(FamilyLife):
@@ -96,6 +108,8 @@ class PriorityLife(FamilyLife):
         for ledger in self._ledgers:
             ledger.narrow = self._load.narrow
         self._departed: dict[NodeId, int] = {}
+        self._groups = self._load.batches > 1 and self._dice("groups").random() < GROUPS_SHARE
+        self._readers: list[Reader] = []
 
     @property
     def bound(self) -> Duration:
@@ -106,6 +120,7 @@ class PriorityLife(FamilyLife):
         members = SETTINGS.patience + SETTINGS.lease
         lease = max(ledger.settings.lease for ledger in self._ledgers)
         slow = seconds(120) if self._scenario.protocol == "seap" else 0
+        slow += NOTES if self._groups else 0
         return Duration(
             2 * members + 2 * (PATIENCE + self._load.patience) + 6 * lease + seconds(30) + slow
         )
@@ -136,6 +151,8 @@ class PriorityLife(FamilyLife):
             consumer = kind(self._stage, name, self._dice(name), ledger, self._load)
             consumer.delays = not self._wrong_dates
             world.at(self._sometime(self._load.idle), consumer.begin)
+        if self._groups:
+            self._add_readers(world)
         if scenario.protocol == "seap":
             self._breaks(Random(f"{scenario.seed}/breaks"))
         self._stewards: list[Steward] = []
@@ -153,7 +170,8 @@ class PriorityLife(FamilyLife):
         limits, decided_by = self._load.limits, self._scenario.coordinator
 
         def build(chance: Random) -> Node[Any]:
-            return planted(bug, process(node, founder, chance, limits, bug, decided_by))
+            whole = process(node, founder, chance, limits, bug, decided_by, groups=self._groups)
+            return planted(bug, whole)
 
         world.add(node, build, address(node))
 
@@ -179,6 +197,21 @@ class PriorityLife(FamilyLife):
             reader = Keeper(self._stage, keeper, self._dice(keeper), ledger, self._load)
             self._world.at(self._sometime(seconds(5)), reader.begin)
         return stagers
+
+    def _add_readers(self, world: World) -> None:
+        """Groups of the queues, each with its one reader."""
+        dice = self._dice("readers")
+        for number, ledger in enumerate(self._ledgers, start=1):
+            for one in range(dice.choice((1, 1, 2))):
+                name = f"r{number}-{one}"
+                reader = Reader(self._stage, name, self._dice(name), ledger, self._load)
+                world.at(Instant(dice.randrange(seconds(5))), reader.begin)
+                self._readers.append(reader)
+
+    def _notes_hurt(self) -> None:
+        """A disk lost what the groups' fifos had there."""
+        for one in self._readers:
+            one.unsafe = True
 
     def _breaks(self, dice: Random) -> None:
         """In some lives connections of consumers end: a node hears that one is gone."""
@@ -238,6 +271,7 @@ class PriorityLife(FamilyLife):
     def disk_lost(self, at: Instant, node: NodeId) -> None:
         """What it kept is gone; its operator frees its id."""
         self._excuses.hurt(node, at, "disk lost")
+        self._notes_hurt()
         self._operators.disk_lost(at, node)
         if self._operators.over:
             self._excuses.over = at
@@ -245,6 +279,7 @@ class PriorityLife(FamilyLife):
     def set_back(self, at: Instant, node: NodeId, taken: Instant) -> None:
         """It has lost what came after the copy, and nobody knows."""
         self._excuses.hurt(node, at, "older disk", taken)
+        self._notes_hurt()
         if self._operators.set_back(at, node, taken):
             self._excuses.renumbered(at, taken, node)
         if self._operators.over:
@@ -259,6 +294,8 @@ class PriorityLife(FamilyLife):
         """A bit turned in a record."""
         if b"priority/" in key:
             self._excuses.hurt(node, at, "record damaged")
+        else:
+            self._notes_hurt()
 
     def started(self, at: Instant, node: NodeId) -> None:
         """A process begins; what it can't read now it does not know from here on."""

@@ -7,12 +7,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import snowmelt
 import snowmelt.aio
+from snowmelt.client.embedded.callers import read_by_node
 from snowmelt.core import errors
 from snowmelt.core.errors import StoreBusy, StoreError
+from snowmelt.protocols.fifo.calls import Put
 from snowmelt.store import Store
 
 
@@ -34,6 +37,19 @@ def test_a_call_that_no_node_would_read_is_refused_and_ends_nothing(tmp_path: Pa
         item.nack(reason="caf\udce9", dead=1)
         (dead,) = orders.peek(dead=True)
         assert (dead.body, dead.reason) == (b"one", "caf\\udce9")
+
+
+@pytest.mark.parametrize("size", [1, 100_000])
+def test_what_is_beside_a_body_is_read_as_a_node_would_and_a_large_body_is_not_copied(
+    size: int,
+) -> None:
+    put = Put("orders", "loader", 1, b"", bytes(size))
+    read = read_by_node(put)
+    assert read == put
+    assert (read.blob is put.blob) == (size > 65_536)
+    for wrong in ({"producer": "caf\udce9"}, {"sequence": 2**64}, {"blob": [put.blob]}):
+        with pytest.raises(snowmelt.CallerError, match="Put can't be asked so"):
+            read_by_node(msgspec.structs.replace(put, **wrong))
 
 
 @pytest.mark.parametrize(

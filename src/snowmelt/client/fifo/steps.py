@@ -31,7 +31,15 @@ from snowmelt.client.leases.steps import (
     portions,
     shown,
 )
-from snowmelt.client.queue.bodies import Parcel, packed_headers, parcel, parcels, together
+from snowmelt.client.queue.bodies import (
+    CALL,
+    CallLimit,
+    Parcel,
+    packed_headers,
+    parcel,
+    parcels,
+    together,
+)
 from snowmelt.client.queue.options import Producer
 from snowmelt.client.together.joint import Asked
 from snowmelt.client.together.joint_puts import One, Puts
@@ -138,10 +146,11 @@ class FifoSteps(LeaseSteps):
         delay: float,
         timeout: float,
         sequence: int | None,
+        limit: CallLimit = CALL,
     ) -> Steps[Interval]:
         """Many items; from the first one's position to behind the last one's."""
         packed, due = packed_headers(headers), due_of(delay)
-        calls = parcels(bodies)
+        calls = parcels(bodies, limit)
         first = next(calls, None)
         if first is None:
             return Interval(0, 0)

@@ -23,6 +23,16 @@ _ENCODE: Final = msgspec.msgpack.Encoder().encode
 _DECODE: Final = msgspec.msgpack.Decoder(dict[str, str]).decode
 
 
+class CallLimit(msgspec.Struct, frozen=True):
+    """How much goes in one call at most; one body goes whatever it weighs."""
+
+    items: int = CALL_ITEMS
+    bytes: int = CALL_BYTES
+
+
+CALL: Final = CallLimit()
+
+
 class Parcel(msgspec.Struct, frozen=True):
     """The items of one call."""
 
@@ -56,25 +66,27 @@ def together(bodies: list[bytes]) -> Parcel:
     return Parcel(len(bodies), struct.pack(f"<{len(edges)}i", *edges), b"".join(bodies))
 
 
-def parcels(bodies: Iterable[Buffer] | Batch) -> Iterator[Parcel]:
+def parcels(bodies: Iterable[Buffer] | Batch, limit: CallLimit = CALL) -> Iterator[Parcel]:
     """Bodies, as few calls as they fit into; an endless iterable is taken in bit by bit.
 
     >>> [one.count for one in parcels([b"one", b"two"])]
     [2]
     >>> [one.count for one in parcels(bytes(3 << 20) for _ in range(5))]
     [2, 2, 1]
+    >>> [one.count for one in parcels([b"one", b"two", b"three"], CallLimit(items=2))]
+    [2, 1]
     """
     if isinstance(bodies, Batch):
-        yield from _of_batch(bodies)
+        yield from _of_batch(bodies, limit)
         return
     if isinstance(bodies, str | bytes | bytearray | memoryview):
         raise TypeError(f"put_many takes several bodies, not one {type(bodies).__name__}; see put")
-    if isinstance(bodies, list | tuple) and len(bodies) <= CALL_ITEMS:
-        yield from _of_part(bodies)
+    if isinstance(bodies, list | tuple) and len(bodies) <= limit.items:
+        yield from _of_part(bodies, limit.bytes)
         return
     rest = iter(bodies)
-    while part := list(islice(rest, CALL_ITEMS)):
-        yield from _of_part(part)
+    while part := list(islice(rest, limit.items)):
+        yield from _of_part(part, limit.bytes)
 
 
 def packed_headers(headers: Mapping[str, str] | Labels | None) -> bytes:
@@ -129,20 +141,20 @@ def _as_bytes(body: object) -> bytes:
     return body if type(body) is bytes else bytes(as_buffer(body))
 
 
-def _of_part(bodies: list[Buffer] | tuple[Buffer, ...]) -> Iterator[Parcel]:
-    """At most `CALL_ITEMS` bodies, cut where the bytes are too many for one call."""
+def _of_part(bodies: list[Buffer] | tuple[Buffer, ...], bytes_max: int) -> Iterator[Parcel]:
+    """No more bodies than go in one call, cut where the bytes are too many for one call."""
     if not _PLAIN.issuperset(map(type, bodies)):
         bodies = [_as_bytes(body) for body in bodies]
     blob = b"".join(bodies)
     edges = list(accumulate(map(len, bodies), initial=0))
-    if len(blob) <= CALL_BYTES:
+    if len(blob) <= bytes_max:
         if bodies:
             yield Parcel(len(bodies), struct.pack(f"<{len(edges)}i", *edges), blob)
         return
     first = 0
     while first < len(bodies):
         base = edges[first]
-        last = max(bisect_right(edges, base + CALL_BYTES) - 1, first + 1)
+        last = max(bisect_right(edges, base + bytes_max) - 1, first + 1)
         if edges[last] - base > BODY_BYTES_MAX:
             parcel(bodies[first])  # which says that it is too large
         offsets = [edge - base for edge in edges[first : last + 1]]
@@ -151,12 +163,12 @@ def _of_part(bodies: list[Buffer] | tuple[Buffer, ...]) -> Iterator[Parcel]:
         first = last
 
 
-def _of_batch(batch: Batch) -> Iterator[Parcel]:
-    if len(batch) <= CALL_ITEMS and batch.size <= CALL_BYTES:
+def _of_batch(batch: Batch, limit: CallLimit) -> Iterator[Parcel]:
+    if len(batch) <= limit.items and batch.size <= limit.bytes:
         if len(batch):
             whole = batch.trimmed()
             yield Parcel(len(batch), bytes(whole.offsets), bytes(whole.blob))
         return
-    for start in range(0, len(batch), CALL_ITEMS):
-        part = batch.slice(start, min(start + CALL_ITEMS, len(batch)))
-        yield from _of_part(list(map(bytes, part)))
+    for start in range(0, len(batch), limit.items):
+        part = batch.slice(start, min(start + limit.items, len(batch)))
+        yield from _of_part(list(map(bytes, part)), limit.bytes)

@@ -2,10 +2,10 @@
 
 Each node is a whole process, as `runtime/server.py` makes it: membership and fifo in one host. How
 much is asked is in `fifo_load.py`; what those do who put and get, by the steps that ship, in
-`fifo_programs.py`, `fifo_clients.py`, `fifo_together.py` and `fifo_groups.py` (and `programs.py`,
-`consumers.py`, `loops.py`, which priority queues have, too); who looks, and who ends it all, in
-`fifo_steward.py`; what may never be seen, in `fifo_ledger.py` and `fifo_looks.py`, and what is
-excused, in `fifo_excuses.py`.
+`fifo_programs.py`, `fifo_clients.py`, `fifo_pouring.py`, `fifo_together.py` and `fifo_groups.py`
+(and `programs.py`, `consumers.py`, `loops.py`, which priority queues have, too); who looks, and who
+ends it all, in `fifo_steward.py`; what may never be seen, in `fifo_ledger.py` and `fifo_looks.py`,
+and what is excused, in `fifo_excuses.py`.
 """
 
 from functools import partial
@@ -32,6 +32,7 @@ from snowmelt.sim.families.fifo_groups import Reader, Stager
 from snowmelt.sim.families.fifo_ledger import Ledger
 from snowmelt.sim.families.fifo_load import load_of, settings_of
 from snowmelt.sim.families.fifo_planted import machine
+from snowmelt.sim.families.fifo_pouring import Pourer
 from snowmelt.sim.families.fifo_programs import Program
 from snowmelt.sim.families.fifo_steward import Looker, Steward
 from snowmelt.sim.families.fifo_together import SharingConsumer, SharingProducer
@@ -56,6 +57,8 @@ from snowmelt.sim.world import World
 BYTES_MAX: Final = 1 << 40
 GROUPS_SHARE: Final = 0.4
 LOOPS_SHARE: Final = 0.4
+POURING_SHARE: Final = 0.15
+"""In how many lives half of those who put do it by several calls at once."""
 SHARING_SHARE: Final = 0.25
 """In how many lives half of those who put and get are several callers whose calls go together."""
 
@@ -144,7 +147,7 @@ class FifoLife(FamilyLife):
             name = f"k{number + 1}"
             loops = self._dice(f"kind {name}").random() < LOOPS_SHARE
             kind: type[Consumer] = Looper if loops else Consumer
-            if self._shares(name):
+            if self._is_so("joined", SHARING_SHARE, f"sharing {name}"):
                 kind = SharingConsumer
             consumer = kind(self._stage, name, self._dice(f"k{number}"), ledger, self._load)
             consumer.delays = not self._wrong_dates
@@ -172,16 +175,19 @@ class FifoLife(FamilyLife):
         most = self._chance.randint(2, self._load.batches)
         times = sorted(self._pressed(self._sometime(end)) for _ in range(most))
         name = f"p{number + 1}"
-        kind = SharingProducer if self._shares(name) else Producer
+        shares = self._is_so("joined", SHARING_SHARE, f"sharing {name}")
+        pours = self._is_so("poured", POURING_SHARE, f"pouring {name}")
+        kind: type[Producer] = SharingProducer if shares else Producer
+        if pours and not self._load.sparse:
+            kind = Pourer
         producer = kind(self._stage, name, self._dice(name), ledger, times, self._load)
         producer.delays = not self._wrong_dates
         self._world.at(self._sometime(seconds(5)), producer.begin)
         return producer
 
-    def _shares(self, name: str) -> bool:
-        """Whether this one is several callers."""
-        in_this_life = self._dice("joined").random() < SHARING_SHARE
-        return in_this_life and self._dice(f"sharing {name}").random() < 0.5
+    def _is_so(self, life: str, share: float, one: str) -> bool:
+        """Whether this life is one of those that are so, and this one of the half that is."""
+        return self._dice(life).random() < share and self._dice(one).random() < 0.5
 
     def _add_looker(self, number: int, ledger: Ledger) -> None:
         """It looks while there is load, and for a while after that."""

@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import pickle
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -80,6 +81,12 @@ def test_bodies_that_end_in_an_error_leave_no_doubt_about_those_before(
         assert queue.stats().ready == 65_536
         assert raised.value.__notes__ == ["the first 65536 bodies are in the queue, in [0, 65536)"]
 
+        jobs = cluster.priority(f"{name}-jobs")
+        with pytest.raises(ZeroDivisionError) as raised:
+            jobs.put_many(some_and_then(70_000, b"a"))
+        assert jobs.stats().ready == 65_536
+        assert raised.value.__notes__ == ["the first 65536 bodies are in the queue"]
+
 
 async def test_a_put_of_many_that_is_cancelled_says_what_it_knows(
     node: LocalNode, name: str
@@ -96,6 +103,26 @@ async def test_a_put_of_many_that_is_cancelled_says_what_it_knows(
             "the first 2 are in the pool, and perhaps some after them"
         ]
         assert len([one async for one in pool.consume(timeout=0)]) == 2
+
+
+@pytest.mark.parametrize("kind", ["fifo", "priority"])
+async def test_a_put_of_several_calls_that_is_cancelled_says_what_it_knows(
+    node: LocalNode, name: str, kind: str
+) -> None:
+    async with snowmelt.aio.connect(node.url) as cluster:
+        queue: Any = getattr(cluster, kind)(name)
+        await queue.put(b"first")
+        task = asyncio.ensure_future(queue.put_many([LARGE] * 600))
+        while (await queue.stats()).ready < 200:  # more than goes in one call
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError) as raised:
+            await task
+        (note,) = raised.value.__notes__
+        found = re.fullmatch(r"the first (\d+) bodies are in the queue.*, and perhaps .*", note)
+        assert found is not None
+        told, there = int(found[1]), (await queue.stats()).ready - 1
+        assert 0 < told <= there < 600
 
 
 def test_threads_that_ask_a_folder_for_one_pool_at_once_share_it(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import msgspec
 
-from snowmelt.client.connection.steps import Query, Rest, Steps
+from snowmelt.client.connection.steps import Query, Rest, SoFar, Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import (
     PLACE_BITS,
@@ -183,15 +183,19 @@ class PrioritySteps(LeaseSteps):
         timeout: float,
     ) -> Steps[int]:
         """Many items; how many these were."""
-        label, held, count = packed_headers(headers), delay_of(delay), 0
-        for parts in calls_of(items, priority):
-            try:
+        label, held, calls = packed_headers(headers), delay_of(delay), calls_of(items, priority)
+        first = next(calls, None)
+        if first is None:
+            return 0
+        done = yield from self.put_parts(first, label, held, Wait(timeout))
+        count = sum(share.total for share in done.shares)
+        with SoFar("the first {} bodies are in the queue", count) as so_far:
+            for parts in calls:
+                so_far.asked = True
                 done = yield from self.put_parts(parts, label, held, Wait(timeout))
-            except SnowmeltError as error:
-                if count:
-                    error.add_note(f"the first {count} bodies are in the queue")
-                raise
-            count += sum(share.total for share in done.shares)
+                so_far.asked = False
+                count += sum(share.total for share in done.shares)
+                so_far.told = (count,)
         return count
 
     def put_parts(

@@ -13,7 +13,7 @@ from snowmelt.client.leases.delivered import part_bodies
 from snowmelt.client.queue.group_steps import BEGINNING, Mark
 from snowmelt.client.queue.groups import Group
 from snowmelt.core.batch import Batch
-from snowmelt.core.errors import CallerError, Full, GroupHeld, LeaseLost, NotStaged
+from snowmelt.core.errors import BadOption, CallerError, Full, GroupHeld, LeaseLost, NotStaged
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.labels import Labels
 
@@ -205,3 +205,13 @@ def test_assignments_and_staged_batches_outlive_nodes(three: LocalCluster) -> No
         assert bodies(queue, group, first, end)[-10:] == [b"staged"] * 10
         assert group.advance(end).end == end
         assert queue.stats(timeout=20).done == 110
+
+
+def test_what_no_group_can_be_asked_is_named_at_once(orders: Fifo) -> None:
+    group = orders.group("spark")
+    for wrong in (2.5, None, -1, "7", 2**41, 10**30):
+        for option in ("items_max", "bytes_max"):
+            with pytest.raises(BadOption, match=rf"{option} is .*; allowed: 0 to 1099511627776"):
+                group.advance(**{option: wrong})  # type: ignore[arg-type]
+    with pytest.raises(BadOption, match="done is 7; allowed: a Mark"):
+        group.advance(7)  # type: ignore[arg-type]

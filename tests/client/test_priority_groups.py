@@ -14,7 +14,7 @@ from snowmelt.client.priority.notes import Note, parts_of
 from snowmelt.client.priority.staging import receipt_of
 from snowmelt.client.queue.group_steps import BEGINNING, Mark
 from snowmelt.core.batch import Batch
-from snowmelt.core.errors import GroupHeld, LeaseLost, NoSuchQueue
+from snowmelt.core.errors import BadOption, GroupHeld, LeaseLost, NoSuchQueue
 
 
 @pytest.fixture(params=["node", "folder"])
@@ -153,3 +153,13 @@ def test_a_group_that_is_released_gives_back_what_it_holds(cluster: snowmelt.Clu
 def test_a_group_makes_no_queue(cluster: snowmelt.Cluster) -> None:
     with pytest.raises(NoSuchQueue, match="nobody"):
         cluster.priority("nobody").group("spark").advance()
+
+
+def test_what_no_group_can_be_asked_is_named_at_once(cluster: snowmelt.Cluster) -> None:
+    group = cluster.priority("asked").group("spark")
+    for wrong in (2.5, None, -1, "7", 2**41, 10**30):
+        for option in ("items_max", "bytes_max"):
+            with pytest.raises(BadOption, match=rf"{option} is .*; allowed: 0 to 1099511627776"):
+                group.advance(**{option: wrong})  # type: ignore[arg-type]
+    with pytest.raises(BadOption, match="done is 7; allowed: a Mark"):
+        group.advance(7)  # type: ignore[arg-type]

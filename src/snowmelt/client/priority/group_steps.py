@@ -38,6 +38,7 @@ from snowmelt.client.queue.group_steps import (
     EVERYTHING,
     GroupSteps,
     Mark,
+    check_asked,
     groups,
     read,
     survey,
@@ -89,6 +90,7 @@ class PriorityGroupSteps:
 
     def advance(self, done: Mark, items_max: int, bytes_max: int, timeout: float) -> Steps[Given]:
         """All up to a mark is done with; the most urgent there are come next."""
+        check_asked(done, items_max, bytes_max)
         try:
             yield from self._pass(done, timeout)
             told = yield from self._group.advance(done, 0, EVERYTHING, 0, timeout)

@@ -17,7 +17,7 @@ from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.fetching import CHANCE, Fetching
-from snowmelt.core.errors import TooLarge
+from snowmelt.core.errors import BadOption, TooLarge
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import plain_name
 from snowmelt.protocols.fifo.calls import (
@@ -81,6 +81,7 @@ class GroupSteps:
         self, done: Mark, items_max: int, bytes_max: int, below: int, timeout: float
     ) -> Steps[Advance]:
         """The group is done with all up to a mark; what comes next."""
+        check_asked(done, items_max, bytes_max)
         ask = Assign(
             self._queue.name,
             self.name,
@@ -119,6 +120,20 @@ class GroupSteps:
         ask = Release(self._queue.name, self.name)
         changed: Changed = yield from self._queue.ask_about(ask, timeout)
         return changed.items
+
+
+def check_asked(done: Mark, items_max: int, bytes_max: int) -> None:
+    """Raises `BadOption` for what no group can be asked.
+
+    >>> check_asked(BEGINNING, 2.5, 1)
+    Traceback (most recent call last):
+    snowmelt.core.errors.BadOption: items_max is 2.5; allowed: 0 to 1099511627776
+    """
+    if type(done) is not Mark:
+        raise BadOption("done", done, "a Mark, as an earlier call told it")
+    for option, value in (("items_max", items_max), ("bytes_max", bytes_max)):
+        if type(value) is not int or not 0 <= value <= EVERYTHING:
+            raise BadOption(option, value, f"0 to {EVERYTHING}")
 
 
 def group_name(text: str) -> str:

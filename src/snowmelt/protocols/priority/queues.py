@@ -2,7 +2,8 @@
 
 A queue is made by the node where its anchor will be, which has all members write it down before it
 says that it is made. Whoever knows it before that tells no client of it: another node would say
-that there is none. In a new view everybody tells everybody which queues it knows.
+that there is none. In a new view everybody tells everybody which queues it knows; and no client is
+told of any before all have heard that: who is still in the view before may know less.
 """
 
 from collections import Counter
@@ -84,11 +85,11 @@ class Queues:
     def open(self, operation: OperationId, call: Open) -> None:
         """A client opens a queue, and may make it."""
         queue_name(call.queue)
-        known = self.all.get(call.queue)
-        if known is not None and call.queue in self._fresh:
-            self._wait(operation, call, known.settings)
+        known = self.known.get(call.queue)
+        if known is not None and self._is_told(call.queue):
+            self._opened(operation, call, known)
         elif known is not None:
-            self._opened(operation, call, known.settings)
+            self._wait(operation, call, known)
         elif call.settings is None and not call.make:
             self.missing(operation, call.queue)
         else:
@@ -108,6 +109,10 @@ class Queues:
         """There is none: but only who has heard of all queues can tell."""
         none = "NoSuchQueue", f"there is no queue {name}"
         self._desk.decline(operation, *(none if self.settled else FINDING_OUT))
+
+    def _is_told(self, name: str) -> bool:
+        """Whether all members know this queue, which is known here."""
+        return self.settled and name not in self._fresh
 
     def _wait(self, operation: OperationId, call: Open, settings: QueueSettings) -> None:
         """It is to be made, or being made: whoever opens it waits, if there is room."""
@@ -216,13 +221,13 @@ class Queues:
         """This node has heard all: what waits to be opened goes on."""
         self.settled = True
         for name, opens in list(self._opens.items()):
-            if name in self.all:
+            known = self.known.get(name)
+            if known is not None and self._is_told(name):
                 del self._opens[name]
                 for operation, call in opens:
-                    self._opened(operation, call, self.all[name].settings)
+                    self._opened(operation, call, known)
             else:
-                asked = opens[0][1].settings or QueueSettings(queue=name)
-                self._ask(asked)
+                self._ask(known or opens[0][1].settings or QueueSettings(queue=name))
 
     def tick(self) -> None:
         """The clock goes on; there may be room for no more meanwhile, wherever they were made."""

@@ -316,6 +316,21 @@ def test_a_token_that_was_passed_on_is_revived_no_more():
     assert not told.broken
 
 
+MOVED = "an_element_goes_to_another_while_a_door_asks_who_has_it.txt"
+
+
+@pytest.mark.parametrize(
+    ("bug", "broken"),
+    [(Bug.SILENT_SPARING, "there is (Some(priority=0, count=2),)"), (None, "")],
+    ids=["with the bug", "without it"],
+)
+def test_an_element_goes_to_another_while_a_door_asks_who_has_it(bug, broken):
+    life, script = small_world("priority", "moved"), scripted((SCRIPTS / MOVED).read_text())
+    told = played(SmallWorld(life(bug), life.injuries), script)
+    assert any("n2: Received n1 Spare" in line for line in told.lines)
+    assert (broken in told.broken, bool(told.broken), told.refused) == (True, bool(bug), "")
+
+
 def test_an_object_is_not_handed_over_to_one_who_has_left():
     script = scripted((SCRIPTS / "an_object_is_handed_over_to_one_who_has_left.txt").read_text())
     told = played(SmallWorld(small_world("pool", "leavers")(), ("stall",)), script)
@@ -350,6 +365,7 @@ def test_an_object_is_not_handed_over_to_one_who_has_left():
         ("priority", "twice", "none"),
         ("priority", "join", "none"),
         ("priority", "missed", "crash"),
+        ("priority", "moved", "crash,lose"),
     ],
 )
 def test_nothing_breaks_in_larger_worlds(protocol, world, injuries):
@@ -363,6 +379,14 @@ def test_the_walk_finds_the_token_that_is_revived():
     found = explored(SmallWorld(HANDOVER(Bug.REVIVED_TOKEN), HANDOVER.injuries))
     assert "had left one of" in found.bad[0].sentence
     assert len(found.bad[0].words) <= len(REVIVED)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3_600)
+def test_the_walk_finds_one_who_erased_an_element_and_answers_for_it_no_more():
+    life = small_world("priority", "moved")
+    found = explored(SmallWorld(life(Bug.SILENT_SPARING), life.injuries))
+    assert "count=2" in found.bad[0].sentence
 
 
 def test_the_walk_finds_a_door_that_does_not_ask_whether_another_has_begun():

@@ -60,6 +60,7 @@ class Bug(Enum):
     LAPSED_KEEPING = "lapsed-keeping"
     PUBLISHED_TWICE = "published-twice"
     UNSTAGED = "unstaged"
+    SILENT_SPARING = "silent-sparing"
     REUSED_RANK = "reused-rank"
     ONE_SHORT = "one-short"
     FORGOTTEN_KEYS = "forgotten-keys"

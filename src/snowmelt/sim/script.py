@@ -19,6 +19,7 @@ flush fifty microseconds, and what a node draws at random are small numbers in o
 With `queues` before them, nodes have a priority queue besides (`script_queue.py`):
 
     call n1 put 0 now      a client calls n1: open, put (priority, body), get, ack, back, count
+    call n1 open 1         the queue is made with one copy of each element, not two
     again n2 3             the client asks n2 what it asked with its third call
 """
 

@@ -3,6 +3,8 @@
 from random import Random
 from typing import Any, Final
 
+import msgspec
+
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption
 from snowmelt.core.instant import seconds
@@ -38,6 +40,9 @@ class Client:
         match what, words:
             case "open", ():
                 return calls.Open(QUEUE, SETTINGS)
+            case "open", (copies,):
+                settings = msgspec.structs.replace(SETTINGS, replicas=int(copies))
+                return calls.Open(QUEUE, settings)
             case "put", (priority, body):
                 batch = Batch.of([body.encode()])
                 part = calls.Part(int(priority), bytes(batch.offsets), bytes(batch.blob))

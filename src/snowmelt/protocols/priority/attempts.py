@@ -69,15 +69,17 @@ def attempts_of(rows: Rows, origin: Origin, share: Share) -> Iterator[Attempt]:
         yield Attempt(made, Share(share.priority, (part,)), stamp, state)
 
 
-def stored_of(rows: Rows, attempts: Iterable[Attempt]) -> Iterator[Attempt]:
-    """Of these, what is here or known to be gone.
+def stored_of(rows: Rows, attempts: Iterable[Attempt], spared: Shares) -> Iterator[Attempt]:
+    """Of these, what is here, or was at any time of this view, or is known to be gone.
 
     What is only remembered is in no census: taken for an attempt that counts it would be stored
-    again where no anchor knows of it, and nobody could get it before the next view.
+    again where no anchor knows of it, and nobody could get it before the next view. What was spared
+    in this view is with others: some of them may have been asked before it came to them (inquiry,
+    rule 7).
     """
     for one in attempts:
         start = one.share.intervals[0].start
-        for share in minus((one.share,), rows.lacking((one.share,))):
+        for share in minus((one.share,), minus(rows.lacking((one.share,)), spared)):
             for part in share.intervals:
                 made = one.origin.part(part.start - start, part.size)
                 yield Attempt(made, Share(share.priority, (part,)), one.stamp, one.state)

@@ -2,7 +2,7 @@
 
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.priority.attempts import chosen, stored_of
-from snowmelt.protocols.priority.batches import union
+from snowmelt.protocols.priority.batches import Shares, union
 from snowmelt.protocols.priority.calls import Get
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.gets import Gets
@@ -54,13 +54,14 @@ class Beginnings:
         for operation in dropped:
             self._desk.redirect(operation, self._desk.me)
 
-    def inquired(self, source: NodeId, message: Inquire) -> None:
+    def inquired(self, source: NodeId, message: Inquire, spared: Shares) -> None:
         """Another door asks, or this one, what there is of operations."""
         traces: list[Trace] = []
         leases = self._shelf.rows.leased_by(message.operations)
         for operation in message.operations:
             mine = None if source == self._desk.me else self._claim(source, operation)
-            stored = tuple(stored_of(self._shelf.rows, self._shelf.made_by(operation)))
+            made = self._shelf.made_by(operation)
+            stored = tuple(stored_of(self._shelf.rows, made, spared))
             leased = tuple(leases[operation])
             if mine is not None or stored or leased:
                 traces.append(Trace(operation, mine, stored, leased))

@@ -25,6 +25,8 @@ class Copies:
         self._number = 0
         self._writing: dict[int, tuple[NodeId, Follow, list[int]]] = {}
         self._lending: dict[int, tuple[NodeId, Fetch, Shares]] = {}
+        self.spared: Shares = ()
+        """What was here in this view, and is with others now (inquiry, rule 7)."""
 
     def follow(self, home: NodeId, message: Follow) -> None:
         """A home did this: here too; marks first, what is void here may not be so any more."""
@@ -71,4 +73,6 @@ class Copies:
 
     def spare(self, message: Spare) -> None:
         """All who should keep these do: they need not be here."""
-        self._shelf.spare(message.shares)
+        here = self._shelf.rows.present(message.shares)
+        self.spared = union([*self.spared, *here])
+        self._shelf.spare(here)

@@ -13,6 +13,9 @@
    by a third meanwhile, and may have asked here first: it is sent on, and nothing is begun anew.
    A late question of a third changes nothing of that. In another view, in which that door may have
    dropped it, only that it was begun is remembered: else two doors send a client to and fro.
+7. Members are asked at different moments, and elements move from one to another within a view
+   (repair): one may be asked before they come, the other after he erased them. So whoever had an
+   element at any moment of this view answers for it until the view is over.
 """
 
 from collections.abc import Iterable

@@ -401,8 +401,8 @@ def _table() -> dict[type, Hears]:
         messages.Fetch: lambda _, here, source, message: here.copies.fetch(source, message),
         messages.Fetched: lambda queue, _, source, message: queue.fetched(source, message),
         messages.Spare: lambda _q, here, _, message: here.copies.spare(message),
-        messages.Inquire: lambda queue, _, source, message: queue.door.beginnings.inquired(
-            source, message
+        messages.Inquire: lambda queue, here, source, message: queue.door.beginnings.inquired(
+            source, message, here.copies.spared
         ),
         messages.Inquired: lambda queue, _, source, message: queue.door.beginnings.found(
             source, message

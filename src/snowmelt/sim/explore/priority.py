@@ -4,9 +4,10 @@ The machine is explored in its host. Below it stands a membership that does what
 more: each view is a number, and everybody enters it at a moment of its own, or misses it when the
 next is there. A process that begins again gets a view of its own; where `misses` is set, one that
 ends gets a view without it first. A program does one thing after another: `put 1` an element of
-this priority, `get` one, `ack` it, and `look` when everybody else is at an end. Users stand beside
-their nodes: what they are told they know at once. Where a process ends they ask another node under
-the same number; who is `hasty` does so once at any moment before the answer.
+this priority, `get` one, `ack` it, and `look 0` when everybody else is at an end: so many are to be
+there. Users stand beside their nodes: what they are told they know at once. Where a process ends
+they ask another node under the same number; who is `hasty` does so once at any moment before the
+answer, and one who is `unheard` when its first answer is lost.
 
 What may never be seen: whatever the checkers of a priority queue's history find (`check`). Times
 there are the order in which calls and answers came. Besides:
@@ -75,6 +76,8 @@ class User(NamedTuple):
     receipt: calls.Receipt | None = None
     hasty: int = 0
     """Whether it may yet ask another before it is answered."""
+    unheard: int = 0
+    """Whether its next answer is lost."""
     held: Instant | None = None
     """Until when it holds what it got, for certain."""
 
@@ -117,13 +120,15 @@ class PriorityWorld(SmallLife):
     users: ClassVar[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
         ("p1", "n1", ("put 1",)),
         ("p2", "n1", ("put 0",)),
-        ("c1", "n1", ("get", "ack", "get", "ack", "look")),
+        ("c1", "n1", ("get", "ack", "get", "ack", "look 0")),
     )
     settings: ClassVar[QueueSettings] = QueueSettings(
         queue=QUEUE, priorities=2, replicas=2, lease=seconds(1)
     )
     hasty: ClassVar[tuple[str, ...]] = ()
     """Who asks another node before the answer comes, perhaps."""
+    unheard: ClassVar[tuple[str, ...]] = ()
+    """Whose first answer is lost."""
     misses: ClassVar[bool] = False
     """Whether a process that ends is missed before it is back."""
 
@@ -143,7 +148,13 @@ class PriorityWorld(SmallLife):
     def opening(self) -> Scene:
         """Everybody rests."""
         users = tuple(
-            User(NodeId(name), NodeId(node), does, hasty=int(name in self.hasty))
+            User(
+                NodeId(name),
+                NodeId(node),
+                does,
+                hasty=int(name in self.hasty),
+                unheard=int(name in self.unheard),
+            )
             for name, node, does in self.users
         )
         return Scene(users, entered=(0,) * len(self.nodes))
@@ -212,7 +223,8 @@ class PriorityWorld(SmallLife):
         if not user.rest:
             return False
         others = [one for one in scene.users if one.name != user.name]
-        return user.rest[0] != "look" or not any(one.rest or one.body for one in others)
+        last = user.rest[0].startswith("look")
+        return not (last and any(one.rest or one.body for one in others))
 
     def _call(self, look: Look, user: User, node: NodeId) -> tuple[Any, User]:
         at = self.nodes.index(node)
@@ -278,6 +290,9 @@ class PriorityWorld(SmallLife):
         return scene
 
     def _told(self, scene: Scene, look: Look, user: User, body: Any) -> Scene:
+        if user.unheard:
+            since, other = later(look.now, NEWS), self.nodes[-1]
+            return scene.with_(user._replace(unheard=0, node=other, asked=False, since=since))
         match body:
             case Elsewhere(node):
                 return scene.with_(user._replace(node=node, asked=False, since=look.now))
@@ -338,7 +353,8 @@ class PriorityWorld(SmallLife):
                 return done._replace(receipt=None, got=""), ack
             case calls.Status(_, _, ready, leased, held, dead):
                 sure = all(one.ended is Ended.SUCCEEDED for one in scene.history)
-                if sure and (any(one.count for one in ready) or leased or held or dead):
+                there = sum([one.count for one in ready]) + leased + held + dead
+                if sure and there != int(user.rest[0][-1]):
                     raise Broken(f"all is done, and there is {ready}, {leased} leased", name)
                 return done, None
             case _:
@@ -385,7 +401,7 @@ class Alone(PriorityWorld):
     injuries: ClassVar[tuple[str, ...]] = ("crash",)
     users: ClassVar[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
         ("p1", "n1", ("put 0",)),
-        ("c1", "n1", ("get", "ack", "look")),
+        ("c1", "n1", ("get", "ack", "look 0")),
     )
 
 
@@ -399,7 +415,7 @@ class Pair(PriorityWorld):
     mortal: tuple[NodeId, ...] = nodes
     users: ClassVar[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
         ("p1", "n1", ("put 0",)),
-        ("c1", "n2", ("get", "ack", "look")),
+        ("c1", "n2", ("get", "ack", "look 0")),
     )
 
 
@@ -414,7 +430,7 @@ class Joiner(Pair):
 
     users: ClassVar[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
         ("p1", "n1", ("put 0",)),
-        ("c1", "n1", ("get", "ack", "look")),
+        ("c1", "n1", ("get", "ack", "look 0")),
     )
 
 
@@ -432,6 +448,41 @@ class Missed(Pair):
     mortal: tuple[NodeId, ...] = (NodeId("n2"),)
     misses: ClassVar[bool] = True
     injuries: ClassVar[tuple[str, ...]] = ("crash",)
+
+
+class Moved(Pair):
+    """An element goes to a newcomer while a door asks who has it.
+
+    The first node is n2: where both are here the home of the first element is n1.
+    """
+
+    words: ClassVar[str] = (
+        "one node, killed after a put whose answer is lost; "
+        "a second joins, is to have the element, and is asked for the put again"
+    )
+    nodes: tuple[NodeId, ...] = (NodeId("n2"), NodeId("n1"))
+    mortal: tuple[NodeId, ...] = (NodeId("n2"),)
+    injuries: ClassVar[tuple[str, ...]] = ("crash", "lose")
+    unheard: ClassVar[tuple[str, ...]] = ("p1",)
+    users: ClassVar[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
+        ("p1", "n2", ("put 0",)),
+        ("c1", "n2", ("look 1",)),
+    )
+    settings: ClassVar[QueueSettings] = QueueSettings(
+        queue=QUEUE, priorities=2, replicas=1, lease=seconds(1)
+    )
+
+    def __init__(self, bug: Bug | None = None) -> None:
+        super().__init__(bug)
+        self.prelude = (
+            "start n2",
+            "n2 enters view 1",
+            "the queue is made",
+            "p1 put 0s",
+            "crash n2",
+            "start n2",
+            "n2 enters view 2",
+        )
 
 
 def _value(user: User) -> str:

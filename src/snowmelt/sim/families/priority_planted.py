@@ -17,12 +17,13 @@ from snowmelt.protocols.priority import PriorityNode
 from snowmelt.protocols.priority.anchor import Anchor
 from snowmelt.protocols.priority.batches import Share, Shares
 from snowmelt.protocols.priority.calls import Get, Put
+from snowmelt.protocols.priority.copies import Copies
 from snowmelt.protocols.priority.door import Door
 from snowmelt.protocols.priority.hand import Memory
 from snowmelt.protocols.priority.home import Home
 from snowmelt.protocols.priority.leases import Leases
 from snowmelt.protocols.priority.limits import Limits
-from snowmelt.protocols.priority.messages import Kept, Mark, Store, Word
+from snowmelt.protocols.priority.messages import Kept, Mark, Spare, Store, Word
 from snowmelt.protocols.priority.queue import NO_GETS, Here, Queue
 from snowmelt.protocols.priority.repair import Repair
 from snowmelt.protocols.priority.reports import Reports
@@ -202,6 +203,14 @@ def _without_gone(kept: Kept) -> Kept:
     return msgspec.structs.replace(kept, gone=(), marks=marks)
 
 
+class SilentCopies(Copies):
+    """Knows nothing any more of what it erased in this view."""
+
+    def spare(self, message: Spare) -> None:
+        """Others have it."""
+        self._shelf.spare(message.shares)
+
+
 class RevivingShelf(Shelf):
     """Takes the later word about what is gone."""
 
@@ -284,6 +293,8 @@ class Spoiled(PriorityNode):
                 here.repair.__class__ = IdleRepair
             case Bug.EAGER_ELEMENT:
                 here.home.__class__ = EagerHome
+            case Bug.SILENT_SPARING:
+                here.copies.__class__ = SilentCopies
             case Bug.SHORT_LEASE:
                 here.home._leases.__class__ = ShortLeases  # noqa: SLF001 - it is spoiled
             case _:

@@ -10,8 +10,8 @@ from snowmelt.client.leases.delivered import PLACE_BITS, Delivered, Portion
 from snowmelt.client.leases.steps import Word
 from snowmelt.client.leases.tending import Tending
 from snowmelt.client.priority.steps import DOOR, Door, PrioritySteps
-from snowmelt.core.errors import LeaseLost, NoSuchQueue, Unavailable
-from snowmelt.core.instant import Instant, later, seconds
+from snowmelt.core.errors import LeaseLost, NoSuchQueue, OutcomeUnknown, Unavailable
+from snowmelt.core.instant import Duration, Instant, later, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.priority.batches import Share
@@ -62,11 +62,32 @@ def answered(steps: Steps[Any], *answers: Any) -> tuple[list[Any], Any]:
         return asked, end.value
 
 
-def tending(steps: PrioritySteps) -> tuple[Tending, Delivered, list[tuple[Interval, ...]]]:
+def in_silence(steps: Steps[Any], *answers: Any) -> Any:
+    """What comes of it when nobody answers any more after these."""
+    left, now = list(answers), NOW
+    try:
+        step = next(steps)
+        while True:
+            now = later(now, seconds(0.1 if left else 10))
+            with shown(now):
+                if isinstance(step, Rest):
+                    step = steps.send(None)
+                elif left:
+                    step = steps.send(left.pop(0))
+                else:
+                    step = steps.throw(OutcomeUnknown("nobody answered"))
+    except StopIteration as end:
+        return end.value
+
+
+def tending(
+    steps: PrioritySteps, bodies: bytes = b"ab"
+) -> tuple[Tending, Delivered, list[tuple[Interval, ...]]]:
     missed: list[tuple[Interval, ...]] = []
     books = Tending(steps, lambda *told: missed.append(told[1]))
-    piece = Piece(0, 5, OF_TWO, b"ab", b"", 0, "")
-    got = answered(books.get(2, 1 << 20, 0.0), Leased(7, (piece,), seconds(15), 1))[1]
+    offsets = b"".join(at.to_bytes(4, "little") for at in range(len(bodies) + 1))
+    piece = Piece(0, 5, offsets, bodies, b"", 0, "")
+    got = answered(books.get(3, 1 << 20, 0.0), Leased(7, (piece,), seconds(15), 1))[1]
     return books, got, missed
 
 
@@ -134,6 +155,43 @@ def test_what_goes_back_while_its_lease_is_renewed_is_no_missed_acknowledgement(
             renewal.send(Settled(lost(FIRST)))
     assert missed == []
     assert delivered.open_in(None) == (SECOND,)
+
+
+def test_what_a_loop_told_with_its_last_word_is_not_missed_where_the_rest_of_it_came_too_late() -> (
+    None
+):
+    books, delivered, missed = tending(queue())
+    books.done(delivered, 5)
+    asked, _ = answered(books.close((delivered, SECOND), "it failed"), Settled(lost(SECOND)))
+    assert [(one.done, one.back) for one in asked] == [(lost(FIRST), lost(SECOND))]
+    assert missed == []
+
+
+@pytest.mark.parametrize("answers", [(), (Settled(),)], ids=["at all", "any more"])
+def test_what_a_loop_told_is_not_missed_where_nobody_answers_any_more(answers: Any) -> None:
+    books, delivered, missed = tending(queue(), b"abc")
+    books.done(delivered, 5)
+    in_silence(books.close((delivered, SECOND), "it failed"), *answers)
+    assert missed == ([] if answers else [(FIRST,)])
+
+
+@pytest.mark.parametrize("answers", [(), (8,)], ids=["at all", "any more"])
+def test_what_was_told_with_a_get_is_told_though_its_items_were_lost_on_their_way(
+    answers: Any,
+) -> None:
+    books, delivered, missed = tending(queue())
+    books.done(delivered, 5)
+    piece = Piece(0, 9, OF_TWO, b"cd", b"", 0, "")
+    late = [Leased(token, (piece,), Duration(1), 2) for token in answers]
+    getting = books.get(2, 1 << 20, 1.0)
+    if late:
+        assert in_silence(getting, *late, Settled((Receipt(8, (piece.share,)),))) is None
+        assert delivered.open_in(None) == (SECOND,)
+    else:
+        with pytest.raises(OutcomeUnknown):
+            in_silence(getting)
+        assert delivered.open_in(None) == (Interval(5, 7),)
+    assert missed == []
 
 
 def test_a_get_that_nobody_who_knows_the_queue_answers_has_not_told_what_is_done() -> None:

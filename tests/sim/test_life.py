@@ -65,6 +65,8 @@ FIFO_SEEDS_OF_ALL_KINDS = (
     1126,  # what a group was given over a lapse, and read, was taken for never delivered
     6068,  # a shared get that was too late said nothing of the acknowledgement it took along
     4974,  # what was put, and refused when asked again as too old, was taken for never put
+    53,  # what a get had told was said to be missed, since no more items could be asked for
+    137,
 )
 PROTOCOLS = sorted(FAMILIES.keys() - {"seap"})  # which is a mode of the priority queue
 

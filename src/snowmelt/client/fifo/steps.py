@@ -21,6 +21,7 @@ from snowmelt.client.leases.delivered import Delivered, Refused, part_items, run
 from snowmelt.client.leases.fetching import CHANCE, Fetching
 from snowmelt.client.leases.steps import (
     BYTES_HIGHEST,
+    Answer,
     Going,
     Late,
     LeaseSteps,
@@ -195,42 +196,41 @@ class FifoSteps(LeaseSteps):
 
     # --- items out --------------------------------------------------------------------------------
 
-    def lease(
-        self, items_max: int, bytes_max: int, wait: Wait, words: Sequence[Word] = ()
-    ) -> Steps[tuple[Delivered | None, Late]]:
-        """Leases items; as `LeaseSteps.lease`, of one lease at most.
+    def ask_lease(
+        self, items_max: int, bytes_max: int, wait: Wait, words: Sequence[Word]
+    ) -> Steps[Answer | None]:
+        """Asks for items once; as `LeaseSteps.ask_lease`, with a word of one lease at most.
 
         A queue that is not there yet is waited for, like its items.
         """
-        refused: Late = {}
         settle = None
         for word in words:
             assert settle is None
             settle = self._settle(word)
+        weight = min(bytes_max, _WEIGHT_MAX)
         while True:
             get = Get(self.name, items_max, bytes_max, wait.patience, settle)
-            weight = min(bytes_max, _WEIGHT_MAX)
             leased: Leased
             try:
                 leased, asked = yield from self._ask(get, wait, _master, weight, make=False)
             except NoSuchQueue:
                 if wait.over:
-                    return None, refused
+                    return None
                 yield Rest(min(_MISSING_PAUSE, wait.left))
                 continue
-            if settle is not None and leased.refused:
-                refused = {settle.token: Refused(leased.refused)}
-            settle = None
-            if not leased.token:
-                return None, refused
-            parts = leased.parts
-            if leased.spans:
-                parts = yield from self._complete(leased, bytes_max)
-            if parts:
-                ends = later(asked, leased.lease)
-                delivered = Delivered(leased.token, parts, self._lease or leased.lease, ends)
-                if (yield from self.held(delivered)):
-                    return delivered, refused
+            if settle is None or not leased.refused:
+                return Answer(leased, asked, {})
+            return Answer(leased, asked, {settle.token: Refused(leased.refused)})
+
+    def delivered(self, leased: Leased, asked: Instant, bytes_max: int) -> Steps[Delivered | None]:
+        """What an answer leased; None when nobody could give any of it in time."""
+        parts = leased.parts
+        if leased.spans:
+            parts = yield from self._complete(leased, bytes_max)
+        if not parts:
+            return None
+        ends = later(asked, leased.lease)
+        return Delivered(leased.token, parts, self._lease or leased.lease, ends)
 
     def _complete(self, leased: Leased, bytes_max: int) -> Steps[tuple[Part, ...]]:
         """The parts that came along and those fetched; what nobody can give goes back."""

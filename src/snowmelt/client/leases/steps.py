@@ -85,6 +85,17 @@ Late: TypeAlias = dict[int, Refused]
 """What came too late, by tokens."""
 
 
+class Answer(msgspec.Struct, frozen=True):
+    """What was answered to a get."""
+
+    leased: Any
+    """In the words of its protocol; without a token when there is nothing."""
+    asked: Instant
+    """When that was asked for which it answers."""
+    late: Late
+    """What came too late of what was told with it."""
+
+
 class LeaseSteps(ABC):
     """One queue as its items, loops and tenders know it."""
 
@@ -94,10 +105,14 @@ class LeaseSteps(ABC):
         """Whether there was no such queue when it was last asked for."""
 
     @abstractmethod
-    def lease(
-        self, items_max: int, bytes_max: int, wait: Wait, words: Sequence[Word] = ()
-    ) -> Steps[tuple[Delivered | None, Late]]:
-        """Leases items; None when nothing came. And which of `words`, told first, came too late."""
+    def ask_lease(
+        self, items_max: int, bytes_max: int, wait: Wait, words: Sequence[Word]
+    ) -> Steps[Answer | None]:
+        """Asks for items once, and tells `words` first; None when there was no queue in time."""
+
+    @abstractmethod
+    def delivered(self, leased: Any, asked: Instant, bytes_max: int) -> Steps[Delivered | None]:
+        """What an answer leased, to be handed out; None when it was lost on its way."""
 
     @abstractmethod
     def tell(self, delivered: Delivered, word: Word) -> Steps[tuple[Instant, Refused | None]]:
@@ -115,6 +130,34 @@ class LeaseSteps(ABC):
         """What of a word came too late, as far as it was about these."""
         del token, done
         return refused
+
+    def lease(
+        self, items_max: int, bytes_max: int, wait: Wait, words: Sequence[Word] = ()
+    ) -> Steps[tuple[Delivered | None, Late]]:
+        """Leases items; None when nothing came. And which of `words`, told first, came too late.
+
+        What was told is told: when what came with it was lost, and no more can be asked for, that
+        is no failure, since whoever hears of one takes it for a failure to tell.
+        """
+        late: Late = {}
+        told = False
+        while True:
+            try:
+                answer = yield from self.ask_lease(
+                    items_max, bytes_max, wait, () if told else words
+                )
+                if answer is None:
+                    return None, late
+                late, told = late or answer.late, True
+                if not answer.leased.token:
+                    return None, late
+                delivered = yield from self.delivered(answer.leased, answer.asked, bytes_max)
+                if delivered is not None and (yield from self.held(delivered)):
+                    return delivered, late
+            except SnowmeltError:
+                if words and told:
+                    return None, late
+                raise
 
     def get_many(
         self,

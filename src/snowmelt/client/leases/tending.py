@@ -8,7 +8,7 @@ lock is held for moments, never while something is sent.
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias
 
@@ -240,16 +240,22 @@ class Tending:
                 self._not_told(done, "no node answered in time")
                 continue
             failed = self._failed(delivered, back, hand) if reason else ()
-            rest = _without(back, failed)
+            words = [Word(delivered.token, done=done, back=failed, reason=reason)] if failed else []
+            rest, left = _without(back, failed), () if failed else done
+            if rest or left:
+                words.append(Word(delivered.token, done=left, back=rest))
+            yield from self._last_words(delivered, words)
+
+    def _last_words(self, delivered: Delivered, words: Sequence[Word]) -> Steps[None]:
+        """Tells the last of a lease; of what is done only what was not taken is missed."""
+        for word in words:
             try:
-                if failed:
-                    word = Word(delivered.token, done=done, back=failed, reason=reason)
-                    yield from self._steps.settle(delivered, word)
-                if rest or (done and not failed):
-                    word = Word(delivered.token, done=() if failed else done, back=rest)
-                    yield from self._steps.settle(delivered, word)
+                refused = yield from self._steps.told(delivered, word)
             except SnowmeltError as error:
-                self._not_told(done, str(error))
+                self._not_told(word.done, str(error))
+                return
+            if refused is not None:
+                self._not_told(_late(word.done, refused), refused.why)
 
     def _ended(
         self, tended: Tended
@@ -294,8 +300,7 @@ class Tending:
             tended.known(done)
             late: tuple[Interval, ...] = ()
             if refused is not None and (delivered.refused(refused) or delivered.lost):
-                lost = refused.lost
-                late = done if lost is None else (*_common(done, lost), *tended.lose(lost))
+                late = (*_late(done, refused), *tended.lose(refused.lost or ()))
             if delivered.lost:  # nobody will tell what was gathered meanwhile, or put back
                 late = (*late, *tended.take())
             else:
@@ -327,10 +332,12 @@ def _without(
     return tuple(left)
 
 
-def _common(done: tuple[Interval, ...], lost: tuple[Interval, ...]) -> tuple[Interval, ...]:
-    """What was extended in vain is no acknowledgement: it may be given back just now."""
+def _late(done: tuple[Interval, ...], refused: Refused) -> tuple[Interval, ...]:
+    """Which acknowledgements came too late; what was extended in vain is none of them."""
+    if refused.lost is None:
+        return done
     held = IntervalSet(done)
-    return tuple([one for some in lost for one in held.common(some)])
+    return tuple([one for some in refused.lost for one in held.common(some)])
 
 
 def _count(intervals: tuple[Interval, ...]) -> int:

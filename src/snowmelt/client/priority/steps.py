@@ -33,6 +33,7 @@ from snowmelt.client.leases.delivered import (
 )
 from snowmelt.client.leases.steps import (
     PIECES_MAX,
+    Answer,
     Going,
     Late,
     LeaseSteps,
@@ -242,17 +243,16 @@ class PrioritySteps(LeaseSteps):
 
     # --- items out --------------------------------------------------------------------------------
 
-    def lease(
-        self, items_max: int, bytes_max: int, wait: Wait, words: Sequence[Word] = ()
-    ) -> Steps[tuple[Delivered | None, Late]]:
-        """Leases the most urgent items; as `LeaseSteps.lease`.
+    def ask_lease(
+        self, items_max: int, bytes_max: int, wait: Wait, words: Sequence[Word]
+    ) -> Steps[Answer | None]:
+        """Asks for the most urgent items once; as `LeaseSteps.ask_lease`.
 
         A queue that is not there yet is waited for, like its items. Where there is something to be
         told of it first, there was one: then nobody who knows it can be reached.
         """
-        refused: Late = {}
         most = min(items_max, GET_ITEMS)
-        settle = self._done(words) if words else None
+        settle = _done(self.name, words) if words else None
 
         def make(door: Door, wait: Wait) -> Get:
             return Get(self.name, door.via, most, wait.patience, settle, bytes_max)
@@ -266,16 +266,17 @@ class PrioritySteps(LeaseSteps):
                     text = f"no node knows queue {self.name} just now: it was not told what is done"
                     raise Unavailable(text) from None
                 if wait.over:
-                    return None, refused
+                    return None
                 yield Rest(min(_MISSING_PAUSE, wait.left))
                 continue
-            refused, settle = refused or _late_ones(leased.lost), None
-            if not leased.token:
-                return None, refused
-            parts = tuple([self._stretch(piece) for piece in leased.pieces])
-            delivered = Delivered(leased.token, parts, leased.lease, later(asked, leased.lease))
-            if (yield from self.held(delivered)):
-                return delivered, refused
+            return Answer(leased, asked, _late_ones(leased.lost))
+
+    def delivered(self, leased: Leased, asked: Instant, bytes_max: int) -> Steps[Delivered | None]:
+        """What an answer leased."""
+        del bytes_max
+        yield from ()
+        parts = tuple([self._stretch(piece) for piece in leased.pieces])
+        return Delivered(leased.token, parts, leased.lease, later(asked, leased.lease))
 
     def tell(self, delivered: Delivered, word: Word) -> Steps[tuple[Instant, Refused | None]]:
         """Tells one word, through any node."""
@@ -295,7 +296,7 @@ class PrioritySteps(LeaseSteps):
     def tell_done(self, words: Sequence[Word], wait: Wait) -> Steps[Late]:
         """Tells what is done, of any leases."""
         settled: Settled
-        settled, _ = yield from self._ask(_just(self._done(words)), wait, to_make=False)
+        settled, _ = yield from self._ask(_just(_done(self.name, words)), wait, to_make=False)
         return _late_ones(settled.lost)
 
     def joins(self, token: int) -> Hashable:
@@ -308,11 +309,6 @@ class PrioritySteps(LeaseSteps):
         held = IntervalSet(done)
         return _refused(
             token, tuple([one for lost in refused.lost or () for one in held.common(lost)])
-        )
-
-    def _done(self, words: Sequence[Word]) -> Settle:
-        return Settle(
-            self.name, tuple([one for word in words for one in _receipts(word.token, word.done)])
         )
 
     def _settle(self, word: Word, renewed: Iterable[Interval]) -> Settle:
@@ -479,6 +475,10 @@ def _without(places: Iterable[Interval], removed: Iterable[Interval]) -> tuple[I
     for one in removed:
         left.remove(one)
     return tuple(left)
+
+
+def _done(queue: str, words: Sequence[Word]) -> Settle:
+    return Settle(queue, tuple([one for word in words for one in _receipts(word.token, word.done)]))
 
 
 def _receipts(token: int, places: Iterable[Interval]) -> tuple[Receipt, ...]:

@@ -12,7 +12,7 @@ FOUND_BY = {
     Bug.REUSED_RANK: (0, 1),
     Bug.ONE_SHORT: (3, 4),
     Bug.FORGOTTEN_KEYS: (3, 5),
-    Bug.OPEN_PHASE: (10, 12),
+    Bug.OPEN_PHASE: (28, 10),
     Bug.EARLIER_PHASE: (0, 3),
 }
 
@@ -34,6 +34,7 @@ def test_a_life_of_any_priorities_finds_it(bug, seeds):
 # before all knew it.
 # 1274, 1450: what a get passed was with another, whose first answer nobody heard.
 # 325, 3935: a flipped bit took what a queue is from the only disk, and with it all that was in it
-@pytest.mark.parametrize("seed", [7, 12, 15, 325, 1274, 1450, 3935])
+# 193: those who empty a queue gave up before what they asked for was selected, each time.
+@pytest.mark.parametrize("seed", [7, 12, 15, 193, 325, 1274, 1450, 3935])
 def test_without_them_these_lives_go_well(seed):
     assert lived(seed).ending is Ending.SETTLED

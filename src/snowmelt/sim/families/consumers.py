@@ -58,6 +58,11 @@ class Consumer(Program):
     def wants(self) -> tuple[int, int]:
         """How many items, and how many bytes, the next get may bring."""
 
+    def waits(self) -> Duration:
+        """How long its next get waits at most."""
+        long = self.chance.random() < 0.3 and self.stage.phase is Phase.LOAD
+        return self.habits.waits if long else DELAY
+
     def sorts(self, there: tuple[int, ...]) -> tuple[int, ...]:
         """In which order it works: what it does not come to goes back."""
         return there
@@ -81,9 +86,7 @@ class Consumer(Program):
                 yield from self.decide(delivered)
 
     def _get(self) -> Steps[Delivered | None]:
-        chance, steps = self.chance, self.steps
-        long = chance.random() < 0.3 and self.stage.phase is Phase.LOAD
-        waits = self.habits.waits if long else DELAY
+        chance, steps, waits = self.chance, self.steps, self.waits()
         patience = self.some(waits) / SECOND if chance.random() < 0.8 else 0.0
         items, size = self.wants()
         if self._with_next is None:

@@ -42,6 +42,7 @@ from snowmelt.sim.faults import (
     FlippedBit,
     LostDisk,
     OlderDisk,
+    Suspend,
     TornRecord,
     WallClock,
 )
@@ -90,8 +91,8 @@ class PriorityLife(FamilyLife):
         self._load = load_of(chance, scenario.theme)
         self._excuses = Excuses(scenario.nodes)
         leaps = tuple(one.at for one in faults if isinstance(one, ClockJump))
-        jumps = sum(one.by for one in faults if isinstance(one, ClockJump))
-        early = jumps + sum(abs(one.by) for one in faults if isinstance(one, WallClock))
+        early = sum(abs(one.by) for one in faults if isinstance(one, ClockJump | WallClock))
+        early += sum(one.until - one.at for one in faults if isinstance(one, Suspend))
         hurt = {one.node for one in faults if isinstance(one, OlderDisk | LostDisk)}
         hurt |= {one.node for one in faults if isinstance(one, FlippedBit | TornRecord)}
         self._wrong_dates = any(isinstance(one, WallClock) for one in faults)

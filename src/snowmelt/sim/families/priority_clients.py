@@ -180,6 +180,12 @@ class Consumer(consumers.Consumer, Program):
         light = self.load.light and self.chance.random() < 0.3
         return self.chance.choice((1, 1, 2, 5, 20)), LIGHT if light else WEIGHT
 
+    def waits(self) -> Duration:
+        """What is selected from small samples takes seconds: who empties a queue waits for that."""
+        waits = super().waits()
+        drains = self.ledger.settings.keyed and self.stage.phase is not Phase.LOAD
+        return LONG if drains else waits
+
     def sorts(self, there: tuple[int, ...]) -> tuple[int, ...]:
         """At times as it likes."""
         mixed = list(there)

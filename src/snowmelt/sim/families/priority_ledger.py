@@ -136,7 +136,7 @@ class Ledger:
         self.keepers = Keepers(excuses, settings, block)
         self.being = Being(excuses)
         self.early = early
-        """So much ahead of the world's date a node may be."""
+        """So far the dates of two nodes may be apart."""
         self.narrow = False
         """Whether any get may give back by itself some of what it was granted."""
         self.drained: Instant | None = None

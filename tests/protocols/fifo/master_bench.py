@@ -7,12 +7,13 @@ from snowmelt.core.instant import Instant
 from snowmelt.core.names import Address, NodeId, OperationId
 from snowmelt.core.node import Reply, Send
 from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.journal import Journal, restored
+from snowmelt.protocols.fifo.journal import Journal
 from snowmelt.protocols.fifo.keeper import Keeper
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.master import Master
 from snowmelt.protocols.fifo.messages import Admit, Drop, Entry, Home
 from snowmelt.protocols.fifo.queue import Queue
+from snowmelt.protocols.fifo.records import restored
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.fifo.streams import Presence, keeper_of, stream_of
 from snowmelt.protocols.membership import Member, View

@@ -22,9 +22,9 @@ from snowmelt.protocols.fifo.calls import (
     Survey,
 )
 from snowmelt.protocols.fifo.groups import Group
-from snowmelt.protocols.fifo.journal import restored
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.messages import Keep
+from snowmelt.protocols.fifo.records import restored
 
 MANY = 1 << 40
 

@@ -11,9 +11,10 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo.admission import AGE_MAX
 from snowmelt.protocols.fifo.calls import Changed, Purge
-from snowmelt.protocols.fifo.journal import Copyist, KeptStream
+from snowmelt.protocols.fifo.journal import Copyist
 from snowmelt.protocols.fifo.limits import Limits
 from snowmelt.protocols.fifo.messages import Admit, Admitted, Entry, Verdict
+from snowmelt.protocols.fifo.records import KeptStream
 from snowmelt.protocols.fifo.streams import Presence, keeper_of, stream_of
 from snowmelt.protocols.membership import Member, View
 

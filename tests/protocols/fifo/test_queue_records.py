@@ -9,9 +9,10 @@ from snowmelt.core.instant import Instant, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.fifo.groups import Group
-from snowmelt.protocols.fifo.journal import Journal, record, records, restored
+from snowmelt.protocols.fifo.journal import Journal
 from snowmelt.protocols.fifo.limits import Limits
 from snowmelt.protocols.fifo.queue import Queue
+from snowmelt.protocols.fifo.records import record, records, restored
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.fifo.staged import StagedBatch
 

@@ -13,8 +13,8 @@ from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo.asking import PIECES_MAX
 from snowmelt.protocols.fifo.calls import Describe, Get, Settle, Settled
-from snowmelt.protocols.fifo.journal import records, restored
 from snowmelt.protocols.fifo.queue import Queue
+from snowmelt.protocols.fifo.records import records, restored
 
 
 class Steps:

@@ -10,9 +10,9 @@ from snowmelt.core.instant import Instant
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.fifo.extents import Run
-from snowmelt.protocols.fifo.journal import records, restored
 from snowmelt.protocols.fifo.limits import Limits
 from snowmelt.protocols.fifo.queue import Queue
+from snowmelt.protocols.fifo.records import records, restored
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.fifo.spans import spans_of
 

@@ -5,10 +5,10 @@ their time when all is read.
 """
 
 from snowmelt.core.instant import Instant
-from snowmelt.protocols.fifo.journal import Shared, restore
 from snowmelt.protocols.fifo.limits import Limits
 from snowmelt.protocols.fifo.messages import Pairs
 from snowmelt.protocols.fifo.queue import Queue
+from snowmelt.protocols.fifo.records import Shared, restore
 from snowmelt.protocols.fifo.settings import QueueSettings
 
 

@@ -31,7 +31,7 @@ from snowmelt.core.errors import Empty, SnowmeltError
 
 SETTLED = 1.0
 """So many seconds without a slow call, and the cluster counts as well again."""
-TOLD = re.compile(r"leads|silent|decided|cut off|nobody led|term|joined|gone")
+TOLD = re.compile(r"leads|ends the lead|refuses|silent|decided|cut off|nobody led|term|joined|gone")
 
 
 class Kill(msgspec.Struct, frozen=True):

@@ -27,6 +27,8 @@ from snowmelt.protocols.etcd import (
     Read,
     Refresh,
     Refreshed,
+    Revoke,
+    Revoked,
     Row,
     Transact,
     Transacted,
@@ -205,6 +207,16 @@ def test_a_key_under_a_lease_ends_with_it_and_not_before(etcd):
     etcd.wait_for_end(lease.seconds)
     assert etcd.ask(Refresh(9, lease.lease)) == Refreshed(9, 0)
     assert etcd.ask(put("leader", b"n2")).succeeded
+
+
+def test_a_lease_that_somebody_ends_takes_its_key_along_and_its_holder_hears(etcd):
+    lease = etcd.ask(Grant(7, 5))
+    etcd.ask(Transact(1, (Unchanged("leader", 0),), (Put("leader", b"n1", lease.lease),)))
+    assert etcd.ask(Revoke(8, lease.lease)) == Revoked(8)
+    assert etcd.ask(Transact(1, (), (Read("leader"),))).read == ((),)
+    assert etcd.ask(Refresh(9, lease.lease)) == Refreshed(9, 0)
+    again = etcd.ask(Revoke(10, lease.lease))
+    assert (again.number, again.trouble) == (10, Trouble.NO_LEASE)
 
 
 def test_nothing_is_put_under_a_lease_that_is_not_there(etcd):

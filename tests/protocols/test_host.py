@@ -29,8 +29,8 @@ from snowmelt.core.node import (
 )
 from snowmelt.core.record import Damaged, Erase, Missing, Record, Write, erase
 from snowmelt.protocols.calling import Answer, Call, Declined
-from snowmelt.protocols.host import Family, Host
-from snowmelt.protocols.membership import Current
+from snowmelt.protocols.host import Family, Host, HostTimer
+from snowmelt.protocols.membership import Current, CutOff, Leads, LeadsNoMore, Unsure, View
 
 NOW = Instant(7)
 ME, PEER, CLIENT = NodeId("n1"), NodeId("n2"), NodeId("c1")
@@ -312,3 +312,106 @@ def test_whoever_slept_hears_that_it_is_cut_off_before_what_woke_it(diary):
     host.handle(woken, Instant(101))
     current, over = Announced(Current(Instant(100))), Announced(Fact("cut off"))
     assert [event for _, event in diary] == [current, woken, over, woken, woken]
+
+
+# --- rule 7: views that are unsure ----------------------------------------------------------------
+
+
+class Herald(Puppet):
+    """Membership: it announces what it receives."""
+
+    def handle(self, event, _now):
+        match event:
+            case Received(_, Red(word)):
+                return [Announce(fact) for fact in self.diary.pop(word)]
+            case _:
+                return []
+
+
+def view(epoch):
+    return View(1, epoch, ME, ())
+
+
+@pytest.fixture
+def unsure():
+    """A host with a fenced machine and one that is not; what each heard, and how to announce."""
+    facts, fenced, patient = {}, [], []
+    host = Host(
+        ME,
+        [
+            Family("membership", Herald(facts, "red"), (Red,)),
+            Family("fenced", Sleeper(fenced, "fenced"), (), fenced=True),
+            Family("patient", Sleeper(patient, "patient"), (Blue,)),
+        ],
+    )
+
+    def announce(at, *told):
+        facts["now"] = told
+        return host.handle(Received(PEER, Red("now")), Instant(at))
+
+    def heard(diary):
+        told = [event.fact for _, event in diary if isinstance(event, Announced)]
+        return [fact for fact in told if not isinstance(fact, Unsure)]
+
+    return host, announce, lambda: (heard(fenced), heard(patient))
+
+
+def test_what_is_unsure_is_heard_by_the_fenced_at_once_and_by_others_when_it_is_sure(unsure):
+    host, announce, heard = unsure
+    effects = announce(1, Unsure(Instant(50)), view(2))
+    assert SetTimer(HostTimer.SURE, Instant(50)) in effects
+    announce(2, Leads(()))
+    assert heard() == ([view(2), Leads(())], [])
+    host.handle(Received(PEER, Blue()), Instant(49))
+    assert heard()[1] == []
+    host.handle(Expired(HostTimer.SURE), Instant(50))
+    assert heard()[1] == [view(2), Leads(())]
+    announce(60, view(3))
+    assert heard()[1][-1] == view(3)
+
+
+def test_it_is_heard_before_whatever_comes_then(unsure):
+    host, announce, heard = unsure
+    announce(1, Unsure(Instant(50)), view(2))
+    host.handle(Received(PEER, Blue()), Instant(51))
+    assert heard()[1] == [view(2)]
+
+
+def test_a_view_that_is_sure_sooner_overtakes_none(unsure):
+    host, announce, heard = unsure
+    announce(1, Unsure(Instant(50)), view(2))
+    assert SetTimer(HostTimer.SURE, Instant(2)) in announce(2, Unsure(Instant(0)), view(3))
+    assert heard()[1] == []
+    host.handle(Expired(HostTimer.SURE), Instant(2))
+    assert heard()[1] == [view(2), view(3)]
+
+
+def test_what_is_sure_need_not_wait_for_a_later_view_that_is_not(unsure):
+    host, announce, heard = unsure
+    announce(1, Unsure(Instant(50)), view(2))
+    assert SetTimer(HostTimer.SURE, Instant(50)) in announce(20, Unsure(Instant(70)), view(3))
+    effects = host.handle(Expired(HostTimer.SURE), Instant(50))
+    assert effects == [SetTimer(HostTimer.SURE, Instant(70))]
+    assert heard()[1] == [view(2)]
+    host.handle(Received(PEER, Blue()), Instant(70))
+    assert heard()[1] == [view(2), view(3)]
+
+
+def test_who_is_cut_off_hears_it_at_once_and_of_no_view_from_before(unsure):
+    host, announce, heard = unsure
+    announce(1, Unsure(Instant(50)), view(2))
+    announce(2, CutOff(2))
+    assert heard()[1] == [CutOff(2)]
+    host.handle(Received(PEER, Blue()), Instant(51))
+    assert heard()[1] == [CutOff(2)]
+
+
+def test_a_lead_that_ended_before_it_was_sure_was_none(unsure):
+    host, announce, heard = unsure
+    announce(1, Unsure(Instant(50)), Leads(()))
+    announce(2, LeadsNoMore())
+    host.handle(Received(PEER, Blue()), Instant(51))
+    assert heard() == ([Leads(()), LeadsNoMore()], [])
+    announce(60, Leads(()))
+    announce(61, LeadsNoMore())
+    assert heard()[1] == [Leads(()), LeadsNoMore()]

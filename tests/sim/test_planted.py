@@ -91,6 +91,12 @@ def test_a_life_of_the_fifo_finds_it(bug, seed):
     assert report.ending in (Ending.INVARIANT_BROKEN, Ending.NEVER_SETTLED)
 
 
+def test_a_life_of_members_finds_that_a_hint_is_believed():
+    report = live(drawn("membership", 31, KINDS, Bug.HINT_BELIEVED), family("membership"))
+    assert report.ending is Ending.INVARIANT_BROKEN
+    assert live(drawn("membership", 31, KINDS), family("membership")).ending is Ending.SETTLED
+
+
 def test_only_its_own_family_has_the_bugs_of_a_machine():
     assert set(Bug) - set(bugs_of("fifo")) == {*PRIORITY_BUGS, *SEAP_BUGS}
     assert set(Bug) - set(bugs_of("priority")) == {*FIFO_BUGS, *SEAP_BUGS}

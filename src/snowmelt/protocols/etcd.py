@@ -9,8 +9,9 @@ at all, and then what was asked may have happened, or may happen later. Rules:
    step. Asked again it is another transaction: what makes a second one harmless is its `when`.
 3. What a transaction reads is as of one moment between asking and being told, never older.
 4. A key put under a lease is gone once the lease has ended: after its seconds without a
-   `Refresh`, by etcd's clock and not before, or later, when etcd was busy with itself. Who holds a
-   lease may believe in it after it ended; so a lease may elect, and must not protect.
+   `Refresh`, by etcd's clock and not before, or later, when etcd was busy with itself; or at once,
+   when somebody wants it to end (`Revoke`). Who holds a lease may believe in it after it ended; so
+   a lease may elect, and must not protect.
 5. `Failed` says that nothing is known (`UNKNOWN`), or that it was refused and has not happened.
 6. Watches are not used: who needs news asks, so there is none to be late, to lag or to break.
 
@@ -95,6 +96,13 @@ class Refresh(msgspec.Struct, frozen=True, tag="etcd.refresh", array_like=True):
     lease: int
 
 
+class Revoke(msgspec.Struct, frozen=True, tag="etcd.revoke", array_like=True):
+    """This lease is to end now, and its keys to go with it."""
+
+    number: int
+    lease: int
+
+
 class Transact(msgspec.Struct, frozen=True, tag="etcd.transact", array_like=True):
     """Rule 2."""
 
@@ -104,7 +112,7 @@ class Transact(msgspec.Struct, frozen=True, tag="etcd.transact", array_like=True
     otherwise: tuple[Operation, ...] = ()
 
 
-Request = Grant | Refresh | Transact
+Request = Grant | Refresh | Revoke | Transact
 
 
 class Granted(msgspec.Struct, frozen=True, tag="etcd.granted", array_like=True):
@@ -122,6 +130,12 @@ class Refreshed(msgspec.Struct, frozen=True, tag="etcd.refreshed", array_like=Tr
     seconds: int
 
 
+class Revoked(msgspec.Struct, frozen=True, tag="etcd.revoked", array_like=True):
+    """The lease has ended."""
+
+    number: int
+
+
 class Transacted(msgspec.Struct, frozen=True, tag="etcd.transacted", array_like=True):
     """Which side was done, at which revision, and what each `Read` of that side brought."""
 
@@ -137,7 +151,7 @@ class Trouble(Enum):
     UNKNOWN = "unknown"
     """It may have happened, or may yet."""
     NO_LEASE = "no lease"
-    """The lease of a `Put` is not there."""
+    """The lease of a `Put`, or of a `Revoke`, is not there."""
     FULL = "full"
     """There is no room; reads and leases go on."""
     REFUSED = "refused"
@@ -152,5 +166,5 @@ class Failed(msgspec.Struct, frozen=True, tag="etcd.failed", array_like=True):
     text: str
 
 
-Answer = Granted | Refreshed | Transacted | Failed
-ANSWERS: Final = (Granted, Refreshed, Transacted, Failed)
+Answer = Granted | Refreshed | Revoked | Transacted | Failed
+ANSWERS: Final = (Granted, Refreshed, Revoked, Transacted, Failed)

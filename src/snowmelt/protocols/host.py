@@ -15,6 +15,10 @@ machines, one network address, one disk, one clock. The host is the wrapper that
 6. Membership says until when this node is `Current`. Before the first event that comes after that
    it is told its own word back, and looks at the clock: so a process that slept, whatever wakes it,
    hears that it is cut off before any of its machines acts as if it were not.
+7. Membership says until when a view is `Unsure`: somebody may be current whom it lacks. Of who is
+   here, and who leads, only those machines hear before that time whose promises are *fenced*, kept
+   without any clock. The others hear it then, in order, as if it had been told then, and at once
+   when a later view is sure; unless this node is cut off, or leads no more, meanwhile.
 """
 
 from collections.abc import Sequence
@@ -23,7 +27,7 @@ from typing import Any, Final
 
 import msgspec
 
-from snowmelt.core.instant import Instant
+from snowmelt.core.instant import START, Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import (
     Announce,
@@ -49,12 +53,19 @@ from snowmelt.core.node import (
 )
 from snowmelt.core.record import BULK, Change, Damaged, Erase, Found, Missing, Record, Write
 from snowmelt.protocols.calling import Answer, Call, Declined
-from snowmelt.protocols.membership.view import Current
+from snowmelt.protocols.membership.facts import Leads, LeadsNoMore
+from snowmelt.protocols.membership.view import Current, CutOff, Unsure, View
 
 ROUNDS_MAX: Final = 10_000
 """So often what was said within a step may be answered within it, however many speak at a time."""
 
 Message = Any  # the union of all families' messages, which only the wire knows whole
+
+
+class HostTimer(Enum):
+    """When the newest view is sure."""
+
+    SURE = "host.sure"
 
 
 class Family(msgspec.Struct, frozen=True):
@@ -63,6 +74,8 @@ class Family(msgspec.Struct, frozen=True):
     name: str
     machine: Node[Message]
     messages: tuple[type[msgspec.Struct], ...]
+    fenced: bool = False
+    """Whether it keeps its promises though somebody is current whom its view lacks (rule 7)."""
 
 
 class Host:
@@ -81,15 +94,25 @@ class Host:
         self._timers: dict[type[Enum], int] = {}
         self._current: tuple[Instant, int, Announced] | None = None
         """Until when this node is current, who said so, and its word (rule 6)."""
+        self._now: Instant = START
+        self._unsure: Instant = START
+        """Until when what is told of views is for fenced machines alone (rule 7)."""
+        self._held: list[tuple[Instant, int, Announced]] = []
+        """What the others are to hear, when, and who said it."""
         self.strays = 0
 
     def handle(self, event: Event[Message], now: Instant) -> list[Effect[Message]]:
         """One door in: finds whose event it is, and carries on until nothing stays inside."""
+        self._now = now
         effects: list[Effect[Message]] = []
         if self._current is not None and self._current[0] <= now:  # rule 6
             _, index, word = self._current
             self._current = None
             self._carry_on([(index, word)], now, effects)
+        if self._held:
+            self._carry_on(self._sure(effects), now, effects)
+        if type(event) is Expired and event.timer is HostTimer.SURE:
+            return effects
         if type(event) is Received:  # the most frequent by far
             inside = self._delivered(event.source, event.message, effects)
         elif type(event) is Requested:
@@ -210,11 +233,43 @@ class Host:
                 told = Announced(fact)
                 if isinstance(fact, Current):
                     self._current = fact.until, index, told
-                others = (other for other in range(len(self._families)) if other != index)
-                inside.extend((other, told) for other in others)
+                inside.extend((other, told) for other in self._hearers(index, told, effects))
                 effects.append(effect)
             case _:
                 effects.append(effect)
+
+    def _hearers(self, index: int, told: Announced, effects: list[Effect[Message]]) -> list[int]:
+        """Who hears a fact at once (rules 3 and 7)."""
+        others = [other for other in range(len(self._families)) if other != index]
+        fenced = [other for other in others if self._families[other].fenced]
+        match told.fact:
+            case Unsure(until):
+                self._unsure = until
+            case CutOff():
+                self._held = [one for one in self._held if not isinstance(one[2].fact, View)]
+            case LeadsNoMore() if any(isinstance(one.fact, Leads) for _, _, one in self._held):
+                self._held = [one for one in self._held if not isinstance(one[2].fact, Leads)]
+                return fenced
+            case View() | Leads() if self._held or self._unsure > self._now:
+                self._held.append((self._unsure, index, told))
+                effects.append(self._wake())
+                return fenced
+        return others
+
+    def _sure(self, effects: list[Effect[Message]]) -> list[tuple[int, Event[Message]]]:
+        """Who hears what now, of what was held: what is sure, and all that was told before it."""
+        ripe = [at for at, (until, _, _) in enumerate(self._held, 1) if until <= self._now]
+        if not ripe:
+            return []
+        told, self._held = self._held[: ripe[-1]], self._held[ripe[-1] :]
+        if self._held:
+            effects.append(self._wake())
+        families = enumerate(self._families)
+        patient = [at for at, family in families if not family.fenced]
+        return [(at, one) for _, by, one in told for at in patient if at != by]
+
+    def _wake(self) -> Effect[Message]:
+        return SetTimer(HostTimer.SURE, max(self._now, min(one[0] for one in self._held)))
 
     def _shared_ticket(self, index: int, ticket: int) -> int:
         return ticket * len(self._families) + index

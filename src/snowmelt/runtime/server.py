@@ -22,7 +22,15 @@ from snowmelt.protocols.calling import Declined, Gone
 from snowmelt.protocols.etcd import ETCD
 from snowmelt.protocols.fifo import FifoNode
 from snowmelt.protocols.host import Family, Host
-from snowmelt.protocols.membership import CutOff, Depart, Departed, Identity, Settings, View
+from snowmelt.protocols.membership import (
+    CutOff,
+    Depart,
+    Departed,
+    Identity,
+    Settings,
+    Severed,
+    View,
+)
 from snowmelt.protocols.multicast import MulticastSettings
 from snowmelt.protocols.pool import introductions
 from snowmelt.protocols.pool.introducer import Introducer
@@ -33,6 +41,7 @@ from snowmelt.runtime.driver import Driver
 from snowmelt.runtime.etcd import EtcdClient, EtcdPlace
 from snowmelt.runtime.limits import Limits
 from snowmelt.runtime.logs import LOG, tell
+from snowmelt.runtime.severing import Severing
 from snowmelt.runtime.statistics import NodeStatistics
 from snowmelt.runtime.transport import Transport
 from snowmelt.store import Store
@@ -74,6 +83,7 @@ class Server:
         self._driver: Driver | None = None
         self._transport: Transport | None = None
         self._etcd: EtcdClient | None = None
+        self._severing: Severing | None = None
 
     # --- life -------------------------------------------------------------------------------------
 
@@ -100,12 +110,18 @@ class Server:
             raise
         transport.inform = lambda: msgspec.json.encode(self.statistics())
         transport.refused = self._refused
+        severing = self._severing = Severing(
+            lambda: transport.addresses,
+            lambda: {one.peer for one in transport.connections()},
+            self._severed,
+        )
         host = Host(config.id, self._families(config.advertise or listening))
         self._driver = Driver(host, self._way_out(transport), self, self._store)
         self._driver.gathered = partial(gathered, transport)
         self._driver.has_room, transport.resumed = transport.has_room, self._driver.resumed
         transport.deliver = self._driver.received
         transport.gone = self._gone
+        transport.lost = severing.lost
         tell("listening", node=config.id, address=str(listening), data=str(config.data))
         self._driver.start()
         return listening
@@ -121,10 +137,11 @@ class Server:
         named = config.cluster if etcd else ""
         member = membership.MembershipNode(identity, config.settings, SystemRandom(), named)
         queues = FifoNode(config.id, SystemRandom(), on_disk=not etcd)
+        introducer = Introducer(config.id, SystemRandom())
         return [
             Family("membership", member, membership.HEARD),
-            Family("fifo", queues, fifo.MESSAGES),
-            Family("pool", Introducer(config.id, SystemRandom()), introductions.MESSAGES),
+            Family("fifo", queues, fifo.MESSAGES, fenced=True),
+            Family("pool", introducer, introductions.MESSAGES, fenced=True),
             *baton.families(config.id, config.baton, SystemRandom(), etcd=etcd),
             multicast.family(config.id, MulticastSettings(), SystemRandom()),
             Family("priority", PriorityNode(config.id, SystemRandom()), priority.MESSAGES),
@@ -156,6 +173,8 @@ class Server:
         assert transport is not None
         tell("draining", node=self.config.id, in_flight=transport.in_flight)
         transport.drain()
+        if self._severing is not None:
+            self._severing.stop()
         limit = self.config.limits.drain_seconds
         if depart and self.current:
             driver.handle(Requested(OperationId(self.config.id, 1), Depart()))
@@ -241,6 +260,11 @@ class Server:
         """What waits for this client need not."""
         assert self._driver is not None
         self._driver.handle(Announced(Gone(client)))
+
+    def _severed(self, node: NodeId) -> None:
+        """No way to another node is left."""
+        if self.view is not None and node != self.config.id and self._driver is not None:
+            self._driver.handle(Announced(Severed(node)))
 
     def _fail(self, error: SnowmeltError) -> None:
         self.failure = error

@@ -46,6 +46,7 @@ from snowmelt.sim.faults import (
     Reordering,
     RestartInCut,
     RollingRestart,
+    Rumour,
     SlowDisk,
     SlowNode,
     Split,
@@ -296,6 +297,11 @@ def _suspend(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
     return Suspend(at, until, chance.choice(cast.nodes))
 
 
+def _rumour(chance: Random, at: Instant, _: Instant, cast: Cast) -> Fault:
+    hearers = tuple(one for one in cast.nodes if chance.random() < 0.7)
+    return Rumour(at, hearers, chance.choice((None, *cast.nodes)))
+
+
 _DRAWS: Final[dict[str, Draw]] = {
     "loss": _loss,
     "duplication": _duplication,
@@ -329,6 +335,7 @@ _DRAWS: Final[dict[str, Draw]] = {
     "stalls": _stalls,
     "restart-in-cut": _restart_in_cut,
     "suspend": _suspend,
+    "rumour": _rumour,
 }
 _SHARES: Final = {
     **dict.fromkeys(HARDER, 0.3),
@@ -338,10 +345,11 @@ _SHARES: Final = {
     "lost-founder": 0.02,
     **dict.fromkeys(THEMED, 0.0),
     "suspend": 0.15,
+    "rumour": 0.4,
 }
 """Of how many lives a kind is part; half, where nothing is said."""
 _ONCE: Final = ("older-disk", "lost-founder", "rolling-restart")
-_OF_SEVERAL: Final = ("cut-links", "lost-disk", "restart-in-cut")
+_OF_SEVERAL: Final = ("cut-links", "lost-disk", "restart-in-cut", "rumour")
 
 
 def draw(

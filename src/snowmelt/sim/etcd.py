@@ -46,6 +46,8 @@ from snowmelt.protocols.etcd import (
     Refresh,
     Refreshed,
     Request,
+    Revoke,
+    Revoked,
     Row,
     Transact,
     Transacted,
@@ -128,6 +130,12 @@ class Model:
                 if length:
                     self.ends[lease] = later(now, seconds(length))
                 return Refreshed(number, length)
+            case Revoke(number, lease):
+                if lease not in self.state.leases:
+                    return Failed(number, Trouble.NO_LEASE, "requested lease not found")
+                self.ends[lease] = now
+                self.expire(now)
+                return Revoked(number)
             case Transact():
                 return self._transacted(request)
 

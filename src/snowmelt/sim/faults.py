@@ -306,6 +306,14 @@ class Suspend(msgspec.Struct, frozen=True, tag="suspend"):
     node: NodeId
 
 
+class Rumour(msgspec.Struct, frozen=True, tag="rumour"):
+    """These are told that no way is left to a node, dead or not; or, without one, to who leads."""
+
+    at: Instant
+    hearers: tuple[NodeId, ...]
+    node: NodeId | None
+
+
 class LeaderCrash(msgspec.Struct, frozen=True, tag="leader-crash"):
     """Whoever leads then, where etcd decides, is killed and starts again."""
 
@@ -382,6 +390,7 @@ Fault = (
     | Stalls
     | RestartInCut
     | Suspend
+    | Rumour
 )
 
 KINDS: Final = tuple(str(kind.__struct_config__.tag) for kind in get_args(Fault))
@@ -389,7 +398,7 @@ HARDER: Final = KINDS[KINDS.index("cut-links") :]
 """Those that only some families are judged with, by `scenario.kinds_of`."""
 THEMED: Final = ("power-cut", "stalls")
 """Of these, those that only lives with a theme of theirs hold (`themes.py`)."""
-LATEST: Final = (*THEMED, "restart-in-cut", "suspend")
+LATEST: Final = (*THEMED, "restart-in-cut", "suspend", "rumour")
 """Those whose dice are drawn last, so that they move no other's."""
 
 

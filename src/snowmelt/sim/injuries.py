@@ -4,7 +4,9 @@ from typing import assert_never
 
 from snowmelt.core.instant import START, Duration, Instant, later
 from snowmelt.core.names import NodeId
+from snowmelt.core.node import Announced
 from snowmelt.protocols.etcd import ETCD
+from snowmelt.protocols.membership import Severed
 from snowmelt.sim.disk import Disk, Ending
 from snowmelt.sim.etcd import leader_of
 from snowmelt.sim.faults import (
@@ -35,6 +37,7 @@ from snowmelt.sim.faults import (
     QuickRestarts,
     RestartInCut,
     RollingRestart,
+    Rumour,
     SlowDisk,
     SlowNode,
     Stalls,
@@ -59,6 +62,9 @@ def schedule(world: World, faults: tuple[Fault | OfLeader, ...]) -> None:
             continue
         if isinstance(fault, OfLeader):
             world.at(fault.at, _hurt_leader, world, fault)
+            continue
+        if isinstance(fault, Rumour):
+            world.at(fault.at, _spread, world, fault)
             continue
         if isinstance(fault, OlderDisk):
             world.at(fault.taken, _keep_copy, world, fault.node)
@@ -120,8 +126,8 @@ def begin(world: World, fault: Fault) -> None:
             world.turn_clock(node, by=by)
         case WallClock(node=node, by=by):
             world.slots[node].wall_by = by
-        case RollingRestart() | Stalls():
-            pass  # each of its restarts, or stalls, is in the world's future
+        case RollingRestart() | Stalls() | Rumour():
+            pass  # what happens by it is in the world's future
         case PowerCut(nodes=nodes, extra=extra):
             _slow_down(world, nodes, extra)
         case FlippedBit() | FullDisk() | FillingDisk() | FailingDisk() | SlowDisk():
@@ -178,6 +184,13 @@ def _hurt(
             slot.disk_slowness = extra
         case _:
             assert_never(fault)
+
+
+def _spread(world: World, rumour: Rumour) -> None:
+    node = leader_of(world) if rumour.node is None else rumour.node
+    for hearer in rumour.hearers:
+        if node not in (None, hearer) and world.slots[hearer].node is not None:
+            world.give(hearer, Announced(Severed(node)))
 
 
 def _slow_down(world: World, nodes: tuple[NodeId, ...], extra: Duration) -> None:

@@ -37,6 +37,7 @@ class Bug(Enum):
     IGNORED_FAILURE = "ignored-failure"
     FORGOTTEN_WRITE = "forgotten-write"
     LATE_CLOCK = "late-clock"
+    HINT_BELIEVED = "hint-believed"
     REVIVED_TOKEN = "revived-token"  # noqa: S105 - a baton's, not a password
     GHOST_ADMITTED = "ghost-admitted"
     STRIPPED_COPIES = "stripped-copies"

@@ -29,7 +29,15 @@ JUDGED_HARDER: Final = {
     "multicast": _TOKENS,
     "priority": (*_TOKENS, "power-cut"),
     "seap": (*_TOKENS, "power-cut"),
-    "pool": ("cut-links", "split", "long-pause", *_DISKS, "quick-restarts", "rolling-restart"),
+    "pool": (
+        "rumour",
+        "cut-links",
+        "split",
+        "long-pause",
+        *_DISKS,
+        "quick-restarts",
+        "rolling-restart",
+    ),
 }
 """Which of the harder kinds of faults a family's lives meet; docs/simulation.md says why."""
 
@@ -122,6 +130,8 @@ def kinds_of(protocol: str) -> tuple[str, ...]:
     (True, False)
     """
     harder = JUDGED_HARDER.get(protocol, ())
+    if protocol in OVER_ETCD:  # those whose nodes are members
+        harder = (*harder, "rumour")
     return tuple(kind for kind in KINDS if kind not in HARDER or kind in harder)
 
 

@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.batch import OFFSET_BYTES, Batch
-from snowmelt.core.instant import Duration, Instant, later, milliseconds
+from snowmelt.core.instant import START, Duration, Instant, later, milliseconds
 from snowmelt.core.names import OperationId
 from snowmelt.protocols.fifo import labels
 from snowmelt.protocols.fifo.calls import Put, PutDone, Receipt
@@ -79,6 +79,8 @@ class Taken(msgspec.Struct):
     flushed: bool = False
     """Whether this node has it on its disk."""
     offered: Instant | None = None
+    term: int = 0
+    """Of the home whose master it was offered to last."""
     asked: Instant = Instant(0)
     named: tuple[str, ...] = ()
     """Who was said to keep it before they said so themselves (rule 5)."""
@@ -153,7 +155,7 @@ class Intake:
         self._taken[put.queue, stop] = taken
         desk.wake(later(desk.now, COPY_PATIENCE))
         if early:
-            self._offer_early(taken)
+            self._offer_early(taken, home)
             return
         self._waiting.setdefault(put.queue, deque()).append(taken)
         if settings.replicas == 1 and home.master == desk.keeper:
@@ -211,10 +213,10 @@ class Intake:
 
     # --- early puts (rule 5) ----------------------------------------------------------------------
 
-    def _offer_early(self, taken: Taken) -> None:
+    def _offer_early(self, taken: Taken, home: Home) -> None:
         desk, queue, segment = self._desk, taken.put.queue, taken.segment
         taken.named = (desk.keeper, *taken.wanted)
-        taken.offered = taken.asked = desk.now
+        taken.term, taken.offered, taken.asked = home.term, desk.now, desk.now
         offered = self._offered.setdefault(queue, {})
         offered[segment.first] = taken
         body = Copy(queue, desk.stream, segment.stop, taken.linger, taken.body)
@@ -281,9 +283,10 @@ class Intake:
         ripe, self._ripe = self._ripe, {}
         for queue in ripe:
             waiting, ready = self._waiting.get(queue, deque()), []
+            home = self._directory.home(queue)
             while waiting and self._ready(waiting[0]):
                 taken = waiting.popleft()
-                taken.offered = self._desk.now
+                taken.offered, taken.term = self._desk.now, 0 if home is None else home.term
                 self._offered.setdefault(queue, {})[taken.segment.first] = taken
                 ready.append(taken)
             if not waiting:
@@ -363,6 +366,28 @@ class Intake:
         drop = Drop(taken.put.queue, (extent,))
         for keeper in dict.fromkeys((self._desk.keeper, *taken.wanted, *taken.keepers)):
             self._desk.send(node_of(keeper), drop)
+
+    def viewed(self) -> None:
+        """Another view: what somebody was to keep who is gone goes to others at once."""
+        presence = self._desk.presence
+        for queue, waiting in self._waiting.items():
+            for taken in waiting:
+                if presence is not None and not presence.keepers.keys() >= set(taken.wanted):
+                    taken.asked = START
+                    self._copy_again(taken)
+            self._ripe[queue] = None
+
+    def homed(self, home: Home) -> None:
+        """Another master serves: it is offered at once what an earlier one did not answer.
+
+        Once in a term, or it would go on without end: what is offered anew has the home asked for.
+        """
+        offered = self._offered.get(home.queue, {}).values()
+        late = [taken for taken in offered if taken.term < home.term]
+        for taken in late:
+            taken.term, taken.offered = home.term, START
+        if late:
+            self.tick()
 
     def tick(self) -> None:
         """Copies and offers again what nobody answered."""

@@ -20,6 +20,10 @@ it. Rules:
    their flush. A master whose journal may have lost steps begins above the bound.
 6. The bodies of puts that a step admits early (`early.py`) are sent with it, once. They are no part
    of the journal: a mirror that is sent later what it lacks is sent none.
+7. What changes nothing is told by who was still master when it was asked, whatever clocks say: it
+   waits until so many mirrors as make `copies_needed` have said since (`confirming.py`) that they
+   heard of no later journal. A later master asks so many first that one of them is among those
+   (`succession.py`, rule 2). Who needs no mirror has none to ask: a later one needs its own word.
 """
 
 from collections import deque
@@ -29,6 +33,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.instant import Duration, Instant, later, milliseconds
+from snowmelt.protocols.fifo.confirming import Confirming
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.early import riding
 from snowmelt.protocols.fifo.limits import LIMITS
@@ -96,7 +101,10 @@ class Journal:
         self._linger = queue.settings.linger
         self._copies_needed = queue.settings.copies_needed
         self._next: list[Then] = []
-        self._waiting: deque[tuple[int, Then]] = deque()
+        self._waiting: deque[tuple[int, int, Then]] = deque()
+        """What waits for a step, and for a question (rule 7)."""
+        journal = queue.name, term, name
+        self.confirming = Confirming(self._copies_needed - 1, mirrors, journal)
         self._bound_step = -1
         self._transfers = 0
         self._lately: deque[tuple[int, tuple[bytes, ...]]] = deque()
@@ -158,8 +166,8 @@ class Journal:
             self.step += 1
             self._note(keys)
         if self._next:
-            step = self.step
-            self._waiting.extend([(step, then) for then in self._next])
+            step, question = self.step, 0 if keys else self.confirming.ask(self.step)
+            self._waiting.extend([(step, question, then) for then in self._next])
             self._next.clear()
         return tuple([(key, record(queue, key)) for key in keys])
 
@@ -266,6 +274,7 @@ class Journal:
         mirror = self.mirrors.get(message.keeper)
         if mirror is None or message.number != mirror.number:
             return
+        self.confirming.took(message.keeper, message.step)
         begins = mirror.step < 0
         mirror.heard = now
         mirror.step = max(mirror.step, message.step)
@@ -298,9 +307,10 @@ class Journal:
         yield from self._sent(message.keeper, lacks, now)
 
     def again(self, here: Container[str]) -> Instant | None:
-        """When a silent mirror here is to be written to again; None when none is behind."""
+        """When a silent mirror here is to be written to again; None when none owes a word."""
         mirrors = self.mirrors.items()
         behind = [one.asked for name, one in mirrors if name in here and one.step < self.step]
+        behind += self.confirming.asked(here)
         return later(min(behind), RESEND_AFTER) if behind else None
 
     def silent(self, here: Container[str], since: Instant) -> str | None:
@@ -308,7 +318,7 @@ class Journal:
         for name, mirror in self.mirrors.items():
             if name in here and mirror.step < self.step and 0 < mirror.heard <= since:
                 return name
-        return None
+        return self.confirming.silent(here, since)
 
     def due(self) -> list[Then]:
         """What may be done now, since its step is safe; in order, and so much at most (`told`)."""
@@ -318,8 +328,12 @@ class Journal:
             return ready
         lax, most = self.lax, self.limits.told
         safe = self.step if lax else self.safe
-        while waiting and waiting[0][0] <= safe and len(ready) < most:
-            ready.append(waiting.popleft()[1])
+        while waiting and len(ready) < most:
+            step, question, then = waiting[0]
+            if step > safe or not self.confirming.is_confirmed(question):
+                break
+            waiting.popleft()
+            ready.append(then)
         if lax:
             room = most - len(ready)
             ready += self._next[:room]
@@ -330,7 +344,9 @@ class Journal:
 def remind_mirrors(desk: Desk, journal: Journal, *, anew: bool = False) -> None:
     """Sends each mirror that is here and silent what it lacks."""
     if desk.presence is not None:
-        tell(desk, journal.to_laggards(desk.presence.keepers, desk.now, anew=anew))
+        here = desk.presence.keepers
+        tell(desk, journal.to_laggards(here, desk.now, anew=anew))
+        journal.confirming.tell(desk)
 
 
 def tell(desk: Desk, words: Iterator[tuple[str, ToMirror]]) -> None:

@@ -12,9 +12,10 @@
 5. Items go back to their own positions, and are the next to be handed out.
 6. A lease's time begins when it is safe, and so can be told: however long a flush takes, nobody
    else is given its items meanwhile. It is told with the time that is left, and not when none is.
-7. What changes nothing (an empty get, items shown, how the queue is) is told only by who is still
-   master. This node hears that it may be no more before anything else (`host.py`, rule 6), and its
-   masters end with that; what is read from the disk until then is told by none.
+7. What changes nothing (an empty get, items shown, how the queue is, a lease prolonged) is told
+   only by who was master when it was asked, as its mirrors confirm (`journal.py`, rule 7). No clock
+   has a part in that, so another may go on as soon as this one is left out, though it lives and
+   does not know. When it does (`host.py`, rule 6) its masters end, and tell nothing read before.
 """
 
 from typing import Final

@@ -194,6 +194,25 @@ class Mirrored(msgspec.Struct, frozen=True, tag="fifo.mirrored", array_like=True
     keeper: str
 
 
+class Vouch(msgspec.Struct, frozen=True, tag="fifo.vouch", array_like=True):
+    """Say whether no later journal than this was announced to you."""
+
+    queue: str
+    term: int
+    journal: int
+    number: int
+
+
+class Vouched(msgspec.Struct, frozen=True, tag="fifo.vouched", array_like=True):
+    """None was, when this question came."""
+
+    queue: str
+    term: int
+    journal: int
+    number: int
+    keeper: str
+
+
 class Behind(msgspec.Struct, frozen=True, tag="fifo.behind", array_like=True):
     """I can't take that; of this journal I have `step` (-1: nothing)."""
 
@@ -439,6 +458,8 @@ Message = (
     | Snapshot
     | Pieced
     | Mirrored
+    | Vouch
+    | Vouched
     | Behind
     | Fence
     | Fenced

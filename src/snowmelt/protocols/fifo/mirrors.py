@@ -48,6 +48,8 @@ from snowmelt.protocols.fifo.messages import (
     Snapshot,
     Sought,
     Superseded,
+    Vouch,
+    Vouched,
 )
 
 SWEEP_LINGER = milliseconds(100)
@@ -202,6 +204,12 @@ class Mirrors:
         else:
             self._write(source, queue, copy, [], NOW)
 
+    def confirm(self, source: NodeId, message: Vouch) -> None:
+        """Whether that journal is the newest (rule 1); nothing need be flushed for that."""
+        if not self._refused(source, message):
+            name = (message.queue, message.term, message.journal)
+            self._desk.send(source, Vouched(*name, message.number, self._desk.keeper))
+
     def follow(self, source: NodeId, message: Follow) -> None:
         """A later journal begins where this copy may be."""
         queue, copy = message.queue, self._of(message.queue)
@@ -314,7 +322,7 @@ class Mirrors:
 
     # --- parts of the above -----------------------------------------------------------------------
 
-    def _refused(self, source: NodeId, message: Fence | Mirror | Follow | Snapshot) -> bool:
+    def _refused(self, source: NodeId, message: Fence | Mirror | Vouch | Follow | Snapshot) -> bool:
         """Rule 1."""
         copy = self._of(message.queue)
         term, journal = message.term, message.journal

@@ -42,7 +42,7 @@ from snowmelt.protocols.fifo.registry import Registry
 from snowmelt.protocols.fifo.reign import Reign
 from snowmelt.protocols.fifo.scribe import Scribe
 from snowmelt.protocols.fifo.streams import Presence
-from snowmelt.protocols.membership import CutOff, Leads, LeadsNoMore, RecordsKept, View
+from snowmelt.protocols.membership import CutOff, Leads, LeadsNoMore, RecordsKept, Unsure, View
 
 Effects = list[Effect[Any]]
 Hears = Callable[[NodeId, Any], None]
@@ -104,11 +104,14 @@ class FifoNode:
                 self._desk.set_presence(Presence(view))
                 self._registry.viewed()
                 self._reign.viewed()
+                self._intake.viewed()
             case Announced(CutOff()):
                 self._desk.set_presence(None)
                 self._reign.cut_off()
             case Announced((Leads() | LeadsNoMore() | RecordsKept()) as fact):
                 self._registry.told(fact)
+            case Announced(Unsure(until)):
+                self._registry.unsure(until)
             case Announced(Gone(client)):
                 for master in self._scribe.masters.values():
                     if master.waiting.gets:
@@ -151,6 +154,10 @@ class FifoNode:
             messages.ReadJournal: self._mirrors.read,
             messages.JournalRead: lambda _, message: reign.read(message),
             messages.Mirrored: lambda _, message: reign.mirrored(message),
+            messages.Vouch: self._mirrors.confirm,
+            messages.Vouched: self._for_master(
+                lambda one, told: one.journal.confirming.confirmed(told)
+            ),
             messages.Behind: lambda _, message: reign.behind(message),
             messages.Superseded: lambda _, message: reign.superseded(message),
             messages.Copy: keeper.copy,
@@ -191,6 +198,8 @@ class FifoNode:
     def _home(self, home: Home) -> None:
         self._reign.heard(home)  # first: whoever waits for a master that is here now finds it
         self._directory.heard(home)
+        if home.active:
+            self._intake.homed(home)
 
     def _tick(self) -> None:
         for name in self._desk.alarms.due(self._desk.now):

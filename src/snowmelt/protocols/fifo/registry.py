@@ -29,6 +29,8 @@ A *home* is a term, a master, and the mirrors that keep the journal with it. Rul
    it tells nobody; who leads then reads what came of it.
 8. Where the coordinator's disk was lost, homes are found again in the folders of those who keep
    journals (`rescuing.py`).
+9. While a view is unsure (rule 27 of membership) another may lead that does not know it. What it
+   decides comes to nothing; but it may say of a queue that there is none. So none is made before.
 """
 
 from typing import Final
@@ -71,6 +73,7 @@ class Registry:
     def __init__(self, desk: Desk, *, on_disk: bool = True) -> None:
         self._desk = desk
         self._kept = Homes(desk, self._decided, on_disk=on_disk)
+        self._unsure = Instant(0)
         self._leads = on_disk
         """Whether homes are for this node to decide on, if it is the coordinator (rule 7)."""
         self._census = Census(desk)
@@ -102,6 +105,10 @@ class Registry:
         if isinstance(fact, Leads):
             self._kept.lead(fact)
             self.viewed()
+
+    def unsure(self, until: Instant) -> None:
+        """Another may lead until then, and not know of this one (rule 9)."""
+        self._unsure = until
 
     @property
     def _presence(self) -> Presence | None:
@@ -154,6 +161,8 @@ class Registry:
         if settings.replicas > here:
             text = f"replicas is {settings.replicas}; allowed: at most {here}, the nodes present"
             self._desk.send(source, Nowhere(queue, "BadOption", text))
+            return
+        if self._desk.now < self._unsure:  # rule 9
             return
         if len(self._kept.known) >= self._desk.limits.queues:
             text = f"there are {self._desk.limits.queues} queues; no cluster keeps more"

@@ -64,6 +64,7 @@ class Scribe:
         """The next step of a journal, here and at its mirrors; nothing when nothing changed."""
         pairs = journal.write()
         if not pairs:
+            journal.confirming.tell(self._desk)
             return
         step = journal.step
 

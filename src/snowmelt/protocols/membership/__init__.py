@@ -52,6 +52,18 @@ Rules of a member (`member.py`):
     because the coordinator is another cluster stays cut off and keeps asking: an impostor at
     the coordinator's address must not be able to stop a cluster.
 
+A hint that somebody is no more:
+
+27. Whoever runs a node may tell it that another is *severed*: all connections with it have ended,
+    and it refuses new ones. Mostly its process has died; but there may be a wall between, and it
+    lives, and is current. So the hint is acted upon and not believed. Who leads leaves a member out
+    at once, and tells with the view for how long it is *unsure*: until that one, and any other left
+    out like it, is current no more by rule 8, or has begun again. What does no harm while somebody
+    is current whom the view lacks goes on at once; all else takes the view up when it is sure
+    (`host.py`, rule 7). Nor is the same start let in again before: its word may be an old one, and
+    it would be back without ever having heard that it was out. A doubt goes with the record of
+    views, so that who leads next, or begins again, has it too, and counts it anew.
+
 A joiner may ask any member; one that does not decide answers `Redirected`.
 
 What a failure costs: while the coordinator is down no view changes, and after `misses` heartbeats
@@ -85,7 +97,7 @@ from snowmelt.protocols.membership.messages import (
 )
 from snowmelt.protocols.membership.node import MembershipNode
 from snowmelt.protocols.membership.settings import Identity, Settings
-from snowmelt.protocols.membership.view import Current, CutOff, Member, View
+from snowmelt.protocols.membership.view import Current, CutOff, Member, Severed, Unsure, View
 
 HEARD: Final[tuple[type[msgspec.Struct], ...]] = (*MESSAGES, *ANSWERS, KeepRecord)
 """What the machine hears: from other nodes, from etcd, and from its own node's other machines."""
@@ -108,6 +120,8 @@ __all__ = [
     "MembershipNode",
     "RecordsKept",
     "Settings",
+    "Severed",
     "Status",
+    "Unsure",
     "View",
 ]

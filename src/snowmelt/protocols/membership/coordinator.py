@@ -9,6 +9,7 @@ from typing import Protocol
 
 import msgspec
 
+from snowmelt.core.instant import Duration
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Effect, Note, Persist, Persisted, PersistFailed, Send
 from snowmelt.protocols.membership.disk import LEDGER, twice
@@ -27,6 +28,9 @@ class Decision(msgspec.Struct, frozen=True):
 
 class Coordinator(Protocol):
     """Decides, one ledger after another."""
+
+    unsure: Duration
+    """What the next ledger is to say of that (rule 27)."""
 
     @property
     def decided(self) -> Ledger:
@@ -54,6 +58,7 @@ class DiskCoordinator:
         self._tickets = tickets
         self._waiting: list[Proposal] = []
         self._writing: tuple[int, Ledger, list[Proposal]] | None = None
+        self.unsure = Duration(0)
 
     @property
     def decided(self) -> Ledger:
@@ -91,6 +96,7 @@ class DiskCoordinator:
         ledger = self._decided
         for proposal in self._waiting:
             ledger = ledger.after(proposal)
+        ledger = msgspec.structs.replace(ledger, unsure=self.unsure)
         ticket = next(self._tickets)
         self._writing = ticket, ledger, self._waiting
         self._waiting = []

@@ -38,9 +38,12 @@ from snowmelt.protocols.etcd import (
     Refresh,
     Refreshed,
     Request,
+    Revoke,
+    Revoked,
     Row,
     Transact,
     Transacted,
+    Trouble,
     Unchanged,
 )
 from snowmelt.protocols.membership.records import ANSWER, CLUSTER, LEADER, Founded, Leader
@@ -56,12 +59,13 @@ class Step(Enum):
     """Where this node stands.
 
     resting -> looking -> (nobody leads) taking a lease -> standing -> elected; a key of its own
-    that it knows nothing of: clearing; whatever else comes: resting.
+    that it knows nothing of: clearing; of who seems to be dead: ending; whatever else: resting.
     """
 
     RESTING = "resting"
     LOOKING = "looking"
     CLEARING = "clearing"
+    ENDING = "ending"
     TAKING = "taking a lease"
     STANDING = "standing"
     ELECTED = "elected"
@@ -114,14 +118,12 @@ class Election:
         return max(LOOKS_APART, Duration(self._settings.interval // 3))
 
     @property
-    def predecessor_heard(self) -> Instant:
-        """Rule 26: who led before counts as heard then, when all others do at the beginning.
+    def others_sure_until(self) -> Instant:
+        """Rule 26: so long who led before may be sure of its lead, and accept members.
 
-        It was sure of its lead, and current, for as long as that after its last refresh, which came
-        before this node's election.
+        Its last refresh came before this node's election.
         """
-        unheard = sureness(self._length) - self._settings.lease
-        return later(self.since, Duration(min(0, unheard)))
+        return later(self.since, sureness(self._length))
 
     # --- time -------------------------------------------------------------------------------------
 
@@ -157,6 +159,14 @@ class Election:
         """Rule 16."""
         return self._ask(Step.CLEARING, self._without(msgspec.msgpack.encode(leader)), now)
 
+    def end(self, leader: Leader, now: Instant) -> Effects:
+        """Rule 28: who leads seems to be dead."""
+        return self._ask(Step.ENDING, Revoke(next(self._numbers), leader.lease), now)
+
+    def hurry(self) -> None:
+        """Rule 28: there may be news."""
+        self._look_due = START
+
     def step_down(self) -> Effects:
         """Leads no more, if it did; the next need not wait for the lease's end."""
         led = self.step is Step.ELECTED
@@ -188,6 +198,8 @@ class Election:
                 self.step, self.since = Step.ELECTED, now
                 self._refresh_due = later(now, Duration(self._length // 4))
                 return None, [Note("nobody led -> this node does")]
+            case Step.ENDING, Revoked() | Failed(trouble=Trouble.NO_LEASE):
+                return None, self.stand(now)
             case Step.CLEARING, Transacted():
                 self._look_due = now
         self.step = Step.RESTING
@@ -210,7 +222,9 @@ class Election:
         # Its time began somewhere between asking and now.
         self.sure_until = later(self._asked_at, sureness(self._length))
         nonce = self._chance.getrandbits(63)
-        self.mine = msgspec.msgpack.encode(msgspec.structs.replace(leader, nonce=nonce))
+        self.mine = msgspec.msgpack.encode(
+            msgspec.structs.replace(leader, nonce=nonce, lease=lease)
+        )
         put = Put(LEADER, self.mine, lease)
         asked = Transact(next(self._numbers), (Unchanged(LEADER, 0),), (put,))
         return self._ask(Step.STANDING, asked, now)

@@ -1,10 +1,11 @@
 """The deciding node's side of membership: rules 1 to 6 of the package."""
 
-from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
-from snowmelt.core.instant import Instant, later, since, spelled
+import msgspec
+
+from snowmelt.core.instant import Duration, Instant, later, since, spelled
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Effect, Note, Persisted, PersistFailed, Reply, Send, SetTimer
 from snowmelt.protocols.calling import Declined
@@ -21,11 +22,19 @@ from snowmelt.protocols.membership.messages import (
     Refused,
 )
 from snowmelt.protocols.membership.settings import Settings
-from snowmelt.protocols.membership.view import Admit, Ledger, Release, Remove, Surpass
+from snowmelt.protocols.membership.view import Admit, Ledger, Member, Release, Remove, Surpass
 
 Effects = list[Effect[object]]
 
-NOBODY: Final[Mapping[NodeId, Instant]] = {}
+
+NOBODYS: Final = NodeId("")
+
+
+class Doubt(msgspec.Struct, frozen=True):
+    """Until when a start of a node that was left out may be current."""
+
+    start: int
+    end: Instant
 
 
 class KeeperTimer(Enum):
@@ -48,12 +57,46 @@ class Keeper:
         self._leaving: dict[NodeId, tuple[NodeId, Leave]] = {}
         self._forgetting: dict[NodeId, list[OperationId]] = {}
         self._sweep_due: Instant | None = None
+        self._doubts: dict[NodeId, Doubt] = {}
+        """Who may be current though the view lacks them; under no name, whoever it may be."""
 
-    def begin(self, now: Instant, heard: Mapping[NodeId, Instant] = NOBODY) -> Effects:
-        """Gives every member the whole time to be heard, but those who are known to be silent."""
-        members = self._coordinator.decided.view.members
-        self._heard = {member.id: heard.get(member.id, now) for member in members}
+    def begin(
+        self, now: Instant, heard: Instant | None = None, doubt: tuple[NodeId, Doubt] | None = None
+    ) -> Effects:
+        """Gives every member the whole time to be heard, from now or from `heard` on.
+
+        But not whom it has a `doubt` about, who led before (rule 26).
+        """
+        decided = self._coordinator.decided
+        self._heard = {member.id: heard or now for member in decided.view.members}
+        self._doubts[NOBODYS] = Doubt(0, later(now, decided.unsure))
+        if doubt is not None:
+            node, one = doubt
+            self._doubts[node] = one
+            if node in self._heard:
+                self._heard[node] = Instant(one.end - self._settings.patience)
+        self._coordinator.unsure = self.unsure(now)
         return self._sweep_later(now)
+
+    def unsure(self, now: Instant) -> Duration:
+        """For how long somebody may be current whom the view lacks (rule 27)."""
+        self._doubts = {node: one for node, one in self._doubts.items() if one.end > now}
+        ends = [one.end for one in self._doubts.values()]
+        return since(now, max(ends, default=now))
+
+    def severed(self, node: NodeId, now: Instant) -> Effects:
+        """Rule 27: a hint that a member is no more."""
+        view = self._coordinator.decided.view
+        member = view.member(node)
+        if member is None or node == view.coordinator or self._going(node, member.start):
+            return []
+        self._doubts[node] = Doubt(member.start, later(self._heard[node], self._settings.patience))
+        self._coordinator.unsure = unsure = self.unsure(now)
+        text = f"{node} refuses connections -> propose a view without it"
+        return [
+            Note(f"{text}, unsure for {spelled(unsure)}"),
+            *self._coordinator.propose(Remove(node, member.start)),
+        ]
 
     @property
     def epoch(self) -> int:
@@ -67,7 +110,7 @@ class Keeper:
 
     def silent(self, now: Instant) -> dict[NodeId, int]:
         """For how long each member has not been heard, in nanoseconds."""
-        return {node: since(self._heard[node], now) for node in sorted(self._heard)}
+        return {node: max(0, since(self._heard[node], now)) for node in sorted(self._heard)}
 
     # --- what members say -------------------------------------------------------------------------
 
@@ -88,9 +131,11 @@ class Keeper:
                 Send(source, refusal),
             ]
         if ledger.view.member(member.id) == member:
-            self._heard[member.id] = now
+            self._heard[member.id] = max(self._heard[member.id], now)
             if not self._going(member.id, member.start):
-                return [Send(source, self._accepted(join))]
+                return [Send(source, self._accepted(join, now))]
+        if self._doubted(member, now):
+            return [Note(f"{member.id} asks to join, and may not know that it is out -> it waits")]
         self._joining[member.id] = source, join
         return [
             Note(f"{member.id} asks to join with start {member.start} -> propose it"),
@@ -113,8 +158,8 @@ class Keeper:
             if self._going(source, beat.start):
                 return [Note(f"{source} is being left out, its heartbeat came late -> no answer")]
             if ledger.view.member(source) is not None:
-                self._heard[source] = now
-                return [Send(source, self._accepted(beat))]
+                self._heard[source] = max(self._heard[source], now)
+                return [Send(source, self._accepted(beat, now))]
         if known is not None and known.birth == beat.birth and known.start > beat.start:
             return [Send(source, _superseded(beat.run, source, known.start))]
         reason = f"{source} is not in view {ledger.view.epoch}"
@@ -167,10 +212,11 @@ class Keeper:
         assert self._sweep_due is not None
         late = since(self._sweep_due, now)
         if late > self._settings.interval:
-            self._heard = dict.fromkeys(self._heard, now)
+            self._heard = {node: max(heard, now) for node, heard in self._heard.items()}
             note = Note(f"the sweep came {spelled(late)} late -> all members get the whole time")
             return [note, *self._sweep_later(now)]
         effects: Effects = []
+        self._coordinator.unsure = self.unsure(now)
         view = self._coordinator.decided.view
         for member in view.members:
             silence = since(self._heard[member.id], now)
@@ -193,13 +239,16 @@ class Keeper:
             member.id: self._heard.get(member.id, now) if member in before.members else now
             for member in view.members
         }
+        for member in view.members:  # of two starts of one node the first has ended
+            if member.id in self._doubts and self._doubts[member.id].start < member.start:
+                del self._doubts[member.id]
         effects: Effects = []
         if view != before:
             effects.append(Note(f"decided {view}"))
-            effects += [Send(member.id, Adopt(view)) for member in view.members]
-        return [*effects, *self._answers(), *decision.effects]
+            effects += [Send(one.id, Adopt(view, self.unsure(now))) for one in view.members]
+        return [*effects, *self._answers(now), *decision.effects]
 
-    def _answers(self) -> Effects:
+    def _answers(self, now: Instant) -> Effects:
         """Answers whoever waited for a decision that has now been made."""
         ledger = self._coordinator.decided
         effects: Effects = []
@@ -207,7 +256,7 @@ class Keeper:
             known = ledger.bound(node)
             if ledger.view.member(node) == join.member and known and known.run == join.run:
                 del self._joining[node]
-                effects.append(Send(source, self._accepted(join)))
+                effects.append(Send(source, self._accepted(join, now)))
         for node, (source, leave) in list(self._leaving.items()):
             present = ledger.view.member(node)
             if present is None or present.start != leave.start:
@@ -227,15 +276,26 @@ class Keeper:
 
     # --- small decisions --------------------------------------------------------------------------
 
+    def _doubted(self, member: Member, now: Instant) -> bool:
+        """Whether this very start was left out, and may be current (rule 27).
+
+        This may be an old word of it; and nobody comes back into a view who was in the one before
+        all the time.
+        """
+        known = self._coordinator.decided.bound(member.id)
+        if known is None or known.start != member.start:
+            return False
+        doubts = (self._doubts.get(who) for who in (member.id, NOBODYS))
+        return any(one is not None and one.end > now for one in doubts)
+
     def _going(self, node: NodeId, start: int) -> bool:
         """Whether it may be out of the view at any moment: to accept it now would be a lie."""
         return self._coordinator.undecided(Remove(node, start))
 
-    def _accepted(self, word: Join | Heartbeat) -> Accepted:
+    def _accepted(self, word: Join | Heartbeat, now: Instant) -> Accepted:
         view = self._coordinator.decided.view
-        return Accepted(
-            word.number, word.run, view.epoch, view if view.epoch > word.epoch else None
-        )
+        newer = view if view.epoch > word.epoch else None
+        return Accepted(word.number, word.run, view.epoch, newer, self.unsure(now))
 
     def _sweep_later(self, now: Instant) -> Effects:
         soonest = min(self._heard.values(), default=now)

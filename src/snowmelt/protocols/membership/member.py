@@ -26,6 +26,7 @@ from snowmelt.core.record import Write
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.membership.currency import Currency
 from snowmelt.protocols.membership.disk import SELF, VIEW, Kept, Self, twice
+from snowmelt.protocols.membership.doubts import Doubts
 from snowmelt.protocols.membership.messages import (
     Accepted,
     Departed,
@@ -95,6 +96,7 @@ class Follower:
         self._self = Self(identity.id, chance.getrandbits(63), 0)
         self._waking: int | None = None
         self._adopting: tuple[int, View] | None = None
+        self.doubts = Doubts()
         self.currency = Currency(settings.lease)
         self._lease_end: Instant = START
         self._redirects = 0
@@ -228,6 +230,7 @@ class Follower:
             return [Note(f"word {word.number} was accepted too late to count -> speak again")]
         self.heard = now
         effects = self.counted()
+        self.doubts.told(word.epoch, later(now, word.unsure))
         if word.view is not None:
             effects += self.adopt(word.view)
         known = self.view is not None and self.view.epoch >= word.epoch and self._listed(self.view)
@@ -260,7 +263,7 @@ class Follower:
             return []
         effects = self._now_current(now)
         if self.standing is Standing.CURRENT and not effects:
-            effects.append(Announce(view))
+            effects += self.doubts.announced(view, now)
         if before is not None and before.coordinator != view.coordinator:
             effects += self.speak(now)  # what another accepted has not long to go
         return effects
@@ -273,7 +276,7 @@ class Follower:
         note = Note(f"{self.standing.value}, accepted -> current in view {self.view.epoch}")
         self.standing = Standing.CURRENT
         pause = self._speak_after(self._settings.interval, now)
-        return [note, Announce(self.view), pause]
+        return [note, *self.doubts.announced(self.view, now), pause]
 
     def expire(self, now: Instant) -> Effects:
         """Rule 8: looked at before every event, since a node that slept wakes with any of them."""

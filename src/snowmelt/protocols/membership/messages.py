@@ -4,6 +4,7 @@ from typing import Final, get_args
 
 import msgspec
 
+from snowmelt.core.instant import Duration
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.membership.view import Member, View
 
@@ -52,12 +53,16 @@ class Accepted(msgspec.Struct, frozen=True, tag="membership.accepted", array_lik
     run: int
     epoch: int
     view: View | None = None
+    unsure: Duration = Duration(0)
+    """For so long from now somebody may be current whom that view lacks (rule 27)."""
 
 
 class Adopt(msgspec.Struct, frozen=True, tag="membership.adopt", array_like=True):
     """A new view was decided. Unlike `Accepted` it answers nothing, so it extends no lease."""
 
     view: View
+    unsure: Duration = Duration(0)
+    """As in `Accepted`."""
 
 
 class Refused(msgspec.Struct, frozen=True, tag="membership.refused", array_like=True):

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from itertools import count
 from random import Random
 
-from snowmelt.core.instant import Instant
+from snowmelt.core.instant import Instant, later
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import (
+    Announced,
     Effect,
     Event,
     Expired,
@@ -26,6 +27,7 @@ from snowmelt.protocols.etcd import (
     Failed,
     Granted,
     Refreshed,
+    Revoked,
     Transacted,
 )
 from snowmelt.protocols.membership.coordinator import DiskCoordinator
@@ -52,7 +54,7 @@ from snowmelt.protocols.membership.messages import (
 )
 from snowmelt.protocols.membership.office import Office
 from snowmelt.protocols.membership.settings import Identity, Settings
-from snowmelt.protocols.membership.view import Ledger, View
+from snowmelt.protocols.membership.view import Ledger, Severed, View
 
 Effects = list[Effect[object]]
 
@@ -105,6 +107,8 @@ class MembershipNode:
                 return effects + self._keeper.swept(now)
             case Persisted() | PersistFailed():
                 return effects + self._settled(event, now)
+            case Announced(Severed(node)):
+                return effects + self._severed(node, now)
             case Requested(operation, request):
                 return effects + self._requested(operation, request, now)
             case Started():
@@ -155,7 +159,7 @@ class MembershipNode:
         self, source: NodeId, message: Message | Request | Answer | KeepRecord, now: Instant
     ) -> Effects:
         match message:
-            case Granted() | Refreshed() | Transacted() | Failed():
+            case Granted() | Refreshed() | Revoked() | Transacted() | Failed():
                 known = source == ETCD and self._office is not None
                 return self._office.answered(message, now) if known and self._office else []
             case KeepRecord():
@@ -164,7 +168,8 @@ class MembershipNode:
             case Accepted():
                 own = self._office is not None and source == self._follower.identity.id
                 return self._follower.accepted(message, now, own=own)
-            case Adopt(view):
+            case Adopt(view, unsure):
+                self._follower.doubts.told(view.epoch, later(now, unsure))
                 return self._follower.adopt(view) if self._follower.view else []
             case Refused():
                 return self._follower.refused(message, now)
@@ -189,6 +194,12 @@ class MembershipNode:
         if decider is None or decider.id == self._follower.identity.id:
             return []  # nobody is known, or it was this node, which leads no more
         return [Send(source, Redirected(join.run, decider.id, decider.address))]
+
+    def _severed(self, node: NodeId, now: Instant) -> Effects:
+        """Rules 27 and 28."""
+        if self._office is not None:
+            return self._office.severed(node, now)
+        return [] if self._own_keeper is None else self._own_keeper.severed(node, now)
 
     def _settled(self, event: Persisted | PersistFailed, now: Instant) -> Effects:
         if self._keeper is not None:

@@ -21,7 +21,13 @@ Rules, which go on from those of `election.py`:
 26. So who comes to lead need not wait the whole time of rule 4 for its predecessor, whom the ledger
     names. That one was sure no longer than four fifths of a lease after its last refresh, which
     came before this election, however early the lease ended. It is left out a grace after that, if
-    nothing is heard of it. All others may have been accepted last thing, and have the whole time.
+    nothing is heard of it, and until then views are unsure (27). All others may have been accepted
+    by it last thing, and have the whole time from then on.
+28. A node that gets the hint of rule 27 about who leads looks in etcd who does, and ends that one's
+    lease, whose number stands with its key. What follows is what follows when a lease ends early:
+    a lease elects and never protects (12), and rules 15, 25 and 26 reckon with it. It does so to
+    one process seldom, since it may be itself who is walled in. Whoever is elected leaves the dead
+    one out at the same hint, in the view in which it comes to lead.
 
 What etcd says late, twice, or not at all, and what happens then:
 
@@ -41,14 +47,15 @@ What etcd says late, twice, or not at all, and what happens then:
 - Somebody else changes what is under the prefix: the leader steps down, and says which record.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from enum import Enum
 from itertools import count
 from random import Random
+from typing import Final
 
 import msgspec
 
-from snowmelt.core.instant import Instant
+from snowmelt.core.instant import START, Duration, Instant, later, since
 from snowmelt.core.names import NodeId, contact
 from snowmelt.core.node import Announce, Effect, Halt, Note, Persisted, Send, SetTimer
 from snowmelt.protocols.etcd import Answer
@@ -56,7 +63,7 @@ from snowmelt.protocols.membership.coordinator import EtcdCoordinator
 from snowmelt.protocols.membership.disk import Kept
 from snowmelt.protocols.membership.election import Election, Found, Step
 from snowmelt.protocols.membership.facts import KeepRecord, Leads, LeadsNoMore, RecordsKept
-from snowmelt.protocols.membership.keeper import Keeper, refused
+from snowmelt.protocols.membership.keeper import Doubt, Keeper, refused
 from snowmelt.protocols.membership.member import Follower, Standing
 from snowmelt.protocols.membership.messages import Adopt, JoinByEtcd
 from snowmelt.protocols.membership.records import (
@@ -70,10 +77,12 @@ from snowmelt.protocols.membership.records import (
     Records,
 )
 from snowmelt.protocols.membership.settings import Settings
-from snowmelt.protocols.membership.view import Ledger, Surpass, View
+from snowmelt.protocols.membership.view import Ledger, Member, Remove, Surpass, Unsure, View
 
 Effects = list[Effect[object]]
 
+ENDS_APART: Final = 4
+"""In so many times of being current a node ends the lead of one process once."""
 _TAKEN_UP = 0
 """The ticket of what is kept on coming to office."""
 
@@ -106,7 +115,13 @@ class Office:
         self._election = Election(settings, chance, self._numbers)
         self._records: Records | None = None
         self._taking_up: Ledger | None = None
-        self._predecessor: NodeId | None = None
+        self._predecessor: tuple[NodeId, Member] | None = None
+        self._severed: NodeId | None = None
+        """Who leads, and seems to be dead (rule 28)."""
+        self._suspects: dict[NodeId, Instant] = {}
+        """Who seems to be dead, since when; it is forgotten in time."""
+        self._ended: dict[tuple[NodeId, int], Instant] = {}
+        """Which starts of nodes lost their lead by this one, and when."""
         self._set_at: Instant | None = None
         self._lost_view = False
 
@@ -171,10 +186,31 @@ class Office:
             return self._taking_up.view.epoch
         return None if self.keeper is None else self.keeper.epoch
 
+    def severed(self, node: NodeId, now: Instant) -> Effects:
+        """Rules 27 and 28: a hint that a node is no more."""
+        follower = self._follower
+        if self.keeper is not None:
+            return self.keeper.severed(node, now)
+        self._suspects[node] = now
+        view = follower.view
+        led = view is not None and view.coordinator == node != follower.identity.id
+        if led and follower.standing is Standing.CURRENT:
+            self._severed = node
+            self._election.hurry()
+            return [Note(f"{node}, who leads, refuses connections -> look who does")]
+        return []
+
+    def _may_end(self, leader: Leader, now: Instant) -> bool:
+        apart, life = Duration(ENDS_APART * self._settings.lease), (leader.node, leader.start)
+        self._ended = {one: at for one, at in self._ended.items() if later(at, apart) > now}
+        return self._ended.setdefault(life, now) == now
+
     def _discontent(self, now: Instant) -> bool:
         """Rule 14: whether who leads is not heard, or not there at all."""
         follower = self._follower
         view = follower.view
+        if self._severed is not None:
+            return True
         if view is None or follower.standing is not Standing.CURRENT:
             return True
         if view.coordinator == follower.identity.id or view.member(view.coordinator) is None:
@@ -218,11 +254,14 @@ class Office:
         if barrier:
             return self._barred(barrier)
         if leader is None:
+            self._severed = None
             effects = follower.direct(None, now)
             if follower.standing is not Standing.LEAVING:
                 effects += self._election.stand(now)
             return effects
-        own = follower.member
+        own, severed, self._severed = follower.member, self._severed, None
+        if leader.node == severed and leader.lease and self._may_end(leader, now):  # rule 28
+            return [Note(f"ends the lead of {severed}"), *self._election.end(leader, now)]
         if (leader.node, leader.birth) == (own.id, own.birth) and leader.start <= own.start:
             return self._election.clear(leader, now)
         if leader.address == own.address:
@@ -283,8 +322,17 @@ class Office:
             return [*self._deposed(refusal.reason), *follower.refused(refusal, now)]
         if follower.view is not None and follower.view.epoch > ledger.view.epoch:
             ledger = ledger.after(Surpass(follower.view.epoch))
-        self._predecessor = ledger.view.coordinator
-        self._taking_up = ledger.led(application.member, application.run)
+        before = ledger.view.coordinator
+        member = None if before == application.member.id else ledger.view.member(before)
+        self._predecessor = None if member is None else (before, member)
+        severed = later(self._suspects.get(before, START), self._settings.lease) > now
+        if member is not None and severed:  # rule 28
+            ledger = ledger.after(Remove(before, member.start))
+        ledger = ledger.led(application.member, application.run)
+        if self._doubt is not None:  # who comes next, should this one die, has it from the ledger
+            unsure = max(ledger.unsure, since(now, self._doubt[1].end))
+            ledger = msgspec.structs.replace(ledger, unsure=unsure)
+        self._taking_up = ledger
         changes = [Change(_TAKEN_UP, LEDGER, self._taking_up.written())]
         if founding:  # in one step with it
             value = msgspec.msgpack.encode(Founded(ledger.view.cluster, self._name))
@@ -316,18 +364,25 @@ class Office:
         records.values.clear()
         coordinator = EtcdCoordinator(ledger, self._tickets, me)
         self.keeper = Keeper(self._settings, coordinator, JoinByEtcd)
+        begun = self.keeper.begin(now, self._election.others_sure_until, self._doubt)
+        unsure = self.keeper.unsure(now)
         return [
             Note(f"leads with {ledger.view}"),
-            *self.keeper.begin(now, self._silent_since(me)),
-            *(Send(member.id, Adopt(ledger.view)) for member in ledger.view.members),
+            *begun,
+            *(Send(one.id, Adopt(ledger.view, unsure)) for one in ledger.view.members),
+            *([Announce(Unsure(later(now, unsure)))] if unsure else []),
             Announce(Leads(homes, batons)),
             *self._follower.direct(me, now),
         ]
 
-    def _silent_since(self, me: NodeId) -> Mapping[NodeId, Instant]:
+    @property
+    def _doubt(self) -> tuple[NodeId, Doubt] | None:
         """Rule 26."""
-        before = self._predecessor
-        return {} if before in (None, me) else {before: self._election.predecessor_heard}
+        if self._predecessor is None:
+            return None
+        node, member = self._predecessor
+        end = later(self._election.others_sure_until, self._settings.grace)
+        return node, Doubt(member.start, end)
 
     def _deposed(self, reason: str) -> Effects:
         led = self.keeper is not None

@@ -76,6 +76,8 @@ class Leader(msgspec.Struct, frozen=True):
     birth: int
     start: int
     nonce: int
+    lease: int = 0
+    """Under which its key stands; 0 when that is not known."""
 
 
 class Change(msgspec.Struct, frozen=True):

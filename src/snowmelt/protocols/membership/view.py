@@ -10,7 +10,7 @@ from zlib import crc32
 
 import msgspec
 
-from snowmelt.core.instant import Instant
+from snowmelt.core.instant import Duration, Instant
 from snowmelt.core.names import Address, NodeId
 
 _VERSION: Final = 1
@@ -78,6 +78,25 @@ class Current(msgspec.Struct, frozen=True):
     until: Instant
 
 
+class Unsure(msgspec.Struct, frozen=True):
+    """Announced before what it is about: until then somebody may be current whom the view lacks.
+
+    Rule 27 of the package; `host.py` sees to it that only those act on the view who may.
+    """
+
+    until: Instant
+
+
+class Severed(msgspec.Struct, frozen=True):
+    """A fact that whoever runs a node announces to it: no way to this node is left.
+
+    All connections with it have ended, and it refuses new ones: a hint that its process is no
+    more (rule 27 of the package).
+    """
+
+    node: NodeId
+
+
 class Known(msgspec.Struct, frozen=True):
     """To whom an id is bound, present or not."""
 
@@ -122,6 +141,8 @@ class Ledger(msgspec.Struct, frozen=True):
     view: View
     known: tuple[Known, ...] = ()
     version: int = _VERSION
+    unsure: Duration = Duration(0)
+    """For so long after it was decided somebody may be current whom the view lacks."""
     left_out: tuple[int, int] = (0, 0)
     """Views between these two numbers may have been, unknown to who founded the cluster anew."""
 

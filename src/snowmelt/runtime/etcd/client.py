@@ -11,7 +11,7 @@ from typing import Final
 
 from snowmelt.core.errors import MessageError, SnowmeltError
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.etcd import ETCD, Answer, Failed, Grant, Refresh, Request, Trouble
+from snowmelt.protocols.etcd import ETCD, Answer, Failed, Grant, Refresh, Request, Revoke, Trouble
 from snowmelt.runtime.etcd import gateway
 from snowmelt.runtime.etcd.place import EtcdPlace
 from snowmelt.runtime.logs import tell
@@ -138,7 +138,7 @@ class EtcdClient:
 
     def ask(self, request: Request) -> None:
         """Carries a request; its answer is delivered, unless the client is closed first."""
-        at = 0 if isinstance(request, Grant | Refresh) else 1
+        at = 0 if isinstance(request, Grant | Refresh | Revoke) else 1
         if self._closed.is_set() or self._waiting[at] >= WAITING_MAX:
             return  # silence: it is asked again
         self._waiting[at] += 1

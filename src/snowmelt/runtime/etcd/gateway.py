@@ -23,6 +23,8 @@ from snowmelt.protocols.etcd import (
     Refresh,
     Refreshed,
     Request,
+    Revoke,
+    Revoked,
     Row,
     Transact,
     Transacted,
@@ -94,6 +96,12 @@ class RefreshAnswer(msgspec.Struct):
     result: LeaseAnswer = msgspec.field(default_factory=LeaseAnswer)
 
 
+class RevokeAnswer(msgspec.Struct):
+    """A lease has ended."""
+
+    header: Header
+
+
 class TokenAnswer(msgspec.Struct):
     """What a user's name and password were good for."""
 
@@ -111,6 +119,7 @@ class Refusal(msgspec.Struct):
 _transaction = msgspec.json.Decoder(TransactionAnswer, strict=False)
 _lease = msgspec.json.Decoder(LeaseAnswer, strict=False)
 _refresh = msgspec.json.Decoder(RefreshAnswer, strict=False)
+_revoked = msgspec.json.Decoder(RevokeAnswer, strict=False)
 _token = msgspec.json.Decoder(TokenAnswer)
 _refusal = msgspec.json.Decoder(Refusal)
 
@@ -126,6 +135,8 @@ def asked(request: Request, prefix: str) -> tuple[str, bytes]:
             return "/v3/lease/grant", msgspec.json.encode({"TTL": length})
         case Refresh(_, lease):
             return "/v3/lease/keepalive", msgspec.json.encode({"ID": lease})
+        case Revoke(_, lease):
+            return "/v3/lease/revoke", msgspec.json.encode({"ID": lease})
         case Transact(_, when, then, otherwise):
             body = {
                 "compare": [_condition(one, prefix) for one in when],
@@ -157,6 +168,9 @@ def answered(request: Request, body: bytes, prefix: str) -> Answer:
                 return Granted(number, granted.lease, granted.seconds)
             case Refresh(number):
                 return Refreshed(number, _refresh.decode(body).result.seconds)
+            case Revoke(number):
+                _revoked.decode(body)
+                return Revoked(number)
             case Transact(number):
                 told = _transaction.decode(body)
                 read = tuple(

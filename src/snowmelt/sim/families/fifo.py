@@ -73,7 +73,7 @@ def process(
 ) -> Node[Any]:
     """One process of a simulated cluster with queues."""
     queues = machine(bug, node, chance, limits, on_disk=coordinator == DISK)
-    family = Family("fifo", queues, fifo.MESSAGES)
+    family = Family("fifo", queues, fifo.MESSAGES, fenced=True)
     contacts = () if node == founder else (founder,)
     return member(node, contacts, chance, family, coordinator=coordinator)
 

@@ -25,9 +25,10 @@ from snowmelt.protocols.membership import (
     View,
 )
 from snowmelt.sim.families.load import Clients
+from snowmelt.sim.families.relying import Relied, ReliedLead, relying
 from snowmelt.sim.faults import ClockJump, LeaderParted, LeaderPause, Pause, Suspend
 from snowmelt.sim.life import FamilyLife
-from snowmelt.sim.planted import planted
+from snowmelt.sim.planted import Bug, planted
 from snowmelt.sim.scenario import DISK, Scenario
 from snowmelt.sim.world import Broken, World
 
@@ -80,6 +81,7 @@ class MembershipLife(FamilyLife):
         self._contents: dict[int, Sighting] = {}
         self._newest: dict[NodeId, int] = {}
         self._current: dict[NodeId, View] = {}
+        self._leading: dict[NodeId, None] = {}
         # Rule 8 promises politeness only to nodes whose clocks run and who run themselves, and
         # rules 25 and 26 to who leads, whatever becomes of etcd's clock and of others' sleep.
         hurt = (*scenario.faults, *scenario.weather)
@@ -124,7 +126,10 @@ class MembershipLife(FamilyLife):
 
     def _add_node(self, world: World, node: NodeId, contacts: tuple[NodeId, ...]) -> None:
         def build(chance: Random) -> Node[Any]:
-            process = member(node, contacts, chance, coordinator=self._scenario.coordinator)
+            believed = self._scenario.bug == Bug.HINT_BELIEVED
+            witness = relying(fenced=believed)
+            decider = self._scenario.coordinator
+            process = member(node, contacts, chance, witness, coordinator=decider)
             return planted(self._scenario.bug, process)
 
         world.add(node, build, address(node))
@@ -137,6 +142,10 @@ class MembershipLife(FamilyLife):
             case View() as view:
                 self._saw(Sighting(at, node, view))
                 self._current[node] = view
+            case Relied(view):
+                self._check_politeness(Sighting(at, node, view))
+            case ReliedLead(leads):
+                self._check_lead(at, node, leads=leads)
             case CutOff():
                 self._current.pop(node, None)
             case _:
@@ -146,6 +155,7 @@ class MembershipLife(FamilyLife):
         """A process that is gone holds nothing."""
         del at
         self._current.pop(node, None)
+        self._leading.pop(node, None)
 
     def replied(self, at: Instant, node: NodeId, effect: Reply[Any]) -> None:
         """A client was answered, or a node has left: its operator stops it, and brings it back."""
@@ -162,7 +172,6 @@ class MembershipLife(FamilyLife):
         first = self._contents.get(view.epoch)
         if first is None:
             self._contents[view.epoch] = sighting
-            self._check_politeness(sighting)
         elif first.view != view:
             text = f"{node} saw {view}, but {first.node} had seen {first.view}"
             raise Broken(f"{text} under the same number", node)
@@ -179,6 +188,16 @@ class MembershipLife(FamilyLife):
             if judged and newer and sighting.view.member(node) != held.member(node):
                 text = f"{node} is current in view {held.epoch} while {sighting.view} is without it"
                 raise Broken(text, node)
+
+    def _check_lead(self, at: Instant, node: NodeId, *, leads: bool) -> None:
+        if not leads:
+            self._leading.pop(node, None)
+            return
+        for other in self._leading:
+            awake = self._world.slots[other].paused_until <= at
+            if other != node and awake and self._polite_to_leaders:
+                raise Broken(f"{node} leads while {other} goes by it that it does", node)
+        self._leading[node] = None
 
     # --- at the end -------------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ from snowmelt.sim.families.membership import SETTINGS, address, member
 from snowmelt.sim.families.multicast_crowd import Actor, Listener, Publisher, Stage
 from snowmelt.sim.families.multicast_ledger import FINAL, Ledger
 from snowmelt.sim.families.operators import Operators
+from snowmelt.sim.families.relying import Relied, relying
 from snowmelt.sim.life import FamilyLife, Tally
 from snowmelt.sim.planted import planted
 from snowmelt.sim.scenario import ETCD_DECIDES, Scenario
@@ -61,6 +62,8 @@ class MulticastLife(FamilyLife):
         self._listeners: list[Listener] = []
         self._views: dict[NodeId, View] = {}
         self._rounds = 0
+        self._newest = 0
+        """The number of the newest view that anybody was told."""
         self._rested: list[int] = []
         """How often each listener had been told of a gap when the last round at rest began."""
 
@@ -101,6 +104,7 @@ class MulticastLife(FamilyLife):
     def _node(self, node: NodeId, chance: Random) -> Node[Any]:
         founder = self._scenario.nodes[0]
         families = [
+            relying(),  # before those whose words it is to explain
             *baton.families(node, BATON, chance, etcd=self._etcd),
             multicast.family(node, self._settings, chance),
         ]
@@ -149,6 +153,8 @@ class MulticastLife(FamilyLife):
         """A view is without a node, or has it as another than before; or a node is cut off."""
         match effect.fact:
             case View() as view:
+                self._newest = max(self._newest, view.epoch)
+            case Relied(view):
                 before = self._views.get(node)
                 self._views[node] = view
                 for one in before.members if before is not None else ():
@@ -199,6 +205,8 @@ class MulticastLife(FamilyLife):
         views = [self._views.get(node) for node in self._scenario.nodes]
         if views[0] is None or any(view != views[0] for view in views):
             return f"{self._scenario.nodes[0]} is in another view than others"
+        if views[0].epoch < self._newest:
+            return f"view {self._newest} is not sure yet"
         if len(views[0].members) < len(views):
             return f"{self._scenario.nodes[0]} sees {views[0]}"
         reason = self._busy() or self._apart() or self._unheard()
@@ -294,7 +302,7 @@ class Witness:
         seen, self._seen = self._seen, []
         for effect in seen:
             match effect:
-                case Announce(View() as view):
+                case Announce(Relied(view)):
                     self._view = view
                 case Send(_, Said(name, publications)):
                     for one in publications:

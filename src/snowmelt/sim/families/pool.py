@@ -136,7 +136,7 @@ class PoolLife(FamilyLife):
 
     def _node(self, node: NodeId, chance: Random) -> Node[Any]:
         founder = self._nodes[0]
-        introducer = Family("pool", Introducer(node, chance), introductions.MESSAGES)
+        introducer = Family("pool", Introducer(node, chance), introductions.MESSAGES, fenced=True)
         contacts = () if node == founder else (founder,)
         decided_by = self._scenario.coordinator
         process = member(node, contacts, chance, introducer, coordinator=decided_by)

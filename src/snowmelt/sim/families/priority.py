@@ -73,10 +73,12 @@ def process(
     groups: bool = False,
 ) -> Node[Any]:
     """One process of a simulated cluster with priority queues."""
-    families = [Family("priority", machine(bug, node, chance, limits), priority.MESSAGES)]
+    believed = bug is Bug.HINT_BELIEVED
+    parts = machine(bug, node, chance, limits)
+    families = [Family("priority", parts, priority.MESSAGES, fenced=believed)]
     if groups:
         notes = FifoNode(node, chance, on_disk=coordinator == DISK)
-        families.append(Family("fifo", notes, fifo.MESSAGES))
+        families.append(Family("fifo", notes, fifo.MESSAGES, fenced=True))
     contacts = () if node == founder else (founder,)
     return member(node, contacts, chance, *families, coordinator=coordinator)
 

@@ -14,6 +14,7 @@ from snowmelt.protocols.calling import (
     LONGEST_WAIT,
     LOST_WAIT,
     STEPS_MAX,
+    WAITS,
     Answer,
     Ask,
     Call,
@@ -74,20 +75,47 @@ def test_an_answer_nobody_waits_for_is_nothing():
     assert answer(caller, "yes", number=2) == []
 
 
-def test_silence_is_asked_again_with_waits_that_double_at_the_next_target_in_turn():
+def test_silence_is_asked_again_after_the_waits_that_are_told_at_the_next_target_in_turn():
     caller = Caller(TARGETS, Random(7))
-    effects, before = asked(caller), FIRST_WAIT
+    effects = asked(caller)
     at, targets = FIRST_WAIT, [effects[0].target]
-    for _ in range(7):
+    for wait in (*WAITS[1:], LONGEST_WAIT, LONGEST_WAIT):
         effects, now = fire(caller, effects)
         assert now == at
         (send, timer) = effects
         targets.append(send.target)
         assert send.message == Call(1, "body")
-        wait = min(2 * before, LONGEST_WAIT)
-        assert wait <= timer.at - now < wait + wait // 4
-        before, at = wait, timer.at
-    assert targets == [TARGETS[turn % 3] for turn in range(8)]
+        assert wait - wait // 8 <= timer.at - now <= wait
+        at = timer.at
+    assert targets == [TARGETS[turn % 3] for turn in range(10)]
+
+
+def test_who_goes_on_for_a_stopped_node_is_asked_within_half_a_second():
+    """A stopped node is missed after 4.2 s at the latest, and a call takes no more than 5."""
+    for seed in range(200):
+        caller = Caller(TARGETS, Random(seed))
+        effects, asked_at = asked(caller, patience=seconds(60)), [START]
+        while asked_at[-1] < seconds(5):
+            effects, now = fire(caller, effects)
+            asked_at.append(now)
+        for others_answer in range(milliseconds(500), milliseconds(4_560), milliseconds(20)):
+            told = next(at for at in asked_at if at >= others_answer)
+            assert told < seconds(5)
+
+
+def test_a_lost_way_is_followed_by_the_next_a_little_later_each_time():
+    caller = Caller(TARGETS, Random(0))
+    effects, now, waits = asked(caller, patience=seconds(60)), START, []
+    for _ in range(6):
+        target = effects[0].target
+        (timer,) = caller.handle(Announced(Lost(target)), now)
+        assert caller.handle(Announced(Lost(target)), now) == [timer]  # told twice, lost once
+        waits.append(timer.at - now)
+        effects, now = fire(caller, [timer])
+        assert effects[0].target != target
+    assert waits == [milliseconds(wait) for wait in (10, 20, 40, 80, 80, 80)]
+    effects, again = fire(caller, effects)  # who is silent then is given as long as ever
+    assert again - now > FIRST_WAIT // 2
 
 
 def test_when_patience_ends_the_outcome_is_unknown_and_nothing_more_is_sent():
@@ -157,7 +185,7 @@ def test_a_first_wait_above_the_longest_does_not_shrink():
     effects = asked(caller, weight=64 << 20)
     effects, now = fire(caller, effects)
     assert now == seconds(16.5)
-    assert effects[-1].at >= now + seconds(16.5)
+    assert effects[-1].at >= now + seconds(16.5) * 7 // 8
 
 
 def test_asking_again_under_the_same_id_renews_the_patience_and_sends_nothing_twice():

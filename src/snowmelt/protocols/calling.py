@@ -8,10 +8,12 @@ ends, and asks elsewhere when one node stays silent. Every family gets the same 
 1. A call is `Call(number, body)`; its answer is `Answer(number, body)`. Client and number together
    are the operation id, which never changes while the client asks again. A node does the work of
    one operation once (see `core.node`, rule 7).
-2. Silence is answered by asking again, after a wait that doubles up to a bound, at the next target
-   in turn; sooner when whoever runs the machine knows that the way to the target has ended.
-   A call may name who is to be asked first; and one that is long on its way is given longer before
-   its silence counts.
+2. Silence is answered by asking again, after a wait that doubles, at the next target in turn. A
+   node that stands still is missed after some four seconds by default, and only then somebody else
+   can answer: so round that time it is asked more often, and after it seldom. A call may name who
+   is to be asked first; and one that is long on its way is given longer before its silence counts.
+   When whoever runs the machine knows that the way to the target has ended, that is no silence: the
+   next is asked almost at once, and a little later each time.
 3. `Elsewhere` says who can answer; the client asks there at once, and counts these steps, so that
    two nodes that point at each other can't keep it busy.
 4. `Declined` is definite: the operation did not happen and will not. The client gives up at once.
@@ -44,9 +46,13 @@ from snowmelt.core.outcome import Failed, Outcome, Succeeded, Unknown
 
 B_co = TypeVar("B_co", covariant=True)
 
-FIRST_WAIT: Final = milliseconds(500)
-LOST_WAIT: Final = milliseconds(100)
+WAITS: Final = tuple(milliseconds(one) for one in (500, 1_000, 2_000, 900, 400, 400, 400, 2_000))
+"""How long the silence of each asking lasts before the next (rule 2), all told 7.6 s."""
+FIRST_WAIT: Final = WAITS[0]
 LONGEST_WAIT: Final = seconds(5)
+"""The same of all that follow."""
+LOST_WAIT: Final = milliseconds(10)
+LOST_LONGEST: Final = milliseconds(80)
 SLOWEST: Final = 4 << 20  # bytes a second; whoever is slower is asked again while it still works
 STEPS_MAX: Final = 8
 LOCAL: Final = ("Unavailable", "DiskFull")
@@ -140,9 +146,18 @@ class _Pending(msgspec.Struct):
     resend: Instant
     wait: Duration
     target: NodeId
+    longer: Duration
+    """How much longer than others it is given each time."""
     steps: int = 0
-    again: bool = False
-    """Whether it was asked more than once: then one refusal does not speak for all."""
+    silences: int = 0
+    losses: int = 0
+    lost: bool = False
+    """Whether the way to the target has ended since it was asked."""
+
+    @property
+    def again(self) -> bool:
+        """Whether it was asked more than once: then one refusal does not speak for all."""
+        return self.silences + self.losses > 0
 
 
 class Caller:
@@ -204,7 +219,9 @@ class Caller:
         target = ask.target or self._targets[self._preferred % len(self._targets)]
         wait = ask.first_wait
         resend = later(now, wait)
-        self._pending[operation] = _Pending(ask.body, deadline, resend, wait, target)
+        self._pending[operation] = _Pending(
+            ask.body, deadline, resend, wait, target, Duration(wait - FIRST_WAIT)
+        )
         send = Send(target, Call(operation.number, ask.body))
         if self._timer is not None and self._timer <= min(resend, deadline):
             return [send]
@@ -239,15 +256,17 @@ class Caller:
         pending.steps += 1
         if pending.steps > STEPS_MAX:  # rule 3: wait for the retry instead
             return []
-        pending.target = contact(to.address)
+        pending.target, pending.lost = contact(to.address), False
         pending.resend = later(now, pending.wait)
         return [Send(pending.target, Call(operation.number, pending.body)), *self._wake()]
 
     def _lost(self, target: NodeId, now: Instant) -> list[Effect[object]]:
         """Rule 2: no use in waiting for one who can't answer."""
         for pending in self._pending.values():
-            if pending.target == target:
-                pending.resend = min(pending.resend, later(now, LOST_WAIT))
+            if pending.target == target and not pending.lost:
+                pending.lost = True
+                wait = min(LOST_WAIT << min(pending.losses, STEPS_MAX), LOST_LONGEST)
+                pending.resend = min(pending.resend, later(now, Duration(wait)))
         return self._wake()
 
     def _due(self, now: Instant) -> list[Effect[object]]:
@@ -263,12 +282,18 @@ class Caller:
 
     def _again(self, operation: OperationId, pending: _Pending, now: Instant) -> Effect[object]:
         self._preferred += 1
-        pending.again = True
         pending.target = self._targets[self._preferred % len(self._targets)]
         pending.steps = 0
-        pending.wait = Duration(max(pending.wait, min(2 * pending.wait, LONGEST_WAIT)))
-        jitter = Duration(self._chance.randrange(pending.wait // 4))
-        pending.resend = later(later(now, pending.wait), jitter)
+        if pending.lost:
+            pending.losses += 1
+        else:
+            pending.silences += 1
+            wait = WAITS[pending.silences] if pending.silences < len(WAITS) else LONGEST_WAIT
+            pending.wait = Duration(wait + pending.longer)
+        pending.lost = False
+        # An eighth of jitter, always early: so no two askings are further apart than is said.
+        early = Duration(self._chance.randrange(pending.wait // 8))
+        pending.resend = later(now, Duration(pending.wait - early))
         return Send(pending.target, Call(operation.number, pending.body))
 
     def _wake(self) -> list[Effect[object]]:

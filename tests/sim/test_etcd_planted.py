@@ -17,6 +17,7 @@ from snowmelt.protocols.membership.currency import Currency
 from snowmelt.protocols.membership.election import Election
 from snowmelt.protocols.membership.keeper import Keeper
 from snowmelt.protocols.membership.member import Follower
+from snowmelt.protocols.membership.office import Office
 from snowmelt.protocols.membership.records import Records
 from snowmelt.protocols.membership.view import Ledger
 from snowmelt.sim.families import family
@@ -82,14 +83,13 @@ def a_predecessor_is_taken_for_unsure_when_its_lease_ends(patch):
 
 
 def a_predecessor_is_left_out_at_once(patch):
-    begin = Keeper.begin
+    doubt = Office._doubt
 
-    def hasty(self, now, heard, doubt):
-        if doubt is not None:
-            doubt = doubt[0], msgspec.structs.replace(doubt[1], end=now)
-        return begin(self, now, heard, doubt)
+    def hasty(self):
+        found = doubt.fget(self)
+        return found and (found[0], msgspec.structs.replace(found[1], end=self._election.since))
 
-    patch.setattr(Keeper, "begin", hasty)
+    patch.setattr(Office, "_doubt", property(hasty))
 
 
 def a_change_without_an_answer_is_never_asked_again(patch):
@@ -170,15 +170,15 @@ PLANTED = [
     (a_new_leader_blames_members_for_its_predecessors_silence, lived("membership", 103)),
     (a_leaders_own_word_counts_as_long_as_anybodys, lived("membership", 28)),
     (a_predecessor_is_taken_for_unsure_when_its_lease_ends, lived("membership", 4)),
-    (a_predecessor_is_left_out_at_once, lived("membership", 4)),
+    (a_predecessor_is_left_out_at_once, lived("membership", 7)),
     (a_change_without_an_answer_is_never_asked_again, lived("membership", 69)),
     (who_leads_is_not_spoken_to, lived("membership", 6)),
     (a_home_is_told_before_it_is_kept, lived("fifo", 31)),
     (a_root_makes_batons_in_the_term_that_it_found, lived("baton", 7)),
     (a_root_counts_terms_by_itself, lived("baton", 41)),
     (a_value_is_said_to_be_saved_before_it_is_kept, lived("baton", 9)),
-    (a_root_does_not_read_what_values_there_are, lived("baton", 0)),
-    (a_root_asks_nobody_but_itself, lived("baton", 0)),
+    (a_root_does_not_read_what_values_there_are, lived("baton", 7)),
+    (a_root_asks_nobody_but_itself, lived("baton", 1)),
 ]
 
 

@@ -1,0 +1,47 @@
+"""Real processes, one of which is killed: its connections tell it, long before its silence would.
+
+Heartbeats come every five seconds here, so by silence alone a node is missed after forty.
+"""
+
+import time
+from pathlib import Path
+
+import pytest
+
+import snowmelt
+from snowmelt.cli.local import LocalCluster
+from snowmelt.core.errors import Empty
+
+HEARTBEAT = 5.0
+SOON = 25.0
+"""So slow may this machine be; by silence it would be more."""
+
+
+def test_a_killed_master_is_missed_at_once_and_its_fifo_goes_on_at_a_mirror(tmp_path: Path) -> None:
+    with LocalCluster(3, tmp_path, HEARTBEAT) as cluster:
+        cluster.start()
+        cluster.wait_for(["n1", "n2", "n3"], 60)
+        with snowmelt.connect(cluster.url) as client:
+            go_on(cluster, client)
+
+
+def go_on(cluster: LocalCluster, client: snowmelt.Cluster) -> None:
+    for number in range(50):
+        orders = client.fifo(f"q{number}", replicas=3, durable_copies=2)
+        orders.put(b"before")
+        name = orders.stats(timeout=20).master
+        if name != "n1":  # which decides on views
+            break
+    master = next(node for node in cluster.nodes if node.name == name)
+    begun = time.monotonic()
+    master.kill()
+    orders.put(b"after", timeout=60)
+    with orders.get_many(10, timeout=60) as items:
+        assert [bytes(body) for body in items.batch] == [b"before", b"after"]
+    with pytest.raises(Empty):  # told by two who vouch for it
+        orders.get(timeout=0.5)
+    status = cluster.nodes[0].status()
+    assert status is not None
+    assert status.view is not None
+    assert name not in [one.id for one in status.view.members]
+    assert time.monotonic() - begun < SOON

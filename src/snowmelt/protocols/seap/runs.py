@@ -3,9 +3,9 @@
 1. A *run* is a row of keys, and where each stands. What was put in one call and lies together is
    one; to put it in is no work for each of its elements, and its first ones leave as one interval.
 2. The heads of all runs are in a heap. The k least leave by stretches: from the run with the least
-   head, all that is less than the next head. Of many, most leave by a leap before that: the firsts
-   of all runs are sorted, and whatever is less than the k-th of them, and than the last first of
-   each run that has more, is among the k least.
+   head, all that is less than the next head. Of many, most leave by a leap before that: some firsts
+   of some runs are a sample, in which a bound is sought that no more than k of all are below, and
+   not many less; whatever is below it is among the k least. A bad sample makes a short leap.
 3. What comes alone, or in a few, and what would be one run too many, is in a row of elements
    beside them: so to find a place by its rank looks at `RUNS_MAX` runs at most.
 """
@@ -14,9 +14,9 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
-from itertools import islice
+from itertools import chain, islice, repeat
 from operator import itemgetter
-from typing import Final, overload
+from typing import Final, NamedTuple, overload
 
 from snowmelt.core.interval import Interval, merged
 from snowmelt.protocols.select.elements import Element
@@ -24,15 +24,30 @@ from snowmelt.protocols.select.ordered import Ordered, Ranked
 
 RUN_MIN: Final = 8
 RUNS_MAX: Final = 1_024
-LEAP: Final = 8
-"""So many of each run are to leave that a leap is worth it."""
+LEAP: Final = 32
+"""Fewer leave one by one."""
+SAMPLED: Final = 64
+"""So many runs are looked at for a bound, or up to twice as many."""
+SAMPLE: Final = 1_024
+"""So many keys of them."""
+LOOKS: Final = 6
+"""So often a bound is tried."""
 
 Head = tuple[int, int, int]
 """The key and the position of the first element of a run, and the run's number."""
-Stretch = tuple[int, int, int]
-"""A run's number, and from where to where."""
 _SINGLE: Final = -1
 _WHERE: Final = itemgetter(0, 1)
+
+
+class _Cut(NamedTuple):
+    """Where the first ones end."""
+
+    stops: dict[int, int]
+    """In the runs that have some of them, by numbers."""
+    single: int
+    """How many are beside the runs."""
+    heads: list[Head]
+    """What the runs begin with behind them, as a heap."""
 
 
 class Run:
@@ -135,23 +150,18 @@ class Runs(Ranked):
 
     def take(self, count: int) -> list[Interval]:
         """Takes out the first ones: where they stand, in the order of that."""
-        stretches, self._heads = self._walk(count, self._leap(min(count, self._size)))
+        cut = self._cut(count)
+        self._heads = cut.heads
         found: list[Interval] = []
-        first: dict[int, int] = {}
-        single = 0
-        for number, start, stop in stretches:
-            self._size -= stop - start
-            if number == _SINGLE:
-                single = stop
-            else:
-                first.setdefault(number, start)
-                self._runs[number].at = stop
-        for number, start in first.items():
+        for number, stop in cut.stops.items():
             run = self._runs[number]
-            found += run.where(start, run.at)
-            if not len(run):
+            found += run.where(run.at, stop)
+            self._size -= stop - run.at
+            run.at = stop
+            if stop == len(run.keys):
                 del self._runs[number]
-        found += [Interval(one.id, one.id + 1) for one in self._single.take(single)]
+        self._size -= cut.single
+        found += [Interval(one.id, one.id + 1) for one in self._single.take(cut.single)]
         return merged(found)
 
     def rank(self, element: Element) -> int:
@@ -170,81 +180,88 @@ class Runs(Ranked):
         return found
 
     def _first(self, count: int) -> list[Element]:
-        single = list(islice(self._single, count))
-        return [
-            single[at] if number == _SINGLE else self._runs[number].element(at)
-            for number, start, stop in self._walk(count, [])[0]
-            for at in range(start, stop)
-        ]
+        cut = self._cut(count)
+        found = list(islice(self._single, cut.single))
+        for number, stop in cut.stops.items():
+            run = self._runs[number]
+            found += map(run.element, range(run.at, stop))
+        return sorted(found)
 
-    def _leap(self, count: int) -> list[Stretch]:
-        """Most of the first ones, run by run; nothing where there are few of each."""
-        if count < LEAP * (len(self._runs) + 1):
-            return []
-        each = 2 * count // (len(self._runs) + 1) + LEAP
-        single = [one.priority for one in islice(self._single, each)]
-        keys = single[:]
-        bounds = single[-1:] if len(single) < len(self._single) else []
-        for run in self._runs.values():
-            keys += run.keys[run.at : run.at + each]
-            if len(run) > each:
-                bounds.append(run.keys[run.at + each - 1])
-        keys.sort()
-        bound = min([*bounds, *keys[count - 1 : count]])
-        stretches = [
-            (
-                number,
-                run.at,
-                bisect_left(run.keys, bound, run.at, min(len(run.keys), run.at + each)),
-            )
-            for number, run in self._runs.items()
-        ]
-        stretches.append((_SINGLE, 0, bisect_left(single, bound)))
-        return [one for one in stretches if one[1] < one[2]]
-
-    def _walk(self, count: int, found: list[Stretch]) -> tuple[list[Stretch], list[Head]]:
-        """Where the first ones are, behind what is found, and the heads that are left (rule 2)."""
-        heads = self._heads[:]
-        starts = {number: stop for number, _, stop in found}
-        if found:
-            rows = [(one, run, starts.get(one, run.at)) for one, run in self._runs.items()]
-            heads = [(r.keys[at], r.places[at], n) for n, r, at in rows if at < len(r.keys)]
-            heapify(heads)
-        at_single = starts.get(_SINGLE, 0)
-        singles = islice(self._single, at_single, None)
-        single = next(singles, None)
-        if single is not None:
-            heads.append((single.priority, single.id, _SINGLE))
-            heapify(heads)
-        left = min(count, self._size) - sum([stop - start for _, start, stop in found])
+    def _cut(self, count: int) -> _Cut:
+        """Where the first ones end (rule 2)."""
+        left = count = min(count, self._size)
+        runs, heads = self._runs, self._heads[:]
+        stops, single = self._leap(count)
+        if stops or single:
+            left -= single + sum([stop - runs[number].at for number, stop in stops.items()])
+            rows = [
+                (run.keys, run.places, stops.get(one, run.at), one) for one, run in runs.items()
+            ]
+            heads = [
+                (keys[at], places[at], one) for keys, places, at, one in rows if at < len(keys)
+            ]
+        singles = islice(self._single, single, None)
+        head = next(singles, None)
+        if head is not None:
+            heads.append((head.priority, head.id, _SINGLE))
+        heapify(heads)
         while left > 0:
-            _, _, number = heads[0]
+            number = heads[0][2]
             if number == _SINGLE:
-                found.append((_SINGLE, at_single, at_single + 1))
-                at_single, left, single = at_single + 1, left - 1, next(singles, None)
-                if single is None:
+                single, left, head = single + 1, left - 1, next(singles, None)
+                if head is None:
                     heappop(heads)
                 else:
-                    heapreplace(heads, (single.priority, single.id, _SINGLE))
+                    heapreplace(heads, (head.priority, head.id, _SINGLE))
                 continue
-            run = self._runs[number]
-            keys, start = run.keys, starts.get(number, run.at)
+            run = runs[number]
+            keys, start = run.keys, stops.get(number, run.at)
             stop = last = min(len(keys), start + left)
             if len(heads) > 1:
                 bound = heads[1][0] if len(heads) == 2 else min(heads[1][0], heads[2][0])
                 stop = start + 1
                 if stop < last and keys[stop] < bound:
                     stop = bisect_left(keys, bound, stop, last)
-            found.append((number, start, stop))
-            starts[number], left = stop, left - (stop - start)
+            stops[number], left = stop, left - (stop - start)
             if stop < len(keys):
                 heapreplace(heads, (keys[stop], run.places[stop], number))
             else:
                 heappop(heads)
-        rest = [head for head in heads if head[2] != _SINGLE]
+        rest = [one for one in heads if one[2] != _SINGLE]
         if len(rest) < len(heads):
             heapify(rest)
-        return found, rest
+        return _Cut(stops, single, rest)
+
+    def _leap(self, count: int) -> tuple[dict[int, int], int]:
+        """Where most of the first ones end, run by run, and of those beside them (rule 2)."""
+        runs = list(self._runs.values())
+        if len(runs) < 2 or count < LEAP + len(runs) // 4:
+            return {}, 0
+        some = runs[:: 1 + len(runs) // SAMPLED]
+        each = 2 * count // len(runs) + RUN_MIN
+        step = 1 + each * len(some) // SAMPLE
+        sample = sorted(
+            chain.from_iterable([one.keys[one.at : one.at + each : step] for one in some])
+        )
+        keys, firsts = [run.keys for run in runs], [run.at for run in runs]
+        begun, low, high = sum(firsts), 0, len(sample) - 1
+        at = min(high, 15 * count * len(some) // (16 * len(runs) * step))
+        stops, single = firsts, 0
+        for _ in range(LOOKS):
+            less = self._single.rank(Element(sample[at], 0))
+            ends = list(map(bisect_left, keys, repeat(sample[at]), firsts))
+            total = sum(ends) - begun + less
+            if total > count:
+                high = at - 1
+            else:
+                low, stops, single = at + 1, ends, less
+                if total * 8 >= count * 7:
+                    break
+            if low > high:
+                break
+            at = max(low, min(high, 15 * at * count // (16 * total + 1)))
+        rows = zip(self._runs, firsts, stops, strict=True)
+        return {number: stop for number, first, stop in rows if first < stop}, single
 
     def _find(self, at: int) -> Element:
         """By its rank: what lies on the wrong side of a middle one is left out, at each turn."""

@@ -48,8 +48,8 @@ class Meeting:
         self._sending: Unanswered[tuple[int, int]] = Unanswered(desk, queue)
         self._searches: dict[int, Search] = {}
         self._number = 0
-        self._at: Pieces[int] = Pieces()
-        """By ranks, how much greater their positions are."""
+        self._at: Pieces[Ranked] = Pieces()
+        """By ranks, what a home told of them."""
         self._waiting: dict[tuple[NodeId, int], Interval] = {}
         self._told: deque[tuple[Instant, Interval]] = deque()
 
@@ -59,7 +59,7 @@ class Meeting:
         """This home's elements have these ranks, in the order of their positions."""
         total, left = sum([share.total for share in positions]), Cut(positions)
         for node, ranks in self._nodes(Interval(start, start + total)):
-            shares = left.in_order(ranks.size)
+            shares = positions if ranks.size == total else left.in_order(ranks.size)
 
             def make(serial: int, first: int = ranks.start, shares: Shares = shares) -> Ranked:
                 return Ranked(self._desk.era, self._queue, serial, first, shares)
@@ -105,11 +105,8 @@ class Meeting:
 
     def ranked(self, source: NodeId, message: Ranked) -> None:
         """A home tells (rule 1)."""
-        rank = message.start
-        for share in message.shares:
-            for interval in share.intervals:
-                self._at.put(Interval(rank, rank + interval.size), interval.start - rank)
-                rank += interval.size
+        rank = message.start + sum([share.total for share in message.shares])
+        self._at.put(Interval(message.start, rank), message)
         self._desk.send(source, Met(self._desk.era, self._queue, message.serial))
         for (door, serial), ranks in list(self._waiting.items()):
             if ranks.start < rank and message.start < ranks.stop and self._known(ranks):
@@ -129,7 +126,7 @@ class Meeting:
         return sum([some.size for some, _ in self._at.common(ranks)]) == ranks.size
 
     def _tell(self, door: NodeId, serial: int, ranks: Interval) -> None:
-        found = [Interval(one.start + by, one.stop + by) for one, by in self._at.common(ranks)]
+        found = [one for part, told in self._at.common(ranks) for one in _where(told, part)]
         shares = (Share(0, tuple(found)),)
         self._told.append((later(self._desk.now, FORGOTTEN), ranks))
         self._desk.send(door, Sought(self._desk.era, self._queue, serial, shares))
@@ -142,3 +139,17 @@ class Meeting:
                 stop = min(block.stop, start + RANKS_AT_ONCE)
                 yield self._placing.home(RANKS, start), Interval(start, stop)
                 start = stop
+
+
+def _where(told: Ranked, ranks: Interval) -> Iterator[Interval]:
+    """Where the elements of some of the ranks stand that a home told of, in their order."""
+    rank = told.start
+    for share in told.shares:
+        for one in share.intervals:
+            after = rank + one.stop - one.start
+            if ranks.start <= rank and after <= ranks.stop:  # as mostly
+                yield one
+            elif rank < ranks.stop and ranks.start < after:
+                by = one.start - rank
+                yield Interval(max(rank, ranks.start) + by, min(after, ranks.stop) + by)
+            rank = after

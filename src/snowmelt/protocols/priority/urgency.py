@@ -126,6 +126,8 @@ class Urgency:
         """What of this the anchor hears: whole blocks, unless it counts what there is room for."""
         if self._settings.items_max:
             return gone
+        if self._placing.everybody:  # there are no blocks
+            return ()
         row = self._shelf.rows.row(0).gone
         intervals = [one for share in gone for one in share.intervals]
         blocks = dict.fromkeys(one for each in intervals for one in self._placing.whole(each))

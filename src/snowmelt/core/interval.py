@@ -8,6 +8,7 @@ of gaps, not of items.
 import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator
+from operator import lt
 from typing import Annotated, Final, NewType, NoReturn
 
 import msgspec
@@ -84,6 +85,9 @@ def merged(intervals: Collection[Interval]) -> list[Interval]:
     """
     if len(intervals) < 2:  # as mostly
         return [one for one in intervals if one.start < one.stop]
+    starts, stops = [one.start for one in intervals], [one.stop for one in intervals]
+    if all(map(lt, stops, starts[1:])) and all(map(lt, starts, stops)):  # they are so already
+        return list(intervals)
     fewest: list[Interval] = []
     for interval in sorted([one for one in intervals if one.start < one.stop]):
         if fewest and interval.start <= fewest[-1].stop:

@@ -9,7 +9,6 @@ import msgspec
 
 from snowmelt.core.batch import Batch as Bodies
 from snowmelt.core.instant import Instant, later, seconds
-from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId, OperationId
 from snowmelt.core.node import (
     Announced,
@@ -27,7 +26,7 @@ from snowmelt.core.node import (
 from snowmelt.core.record import BULK, Write
 from snowmelt.protocols.membership import Member, View
 from snowmelt.protocols.priority import MESSAGES, PriorityNode, calls
-from snowmelt.protocols.priority.batches import Share, union
+from snowmelt.protocols.priority.batches import union
 from snowmelt.protocols.priority.calls import Leased, Part, PutDone, Receipt
 from snowmelt.protocols.priority.keyed import by_key
 from snowmelt.protocols.priority.limits import LIMITS, Limits
@@ -273,8 +272,4 @@ def bodies(leased: Leased | calls.Peeked) -> list[bytes]:
 
 def receipt(leased: Leased) -> Receipt:
     """All of a lease."""
-    shares = [
-        Share(one.priority, (Interval(one.start, one.start + len(one.offsets) // 4 - 1),))
-        for one in leased.pieces
-    ]
-    return Receipt(leased.token, union(shares))
+    return Receipt(leased.token, union([one.share for one in leased.pieces]))

@@ -14,6 +14,7 @@ from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.core.node import Received
+from snowmelt.core.spans import spans
 from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.batches import Batch, Grant, GrantedRun, Run, Share, Some
 from snowmelt.protocols.priority.limits import Limits
@@ -85,6 +86,26 @@ BAD: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "a piece without its keys": ("Taken", lambda one: piece(one, keys=b"")),
     "a piece of no bodies": ("Taken", lambda one: piece(one, offsets=b"")),
     "a piece beyond its bodies": ("Taken", lambda one: piece(one, blob=b"")),
+    "stretches of more than there are": (
+        "Taken",
+        lambda one: piece(one, spans=spans([1, FAR - 2], [2, FAR])),
+    ),
+    "stretches that go back": ("Taken", lambda one: piece(one, spans=spans([9], [2]))),
+    "half a stretch": ("Taken", lambda one: piece(one, spans=bytes(8))),
+    "stretches that begin elsewhere": (
+        "Taken",
+        lambda one: piece(one, spans=spans([7], [7 + one.given[0].pieces[0].count])),
+    ),
+    "stretches of which no time is told": (
+        "Taken",
+        lambda one: piece(
+            one,
+            spans=spans(
+                [one.given[0].pieces[0].start],
+                [one.given[0].pieces[0].start + one.given[0].pieces[0].count],
+            ),
+        ),
+    ),
     "a batch of rows there are not": (
         "Climb",
         lambda one: batch(one, runs=(Run((Some(9, 1),), 1),)),

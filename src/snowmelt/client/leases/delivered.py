@@ -20,7 +20,7 @@ from weakref import ref
 import msgspec
 
 from snowmelt.client.connection.forking import Origin
-from snowmelt.core import times
+from snowmelt.core import spans, times
 from snowmelt.core.batch import OFFSET_BYTES, Batch
 from snowmelt.core.errors import LeaseLost
 from snowmelt.core.instant import Duration, Instant, later
@@ -38,7 +38,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Part(Protocol):
-    """Items at adjacent places, with what they have in common."""
+    """Items at adjacent places, or in stretches (`Portion`), with what they have in common."""
 
     @property
     def start(self) -> int:
@@ -77,7 +77,10 @@ class Kind(msgspec.Struct, frozen=True):
 
 
 class Portion(msgspec.Struct, frozen=True):
-    """Items at adjacent places, with what they have in common; such as some of another part."""
+    """Items with what they have in common: of a priority queue, or some of another part.
+
+    They lie at adjacent places, but for what a get of any priorities brings from many puts.
+    """
 
     start: int
     offsets: bytes
@@ -90,6 +93,8 @@ class Portion(msgspec.Struct, frozen=True):
     """The priority of each, where it is not in their places (`seap.keys`)."""
     kind: Kind = Kind()
     """What the keys say."""
+    spans: bytes = b""
+    """In which stretches they lie, where there are several (`core/spans.py`)."""
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -124,21 +129,23 @@ def portion(part: Part, first: int, stop: int) -> Part:
     """Some of the items of a part, with their own bytes alone. O(bytes)."""
     if not first and stop == part_items(part):
         return part
-    keys, kind = b"", Kind()
+    keys, kind, lies, own = b"", Kind(), part.start + first, b""
     if isinstance(part, Portion):
         keys, kind = keys_of(part.keys, first, stop), part.kind
+        if part.spans:
+            own = spans.part(part.spans, first, stop)
+            lies, own = spans.edges_of(own)[0], own if len(own) > spans.SPAN_BYTES else b""
     headers = sliced(part.headers, first, stop) if part.headers else b""
     put_at = times.sliced(part.times, first, stop)
     if stop == first + 1:
         start, end = _ONE.unpack_from(part.offsets, first * OFFSET_BYTES)
         edges = _ONE.pack(0, end - start)
         body = part.blob[start:end]
-        start = part.start + first
         failures, reason = part.failures, part.reason
-        return Portion(start, edges, body, headers, failures, reason, put_at, keys, kind)
+        return Portion(lies, edges, body, headers, failures, reason, put_at, keys, kind)
     some = Batch.known(part.offsets, part.blob).slice(first, stop).trimmed()
     return Portion(
-        part.start + first,
+        lies,
         bytes(some.offsets),
         bytes(some.blob),
         headers,
@@ -147,19 +154,41 @@ def portion(part: Part, first: int, stop: int) -> Part:
         put_at,
         keys,
         kind,
+        own,
     )
+
+
+def _index(part: Part, place: int) -> int:
+    """Which of a part's items lies at a place."""
+    if isinstance(part, Portion) and part.spans:
+        return spans.index_of(part.spans, place)
+    return place - part.start
+
+
+def _places(part: Part) -> Sequence[int]:
+    """Where the items of a part lie, in order."""
+    if isinstance(part, Portion) and part.spans:
+        return spans.places(part.spans)
+    return range(part.start, part.start + part_items(part))
+
+
+def _stretches(part: Part) -> tuple[Interval, ...]:
+    """The same, by stretches."""
+    if isinstance(part, Portion) and part.spans:
+        return spans.stretches(part.spans)
+    return (Interval(part.start, part.start + part_items(part)),)
 
 
 def label_of(part: Part, position: int) -> tuple[bytes | None, dict[str, str]]:
     """The key and the headers of the item at a position of a part."""
-    return unpack(part.headers).of(position - part.start)
+    return unpack(part.headers).of(_index(part, position))
 
 
 def priority_of(part: Part, place: int) -> int | float:
     """Of the item at a place of a part: it is in the place, or goes with the part."""
     if not isinstance(part, Portion) or not part.keys:
         return place >> PLACE_BITS
-    key = key_at(part.keys, place - part.start)
+    key = key_at(part.keys, _index(part, place))
     return to_float(key) if part.kind.floats else key
 
 
@@ -181,8 +210,8 @@ def in_order(parts: tuple[Part, ...]) -> tuple[Part, ...]:
         part, place = owners[order[stop - 1]], places[order[stop - 1]]
         after = order[stop] if stop < len(order) else -1
         if after < 0 or places[after] != place + 1 or owners[after] is not part:
-            start = places[order[first]] - part.start
-            found.append(portion(part, start, place + 1 - part.start))
+            start = _index(part, places[order[first]])
+            found.append(portion(part, start, start + stop - first))
             first = stop
     return tuple(found)
 
@@ -220,11 +249,14 @@ def _by_place(parts: Iterable[Portion]) -> list[Portion]:
 def _ordered(parts: tuple[Portion, ...]) -> tuple[list[Portion], list[int], list[int]]:
     """Of each item by place its part and its place; and which is first, which next."""
     several = _by_place(parts)
-    owners = [part for part in several for _ in range(part_items(part))]
-    places = [at for part in several for at in range(part.start, part.start + part_items(part))]
-    keys = [key for part in several for key in unpacked(part.keys)]
+    owners = list(chain.from_iterable([repeat(part, part_items(part)) for part in several]))
+    places = list(chain.from_iterable(map(_places, several)))
+    keys = list(chain.from_iterable([unpacked(part.keys) for part in several]))
     turned = parts[0].kind.largest_first  # of one key the first place is first, either way
-    return owners, places, sorted(range(len(keys)), key=keys.__getitem__, reverse=turned)
+    order: Iterable[int] = range(len(keys))
+    if len(several) > 1 and any(part.spans for part in several):  # theirs lie between each other
+        order = sorted(order, key=places.__getitem__)
+    return owners, places, sorted(order, key=keys.__getitem__, reverse=turned)
 
 
 def put_at_of(part: Part, place: int) -> datetime | None:
@@ -235,7 +267,7 @@ def put_at_of(part: Part, place: int) -> datetime | None:
     >>> str(put_at_of(part, 7)), put_at_of(Part(7, bytes(8), b""), 7)
     ('2023-11-14 22:13:20.123456+00:00', None)
     """
-    time = times.at(part.times, place - part.start)
+    time = times.at(part.times, _index(part, place))
     return _EPOCH + timedelta(microseconds=time // 1000) if time else None
 
 
@@ -290,13 +322,15 @@ def shortened(reason: str) -> str:
 
 def _positions(parts: tuple[Part, ...]) -> tuple[Interval, ...]:
     """Where parts lie, one after another; neighbours become one."""
+    if len(parts) == 1:
+        return _stretches(parts[0])
     found: list[Interval] = []
     start = stop = parts[0].start
-    for part in parts:
-        if part.start != stop:
+    for one in chain.from_iterable(map(_stretches, parts)):
+        if one.start != stop:
             found.append(Interval(start, stop))
-            start = part.start
-        stop = part.start + part_items(part)
+            start = one.start
+        stop = one.stop
     return (*found, Interval(start, stop))
 
 

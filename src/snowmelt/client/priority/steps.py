@@ -255,7 +255,7 @@ class PrioritySteps(LeaseSteps):
         settle = _done(self.name, words) if words else None
 
         def make(door: Door, wait: Wait) -> Get:
-            return Get(self.name, door.via, most, wait.patience, settle, bytes_max)
+            return Get(self.name, door.via, most, wait.patience, settle, bytes_max, gathered=True)
 
         while True:
             leased: Leased
@@ -380,7 +380,7 @@ class PrioritySteps(LeaseSteps):
         known = self._known or self._usual
         return Portion(
             start, piece.offsets, piece.blob, piece.headers, piece.failures, piece.reason,
-            piece.times, piece.keys, Kind(known.floats, known.largest_first),
+            piece.times, piece.keys, Kind(known.floats, known.largest_first), piece.spans,
         )  # fmt: skip
 
     # --- asking -----------------------------------------------------------------------------------

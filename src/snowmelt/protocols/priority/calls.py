@@ -161,6 +161,8 @@ class Get(msgspec.Struct, frozen=True, tag="priority.get", array_like=True):
     """To be done first."""
     bytes_max: Weight = 16 << 20
     """What they weigh at most, though one is handed out whatever it weighs."""
+    gathered: bool = False
+    """Whether what lies in many stretches may be told as one piece; who says nothing knows none."""
 
 
 class Leased(msgspec.Struct, frozen=True, tag="priority.leased", array_like=True):

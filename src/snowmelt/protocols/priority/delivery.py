@@ -9,7 +9,8 @@ that is not at hand, and nothing behind it: else it would be given what is less 
 gives back. When that is nothing, what it needs is read again.
 
 Where priorities have no number, what a get has is a set, and is told as it lies, in stretches: each
-of its keys goes along. Only when that is too much at once it is put in the order of its keys first.
+of its keys goes along; as one piece, if whoever asks knows such ones and all of it is alike. Only
+when that is too much at once it is put in the order of its keys first.
 """
 
 from collections import deque
@@ -111,10 +112,12 @@ class Delivery:
     ) -> None:
         if not leasings:
             return
-        given: list[Given] = []
         again: list[Leasing] = []
-        rows = self._shelf.pieces(found, *[one.shares for one in leasings])
-        for one, row in zip(leasings, rows, strict=True):
+        given = self._gathered(take, leasings, found)
+        done = [one.at for one in given]
+        others = [one for one in leasings if one.at not in done] if done else leasings
+        rows = self._shelf.pieces(found, *[one.shares for one in others])
+        for one, row in zip(others, rows, strict=True):
             if not (one.in_order or _whole(take, one, row)):
                 assert self._urgent is not None, "what is numbered is granted in order"
                 one.shares, one.in_order = self._urgent(one.shares), True
@@ -124,11 +127,25 @@ class Delivery:
             if not pieces and self._shelf.rows.present(one.shares):
                 again.append(one)
                 continue
-            self._under_way.discard((door, take.serial, one.at))
             given.append(_given(take, one, pieces))
+        self._under_way.difference_update([(door, take.serial, one.at) for one in given])
         for page in _pages(given) if given else ():
             self._desk.send(door, Taken(self._desk.era, self._queue, take.serial, tuple(page)))
         self.go(door, take, again)
+
+    def _gathered(
+        self, take: Take, leasings: Sequence[Leasing], found: tuple[Found, ...]
+    ) -> list[Given]:
+        """What is told as one piece each: sets that are at hand, and fit into one answer."""
+        sets = [one for one in leasings if take.wants[one.at].gathered and not one.in_order]
+        if not sets:
+            return []
+        pieces = self._shelf.gathered(found, *[one.shares for one in sets])
+        return [
+            Given(one.at, (piece,), one.void)
+            for one, piece in zip(sets, pieces, strict=True)
+            if piece is not None and weight((piece,)) <= take.wants[one.at].bytes_max
+        ]
 
     def _first_of(self, shares: Shares, pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
         """Those before the first element that is here and not at hand."""

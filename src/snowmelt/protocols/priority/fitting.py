@@ -19,7 +19,13 @@ _FRAME: Final = 64
 
 def weight(pieces: Iterable[Piece]) -> int:
     """How much of an answer they take."""
-    return sum([len(one.blob) + len(one.headers) + len(one.reason) + _FRAME for one in pieces])
+    return sum(
+        [
+            len(one.blob) + len(one.headers) + len(one.reason) + _FRAME
+            + len(one.spans) + len(one.put_times)
+            for one in pieces
+        ]
+    )  # fmt: skip
 
 
 def fitting(pieces: Iterable[Piece], bytes_max: int) -> tuple[tuple[Piece, ...], Shares]:

@@ -47,7 +47,7 @@ class Gets:
             return
         for home, shares in homes:
             one.waits += 1
-            want = Want(operation, token, shares, call.bytes_max)
+            want = Want(operation, token, shares, call.bytes_max, call.gathered)
             self._wants.setdefault(home, []).append((operation, want))
 
     def leave(self) -> None:

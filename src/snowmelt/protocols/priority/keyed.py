@@ -8,6 +8,7 @@ import msgspec
 from snowmelt.core.batch import Batch as Bodies
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.priority.batches import Cut, Share, Shares
+from snowmelt.protocols.priority.gathered import apart
 from snowmelt.protocols.priority.messages import Kept, Piece
 from snowmelt.protocols.priority.positions import common
 from snowmelt.protocols.priority.shelf import Shelf
@@ -39,7 +40,7 @@ def by_key(pieces: Iterable[Piece], *, largest_first: bool) -> tuple[Piece, ...]
     >>> [(piece.start, piece.count, unpacked(piece.keys)) for piece in row]
     [(7, 1, (2,)), (3, 1, (3,)), (8, 2, (4, 4))]
     """
-    pieces = list(pieces)
+    pieces = [one for piece in pieces for one in apart(piece)]
     row = sorted(
         [
             (~key if largest_first else key, at, number)

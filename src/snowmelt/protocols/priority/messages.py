@@ -9,6 +9,7 @@ from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.instant import Duration
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.spans import stretches
 from snowmelt.core.times import Time, whole
 from snowmelt.protocols.priority.anchor import Census
 from snowmelt.protocols.priority.batches import (
@@ -174,6 +175,8 @@ class Want(msgspec.Struct, frozen=True, array_like=True):
     token: Token
     shares: Shares
     bytes_max: Weight = 16 << 20
+    gathered: bool = False
+    """Whether what lies in many stretches may be told as one piece."""
 
 
 class Take(msgspec.Struct, frozen=True, tag="priority.take", array_like=True):
@@ -187,10 +190,11 @@ class Take(msgspec.Struct, frozen=True, tag="priority.take", array_like=True):
 
 
 class Piece(msgspec.Struct, frozen=True, array_like=True):
-    """Elements at adjacent positions of one priority, with what they have in common."""
+    """Elements at adjacent positions of one priority, or in stretches; what they have in common."""
 
     priority: Priority
     start: Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+    """Where the first of them stands."""
     offsets: bytes
     blob: bytes
     headers: bytes = b""
@@ -200,6 +204,10 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     """The priority of each, where these have no number (`seap.keys`); else empty."""
     put_at: Time = 0
     """As in `Elements`."""
+    spans: bytes = b""
+    """Where the stretches begin and end, in order, where there are several (`gathered.py`)."""
+    put_times: bytes = b""
+    """When each was put, where there are several stretches (`core/times.py`)."""
 
     @property
     def count(self) -> int:
@@ -209,11 +217,13 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     @property
     def times(self) -> bytes:
         """When they were put, as readers are told."""
-        return whole(self.count, self.put_at) if self.put_at else b""
+        return self.put_times or (whole(self.count, self.put_at) if self.put_at else b"")
 
     @property
     def share(self) -> Share:
         """Where these stand."""
+        if self.spans:
+            return Share(self.priority, stretches(self.spans))
         return Share(self.priority, (Interval(self.start, self.start + self.count),))
 
 

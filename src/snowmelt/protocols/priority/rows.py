@@ -1,14 +1,17 @@
 """Which positions of a queue have what, at one node: elements, standings, and what is gone."""
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
+from operator import itemgetter
 from typing import Final
 
 import msgspec
 
 from snowmelt.core.interval import Interval, merged
 from snowmelt.core.names import OperationId
-from snowmelt.core.pieces import Pieces
+from snowmelt.core.pieces import Edges, Pieces
 from snowmelt.protocols.priority.batches import Share, Shares, union
+from snowmelt.protocols.priority.bundles import Bundles
 from snowmelt.protocols.priority.messages import Mark
 from snowmelt.protocols.priority.positions import without
 from snowmelt.protocols.priority.settings import State
@@ -18,6 +21,9 @@ STANDING: Final = b"s/"
 GONE: Final = b"g/"
 GOT: Final = 0
 """What is gone was there, and was got; else this is the view as of which it is void."""
+FEW: Final = 8
+"""Fewer intervals are looked at, and written, one by one."""
+_WHERE: Final = itemgetter(0)
 
 
 class Where(msgspec.Struct, frozen=True, array_like=True):
@@ -36,6 +42,9 @@ class Row:
         self.standing: Pieces[Standing] = Pieces(changed, STANDING + name)
         self.gone: Pieces[int] = Pieces(changed, GONE + name)
         """`GOT`, or as of which view the position is void."""
+        self.bundles = Bundles(name, changed)
+        """Standings that many stretches have together; what is here is not in `standing`."""
+        self._account = GONE + name
 
     def living(self, interval: Interval) -> list[Interval]:
         """What of an interval is not gone."""
@@ -76,10 +85,108 @@ class Row:
             self.revive(interval, standing.epoch)
             parts = self.living(interval)
         for living in parts:
-            told = self.standing.common(living)
+            told = self.told(living)
             later = [where for where, known in told if known.version >= standing.version]
             for part in without(living, later) if later else (living,):
+                self.bundles.clear(part)
                 self.standing.put(part, standing)
+
+    def stand_all(self, intervals: tuple[Interval, ...], edges: Edges, standing: Standing) -> bool:
+        """The same of many stretches, as one record; whether it can be (bundles, rule 1)."""
+        if not self.gone.vacant(edges):
+            return False
+        whole = self.bundles.whole(intervals)
+        if whole is not None and whole.standing.version < standing.version:
+            self.bundles.clear_all(edges)
+        elif not (self.bundles.pieces.vacant(edges) and self.standing.vacant(edges)):
+            return False
+        self.bundles.add(intervals, edges, standing)
+        return True
+
+    def got_all(self, intervals: tuple[Interval, ...], edges: Edges, standing: Standing) -> bool:
+        """These are gone, as one record; whether it can be (bundles, rules 1 and 3)."""
+        if not self.gone.vacant(edges):
+            return False
+        if not self.standing.vacant(edges):
+            for interval in intervals:
+                self.standing.clear(interval)
+        if not self.bundles.pieces.vacant(edges):
+            self.bundles.clear_all(edges)
+        account = self._account
+        late = [account + start.to_bytes(8) for start in self.gone.fill(edges, GOT)]
+        self.bundles.end(intervals, edges, standing, late)
+        return True
+
+    def restore(self, interval: Interval, standing: Standing) -> None:
+        """What was written of one stretch: of two standings the later one counts."""
+        later: list[Interval] = []
+        for part, known in self.bundles.common(interval):
+            if known.version < standing.version:
+                self.bundles.clear(part)
+            else:
+                later.append(part)
+        for part in without(interval, later):
+            self.standing.restore(part, standing)
+
+    def restore_bundle(
+        self, number: int, intervals: tuple[Interval, ...], standing: Standing
+    ) -> list[Interval]:
+        """What was written of many; what is gone by that now."""
+        bundle = self.bundles.restore(number, intervals, standing)
+        gone: list[Interval] = []
+        for interval in intervals:
+            if standing.state == State.GONE:
+                gone += self.got(interval)
+                continue
+            for living in self.living(interval):
+                told = self.told(living)
+                later = [where for where, known in told if known.version >= standing.version]
+                for part in without(living, later):
+                    self.standing.clear(part)
+                    self.bundles.clear(part)
+                    self.bundles.keep(bundle, part)
+        if not bundle.left:
+            self.bundles.drop(bundle)
+        return gone
+
+    def alike(self, intervals: tuple[Interval, ...]) -> Standing | None:
+        """What became of many stretches, if nothing did, or they are one bundle; else None."""
+        edges = many(intervals)
+        if edges is None or not self.gone.vacant(edges):
+            return None
+        bundle = self.bundles.whole(intervals)
+        if bundle is not None:
+            return bundle.standing
+        vacant = self.standing.vacant(edges) and self.bundles.pieces.vacant(edges)
+        return NEW if vacant else None
+
+    def common_standing(self, intervals: tuple[Interval, ...]) -> Standing | None:
+        """What all of these have of failures, in one that says it; None where they differ."""
+        alike = self.alike(intervals)
+        if alike is not None:
+            return alike
+        told = [standing for one in intervals for _, standing in self.standings(one)]
+        same = all((one.failures, one.reason) == (told[0].failures, told[0].reason) for one in told)
+        return told[0] if same else None
+
+    def told(self, interval: Interval) -> list[tuple[Interval, Standing]]:
+        """What was said of the parts of an interval, in order."""
+        alone, together = self.standing.common(interval), self.bundles.common(interval)
+        return sorted([*alone, *together], key=_WHERE) if alone and together else alone or together
+
+    def all_told(self) -> Iterator[tuple[Interval, Standing]]:
+        """All that was said."""
+        together = [(part, bundle.standing) for part, bundle in self.bundles.pieces]
+        return (
+            iter(sorted([*self.standing, *together], key=_WHERE))
+            if together
+            else iter(self.standing)
+        )
+
+    def forget(self, interval: Interval) -> None:
+        """Whatever was said of it."""
+        self.standing.clear(interval)
+        self.bundles.clear(interval)
 
     def _void(self, interval: Interval, before: int | None = None) -> list[Interval]:
         gone = self.gone.common(interval)
@@ -87,13 +194,18 @@ class Row:
 
     def standings(self, living: Interval) -> list[tuple[Interval, Standing]]:
         """What became of each part of an interval, in order; `NEW` where nothing was said."""
-        told = self.standing.common(living)
+        told = self.told(living)
         if not told:
             return [(living, NEW)]
         if len(told) == 1 and told[0][0] == living:
             return told
         gaps = [(gap, NEW) for gap in without(living, [where for where, _ in told])]
         return sorted([*told, *gaps], key=lambda piece: piece[0]) if gaps else told
+
+
+def many(intervals: tuple[Interval, ...]) -> Edges | None:
+    """Their edges, where there are many, in order, none touching another."""
+    return Edges.of(intervals) if len(intervals) >= FEW else None
 
 
 class Rows:
@@ -129,7 +241,7 @@ class Rows:
     def marks(self) -> Iterator[Mark]:
         """All standings there are."""
         for priority, row in self._sorted():
-            for interval, standing in row.standing:
+            for interval, standing in row.all_told():
                 yield marked((Share(priority, (interval,)),), standing)
 
     def marks_of(self, shares: Shares) -> Iterator[Mark]:
@@ -150,6 +262,9 @@ class Rows:
         left: list[Share] = []
         for share in shares:
             row = self.row(share.priority)
+            edges = many(share.intervals)
+            if edges is not None and row.here.owners(edges) is not None:  # as mostly
+                continue
             gaps: list[Interval] = []
             for interval in share.intervals:
                 if row.here.covers(interval):  # as mostly
@@ -191,16 +306,19 @@ class Rows:
                         yield share.priority, where, standing
 
     def alike(self, shares: Shares) -> Standing | None:
-        """What became of all of these, where that is the same and they are one interval.
+        """What became of all of these, where that is the same and it takes no long look to tell.
 
         None where it is not, or something of them is gone.
         """
-        if len(shares) != 1 or len(shares[0].intervals) != 1:
+        if len(shares) != 1:
             return None
-        row, interval = self.row(shares[0].priority), shares[0].intervals[0]
+        row, intervals = self.row(shares[0].priority), shares[0].intervals
+        if len(intervals) != 1:
+            return row.alike(intervals)
+        interval = intervals[0]
         if row.gone.common(interval):
             return None
-        told = row.standing.common(interval)
+        told = row.told(interval)
         if not told:
             return NEW
         return told[0][1] if told[0][0] == interval else None
@@ -217,7 +335,7 @@ class Rows:
         """Which leases operations have; all is looked at once, however many are asked after."""
         found: dict[OperationId, list[Mark]] = {operation: [] for operation in operations}
         for priority, row in self._sorted():
-            for interval, standing in row.standing:
+            for interval, standing in row.all_told():
                 if standing.operation in found:
                     mark = marked((Share(priority, (interval,)),), standing)
                     found[standing.operation].append(mark)
@@ -231,18 +349,14 @@ class Rows:
         return row
 
     def _gone_of(self, shares: Shares, *, got: bool) -> Shares:
-        return self._all(
-            (
-                share.priority,
-                [
-                    part
-                    for interval in share.intervals
-                    for part, void in self.row(share.priority).gone.common(interval)
-                    if got or void != GOT
-                ],
-            )
-            for share in shares
-        )
+        found: list[tuple[int, list[Interval]]] = []
+        for share in shares:
+            gone = self.row(share.priority).gone
+            edges = many(share.intervals)
+            if edges is None or not gone.vacant(edges):
+                parts = chain.from_iterable(map(gone.common, share.intervals))
+                found.append((share.priority, [part for part, void in parts if got or void != GOT]))
+        return self._all(found)
 
     def _sorted(self) -> list[tuple[int, Row]]:
         return sorted(self._rows.items())

@@ -7,7 +7,8 @@ Rules
    account changes. When all of it is gone the bodies are erased; the small record stays for
    `REMEMBERED`, since it is how an operation is known (rule 11 of the package).
 2. What became of elements is their *standing*, kept by intervals, whether the elements are here or
-   not. Of two standings the later one counts, by epoch and turn.
+   not. Of two standings the later one counts, by epoch and turn. What is said of many intervals at
+   once is one record, if it can be (`bundles.py`).
 3. What was got for good is gone, whatever a later word says, or an earlier one that it is void.
    What is void is so until something is said of a later view than that: then those who were there
    did not know it (`attempts.py`, rule 3). Both are kept as intervals, which join.
@@ -27,18 +28,21 @@ import msgspec
 from snowmelt.core.batch import Batch as Bodies
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
+from snowmelt.core.pieces import Edges
 from snowmelt.core.record import BULK, Change, Found, Record, Write, erase
 from snowmelt.protocols.priority.attempts import attempts_of
 from snowmelt.protocols.priority.batches import Share, Shares, union
+from snowmelt.protocols.priority.bundles import BUNDLE, unpacked
+from snowmelt.protocols.priority.gathered import gathered
 from snowmelt.protocols.priority.limits import LIMITS, Limits
 from snowmelt.protocols.priority.lots import cut, whole
 from snowmelt.protocols.priority.messages import Attempt, Elements, Mark, Origin, Piece
 from snowmelt.protocols.priority.origins import Lot, Origins
 from snowmelt.protocols.priority.positions import without
 from snowmelt.protocols.priority.recent import Bulk, Endings, Recent
-from snowmelt.protocols.priority.rows import STANDING, Row, Rows, Where
+from snowmelt.protocols.priority.rows import STANDING, Row, Rows, Where, many
 from snowmelt.protocols.priority.settings import REDONE, REMEMBERED, State
-from snowmelt.protocols.priority.standing import Standing, standing_of
+from snowmelt.protocols.priority.standing import ENDED, Standing, standing_of
 from snowmelt.protocols.seap.keys import part as part_of
 
 _LOT: Final = b"l/"
@@ -91,25 +95,26 @@ class Shelf:
         body = key[len(self._prefix) :]
         kind, rest = body[:2], body[2:]
         if kind == _LOT:
-            self._restore_lot(int.from_bytes(rest), _LOTS(value))
+            number, lot = int.from_bytes(rest), _LOTS(value)
+            self._next = max(self._next, number + 1)
+            self.origins.remember(number, lot)
+            if lot.until:
+                heappush(self._forget, (lot.until, number))
+            elif not self._put_on(number, lot):  # its elements came again since, with another lot
+                self._emptied.append(number)
             return
         row, start = self.rows.row(int.from_bytes(rest[:2])), int.from_bytes(rest[2:])
         if kind == STANDING:
             stop, standing = _STANDINGS(value)
-            row.standing.restore(Interval(start, stop), standing)
+            row.restore(Interval(start, stop), standing)
+        elif kind == BUNDLE:
+            for part in row.restore_bundle(start, *unpacked(value)):
+                self._leave(row, part)
         else:
             stop, void = _STOPS(value)
             interval = Interval(start, stop)
             row.gone.restore(interval, void)
             self._leave(row, interval)
-
-    def _restore_lot(self, number: int, lot: Lot) -> None:
-        self._next = max(self._next, number + 1)
-        self.origins.remember(number, lot)
-        if lot.until:
-            heappush(self._forget, (lot.until, number))
-        elif not self._put_on(number, lot):  # its elements came again since, with another lot
-            self._emptied.append(number)
 
     # --- what comes -------------------------------------------------------------------------------
 
@@ -173,9 +178,12 @@ class Shelf:
             ended = []
             standing = standing_of(mark)
             for share in mark.shares:
-                row = self.rows.row(share.priority)
+                row, void = self.rows.row(share.priority), mark.state == State.VOID
+                edges = None if void else many(share.intervals)
+                if edges is not None and row.stand_all(share.intervals, edges, standing):
+                    continue
                 for interval in share.intervals:
-                    if mark.state == State.VOID:
+                    if void:
                         for part in row.voided(interval, mark.epoch):
                             self._leave(row, part)
                     else:
@@ -186,7 +194,8 @@ class Shelf:
         """Others keep these: they are taken off the shelf, and are not gone for that."""
         for share in shares:
             for interval in share.intervals:
-                self._take_off(self.rows.row(share.priority), interval)
+                here = self.rows.row(share.priority).here
+                self._take_off(here.take(Edges([interval.start], [interval.stop])))
 
     # --- what there is ----------------------------------------------------------------------------
 
@@ -203,12 +212,7 @@ class Shelf:
 
         Or one, however large it is.
         """
-        lots = {
-            where.lot: None
-            for share in shares
-            for interval in share.intervals
-            for _, where in self.rows.row(share.priority).here.common(interval)
-        }
+        lots = {where.lot: None for share in shares for where in owners(self.rows, share)}
         room = self._read
         keys: list[bytes] = []
         for number in lots:
@@ -261,6 +265,15 @@ class Shelf:
                             )
             rows.append(tuple(pieces))
         return rows
+
+    def gathered(self, found: Iterable[Found], *several: Shares) -> list[Piece | None]:
+        """Each as one piece, where it can be one (`gathered.py`)."""
+        bulks = {one.key: _BULKS(one.value) for one in found if isinstance(one, Record)}
+
+        def bulk_of(number: int) -> Bulk | None:
+            return self._recent.get(number) or bulks.get(self._bulk(number))
+
+        return [gathered(self.rows, self.origins.lots, bulk_of, shares) for shares in several]
 
     def first_lots(self, shares: Shares, most: int) -> Shares:
         """What of these is here, of so many lots at most, and of `SENT_BYTES`, or of one."""
@@ -333,6 +346,9 @@ class Shelf:
     def _change(self, key: bytes) -> Change:
         row, start = self.rows.row(int.from_bytes(key[2:4])), int.from_bytes(key[4:])
         kept = self._prefix + key
+        if key[:2] == BUNDLE:
+            record = row.bundles.record(start)
+            return erase(kept) if record is None else Write(kept, record)
         if key[:2] == STANDING:
             standing = row.standing.at(start)
             return (
@@ -375,7 +391,10 @@ class Shelf:
             return
         shares = [share for mark in marks for share in mark.shares]
         for share in shares if len(marks) == 1 else union(shares):
-            row = self.rows.row(share.priority)
+            row, edges = self.rows.row(share.priority), many(share.intervals)
+            if edges is not None and row.got_all(share.intervals, edges, ENDED):
+                self._take_off(row.here.take(edges))
+                continue
             for interval in share.intervals:
                 for part in row.got(interval):
                     self._leave(row, part)
@@ -385,17 +404,27 @@ class Shelf:
 
     def _leave(self, row: Row, interval: Interval) -> None:
         """These are gone."""
-        row.standing.clear(interval)
-        self._take_off(row, interval)
+        row.forget(interval)
+        self._take_off(row.here.take(Edges([interval.start], [interval.stop])))
 
-    def _take_off(self, row: Row, interval: Interval) -> None:
-        for part, where in row.here.common(interval):
-            self._left[where.lot] -= part.size
-            if self._left[where.lot] == 0:
-                del self._left[where.lot]
+    def _take_off(self, some: Iterable[tuple[Where, int]]) -> None:
+        """So many elements of these lots are not here any more."""
+        left = self._left
+        for where, count in some:
+            left[where.lot] -= count
+            if not left[where.lot]:
+                del left[where.lot]
                 self._emptied.append(where.lot)
                 self._recent.drop(where.lot)
-        row.here.clear(interval)
+
+
+def owners(rows: Rows, share: Share) -> Iterable[Where]:
+    """Of each stretch of these, as they lie."""
+    here, edges = rows.row(share.priority).here, many(share.intervals)
+    found = None if edges is None else here.owners(edges)
+    if found is not None:  # as mostly, where there are many
+        return found
+    return [where for interval in share.intervals for _, where in here.common(interval)]
 
 
 def _attempts(rows: Rows, found: Iterable[tuple[Origin, Share]]) -> list[Attempt]:

@@ -18,6 +18,8 @@ from typing import Any, Final
 
 from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.errors import BadOption
+from snowmelt.core.spans import edges_of, sound
+from snowmelt.core.times import runs
 from snowmelt.protocols.priority import messages as says
 from snowmelt.protocols.priority.anchor import Census
 from snowmelt.protocols.priority.batches import Batch, Grant, Share, Some
@@ -210,7 +212,17 @@ def _piece(piece: Piece, settings: QueueSettings) -> bool:
     keys = KEY_BYTES * piece.count if settings.keyed else 0
     if len(piece.keys) != keys or piece.priority >= settings.rows:
         return False
+    if piece.spans and not _spans(piece):
+        return False
     return _batch(piece.offsets, piece.blob)
+
+
+def _spans(piece: Piece) -> bool:
+    """It begins where it says, and there is a time for each of its elements."""
+    if not sound(piece.spans, piece.count) or piece.headers:
+        return False
+    timed = sum([count for count, _ in runs(piece.put_times)])
+    return piece.start == edges_of(piece.spans)[0] and timed == piece.count
 
 
 def _batch(offsets: bytes, blob: bytes) -> bool:

@@ -38,6 +38,10 @@ NEW: Final = Standing(0, 0, State.FREE)
 """Of an element of which nothing has been said."""
 
 
+ENDED: Final = Standing(0, 0, State.GONE)
+"""Of what is gone, in a bundle."""
+
+
 def standing_of(mark: Mark) -> Standing:
     """What is told, as a standing."""
     return Standing(

@@ -1,0 +1,78 @@
+"""What a get has in many stretches, as one piece: seap, rule 9.
+
+So an answer costs little more for four hundred stretches than for one, here, on its way and with
+whoever asked. Only elements go together that differ in nothing but their bodies, their keys, their
+positions, and when they were put.
+"""
+
+from array import array
+from collections.abc import Callable, Iterator, Mapping
+from itertools import accumulate
+from operator import sub
+from struct import unpack_from
+
+import msgspec
+
+from snowmelt.core import times
+from snowmelt.core.batch import BLOB_BYTES_MAX, OFFSET_BYTES
+from snowmelt.core.batch import Batch as Bodies
+from snowmelt.core.pieces import Edges
+from snowmelt.core.spans import spans, stretches
+from snowmelt.protocols.priority.batches import Shares
+from snowmelt.protocols.priority.messages import Piece
+from snowmelt.protocols.priority.origins import Lot
+from snowmelt.protocols.priority.recent import Bulk
+from snowmelt.protocols.priority.rows import Rows
+from snowmelt.protocols.seap.keys import part as keys_of
+
+
+def gathered(
+    rows: Rows, lots: Mapping[int, Lot], bulk_of: Callable[[int], Bulk | None], shares: Shares
+) -> Piece | None:
+    """All of these as one piece; None where they are one stretch, or not all alike and at hand."""
+    if len(shares) != 1 or len(shares[0].intervals) < 2:
+        return None
+    row, edges = rows.row(shares[0].priority), Edges.of(shares[0].intervals)
+    standing = row.common_standing(shares[0].intervals)
+    parts = None if edges is None else row.here.parts(edges)
+    if edges is None or parts is None or standing is None:
+        return None
+    sizes: list[int] = []
+    blobs: list[bytes] = []
+    keys: list[bytes] = []
+    put: list[bytes] = []
+    for start, stop, where in parts:
+        bulk = bulk_of(where.lot)
+        if bulk is None or bulk.headers:
+            return None
+        first, last = start + where.base, stop + where.base
+        cut = unpack_from(f"<{last - first + 1}i", bulk.offsets, first * OFFSET_BYTES)
+        sizes += map(sub, cut[1:], cut)
+        blobs.append(bulk.blob[cut[0] : cut[-1]])
+        keys.append(keys_of(lots[where.lot].keys, first, last))
+        put.append(times.whole(stop - start, bulk.put_at))
+    if sum(sizes) > BLOB_BYTES_MAX:
+        return None
+    offsets = array("i", accumulate(sizes, initial=0)).tobytes()
+    return Piece(
+        shares[0].priority, edges.starts[0], offsets, b"".join(blobs), b"",
+        standing.failures, standing.reason, b"".join(keys),
+        spans=spans(edges.starts, edges.stops), put_times=b"".join(put),
+    )  # fmt: skip
+
+
+def apart(piece: Piece) -> Iterator[Piece]:
+    """The same elements, a piece for each stretch."""
+    if not piece.spans:
+        yield piece
+        return
+    bodies, first = Bodies.known(piece.offsets, piece.blob), 0
+    for one in stretches(piece.spans):
+        stop = first + one.size
+        some = bodies.slice(first, stop).trimmed()
+        yield msgspec.structs.replace(
+            piece, start=one.start, offsets=bytes(some.offsets), blob=bytes(some.blob),
+            keys=keys_of(piece.keys, first, stop), put_at=times.at(piece.put_times, first),
+            spans=b"", put_times=b"",
+        )  # fmt: skip
+        first = stop

@@ -92,7 +92,8 @@ def test_a_shelf_is_the_same_with_bundles_and_without_also_when_it_begins_again(
         state = dice.choice((State.LEASED, State.LEASED, State.FREE, State.GONE, State.GONE))
         if dice.random() < 0.05:
             state = State.VOID
-        shares = dice.choice(drawn) if dice.random() < 0.6 else some(dice)
+        drawn[0] = drawn[0] if dice.random() < 0.3 else dice.choice([*drawn, some(dice)])
+        shares = drawn[0]
         epoch = 1 + turn // 20
         version = dice.randrange(turn + 1) if dice.random() < 0.2 else turn
         mark = Mark(shares, epoch, version, state, token=turn, failures=turn % 3)

@@ -95,11 +95,11 @@ class Row:
         """The same of many stretches, as one record; whether it can be (bundles, rule 1)."""
         if not self.gone.vacant(edges):
             return False
-        whole = self.bundles.whole(intervals)
-        if whole is not None and whole.standing.version < standing.version:
-            self.bundles.clear_all(edges)
-        elif not (self.bundles.pieces.vacant(edges) and self.standing.vacant(edges)):
-            return False
+        if not (self.bundles.pieces.vacant(edges) and self.standing.vacant(edges)):
+            known = [told for interval in intervals for _, told in self.told(interval)]
+            if any(told.version >= standing.version for told in known):
+                return False
+            self._forget_all(intervals, edges)
         self.bundles.add(intervals, edges, standing)
         return True
 
@@ -107,11 +107,7 @@ class Row:
         """These are gone, as one record; whether it can be (bundles, rules 1 and 3)."""
         if not self.gone.vacant(edges):
             return False
-        if not self.standing.vacant(edges):
-            for interval in intervals:
-                self.standing.clear(interval)
-        if not self.bundles.pieces.vacant(edges):
-            self.bundles.clear_all(edges)
+        self._forget_all(intervals, edges)
         account = self._account
         late = [account + start.to_bytes(8) for start in self.gone.fill(edges, GOT)]
         self.bundles.end(intervals, edges, standing, late)
@@ -182,6 +178,13 @@ class Row:
             if together
             else iter(self.standing)
         )
+
+    def _forget_all(self, intervals: tuple[Interval, ...], edges: Edges) -> None:
+        if not self.standing.vacant(edges):
+            for interval in intervals:
+                self.standing.clear(interval)
+        if not self.bundles.pieces.vacant(edges):
+            self.bundles.clear_all(edges)
 
     def forget(self, interval: Interval) -> None:
         """Whatever was said of it."""

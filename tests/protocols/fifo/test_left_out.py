@@ -15,6 +15,7 @@ from snowmelt.protocols.fifo.calls import (
     Part,
     Peek,
     Peeked,
+    Put,
     PutDone,
     QueueStatus,
     Settle,
@@ -119,3 +120,21 @@ def test_a_question_to_a_mirror_that_is_away_costs_no_turns_until_it_is_back() -
     bench.view(master, mirror)
     bench.run(1)
     assert asked in bench.answers
+
+
+def test_what_a_new_master_is_offered_at_once_it_is_offered_once() -> None:
+    """What is offered anew has the home asked for, and that was offered anew (fifo seed 16)."""
+    bench = ClusterBench(4)
+    queue, old, *_ = bench.beside(replicas=2)
+    bench.drops.append(lambda _, __, message: type(message).__name__ == "Admit")
+    asked = bench.call("n1", Put(queue, "p", 1, b"\0\0\0\0\1\0\0\0", b"x"))
+    bench.run(1)
+    bench.view(*others(bench, old))
+    while bench.home(queue).master.startswith(old) or not bench.home(queue).active:
+        bench.run(0.1)
+    before = len(bench.messages("Admit"))
+    bench.run(2)
+    assert len(bench.messages("Admit")) - before <= 6  # at once, and every half a second
+    bench.drops.clear()
+    bench.run(1)
+    assert isinstance(bench.answers[asked], PutDone)

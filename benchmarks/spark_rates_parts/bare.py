@@ -19,6 +19,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from snowmelt.core.times import whole
 from snowmelt.protocols.fifo.calls import Part
 from snowmelt.spark.columns import readable, source_schema
 from snowmelt.spark.partitions import ROWS
@@ -26,6 +27,7 @@ from snowmelt.spark.reading import PIECE_ROWS
 from snowmelt.spark.rows import Rows
 
 SEED: Final = 1
+PUT_AT: Final = 1_700_000_000_123_456_789
 
 
 @lru_cache(maxsize=2)
@@ -38,7 +40,7 @@ def bodies(rows: int, size: int) -> bytes:
 def batches(rows: int, size: int) -> tuple[pa.RecordBatch, ...]:
     """Some rows of one task, in the columns and batches that a queue's have; made once."""
     offsets = np.arange(rows + 1, dtype=np.int32) * size
-    part = Part(0, offsets.tobytes(), bodies(rows, size))
+    part = Part(0, offsets.tobytes(), bodies(rows, size), times=whole(rows, PUT_AT))
     return tuple(Rows("raw", readable(source_schema(headers=False))).of([part]))
 
 

@@ -76,7 +76,7 @@ def test_limits_are_kept_and_shared_among_queues(queues: Queues) -> None:
     assert reader.getDefaultReadLimit() == ReadMaxRows(60)
     start = reader.initialOffset()
     end = reader.latestOffset(start, reader.getDefaultReadLimit())
-    assert [count for _, count in end["queues"].values()] == [10, 25, 10]
+    assert [count for _, count in end["queues"].values()] == [10, 40, 10]
     rest = reader.latestOffset(end, ReadAllAvailable())
     assert rest["queues"]["limit.b"][1] == 110
     assert reader_of(queues, queue="x", maxBytesPerTrigger="5").getDefaultReadLimit() == (
@@ -86,6 +86,41 @@ def test_limits_are_kept_and_shared_among_queues(queues: Queues) -> None:
     filled(queues, "bytes", 10)
     sized = reader_of(queues, queue="bytes")
     assert sized.latestOffset(start, ReadMaxBytes(7 * 3))["queues"]["bytes"][1] == 3
+
+
+def test_queues_that_said_that_enough_waits_are_not_asked_for_it_again(
+    queues: Queues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(queues, "told.a", 10)
+    filled(queues, "told.b", 10)
+    asked: list[str] = []
+    stats = StreamReader._stats
+    monkeypatch.setattr(
+        StreamReader, "_stats", lambda reader, name: asked.append(name) or stats(reader, name)
+    )
+    reader = reader_of(queues, subscribe="told.a,told.b")
+    end = reader.latestOffset(reader.initialOffset(), ReadMaxRows(8))
+    assert sorted(asked) == ["told.a", "told.b"]
+    end = reader.latestOffset(end, ReadMaxRows(8))
+    assert sorted(asked) == ["told.a", "told.b"]
+    end = reader.latestOffset(end, ReadMaxRows(8))
+    assert len(asked) == 4
+    assert [count for _, count in end["queues"].values()] == [10, 10]
+
+
+def test_what_was_said_to_wait_and_went_to_others_is_made_up_from_another_queue(
+    queues: Queues,
+) -> None:
+    filled(queues, "went.a", 10)
+    queues.fifo("went.b").put(b"0")
+    queues.fifo("went.b").get().ack()
+    reader = reader_of(queues, subscribe="went.a,went.b")
+    end = reader.latestOffset(reader.initialOffset(), ReadMaxRows(2))
+    for item in queues.fifo("went.a").get_many(8):
+        item.ack()
+    filled(queues, "went.b", 5)
+    end = reader.latestOffset(end, ReadMaxRows(4))
+    assert {name: count for name, (_, count) in end["queues"].items()} == {"went.a": 2, "went.b": 4}
 
 
 def test_now_is_when_it_began(queues: Queues) -> None:

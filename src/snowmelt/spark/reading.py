@@ -1,6 +1,10 @@
 """What a task does with its portions: reads them piece by piece, ahead of what Spark takes.
 
 Reading changes nothing in the queue, so a task may be run twice, or at two places at once.
+
+While a task waits for its first piece, its Java waits too, and so does every other: all tasks of a
+batch begin at once, and a node serves them in turn. So the first piece is small, the others are of
+some megabytes, and two are always on their way: one is being read while the other is awaited.
 """
 
 import logging
@@ -23,9 +27,13 @@ from snowmelt.spark.options import SourceOptions
 from snowmelt.spark.partitions import Portion, cut, within
 from snowmelt.spark.rows import Rows
 
-PIECE_ROWS: Final = 65_536
-PIECE_BYTES: Final = 8 << 20
+PIECE_ROWS: Final = 32_768
+PIECE_BYTES: Final = 4 << 20
+FIRST_SHARE: Final = 4
+"""The first piece of a task is such a part of the others."""
+AHEAD: Final = 2
 AHEAD_MOST: Final = 4
+"""Of small portions: each is a call of its own."""
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 2.0
 _NAMED_AT_MOST: Final = 5
@@ -51,17 +59,17 @@ class _Piece(NamedTuple):
 def _pieces(
     portions: Iterable[Portion], options: SourceOptions, schema: pa.Schema
 ) -> Iterator[_Piece]:
-    for portion in portions:
+    for number, portion in enumerate(portions):
         queue = cluster_at(options.connection).fifo(portion.queue)
         reader, rows = _PortionReader(queue, portion, options), Rows(portion.queue, schema)
         most = max(1, min(PIECE_ROWS, PIECE_BYTES // portion.row_bytes))
-        for spans in cut(portion.spans, most):
+        for spans in cut(portion.spans, most, 0 if number else most // FIRST_SHARE):
             yield _Piece(reader, spans, rows)
 
 
 def _ahead(pieces: Iterable[_Piece], portions: int) -> Iterator[tuple[Rows, list[Part]]]:
     """Reads the next piece while Spark is busy with the one before; of small portions, some."""
-    ahead = min(portions, AHEAD_MOST)
+    ahead = max(AHEAD, min(portions, AHEAD_MOST))
     with ThreadPoolExecutor(ahead) as threads:
         coming: deque[tuple[Rows, Future[list[Part]]]] = deque()
         for piece in pieces:

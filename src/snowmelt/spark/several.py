@@ -22,14 +22,18 @@ def asked(names: Iterable[str], ask: Callable[[str], T]) -> dict[str, T]:
 
 
 def shared_out(rows: int, waiting: Mapping[str, int], names: Sequence[str]) -> dict[str, int]:
-    """How many rows each queue gives at most: the same of each, and what one lacks the next give.
+    """How many rows each queue gives at most: the same of each, and what one lacks the others give.
 
-    >>> shared_out(10, {"a": 1, "b": 100, "c": 100}, ["a", "b", "c"])
-    {'a': 1, 'b': 5, 'c': 4}
-    >>> shared_out(2, {"a": 9, "b": 9, "c": 9}, ["c", "a", "b"])
+    Those that lack some are asked first, so that it is known; the others in the order of the names.
+
+    >>> shared_out(10, {"a": 100, "b": 1, "c": 100}, ["a", "b", "c"])
+    {'b': 1, 'a': 5, 'c': 4}
+    >>> shared_out(2, {"a": 9, "b": 8, "c": 7}, ["c", "a", "b"])
     {'c': 1, 'a': 1, 'b': 0}
     """
     shares: dict[str, int] = {}
+    fair = -(-rows // max(1, len(names)))
+    names = sorted(names, key=lambda name: min(fair, waiting.get(name, 0)))
     for place, name in enumerate(names):
         share = min(-(-rows // (len(names) - place)), waiting.get(name, 0))
         shares[name] = share

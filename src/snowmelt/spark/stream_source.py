@@ -17,7 +17,7 @@ else, whatever has come meanwhile. So it is the same batch again, under the same
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain
@@ -66,6 +66,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._pinned: dict[str, int] | None = None
         self._acknowledged = Offset("")
         self._pace: Pace | None = None
+        self._ready: dict[str, int] = {}
+        """How many items waited in each queue, by the last that it said."""
         self._begun = False
         """Whether it has told how far it is: from then on it knows what it planned."""
 
@@ -99,7 +101,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         _ = self._schema
         check_queues(self._options)
         names = queue_names(self._options)
-        self._pinned = {name: told.tail for name, told in asked(names, self._stats).items()}
+        told = asked(names, self._stats)
+        self._pinned = {name: one.tail for name, one in told.items()}
+        self._ready = {name: one.ready for name, one in told.items()}
 
     @plainly()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -139,21 +143,29 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> dict[str, Mark]:
         """How far each queue is given to the group, all of them asked at once.
 
-        Where rows are bounded and the queues several, they first tell what waits. Some of that may
-        be for a later run, so who got no share for it is asked again while rows are left.
+        Where rows are bounded and the queues several, each is asked for its share of what waits. By
+        the last they said, if that is enough; else they tell first. Some of it may have gone to
+        others, or be for a later run, so who got no share is asked again while rows are left.
         """
         rows, size = self._limits(limit, len(names))
 
         def given(name: str, share: int) -> Mark:
-            return self._advance(name, before.mark(name), share, size).end
+            told = self._advance(name, before.mark(name), share, size)
+            self._ready[name] = told.ready
+            return told.end
 
         if len(names) == 1 or rows == EVERYTHING:
             ends = asked(names, lambda name: given(name, rows if name in reading else 0))
             return {name: end for name, end in ends.items() if end != BEGINNING}
-        waiting = {name: told.ready for name, told in asked(reading, self._stats).items()}
+        waiting = {name: self._ready.get(name, 0) for name in reading}
+        enough = sum(waiting.values()) >= rows
+        if not enough:
+            waiting = self._waiting(reading)
         shares = shared_out(rows, waiting, names)
         ends = asked(names, lambda name: given(name, shares[name]))
         left = rows - sum(end.count - before.mark(name).count for name, end in ends.items())
+        if left > 0 and enough:
+            waiting = self._waiting(reading)
         for name in names:
             if left > 0 and not shares[name] and waiting.get(name):
                 ends[name] = given(name, left)
@@ -221,6 +233,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _stats(self, name: str) -> QueueStatus:
         return self._queue(name).stats(timeout=self._timeout)
+
+    def _waiting(self, names: Iterable[str]) -> dict[str, int]:
+        return {name: told.ready for name, told in asked(names, self._stats).items()}
 
     def _limits(self, limit: ReadLimit, queues: int) -> tuple[int, int]:
         """Rows in all, and bytes of each queue: the limit that Spark gives, and the options'."""

@@ -95,7 +95,7 @@ def part_of(segment: Segment, first: int, stop: int, position: int) -> Part:
     put_at = times.whole(stop - first, segment.put_at) if segment.put_at else b""
     if first == segment.first and stop == segment.stop:
         return Part(position, segment.offsets, segment.blob, segment.headers, times=put_at)
-    batch = Batch(segment.offsets, segment.blob)
+    batch = Batch.known(segment.offsets, segment.blob)  # looked at when it came, or was read
     batch = batch.slice(first - segment.first, stop - segment.first).trimmed()
     headers = labels.sliced(segment.headers, first - segment.first, stop - segment.first)
     return Part(position, bytes(batch.offsets), bytes(batch.blob), headers, times=put_at)

@@ -47,6 +47,17 @@ def test_a_pipeline_runs_over_connect_and_counts_what_it_made(bench: Bench, gate
 
 
 @pytest.mark.soak
+def test_functions_are_done_while_the_queue_is_read_over_connect(bench: Bench, gate: str) -> None:
+    bench.queues.fifo("plain").put_many([b"%d" % number for number in range(20)])
+    words = ("pipeline", "run", str(Path(__file__).with_name("tagging.py")), "--drain", "--json")
+    where = ("--url", bench.url, "--checkpoints", str(bench.folder / "tags"), "--remote", gate)
+    done = bench.run(sys.executable, "-m", "snowmelt", *words, *where)
+    assert done.returncode == 0, done.stderr
+    assert [stage["out"] for stage in json.loads(done.stdout)["stages"]] == [20, 20]
+    assert bench.bodies("twice") == sorted(b"once/plain/%d" % number for number in range(20))
+
+
+@pytest.mark.soak
 def test_each_batch_goes_to_a_function_over_connect(bench: Bench, gate: str) -> None:
     bench.queues.fifo("each").put_many([b"1", b"2", b"3"])
     folder = str(bench.folder / "each")

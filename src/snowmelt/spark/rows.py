@@ -18,9 +18,9 @@ from snowmelt.core.times import chained
 from snowmelt.protocols.fifo.calls import Part
 from snowmelt.protocols.fifo.labels import Labels, are_labels, unpack
 
-ROWS_MAX: Final = 65_536
+ROWS_MAX: Final = 32_768
 BYTES_MAX: Final = 8 << 20
-"""As much as is read by one call: each batch that Spark is handed costs it some milliseconds."""
+"""What one call reads is less, where all rows are of about one size: it is handed on as it is."""
 SMALL: Final = 1024
 """Parts of fewer items than this are joined with their neighbours."""
 

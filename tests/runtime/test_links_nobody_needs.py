@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from random import Random
+from select import select
 from socket import socket
 from time import monotonic, sleep
 from typing import Any
@@ -16,7 +17,17 @@ from snowmelt.core.instant import milliseconds
 from snowmelt.core.names import Address, NodeId
 from snowmelt.core.node import Announce, Announced
 from snowmelt.protocols.calling import Lost
-from snowmelt.protocols.pool.calls import Ack, Acquaintances, Get, Got, Known, Need, Put, Unused
+from snowmelt.protocols.pool.calls import (
+    Ack,
+    Acquaintances,
+    Get,
+    Got,
+    Known,
+    Need,
+    Put,
+    Unsent,
+    Unused,
+)
 from snowmelt.protocols.pool.introductions import Acquaintance
 from snowmelt.protocols.pool.messages import Cancel
 from snowmelt.protocols.pool.peer import PoolPeer
@@ -223,6 +234,11 @@ def test_a_link_that_ends_without_a_word_while_the_other_side_is_asked_is_lost()
 
 
 def test_whoever_has_ended_a_link_and_dials_anew_before_that_is_heard_lost_nothing():
+    assert any(_went_by_the_second_link() for _ in range(20))
+
+
+def _went_by_the_second_link() -> bool:
+    """Whether the second link was open before the first one's end was heard: either may be."""
     machine = Asked("c-a")
     with running(machine, "c-a") as one:
         first = Other(one)
@@ -233,11 +249,15 @@ def test_whoever_has_ended_a_link_and_dials_anew_before_that_is_heard_lost_nothi
         second = Other(one)
         second.welcomed("c-x")
         first.send(framed(Kind.RELEASE, b""))
-        assert Codec.for_peers().decode(second.hears_in_the_end(Kind.MESSAGE)) == Cancel(1, 1)
+        select([second.socket], [], [], 5.0)
         assert not machine.lost()
+        if any(isinstance(fact, Unsent) for fact in machine.facts):  # rule 5 says so
+            return False
+        assert Codec.for_peers().decode(second.hears_in_the_end(Kind.MESSAGE)) == Cancel(1, 1)
         assert machine.reached() == ["c-x", "c-x"]
         first.socket.close()
         second.socket.close()
+        return True
 
 
 def test_a_link_that_the_other_side_asks_to_end_stays_while_it_is_needed():

@@ -92,3 +92,16 @@ def test_nothing_is_told_by_who_has_stopped():
         assert await told(ways, 2 * DIALS * APART_SECONDS) == []
 
     asyncio.run(run())
+
+
+def test_whoever_stops_dials_nobody_though_its_connections_end():
+    async def run():
+        ways = Ways()
+        await ways.listen()
+        before = len(asyncio.all_tasks())
+        ways.severing.stop()
+        ways.severing.lost(N2)
+        assert len(asyncio.all_tasks()) == before
+        await ways.close()
+
+    asyncio.run(run())

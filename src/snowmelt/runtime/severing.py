@@ -31,17 +31,19 @@ class Severing:
         self._connected = connected
         self._tell = tell
         self._looks: dict[NodeId, asyncio.Task[None]] = {}
+        self._stopped = False
 
     def lost(self, node: NodeId) -> None:
         """A connection with it has ended."""
-        if node in self._addresses():
+        if node in self._addresses() and not self._stopped:
             before = self._looks.pop(node, None)
             if before is not None:  # with the last connection it begins anew
                 before.cancel()
             self._looks[node] = asyncio.get_running_loop().create_task(self._look(node))
 
     def stop(self) -> None:
-        """Tells nothing more."""
+        """Looks after nobody, and tells nothing more: this node ends its connections itself."""
+        self._stopped = True
         for look in self._looks.values():
             look.cancel()
 

@@ -279,6 +279,10 @@ def test_copies_may_be_missing_where_nobody_but_who_leads_is_hurt():
     rests("fifo", 1068)
 
 
+def test_a_put_that_was_told_to_nobody_is_not_counted_as_lost_with_its_masters_disk():
+    rests("fifo", 42)
+
+
 def test_what_an_earlier_life_asked_for_at_most_once_may_come_to_the_next_and_be_lost():
     rests("pool", 1075)
 

@@ -185,7 +185,31 @@ def test_what_nobody_has_was_not_put_and_can_be_put_anew() -> None:
     assert isinstance(told, PutDone)
     assert not told.repeated
     assert bodies(bench) == 1
-    settled(bench)
+    assert settled(bench).lost == 0, "it was told to nobody"
+
+
+def test_what_was_told_while_it_was_in_doubt_and_nobody_can_read_is_counted_as_lost() -> None:
+    """Of the two that flushed it one lost its disk, and at the other it can't be read."""
+    bench, master, (first, second) = three()
+    bench.drops.append(
+        lambda _s, target, one: isinstance(one, Mirror) and one.bodies != () and target == second
+    )
+    bench.drops.append(lambda _s, _t, one: isinstance(one, Replicate))
+    assert isinstance(bench.told(master, 1, within=0.2), PutDone)
+    assert is_kept(bench, first, 1)
+    assert not is_kept(bench, second, 1)
+    bench.kill(master)
+    bench.kill(first)
+    disk = bench.slots[NodeId(first)].disk
+    (place,) = [key for key, (value, _) in disk._values.items() if b"item 1" in value]
+    value, check = disk._values[place]
+    disk._values[place] = value[:-1] + b"\0", check
+    bench.born_anew(master)
+    bench.start(master)
+    bench.start(first)
+    bench.drops.clear()
+    bench.view()
+    assert settled(bench).lost == 1
 
 
 def test_a_put_that_finds_no_room_at_its_master_is_refused_and_does_not_come() -> None:

@@ -1,6 +1,7 @@
 """Making one more copy of an extent: the new keeper pulls it from the old ones, piece by piece.
 
 1. What one source can't read is asked of the next; missing is what all of them said they can't.
+   Told with it is who has nothing there: whoever has something that can't be read had it once.
 2. Whoever asks again asks for the same copy, under a new number: it goes on where it stands, at
    another source when the last is silent. It begins anew when it was refused, lacks something, or
    may be asked of others now.
@@ -14,7 +15,7 @@ from snowmelt.core.instant import Duration, Instant, later, milliseconds
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.keeper import Keeper
-from snowmelt.protocols.fifo.messages import Extent, Pull, Pulled, Replicate, Replicated
+from snowmelt.protocols.fifo.messages import Extent, Missing, Pull, Pulled, Replicate, Replicated
 from snowmelt.protocols.fifo.segments import unstored
 
 SILENT: Final = milliseconds(1000)
@@ -26,13 +27,15 @@ class Order(msgspec.Struct):
     master: NodeId
     message: Replicate
     at: int
-    missing: list[Extent]
+    missing: list[Missing]
     heard: Instant
     """When it was begun, or a source last answered."""
     turn: int = 0
     """Which source is asked."""
     bad: dict[NodeId, int] = {}
     """Which sources can't read what comes next, and up to where."""
+    absent: dict[str, None] = {}
+    """Which keepers of these have nothing there."""
     flushing: int = 0
     refused: bool = False
 
@@ -54,15 +57,22 @@ class Order(msgspec.Struct):
         sources = sorted(message.sources) == sorted(self.message.sources)
         return same and sources and not self.refused and not self.missing
 
-    def failed(self, source: NodeId, until: int) -> int:
-        """A source can't read what comes next (rule 1); up to where nobody can, 0 if one might."""
-        self.bad[source] = until
-        sources = self.message.sources
-        if all(one in self.bad for one in sources):
-            return min(self.bad.values())
+    def failed(self, source: NodeId, message: Pulled) -> None:
+        """A source can't read what comes next (rule 1): another is asked, or it is missing."""
+        self.bad[source] = message.bad_until
+        if message.absent:
+            self.absent[message.absent] = None
+        if all(one in self.bad for one in self.message.sources):
+            until = min(self.bad.values())  # the master knows whether anybody needs it
+            extent = Extent(self.rest.stream, self.at, until)
+            self.missing.append(Missing(extent, tuple(self.absent)))
+            self.go_on(until)
         while self.source in self.bad:
             self.turn += 1
-        return 0
+
+    def go_on(self, at: int) -> None:
+        """What comes next begins there."""
+        self.at, self.bad, self.absent = at, {}, {}
 
 
 class Copying:
@@ -105,11 +115,7 @@ class Copying:
             if not self._keep(order, stop, body):
                 break
         if order.at < message.bad_until:
-            until = order.failed(source, message.bad_until)
-            if until:  # the master knows whether anybody needs it
-                order.missing.append(Extent(order.rest.stream, order.at, until))
-                order.at = until
-                order.bad = {}
+            order.failed(source, message)
         if order.at >= order.message.extent.stop:
             self._end(order)
         elif message.segments or message.bad_until:
@@ -132,7 +138,7 @@ class Copying:
             return False
         if segment.first > order.at:
             return False
-        order.at, order.bad = stop, {}
+        order.go_on(stop)
         order.flushing += 1
         queue, stream = order.message.queue, order.message.extent.stream
         self._keeper.store(queue, stream, segment, body, flushed, refused, Duration(0))

@@ -6,6 +6,9 @@
    `copies_needed` have it: then the others are taken off, and what they lack is short.
 3. Nobody is taken off while there is another doubt on the same run that its node may still settle
    by other keepers' words: it may count on just those.
+4. A put is told when `copies_needed` of those that were named have flushed it, and who has flushed
+   it has something there while it lives, were it damaged. So what is in doubt, and of which fewer
+   than that are not known to have nothing, was told to nobody. What lingers is told unflushed.
 """
 
 from collections.abc import Callable
@@ -72,6 +75,12 @@ class Doubting:
         if part is None or part.stop <= whole.first:
             return whole
         return Extent(whole.stream, max(whole.first, part.first), part.stop)
+
+    def is_untold(self, keepers: tuple[str, ...], absent: tuple[str, ...]) -> bool:
+        """Whether too few of these ever had what nobody can give, for it to be told (rule 4)."""
+        settings = self._queue.settings
+        had = sum(one not in absent for one in keepers)
+        return not settings.linger and had < settings.copies_needed <= len(keepers)
 
     def settle(self, presence: Presence) -> None:
         """Ends the doubts that are none any more (rules 2 and 3)."""

@@ -40,9 +40,14 @@ class Doubts:
         first = next(iter(self._open.values()), None)
         return tail if first is None else first.start
 
+    def within(self, interval: Interval) -> list[Interval]:
+        """What of this is in doubt."""
+        parts = (part.common(interval) for part in self._open.values())
+        return [part for part in parts if part.size]
+
     def touch(self, interval: Interval) -> bool:
         """Whether some of this is in doubt."""
-        return any(part.common(interval).size for part in self._open.values())
+        return bool(self.within(interval))
 
     def all(self) -> list[tuple[Name, Interval]]:
         """Each with its name."""

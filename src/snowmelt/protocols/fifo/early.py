@@ -17,6 +17,7 @@ has to wait for copies before the put is admitted. Rules:
    it, once enough of those that are named have told that node.
 6. What is in doubt and nobody has was told to nobody, as long as fewer disks than `copies_needed`
    were lost. Its producer's number is forgotten with it, so that whoever asks again puts it anew.
+   It counts as lost only where so many of its disks are lost, or have what can't be read.
 """
 
 from typing import Final

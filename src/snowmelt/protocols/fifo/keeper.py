@@ -185,7 +185,9 @@ class Keeper:
         def found(stretch: Stretch) -> None:
             segments = tuple((one.stop, stored(one)) for one in stretch.segments)
             bad_until = 0 if stretch.bad is None else stretch.bad.stop
-            self._desk.send(source, Pulled(message.queue, message.extent, segments, bad_until))
+            absent = self._desk.keeper if stretch.missing else ""
+            pulled = Pulled(message.queue, message.extent, segments, bad_until, absent)
+            self._desk.send(source, pulled)
 
         limits = self._desk.limits
         budget = Budget(limits.pull_bytes, limits.answer_bytes, limits.pull_segments)

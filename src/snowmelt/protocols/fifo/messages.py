@@ -398,6 +398,14 @@ class Replicate(msgspec.Struct, frozen=True, tag="fifo.replicate", array_like=Tr
     sources: tuple[NodeId, ...]
 
 
+class Missing(msgspec.Struct, frozen=True, array_like=True):
+    """What no source of a copy could give."""
+
+    extent: Extent
+    absent: tuple[str, ...]
+    """The keepers that have nothing there at all; with the others it can't be read."""
+
+
 class Replicated(msgspec.Struct, frozen=True, tag="fifo.replicated", array_like=True):
     """I keep that extent, but for what is missing; or there is no room here."""
 
@@ -406,8 +414,7 @@ class Replicated(msgspec.Struct, frozen=True, tag="fifo.replicated", array_like=
     number: int
     keeper: str
     stored: bool
-    missing: tuple[Extent, ...]
-    """What none of the sources could give."""
+    missing: tuple[Missing, ...]
     extent: Extent
     run: str
     """The run of the keeper in which it stored all of it."""
@@ -423,13 +430,15 @@ class Pull(msgspec.Struct, frozen=True, tag="fifo.pull", array_like=True):
 class Pulled(msgspec.Struct, frozen=True, tag="fifo.pulled", array_like=True):
     """Segments from the extent's first on: each its stop and its bytes as stored.
 
-    What comes after them can't be read here, up to `bad_until`, when that is not 0.
+    What comes after them can't be read here, up to `bad_until`, when that is not 0. Where
+    nothing is there at all, `absent` is who says so.
     """
 
     queue: str
     extent: Extent
     segments: tuple[tuple[int, bytes], ...]
     bad_until: int
+    absent: str
 
 
 class Broken(msgspec.Struct, frozen=True, tag="fifo.broken", array_like=True):

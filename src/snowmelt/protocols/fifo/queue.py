@@ -216,9 +216,10 @@ class Queue:
             self._return(part, due, reason, least)
         self.leases.shrunk(lease)
 
-    def give_up(self, interval: Interval) -> list[Lost]:
-        """No copy of these can be read any more."""
-        self.lost += sum(part.size for part in self.alive.common(interval))
+    def give_up(self, interval: Interval, *, told: bool = True) -> list[Lost]:
+        """No copy of these can be read any more; what was told to nobody is not lost to anybody."""
+        if told:
+            self.lost += sum(part.size for part in self.alive.common(interval))
         return self._withdrawn(interval)
 
     # --- time -------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@
    It stays a keeper until a good copy was made instead: on itself, or on another.
 3. Lost is what nobody can give: what its new keeper asked every keeper for that is not gone for
    ever, and could read nowhere; and what lies on nobody but keepers that have come back with other
-   disks. That is counted.
+   disks. That is counted, but for what was told to nobody (`early.py`, rule 6).
 4. A copy counts when it names the term, the number and the extent it was asked for under, and the
    present run of its keeper: an older answer tells of another extent, or of what was erased since.
 5. A keeper that was asked twice in vain is passed over for a while, if another can be asked.
@@ -28,7 +28,14 @@ from snowmelt.protocols.fifo.doubting import Doubting, Place, number
 from snowmelt.protocols.fifo.early import Confirmed
 from snowmelt.protocols.fifo.extents import Run
 from snowmelt.protocols.fifo.journal import Journal
-from snowmelt.protocols.fifo.messages import Broken, Extent, Kept, Replicate, Replicated
+from snowmelt.protocols.fifo.messages import (
+    Broken,
+    Extent,
+    Kept,
+    Missing,
+    Replicate,
+    Replicated,
+)
 from snowmelt.protocols.fifo.passed_over import PassedOver
 from snowmelt.protocols.fifo.queue import Dropped, Lost
 from snowmelt.protocols.fifo.streams import Presence, gone_for_ever, node_of
@@ -179,7 +186,8 @@ class Repair:
         lane = run.lanes[at]
         if gone_for_ever(lane.keepers, presence):
             whole = Extent(lane.stream, lane.first, lane.stop)
-            self._give_up(self._needed(run, at, [whole]))
+            for part in self._needed(run, at, whole):
+                self._give_up(part, lane.keepers, ())
             return
         ring = presence.after(lane.keepers[0], len(presence.keepers))
         targets = [one for one in ring if one not in lane.keepers and one not in self._out]
@@ -319,7 +327,7 @@ class Repair:
             del self._orders[order.number]
         self.tick()
 
-    def _has_come(self, order: Order, missing: tuple[Extent, ...], presence: Presence) -> bool:
+    def _has_come(self, order: Order, missing: tuple[Missing, ...], presence: Presence) -> bool:
         """Names the new keeper, where nothing is missing that anybody may yet have."""
         whole = True
         for place, extent in list(order.lanes.items()):
@@ -333,19 +341,24 @@ class Repair:
             lane, bad = run.lanes[place[1]], self.doubting.part(run, place)
             if place in self._bad and not extent.first <= bad.first <= bad.stop <= extent.stop:
                 continue  # there is more that is bad than there was
-            needed = self._needed(run, place[1], [_common(one, extent) for one in missing])
-            away = [one for one in lane.keepers if one not in order.asked_of]
+            needed = [
+                (part, one.absent)
+                for one in missing
+                for part in self._needed(run, place[1], _common(one.extent, extent))
+            ]
+            keepers = lane.keepers
+            away = [one for one in keepers if one not in order.asked_of]
             if needed and not gone_for_ever(tuple(away), presence):
                 whole = False
                 continue
             self._rehouse(run, place[1], order.target, presence)
-            if needed:
-                self._give_up(needed)
+            for part, absent in needed:
+                self._give_up(part, keepers, absent)
         return whole
 
-    def _needed(self, run: Run, at: int, parts: list[Extent]) -> list[Interval]:
-        """Where living items of a lane lie in parts of its stream."""
-        where = [one for part in parts for one in run.where(at, part.first, part.stop)]
+    def _needed(self, run: Run, at: int, extent: Extent) -> list[Interval]:
+        """Where living items of a lane lie in a part of its stream."""
+        where = run.where(at, extent.first, extent.stop)
         return [part for one in where for part in self._queue.alive.common(one)]
 
     def _rehouse(self, run: Run, at: int, target: str, presence: Presence) -> None:
@@ -363,15 +376,17 @@ class Repair:
         if named != lane.keepers:
             self._queue.rehouse(run, lane, named)
 
-    def _give_up(self, parts: list[Interval]) -> None:
-        before = self._queue.lost
-        for part in parts:
-            if self._queue.doubts.touch(part):  # it was told to nobody (`early.py`, rule 6)
-                self._queue.producers.forget_put(part)
-            self._dropped(self._queue.give_up(part))
-        if self._queue.lost > before:
-            where = ", ".join(map(str, parts[:3])) + (" ..." if len(parts) > 3 else "")
-            self._desk.note(f"{self._queue.name}: {where} is lost: no copy of it can be read")
+    def _give_up(self, part: Interval, keepers: tuple[str, ...], absent: tuple[str, ...]) -> None:
+        """Nobody can give this; of those that were named to keep it, these never had it."""
+        queue = self._queue
+        for where in queue.doubts.within(part):
+            queue.producers.forget_put(where)
+            if self.doubting.is_untold(keepers, absent):
+                self._desk.note(f"{queue.name}: {where} was told to nobody, and nobody has it")
+                self._dropped(queue.give_up(where, told=False))
+        if queue.alive.common(part):
+            self._desk.note(f"{queue.name}: {part} is lost: no copy of it can be read")
+            self._dropped(queue.give_up(part))
 
 
 def _common(part: Extent, extent: Extent) -> Extent:

@@ -1,6 +1,6 @@
 """A master that is left out by a hint, and lives, and does not know: what it says is still true.
 
-Rule 6 of `fifo/journal.py`. No clock has a part in it: nobody here is cut off.
+Rule 7 of `fifo/journal.py`. No clock has a part in it: nobody here is cut off.
 """
 
 import pytest
@@ -8,10 +8,13 @@ from cluster_bench import ClusterBench
 
 from snowmelt.core.instant import seconds
 from snowmelt.core.names import NodeId
+from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo.calls import (
+    Assign,
     Describe,
     Get,
     Leased,
+    Locate,
     Part,
     Peek,
     Peeked,
@@ -64,8 +67,28 @@ def test_a_lease_is_not_prolonged_by_a_master_that_another_followed() -> None:
     bench.drops.clear()
     prolonged = bench.call(old, Settle(queue, leased.token, (), (), extend=True))
     bench.run(3)
-    print(bench.answers.get(prolonged))
     assert not isinstance(bench.answers.get(prolonged), Settled)
+
+
+def test_a_group_is_not_refused_by_a_master_that_another_followed() -> None:
+    """The group was begun anew since, by a reader that is told there that it has lost it."""
+    bench = ClusterBench(5)
+    queue, old, *_ = bench.beside(replicas=2)
+    assert isinstance(bench.put(old, 1, queue), PutDone)
+    first = bench.ask(old, Assign(queue, "g", 0, "r1", 0, 10, 1 << 20))
+    bench.drops.append(lambda source, target, _: old in (source, target))
+    bench.view(*others(bench, old))
+    bench.run(3)
+    heir = bench.home(queue).master.partition("/")[0]
+    anew = bench.ask(heir, Assign(queue, "g", 0, "r2", 0, 10, 1 << 20))
+    assert anew.lease != first.lease
+    bench.drops.clear()
+    asked = bench.call(old, Assign(queue, "g", anew.lease, "r2", 0, 10, 1 << 20))
+    located = bench.call(old, Locate(queue, "g", anew.lease, 0, 1))
+    bench.run(3)
+    for operation in (asked, located):
+        told = bench.answers.get(operation)
+        assert not isinstance(told, Declined) or told.error == "Unavailable"
 
 
 def test_an_empty_get_waits_for_the_word_of_a_mirror_and_asks_again() -> None:

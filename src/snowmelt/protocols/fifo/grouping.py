@@ -13,12 +13,15 @@
 5. How far a group's items were located is written down before they are told, and told with what is
    given. So a reader of several queues knows which items a batch had that it has no note of, and
    can tell the same batch again, of those and no others.
+6. A refusal is told like any answer, when what it rests on is safe, and by who is the master still:
+   one that was replaced knows of no group that was begun anew since, nor how far it came.
 """
 
 from typing import Final
 
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import OperationId
+from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo.answers import Answers
 from snowmelt.protocols.fifo.calls import (
     Assign,
@@ -58,7 +61,7 @@ class Grouping:
         group = self._queue.groups.named(ask.group)
         refused = self._refused(ask, group)
         if refused is not None:
-            self._desk.decline(operation, *refused)
+            self._refuse(operation, *refused)
             return
         if group is None:
             group = Group(0, "", 0, [], self._desk.wall)
@@ -67,6 +70,11 @@ class Grouping:
         if group.lease:
             self._advance(ask, group)
         told = Assigned(group.lease, group.given, self._queue.ready.total, group.located)
+        self._journal.after(lambda: self._desk.reply(operation, told))
+
+    def _refuse(self, operation: OperationId, error: str, text: str) -> None:
+        """Rule 6."""
+        told = Declined(error, text)
         self._journal.after(lambda: self._desk.reply(operation, told))
 
     def _refused(self, ask: Assign, group: Group | None) -> tuple[str, str] | None:
@@ -153,15 +161,15 @@ class Grouping:
         group = self._queue.groups.named(ask.group)
         if group is None or group.lease != ask.lease:
             text = f"{self._whose(ask.group)} was released, or begun anew by another"
-            self._desk.decline(operation, "LeaseLost", text)
+            self._refuse(operation, "LeaseLost", text)
             return
         if ask.until > group.given:
             text = f"{self._whose(ask.group)} was given {group.given} items, not {ask.until}"
-            self._desk.decline(operation, "LeaseLost", text)
+            self._refuse(operation, "LeaseLost", text)
             return
         behind = self._behind(ask.group, group, ask.after)
         if behind is not None:
-            self._desk.decline(operation, *behind)
+            self._refuse(operation, *behind)
             return
         if ask.until > group.located:
             group.located = ask.until
@@ -189,7 +197,7 @@ class Grouping:
         spans, size = living_spans(self._queue, self._desk.presence, positions, limit)
         if sum(span.weight for span in spans) > limit:
             text = f"where {count} items lie does not fit one answer; ask for fewer"
-            self._desk.decline(operation, "TooLarge", text)
+            self._refuse(operation, "TooLarge", text)
             return
         lost = count - sum(span.stop - span.start for span in spans)
         told = Located(tuple(spans), lost, size)

@@ -12,10 +12,11 @@
 5. Items go back to their own positions, and are the next to be handed out.
 6. A lease's time begins when it is safe, and so can be told: however long a flush takes, nobody
    else is given its items meanwhile. It is told with the time that is left, and not when none is.
-7. What changes nothing (an empty get, items shown, how the queue is, a lease prolonged) is told
-   only by who was master when it was asked, as its mirrors confirm (`journal.py`, rule 7). No clock
-   has a part in that, so another may go on as soon as this one is left out, though it lives and
-   does not know. When it does (`host.py`, rule 6) its masters end, and tell nothing read before.
+7. What changes nothing (an empty get, items shown, how the queue is, a lease prolonged, whatever is
+   refused for good) is told only by who was master when it was asked, as its mirrors confirm
+   (`journal.py`, rule 7). No clock has a part in that, so another may go on as soon as this one is
+   left out, though it lives and does not know. When it does (`host.py`, rule 6) its masters end,
+   and tell nothing read before.
 """
 
 from typing import Final

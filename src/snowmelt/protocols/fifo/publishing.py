@@ -74,7 +74,7 @@ class Publishing:
             return
         crowded = queue.producers.crowded(ask.producer)
         if crowded:
-            self._desk.decline(operation, "Full", crowded)
+            self._tell(operation, Declined("Full", crowded))  # asked again, there may be room
             return
         found = [(one, queue.staged.named((one.stream, one.first))) for one in ask.receipts]
         batches = [(one, batch) for one, batch in found if self._is_there(one, batch)]
@@ -121,8 +121,7 @@ class Publishing:
             shares = ask.shares
             if shares:
                 queue.publications.keep(number, Publication(ask.digest, items, shares))
-        told = Planned(shares, ended=earlier is not None)
-        self._journal.after(lambda: self._desk.reply(operation, told))
+        self._tell(operation, Planned(shares, ended=earlier is not None))
 
     def _refused_again(self, operation: OperationId) -> bool:
         """Rule 5."""
@@ -132,8 +131,10 @@ class Publishing:
         return before is not None
 
     def _decline(self, operation: OperationId, error: str, text: str) -> None:
-        self._refusals.keep(operation, Declined(error, text))
-        self._journal.after(lambda: self._desk.decline(operation, error, text))
+        self._tell(operation, self._refusals.keep(operation, Declined(error, text)))
+
+    def _tell(self, operation: OperationId, told: Planned | Declined) -> None:
+        self._journal.after(lambda: self._desk.reply(operation, told))
 
     def _has_too_many(self, ask: Plan) -> bool:
         """Whether one more plan is too much: each is written down as a whole."""

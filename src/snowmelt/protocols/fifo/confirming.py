@@ -90,7 +90,7 @@ class Confirming:
     def took(self, keeper: str, step: int) -> None:
         """A mirror has this step (rule 2)."""
         if self._open and self._open[0].step < step:
-            self.said(keeper, max(one.number for one in self._open if one.step < step))
+            self.said(keeper, next(one.number for one in reversed(self._open) if one.step < step))
 
     def due(self, here: Container[str], now: Instant) -> Iterator[tuple[str, int]]:
         """Whom to ask what now (rule 3)."""
@@ -102,9 +102,10 @@ class Confirming:
             if keeper in here and yes < self._number and (new or again):
                 self._asked[keeper] = now
                 yield keeper, self._number
-        for question in self._open:
-            if question.asked is None:
-                question.asked = now
+        for question in reversed(self._open):  # there may be many while a mirror is silent
+            if question.asked is not None:
+                break
+            question.asked = now
 
     def asked(self, here: Container[str]) -> list[Instant]:
         """When those were asked last who are here and owe an answer; who is away is not asked."""

@@ -33,7 +33,7 @@ from snowmelt.protocols.priority.fields import (
     Weight,
 )
 from snowmelt.protocols.priority.phase_messages import Answered, Asked, Met, Ranked, Seek, Sought
-from snowmelt.protocols.priority.settings import FOR_GOOD, Name, QueueSettings
+from snowmelt.protocols.priority.settings import FOR_GOOD, Name, QueueSettings, Registered
 
 CHANGES_MAX: Final = 1 << 17
 """A get has no more elements, and each has one standing."""
@@ -386,7 +386,7 @@ class Anew(msgspec.Struct, frozen=True, tag="priority.anew", array_like=True):
     era: Era
     part: Serial
     last: bool
-    queues: Annotated[tuple[QueueSettings, ...], msgspec.Meta(max_length=QUEUES_MAX)] = ()
+    queues: Annotated[tuple[Registered, ...], msgspec.Meta(max_length=QUEUES_MAX)] = ()
     redone: Annotated[tuple[tuple[Name, Attempt], ...], msgspec.Meta(max_length=CHANGES_MAX)] = ()
     interrupted: Annotated[
         tuple[tuple[Name, OperationId, Token], ...], msgspec.Meta(max_length=OPERATIONS_MAX)

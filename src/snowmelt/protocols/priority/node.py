@@ -192,7 +192,7 @@ class PriorityNode:
             for queue in self._queues.all.values()
             for operation, token in queue.door.interrupted
         ]
-        settling.begin(self._queues.settings(), redone, interrupted)
+        settling.begin(tuple(self._queues.known.values()), redone, interrupted)
         stash, self._stash = self._stash, deque(maxlen=self._limits.stash)
         for source, message in stash:
             self._received(source, message)
@@ -202,9 +202,7 @@ class PriorityNode:
         assert settling is not None, "messages of a view come within it"
         settling.heard(source, message)
         if settling.whole(Anew) and not settling.comparing and not settling.telling:
-            for word in settling.anew():
-                for settings in word.queues:
-                    self._queues.learn(settings)
+            self._queues.learn(one for word in settling.anew() for one in word.queues)
             redone = settling.redone()
             if redone:
                 settling.compare(self._others(redone))

@@ -95,17 +95,28 @@ class Here:
 class Queue:
     """All of one queue at one node."""
 
-    def __init__(self, desk: Desk, settings: QueueSettings, limits: Limits) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        settings: QueueSettings,
+        limits: Limits,
+        old: "Queue | None" = None,
+    ) -> None:
+        """With `old` it is the same queue by other settings (queues, rule 4); serials go on."""
         self._desk = desk
         self._limits = limits
         self.settings = settings
         self.name = settings.queue
-        self.shelf = Shelf(prefix_of(settings.queue), limits)
+        self.shelf: Shelf = Shelf(prefix_of(settings.queue), limits, settings)
+        if old is not None and old.settings.form == settings.form:
+            self.shelf = old.shelf
+        elif old is not None:
+            self.shelf.next = old.shelf.next
         most = REPORTED_MAX if settings.keyed else INTERVALS_MAX
         self._reports = Reports(bounded=settings.items_max > 0, most=most)
-        self._sending = Sending(desk, self.name)
-        self.door = Door(desk, settings, self.shelf, self._reports, self._sending, limits)
-        self.looking = Looking(desk, settings, self._sending)
+        self.sending: Sending = Sending(desk, self.name) if old is None else old.sending
+        self.door = Door(desk, settings, self.shelf, self._reports, self.sending, limits)
+        self.looking = Looking(desk, settings, self.sending)
         self.here: Here | None = None
         self._number = 0
         self._copies_read: dict[int, tuple[NodeId, Shares]] = {}
@@ -115,7 +126,7 @@ class Queue:
 
     def viewed(self) -> None:
         """There is a new view, or none."""
-        self._sending.clear()
+        self.sending.clear()
         self._reports.viewed()
         self._copies_read, self._reads = {}, {}
         self.here = None
@@ -332,7 +343,7 @@ class Queue:
 
     def ended(self, source: NodeId, message: Ended) -> None:
         """A home has done what it was told: for settlings, purges, or looks."""
-        sent = self._sending.answered(source, message.serial)
+        sent = self.sending.answered(source, message.serial)
         if sent is None:
             return
         self._reports.add(message.back, message.gone)  # home, rule 5
@@ -385,7 +396,7 @@ class Queue:
 
     def tick(self) -> None:
         """The clock goes on."""
-        self._sending.again()
+        self.sending.again()
         self.door.tick()
         forgets = self.shelf.forgets
         if forgets is not None:

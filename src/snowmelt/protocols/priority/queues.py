@@ -1,9 +1,21 @@
 """Which queues there are: every node knows all of them, and has them on its disk.
 
-A queue is made by the node where its anchor will be, which has all members write it down before it
-says that it is made. Whoever knows it before that tells no client of it: another node would say
-that there is none. In a new view everybody tells everybody which queues it knows; and no client is
-told of any before all have heard that: who is still in the view before may know less.
+Rules
+-----
+1. A queue is made by the node where its anchor will be, which has all members write it down before
+   it says that it is made. Whoever knows it before that tells no client of it: another node would
+   say that there is none.
+2. In a new view everybody tells everybody which queues it knows; and no client is told of any
+   before all have heard that: who is still in the view before may know less.
+3. When a view ends a queue may be half made, with a node that is away next; another may be made
+   under its name meanwhile. So each node notes *since* which view all members know a queue, in
+   which it was made, or, where it was half made, the first that begins with somebody who has it.
+   Of two with other settings the earlier counts: clients were told of it first. One that is half
+   made counts less, as nobody was told of it; of two of those that which was begun last, since
+   nobody who was there knew the other, so not all had written that one down. All members hear the
+   same of all, and choose alike.
+4. Where another's settings count, what lies here under the name is the queue's all the same; but
+   not where it can't be, of a priority that it has not or without a key. That stays on the disk.
 """
 
 from collections import Counter
@@ -23,21 +35,19 @@ from snowmelt.protocols.priority.messages import Declare, Declared, Made, Make
 from snowmelt.protocols.priority.placing import home_of
 from snowmelt.protocols.priority.queue import Queue
 from snowmelt.protocols.priority.sending import Sending
-from snowmelt.protocols.priority.settings import QueueSettings, differences, queue_name
+from snowmelt.protocols.priority.settings import (
+    QueueSettings,
+    Registered,
+    differences,
+    queue_name,
+)
 from snowmelt.protocols.priority.writing import Part
 
 SETTINGS: Final = b"s/", b"t/"
 """What a queue is, is written twice: without it all that is in the queue would be of none."""
 FINDING_OUT: Final = "Unavailable", "this node is finding out what its cluster keeps"
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
-_DECODE: Final = msgspec.msgpack.Decoder(QueueSettings).decode
-
-
-class _Making(msgspec.Struct):
-    """A queue that not all have written down yet."""
-
-    waits: int
-    doors: list[NodeId]
+_DECODE: Final = msgspec.msgpack.Decoder(Registered).decode
 
 
 class Queues:
@@ -48,13 +58,14 @@ class Queues:
         self._limits = limits
         self._sending = Sending(desk, "")
         self.all: dict[str, Queue] = {}
-        self.known: dict[str, QueueSettings] = {}
-        """The settings of each."""
+        self.known: dict[str, Registered] = {}
+        """The settings of each, and since when they are known to all (rule 3)."""
         self.settled = False
         """Whether this node has heard all that others keep, in this view."""
-        self._unwritten: list[QueueSettings] = []
+        self._unwritten: dict[str, None] = {}
         self._opens: dict[str, list[tuple[OperationId, Open]]] = {}
-        self._making: dict[str, _Making] = {}
+        self._making: dict[str, int] = {}
+        """How many members have yet to write down a queue that is made here."""
         self._fresh: dict[str, None] = {}
         """Known here since this view began, and maybe not to all."""
         self._number = 0
@@ -65,31 +76,28 @@ class Queues:
         """The queues on the disk, each twice; what is hurt in one place is written anew."""
         counts = Counter(values)
         for value, count in counts.items():
-            settings = _DECODE(value)
-            self.all[settings.queue] = Queue(self._desk, settings, self._limits)
-            self.known[settings.queue] = settings
+            one = _DECODE(value)
+            self.all[one.queue] = Queue(self._desk, one.settings, self._limits)
+            self.known[one.queue] = one
             if count < len(SETTINGS):
-                self._unwritten.append(settings)
-
-    def settings(self) -> list[QueueSettings]:
-        """Of all of them."""
-        return [queue.settings for queue in self.all.values()]
+                self._unwritten[one.queue] = None
 
     def changes(self) -> list[Change]:
         """What is to be written down."""
-        new, self._unwritten = self._unwritten, []
-        return [Write(key + one.queue.encode(), _ENCODE(one)) for one in new for key in SETTINGS]
+        new, self._unwritten = self._unwritten, {}
+        known = [self.known[name] for name in new]
+        return [Write(key + one.queue.encode(), _ENCODE(one)) for one in known for key in SETTINGS]
 
     # --- clients ----------------------------------------------------------------------------------
 
     def open(self, operation: OperationId, call: Open) -> None:
         """A client opens a queue, and may make it."""
         queue_name(call.queue)
-        known = self.known.get(call.queue)
+        known = self.all.get(call.queue)
         if known is not None and self._is_told(call.queue):
-            self._opened(operation, call, known)
+            self._opened(operation, call, known.settings)
         elif known is not None:
-            self._wait(operation, call, known)
+            self._wait(operation, call, known.settings)
         elif call.settings is None and not call.make:
             self.missing(operation, call.queue)
         else:
@@ -101,7 +109,8 @@ class Queues:
     def answer(self, operation: OperationId) -> None:
         """A client asks which there are."""
         if self.settled:
-            self._desk.reply(operation, QueuesAre(tuple(self.settings())))
+            settings = [queue.settings for queue in self.all.values()]
+            self._desk.reply(operation, QueuesAre(tuple(settings)))
         else:
             self._desk.decline(operation, *FINDING_OUT)
 
@@ -162,14 +171,13 @@ class Queues:
         name = message.settings.queue
         if not self.settled:
             return
-        making = self._making.get(name)
-        if making is not None:
-            making.doors.append(door)
-        elif name in self.all:
+        if name in self._making:
+            return  # all hear when it is made
+        if name in self.all:
             self._desk.send(door, Made(self._desk.era, self.all[name].settings))
         elif len(self.all) < self._limits.queues:
             others = [node for node in self._desk.members if node != self._desk.me]
-            self._making[name] = _Making(1 + len(others), [door])
+            self._making[name] = 1 + len(others)
             self._write_down(message.settings, None)
             declare = Declare(self._desk.era, message.settings)
 
@@ -189,10 +197,13 @@ class Queues:
             self._count(message.queue)
 
     def made(self, message: Made) -> None:
-        """It is: whoever opens it hears so."""
-        self._sending.answered_by(None, Make, message.settings.queue)
-        self._fresh.pop(message.settings.queue, None)
-        for operation, call in self._opens.pop(message.settings.queue, []):
+        """It is, and all know it: whoever opens it hears so."""
+        name = message.settings.queue
+        self._sending.answered_by(None, Make, name)
+        self._fresh.pop(name, None)
+        if name in self.known:
+            self._known_to_all(name)
+        for operation, call in self._opens.pop(name, []):
             self._opened(operation, call, message.settings)
 
     def written(self, number: int) -> None:
@@ -203,11 +214,12 @@ class Queues:
         elif name:
             self._desk.send(source, Declared(self._desk.era, name))
 
-    def learn(self, settings: QueueSettings) -> None:
-        """Another knows of it, as of a new view."""
-        known = self.all.get(settings.queue)
-        if known is None or _ENCODE(known.settings) < _ENCODE(settings):
-            self._create(settings)
+    def learn(self, several: Iterable[Registered]) -> None:
+        """All that members know, as of a new view, and which of it counts (rule 3)."""
+        for one in several:
+            known = self.known.get(one.queue)
+            if known is None or one.rank < known.rank:
+                self._register(one)
 
     def viewed(self) -> None:
         """What was to be made is asked for again."""
@@ -220,14 +232,18 @@ class Queues:
     def settle(self) -> None:
         """This node has heard all: what waits to be opened goes on."""
         self.settled = True
+        for name in self.known:
+            if name not in self._fresh:
+                self._known_to_all(name)
         for name, opens in list(self._opens.items()):
-            known = self.known.get(name)
+            known = self.all.get(name)
             if known is not None and self._is_told(name):
                 del self._opens[name]
                 for operation, call in opens:
-                    self._opened(operation, call, known)
+                    self._opened(operation, call, known.settings)
             else:
-                self._ask(known or opens[0][1].settings or QueueSettings(queue=name))
+                made = opens[0][1].settings or QueueSettings(queue=name)
+                self._ask(known.settings if known is not None else made)
 
     def tick(self) -> None:
         """The clock goes on; there may be room for no more meanwhile, wherever they were made."""
@@ -238,33 +254,40 @@ class Queues:
                     self._no_room(operation)
         self._sending.again()
 
-    def _create(self, settings: QueueSettings) -> Queue:
-        queue = Queue(self._desk, settings, self._limits)
-        old = self.all.get(settings.queue)
-        if old is not None:
-            queue.shelf = old.shelf
-        self.all[settings.queue], self.known[settings.queue] = queue, settings
-        self._unwritten.append(settings)
-        queue.viewed()
-        return queue
+    def _register(self, one: Registered) -> None:
+        """A queue, or other settings of one that is there (rule 4)."""
+        old = self.all.get(one.queue)
+        self.known[one.queue] = one
+        self._unwritten[one.queue] = None
+        if old is None or old.settings != one.settings:
+            queue = self.all[one.queue] = Queue(self._desk, one.settings, self._limits, old)
+            queue.viewed()
+            if old is not None:
+                text = differences(old.settings, one.settings)
+                self._desk.note(f"queue {one.queue} was here with {text}: so it was made elsewhere")
+
+    def _known_to_all(self, name: str) -> None:
+        """All members of this view know it (rule 3)."""
+        one = self.known[name]
+        if one.since < 0:
+            self.known[name] = Registered.of(one.settings, self._desk.epoch)
+            self._unwritten[name] = None
 
     def _write_down(self, settings: QueueSettings, source: NodeId | None) -> None:
         if settings.queue not in self.all:
-            queue = self._create(settings)
+            self._register(Registered.of(settings, -self._desk.epoch))
             self._fresh[settings.queue] = None
             if self.settled:  # nobody can have anything of it
-                queue.settled({})
+                self.all[settings.queue].settled({})
         self._number += 1
         self._written[self._number] = source, settings.queue
         self._desk.await_flush(Part.QUEUES, "", self._number)
 
     def _count(self, name: str) -> None:
-        making = self._making.get(name)
-        if making is None:
+        if name not in self._making:
             return
-        making.waits -= 1
-        if making.waits == 0:
+        self._making[name] -= 1
+        if not self._making[name]:
             del self._making[name]
-            self._fresh.pop(name, None)
-            for door in dict.fromkeys(making.doors):
-                self._desk.send(door, Made(self._desk.era, self.all[name].settings))
+            for node in self._desk.members:
+                self._desk.send(node, Made(self._desk.era, self.all[name].settings))

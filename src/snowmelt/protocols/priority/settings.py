@@ -32,6 +32,8 @@ with a node that was away."""
 ANY: Final = 0
 """Instead of how many priorities there are: they are any numbers of 64 bits (`seap`)."""
 _COUNT_MAX: Final = 2**39
+_VIEWS: Final = (1 << 63) - 1
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
 
 Name = Annotated[str, msgspec.Meta(max_length=100)]
 
@@ -112,6 +114,11 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
         """How many rows of positions it has."""
         return 1 if self.keyed else self.priorities
 
+    @property
+    def form(self) -> tuple[int, bool]:
+        """What its elements must be like."""
+        return self.rows, self.keyed
+
     def filled(self, said: Collection[str], there: "QueueSettings") -> "QueueSettings":
         """The same in what was said; all else as it is there.
 
@@ -146,6 +153,34 @@ class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
         return self
 
 
+class Registered(QueueSettings, frozen=True, array_like=True, kw_only=True):
+    """What a node keeps of a queue that there is: `queues.py`, rule 3."""
+
+    since: Annotated[int, msgspec.Meta(ge=-_VIEWS, le=_VIEWS)] = 0
+    """In which view all its members have known it first; below 0, in which it was to be made, and
+    nobody has said yet that all know it. 0 where it was made before this was kept."""
+
+    @classmethod
+    def of(cls, settings: QueueSettings, since: int) -> "Registered":
+        """A queue with these settings.
+
+        >>> Registered.of(QueueSettings(queue="jobs"), 7).settings
+        QueueSettings(queue='jobs', priorities=0, largest_first=False, replicas=1, ...)
+        """
+        return cls(since=since, **{name: getattr(settings, name) for name in _FIELDS})
+
+    @property
+    def settings(self) -> QueueSettings:
+        """What clients are told of it."""
+        return QueueSettings(**{name: getattr(self, name) for name in _FIELDS})
+
+    @property
+    def rank(self) -> tuple[bool, int, bytes]:
+        """Of several with one name the least counts; by their encoding where nothing tells."""
+        return self.since < 0, self.since, _ENCODE(self)
+
+
+_FIELDS: Final = QueueSettings.__struct_fields__
 OPTIONS: Final = {
     "priorities": "priorities",
     "largest_first": "largest_first",

@@ -31,7 +31,7 @@ from snowmelt.protocols.priority.messages import (
     Told,
 )
 from snowmelt.protocols.priority.placing import Placing
-from snowmelt.protocols.priority.settings import QueueSettings, State
+from snowmelt.protocols.priority.settings import Registered, State
 from snowmelt.protocols.priority.shelf import Shelf
 
 KEPT_AT_ONCE: Final = 64
@@ -85,7 +85,7 @@ class Settling:
 
     def begin(
         self,
-        queues: Sequence[QueueSettings],
+        queues: Sequence[Registered],
         redone: Sequence[Redone],
         interrupted: Sequence[Interrupted],
     ) -> None:

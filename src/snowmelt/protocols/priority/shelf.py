@@ -41,7 +41,7 @@ from snowmelt.protocols.priority.origins import Lot, Origins
 from snowmelt.protocols.priority.positions import without
 from snowmelt.protocols.priority.recent import Bulk, Endings, Recent
 from snowmelt.protocols.priority.rows import STANDING, Row, Rows, Where, many
-from snowmelt.protocols.priority.settings import REDONE, REMEMBERED, State
+from snowmelt.protocols.priority.settings import REDONE, REMEMBERED, QueueSettings, State
 from snowmelt.protocols.priority.standing import ENDED, Standing, standing_of
 from snowmelt.protocols.seap.keys import part as part_of
 
@@ -70,8 +70,11 @@ class Shelf:
     ((Share(priority=0, intervals=(Interval(start=5, stop=6),)),), ['Write', 'Write', 'Write'])
     """
 
-    def __init__(self, prefix: bytes, limits: Limits = LIMITS) -> None:
+    def __init__(
+        self, prefix: bytes, limits: Limits = LIMITS, settings: QueueSettings | None = None
+    ) -> None:
         self._prefix = prefix
+        self._settings = settings
         self._read = limits.read
         self._new: dict[int, Bulk] = {}
         self.rows = Rows()
@@ -82,7 +85,8 @@ class Shelf:
         """When which lot is forgotten, the earliest first."""
         self._emptied: list[int] = []
         """Lots of which all is gone, to be written so."""
-        self._next = 0
+        self.next = 0
+        """The number of the next lot."""
         self._recent: Recent[int, Bulk] = Recent(limits.recent)
         """Bodies that came of late need not be read again; by lots."""
         self.ended = Endings()
@@ -96,14 +100,19 @@ class Shelf:
         kind, rest = body[:2], body[2:]
         if kind == _LOT:
             number, lot = int.from_bytes(rest), _LOTS(value)
-            self._next = max(self._next, number + 1)
+            self.next = max(self.next, number + 1)
+            if self._settings is not None and not _fits(lot, self._settings):
+                return
             self.origins.remember(number, lot)
             if lot.until:
                 heappush(self._forget, (lot.until, number))
             elif not self._put_on(number, lot):  # its elements came again since, with another lot
                 self._emptied.append(number)
             return
-        row, start = self.rows.row(int.from_bytes(rest[:2])), int.from_bytes(rest[2:])
+        priority, start = int.from_bytes(rest[:2]), int.from_bytes(rest[2:])
+        if self._settings is not None and priority >= self._settings.rows:
+            return
+        row = self.rows.row(priority)
         if kind == STANDING:
             stop, standing = _STANDINGS(value)
             row.restore(Interval(start, stop), standing)
@@ -120,15 +129,15 @@ class Shelf:
 
     def store(self, elements: Elements) -> int | None:
         """Keeps those of them that are not known yet (rule 4); the lot's number, if there are."""
-        number, size = self._next, len(elements.blob)
+        number, size = self.next, len(elements.blob)
         lot = Lot(elements.shares, elements.origins, size=size, keys=elements.keys)
         if not self._put_on(number, lot):
             if not self.origins.knows(lot):
-                self._next += 1
+                self.next += 1
                 self.origins.remember(number, lot)
                 self._emptied.append(number)
             return None
-        self._next += 1
+        self.next += 1
         self.origins.remember(number, lot)
         bulk = Bulk(elements.offsets, elements.blob, elements.headers, elements.put_at)
         self._new[number] = bulk
@@ -425,6 +434,12 @@ def owners(rows: Rows, share: Share) -> Iterable[Where]:
     if found is not None:  # as mostly, where there are many
         return found
     return [where for interval in share.intervals for _, where in here.common(interval)]
+
+
+def _fits(lot: Lot, settings: QueueSettings) -> bool:
+    """Whether it can be of a queue of this kind (queues, rule 4)."""
+    keyed = bool(lot.keys) == settings.keyed
+    return keyed and all(share.priority < settings.rows for share in lot.shares)
 
 
 def _attempts(rows: Rows, found: Iterable[tuple[Origin, Share]]) -> list[Attempt]:

@@ -58,6 +58,8 @@ GROUPS_SHARE: Final = 0.6
 """In how many lives with batches groups read the queues as well."""
 NOTES: Final = seconds(90)
 """How much longer it may take with groups: their notes may be leased, and their fifos bereft."""
+OTHERS_SHARE: Final = 0.25
+"""In how many lives some who use a queue want another lease than the others."""
 LOOPS_SHARE: Final = 0.4
 """How many consumers loop."""
 
@@ -107,6 +109,8 @@ class PriorityLife(FamilyLife):
                 settings = any_priorities(chance, self._load, settings)
             ledger = Ledger(settings, self._excuses, self._load.limits.block, early=early)
             ledger.leaps = leaps
+            if Random(f"{scenario.seed}/{name}/others").random() < OTHERS_SHARE:
+                ledger.others = (replace(settings, lease=Duration(settings.lease * 3 // 2)),)
             self._ledgers.append(ledger)
         for ledger in self._ledgers:
             ledger.narrow = self._load.narrow
@@ -121,7 +125,7 @@ class PriorityLife(FamilyLife):
         Where all that is got is selected, from samples as small as can be, that takes longer.
         """
         members = SETTINGS.patience + SETTINGS.lease
-        lease = max(ledger.settings.lease for ledger in self._ledgers)
+        lease = max(each.lease for one in self._ledgers for each in (one.settings, *one.others))
         slow = seconds(120) if self._scenario.protocol == "seap" else 0
         slow += NOTES if self._groups else 0
         return Duration(

@@ -146,19 +146,29 @@ class Being:
         self._excuses = excuses
         self._made: Instant | None = None
 
+    @property
+    def known(self) -> bool:
+        """Whether anybody was told that it is there."""
+        return self._made is not None
+
     def seen(self, at: Instant) -> None:
         """It is there, it was said."""
         self._made = self._made or at
 
     def denied(self, called: Instant, at: Instant) -> bool:
         """It is not there, it was said: whether that can't be (1 and 5)."""
+        made = self._made
+        return made is not None and called > made and not self.lost(at)
+
+    def lost(self, at: Instant) -> bool:
+        """Whether all who had it may have lost it, or it was undone."""
         made, excuses = self._made, self._excuses
-        if made is None or called <= made:
+        if made is None:
             return False
         hurt = {one.node for one in excuses.hurts if one.at <= at}
         views = [view for view in excuses.views if view.at <= made]
         lost = any(hurt.issuperset(view.members) for view in views)
-        return not (lost or excuses.undone(made, at))
+        return lost or bool(excuses.undone(made, at))
 
 
 class Keepers:

@@ -132,6 +132,8 @@ class Ledger:
         self, settings: QueueSettings, excuses: Excuses, block: int, *, early: int = 0
     ) -> None:
         self.settings = settings
+        self.others: tuple[QueueSettings, ...] = ()
+        """What some want it to be instead; it is what is made first, for good."""
         self.excuses = excuses
         self.keepers = Keepers(excuses, settings, block)
         self.being = Being(excuses)

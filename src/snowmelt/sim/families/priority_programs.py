@@ -17,6 +17,7 @@ from snowmelt.client.priority.steps import PrioritySteps
 from snowmelt.core.instant import Instant, later
 from snowmelt.core.outcome import Failed, Outcome, Succeeded
 from snowmelt.protocols.priority import calls
+from snowmelt.protocols.priority.settings import QueueSettings
 from snowmelt.sim.families import programs
 from snowmelt.sim.families.fifo_actors import PATIENCE, Stage
 from snowmelt.sim.families.priority_excuses import FOR_EVER
@@ -57,6 +58,9 @@ class Program(programs.Program):
         settings = self.ledger.settings
         fifo = settings.priorities == 1 and self.chance.random() < 0.5
         said = self.chance.choice(((), ("lease",), ("replicas", "lease")))
+        if self.ledger.others:  # it may have either lease
+            wants = Random(f"{self.name} wants").choice((settings, *self.ledger.others))
+            return PrioritySteps(self.queue, Wanted(wants, ("replicas",)), fifo=fifo)
         return PrioritySteps(self.queue, Wanted(settings, said), fifo=fifo)
 
     # --- what goes over the wire ------------------------------------------------------------------
@@ -81,9 +85,9 @@ class Program(programs.Program):
         ledger.calls.append((called, at))
         match body, outcome:
             case calls.Open(), Succeeded(calls.Opened() as opened):
-                ledger.being.seen(at)
-                if opened.settings != ledger.settings:
-                    ledger.wrong(f"it has {opened.settings}", self.name)
+                self._told_of(opened.settings, at)
+            case calls.Statistics(), Succeeded(calls.Status(settings=told)):
+                self._told_of(told, at)
             case _, Failed(reason) if reason.startswith("NoSuchQueue"):
                 if ledger.being.denied(called, at):
                     ledger.wrong("it is there, and was said not to be", self.name)
@@ -97,6 +101,15 @@ class Program(programs.Program):
                 self._settled(body, called, outcome, at)
             case _:
                 pass
+
+    def _told_of(self, told: QueueSettings, at: Instant) -> None:
+        """What the queue is: as anybody was told before, unless all have lost it since."""
+        ledger, being = self.ledger, self.ledger.being
+        if told in ledger.others and (not being.known or being.lost(at)):
+            ledger.others, ledger.settings = (ledger.settings,), told
+        if told != ledger.settings:
+            ledger.wrong(f"it has {told}, and had {ledger.settings}", self.name)
+        being.seen(at)
 
     def _leased(self, get: calls.Get, called: Instant, outcome: Outcome[Any], at: Instant) -> None:
         most, light = get.items_max, get.bytes_max <= LIGHT

@@ -11,7 +11,9 @@ Rules
    do not wait for that. What is known to lie with somebody is fetched (`repair.py`); all else is on
    its way from a door, which sends until it is answered. What can't be read here is taken off this
    shelf, and fetched like that from who has a copy. What nobody here can read any more is not to be
-   had in this view, and holds nothing else up.
+   had in this view, and holds nothing else up. Nor is what has its position since an earlier view
+   and lies with nobody here: what a door still sends of that, somebody has. A get that is asked
+   again may have been leased such elements then, and the word of it is here without them.
 4. Under its token, and only under it, an element is acknowledged or given back. When the lease ends
    first, the element is free again. Its home says which was first. Of what is free the last token
    is known, and only a greater one may lease it: an old message leases nothing.
@@ -44,9 +46,10 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.instant import Duration
+from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.core.record import Found
-from snowmelt.protocols.priority.anchor import Census
+from snowmelt.protocols.priority.anchor import Census, first_of
 from snowmelt.protocols.priority.attempts import stamped
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.delivery import Delivery, Leasing
@@ -354,8 +357,10 @@ class Home:
             key, want = (door, message.serial, at), message.wants[at]
             if key in self._waiting or self._delivery.has(*key):
                 continue
-            lost = common(want.shares, self.hopeless)
-            lacking = minus(rows.lacking(want.shares), lost)
+            lacking, lost = rows.lacking(want.shares), common(want.shares, self.hopeless)
+            if lacking:
+                lost = union([*lost, *_away(lacking, self.there, self._desk.epoch)])
+                lacking = minus(lacking, lost)
             owed = self.thin.owed and common(rows.present(want.shares), self.thin.owed)
             if lacking or owed:  # rules 3 and 8
                 self._waiting[key] = message
@@ -503,6 +508,18 @@ def _absent(message: End, rows: Rows, there: Shares) -> Shares:
     named = [word.shares for word in message.words if word.how in (How.DONE, How.PUBLISH)]
     lacking = [share for shares in named for share in rows.lacking(shares)]
     return minus(union(lacking), there) if lacking else ()
+
+
+def _away(lacking: Shares, there: Shares, epoch: int) -> Shares:
+    """What of it lies with nobody here, and will not come in this view (rule 3)."""
+    first = first_of(epoch)
+    earlier = [
+        Share(share.priority, (Interval(one.start, min(one.stop, first)),))
+        for share in lacking
+        for one in share.intervals
+        if one.start < first
+    ]
+    return minus(union(earlier), there) if earlier else ()
 
 
 def _of(marks: Iterable[Mark], state: State) -> Shares:

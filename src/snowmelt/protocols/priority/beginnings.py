@@ -3,7 +3,7 @@
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.priority.attempts import chosen, stored_of
 from snowmelt.protocols.priority.batches import Shares, union
-from snowmelt.protocols.priority.calls import Get
+from snowmelt.protocols.priority.calls import Get, Purge
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.gets import Gets
 from snowmelt.protocols.priority.hand import GetInHand, Hand, Placed, PutInHand, TakenOver
@@ -128,7 +128,7 @@ class Beginnings:
             self._hand.line.append(one.operation)
 
     def _go_on_getting(self, one: GetInHand, traces: list[Trace]) -> None:
-        """A lease that it was given is its; else it asks anew."""
+        """A lease that it was given is its; else it asks anew, a purge after what it had first."""
         marks = [mark for trace in traces for mark in trace.leased if mark.state == State.LEASED]
         one.pieces, one.left, one.fresh, one.over = [], [], False, ()
         if marks and isinstance(one.call, Get):
@@ -136,5 +136,7 @@ class Beginnings:
             shares = [share for mark in marks if mark.token == token for share in mark.shares]
             one.phase = one.phase if one.token == token else 0
             self._gets.take(one, union(shares), token, self._hand.at())
+        elif isinstance(one.call, Purge) and one.granted:
+            self._gets.purged(one, self._hand.at())
         else:
             self._hand.line.append(one.operation)

@@ -21,7 +21,9 @@
    all be away, and come back. When there is no room for it its client hears nothing, and the door
    remembers that it was begun: if it is asked again, it is inquired of again.
 8. A purge is one operation, as a get is: whoever asks for it twice, since it takes long, purges
-   nothing that was put since it was answered.
+   nothing that was put since it was answered. When a view ends before all homes have told how many
+   they removed, it asks in the next one which of these are gone by its token, and then goes on. So
+   it tells of all that it removed and that was not forgotten, unless it goes on at another door.
 9. What was granted to a get and is too much for one answer goes back, and is what the next get is
    given: so the answer waits until the homes have taken it back (home, rule 5).
 10. What one turn brings for a home goes there together: all gets of a wave in one `Take`, all that
@@ -69,6 +71,7 @@ from snowmelt.protocols.priority.messages import (
     Word,
 )
 from snowmelt.protocols.priority.placing import Placing
+from snowmelt.protocols.priority.positions import minus
 from snowmelt.protocols.priority.puts import Puts, in_hand
 from snowmelt.protocols.priority.reports import Reports
 from snowmelt.protocols.priority.searches import Searches
@@ -254,11 +257,7 @@ class Door:
         sent = self._sending.answered(source, message.serial)
         if sent is None:
             return
-        puts = [
-            self._hand.all[operation]
-            for operation in sent.operations
-            if operation in self._hand.all
-        ]
+        puts = [self._hand.all.get(operation) for operation in sent.operations]
         ours = [one for one in puts if isinstance(one, PutInHand)]
         for one in self._puts.stored(message, ours, sent.message):
             if not one.left and not one.refused:
@@ -472,6 +471,7 @@ class Door:
 
     def _purged(self, one: GetInHand, word: Word, refusal: Refusal | None) -> None:
         one.waits -= 1
+        one.granted = minus(one.granted, word.shares)
         one.purged += sum([share.total for share in word.shares])
         one.purged -= sum([share.total for share in refusal.shares]) if refusal is not None else 0
         if one.waits == 0:

@@ -50,6 +50,11 @@ class Gets:
             want = Want(operation, token, shares, call.bytes_max, call.gathered)
             self._wants.setdefault(home, []).append((operation, want))
 
+    def purged(self, one: GetInHand, placing: Placing) -> None:
+        """Asks which of what it was granted a purge has removed (door, rule 8)."""
+        homes, operation = sorted(placing.by_home(one.granted).items()), one.operation
+        one.waits += self._ends.say(homes, How.PURGED, token=one.token, operation=operation)
+
     def leave(self) -> None:
         """The turn is over: what it brings goes to each home together (door, rule 8)."""
         if not self._wants:

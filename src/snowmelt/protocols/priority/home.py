@@ -37,7 +37,8 @@ Rules
 10. A copy goes with what became of it, in one message: with whom it is alone later, it is not free
    because the word of it was lost.
 11. Who says again what was done, since the answer was lost, is given the answer that he was given:
-   what was done by the first word can't be done by the second, and would be refused.
+   what was done by the first word can't be done by the second, and would be refused. In another
+   view a purge asks what it had done (door, rule 8).
 """
 
 from collections.abc import Iterable, Mapping
@@ -398,7 +399,7 @@ class Home:
         if word.how == How.VOID:
             lacking = self._shelf.rows.lacking(word.shares)
             return [*marks, *_voided(self._desk.epoch, lacking)], [], ()
-        if word.how == How.DONE and refused:  # rule 4; what comes again is written again, by all
+        if word.how in (How.DONE, How.PURGED) and refused:  # rule 4; all write it again
             ended = common(refused, self._shelf.ended.of(word.token))
             refused = minus(refused, ended)
             again = Mark(ended, self._desk.epoch, 0, State.GONE, word.token)

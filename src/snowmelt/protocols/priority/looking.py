@@ -1,7 +1,8 @@
 """A door's looks: what is next, how a queue stands, and what is to become of its dead elements.
 
 Where the next elements stand, the anchor knows; what they are, and how all stand, their homes. A
-look that a new view interrupts begins again.
+look that a new view interrupts begins again; what it was told to have removed, or brought back, is
+counted then, too.
 
 1. What was selected may be gone before its home is asked for it, or be on its way to a new home:
    then it is selected again, and after `SELECTIONS` times whoever asks hears that, and not that
@@ -105,7 +106,7 @@ class Looking:
         self._root, self._placing = root, placing
         self._ends.viewed()
         for operation, one in list(self._hand.items()):
-            self._hand[operation] = LookInHand(operation, one.call)
+            self._hand[operation] = LookInHand(operation, one.call, count=one.count)
             if root is not None:
                 self._start(self._hand[operation])
 
@@ -217,7 +218,7 @@ class Looking:
         elif one.dead:
             self._tell(one)
         else:
-            self._answer(one, Counted(0))
+            self._answer(one, Counted(one.count))
 
     def _select_again(self, one: LookInHand) -> None:
         """Rule 1."""

@@ -255,7 +255,7 @@ class Word(msgspec.Struct, frozen=True, array_like=True):
 
     token: Token
     shares: Shares
-    how: Annotated[int, msgspec.Meta(ge=0, le=10)]
+    how: Annotated[int, msgspec.Meta(ge=0, le=11)]
     """One of `settings.How`."""
     reason: str = ""
     time: Length = Duration(0)

@@ -85,7 +85,7 @@ class Rules:
             return self.failing(token, word.reason, word)
         if how == How.PURGE:
             return lambda was: (
-                _gone(was, 0) if was.state == State.DEAD or _may_have(was, token) else None
+                _gone(was, token) if was.state == State.DEAD or _may_have(was, token) else None
             )
         if how == How.PUBLISH:
             return self._published

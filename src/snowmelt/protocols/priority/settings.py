@@ -74,6 +74,8 @@ class How(IntEnum):
     """The lease lasts until its holder says what became of it."""
     DEAD = 10
     """As `FAILED`, and they are not delivered again."""
+    PURGED = 11
+    """Which of these a purge has removed, whose answer an earlier view has lost."""
 
 
 class QueueSettings(msgspec.Struct, frozen=True, array_like=True, kw_only=True):

@@ -124,8 +124,7 @@ class Consumption:
 
     async def aclose(self) -> None:
         """Ends it. In the handler of an exception that ended the loop, what was in hand failed."""
-        error = sys.exception()
-        await self.end("" if error is self._around else reason_of(error))
+        await self.end(self._handled())
 
     async def end(self, reason: str = "") -> None:
         """Once: tells what is done, and gives back the rest. Not in a child: it is not its own."""
@@ -136,8 +135,13 @@ class Consumption:
 
     def __del__(self) -> None:
         if not (self._over or self._origin.left or sys.is_finalizing()):
-            reason = reason_left(sys._getframe(1))  # noqa: SLF001
+            reason = reason_left(sys._getframe(1), self._handled())  # noqa: SLF001
             self._tender.drop(self._take_hand(), reason)
+
+    def _handled(self) -> str:
+        """Why what was in hand failed, if the exception that is being handled ended the loop."""
+        error = sys.exception()
+        return "" if error is self._around else reason_of(error)
 
     def _take_hand(self) -> Hand | None:
         hand, self._hand, self._items = self._hand, None, iter(())

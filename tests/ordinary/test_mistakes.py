@@ -125,6 +125,25 @@ async def test_a_put_of_several_calls_that_is_cancelled_says_what_it_knows(
         assert 0 < told <= there < 600
 
 
+@pytest.mark.parametrize("kind", ["fifo", "priority"])
+async def test_a_put_of_many_says_what_it_knows_of_its_first_call_too(
+    node: LocalNode, name: str, kind: str
+) -> None:
+    async with snowmelt.aio.connect(node.url) as cluster:
+        queue: Any = getattr(cluster, kind)(name, max_items=2)
+        await queue.put_many([b"a", b"b"])
+        task = asyncio.ensure_future(queue.put_many([b"c", b"d"], timeout=30))
+        await asyncio.sleep(0.1)  # it waits for room
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError) as raised:
+            await task
+        none = "the first 0 bodies are in the queue"
+        assert raised.value.__notes__ == [f"{none}, and perhaps some after them"]
+        with pytest.raises(Full) as full:
+            await queue.put_many([b"c", b"d"], timeout=0)
+        assert full.value.__notes__ == [none]
+
+
 def test_threads_that_ask_a_folder_for_one_pool_at_once_share_it(tmp_path: Path) -> None:
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)

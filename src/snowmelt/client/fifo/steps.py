@@ -8,6 +8,7 @@ A put has its number before it is first sent and keeps it through all retries, s
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import chain
 from operator import attrgetter
 from random import Random
 from typing import Any, Final
@@ -152,27 +153,21 @@ class FifoSteps(LeaseSteps):
         """Many items; from the first one's position to behind the last one's."""
         packed, due = packed_headers(headers), due_of(delay)
         calls = parcels(bodies, limit)
-        first = next(calls, None)
-        if first is None:
-            return Interval(0, 0)
-        following = next(calls, None)
-        if following is not None and sequence is not None:
-            raise TooLarge(
-                "these bodies need several calls, and a sequence number names one: give at most "
-                "8 MiB and 32768 bodies with each number"
-            )
-        done = yield from self._put(first, packed, due, _time(timeout), sequence)
-        whole, count = Interval(done.start, max(done.start, done.stop)), first.count
-        with SoFar("the first {} bodies are in the queue, in {}") as so_far:
-            while following is not None:
-                so_far.told = count, whole
+        whole, count = Interval(0, 0), 0
+        with SoFar("the first {} bodies are in the queue{}", 0, "") as so_far:
+            begun = next(calls, None), next(calls, None)
+            if begun[1] is not None and sequence is not None:
+                raise TooLarge(
+                    "these bodies need several calls, and a sequence number names one: give at "
+                    "most 8 MiB and 32768 bodies with each number"
+                )
+            for some in chain(filter(None, begun), calls):
                 so_far.asked = True
-                done = yield from self._put(following, packed, due, _time(timeout), None)
+                done = yield from self._put(some, packed, due, _time(timeout), sequence)
                 so_far.asked = False
                 start = whole.start if whole.size else done.start
-                whole, count = Interval(start, max(start, done.stop)), count + following.count
-                so_far.told = count, whole
-                following = next(calls, None)
+                whole, count = Interval(start, max(start, done.stop)), count + some.count
+                so_far.told = count, f", in {whole}"
         return whole
 
     def _put(

@@ -185,12 +185,8 @@ class PrioritySteps(LeaseSteps):
     ) -> Steps[int]:
         """Many items; how many these were."""
         label, held, calls = packed_headers(headers), delay_of(delay), calls_of(items, priority)
-        first = next(calls, None)
-        if first is None:
-            return 0
-        done = yield from self.put_parts(first, label, held, Wait(timeout))
-        count = sum(share.total for share in done.shares)
-        with SoFar("the first {} bodies are in the queue", count) as so_far:
+        count = 0
+        with SoFar("the first {} bodies are in the queue", 0) as so_far:
             for parts in calls:
                 so_far.asked = True
                 done = yield from self.put_parts(parts, label, held, Wait(timeout))

@@ -25,7 +25,7 @@ from snowmelt.sim.families.fifo_clients import Producer
 from snowmelt.sim.families.fifo_ledger import Asked
 from snowmelt.sim.families.programs import FAILURES, pause
 
-NOTE: Final = re.compile(r"the first (\d+) bodies are in the queue, in \[(\d+), (\d+)\)(.*)")
+NOTE: Final = re.compile(r"the first (\d+) bodies are in the queue(?:, in \[(\d+), (\d+)\))?(.*)")
 
 
 class Pourer(Producer):
@@ -115,7 +115,7 @@ class Pourer(Producer):
         into = Interval(0, 0)
         if noted is not None:
             count, unsure = int(noted[1]), bool(noted[4])
-            into = Interval(int(noted[2]), int(noted[3]))
+            into = Interval(int(noted[2] or 0), int(noted[3] or 0))
         told = next((at for at in range(len(batches) + 1) if _sum(batches[:at]) == count), None)
         if told is None or told == len(batches):
             self.ledger.wrong(f"{count} bodies of {self.name} are in, it is told", self.name)

@@ -14,8 +14,11 @@ as any group reads a fifo, so it has a fifo's marks, and a fifo refuses who has 
 3. Notes are numbered by their positions, under one name: one that nobody knows to be there or not
    is not put beside the next one, but is the next one, or never comes.
 4. Who is past a batch acknowledges its items, and then passes the note. Both can be said again.
+5. Those who share a group take turns, so that the next is told what the one before was given: at
+   once, each would lease items, and one of their notes would stand.
 """
 
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from random import Random
@@ -23,6 +26,7 @@ from typing import Final
 
 import msgspec
 
+from snowmelt.client.connection.forking import watch
 from snowmelt.client.connection.session import new_name
 from snowmelt.client.connection.steps import Rest, Steps
 from snowmelt.client.connection.waits import Wait
@@ -55,6 +59,7 @@ BATCHES_MAX: Final = 64
 """So many notes are written by one `advance`, of up to 100,000 items or 16 MiB each."""
 _NOTES_AT_ONCE: Final = 1_000
 _PAUSE: Final = 0.2
+_TURN: Final = 0.01
 
 
 class Good(msgspec.Struct, frozen=True):
@@ -87,10 +92,56 @@ class PriorityGroupSteps:
         self._notes = self._fifo()
         self._group = GroupSteps(self._notes, name, names())
         self._passed = BEGINNING
+        self._turn = threading.Lock()  # never waited for: see `_begin`
+        watch(self)
+
+    def forked(self) -> None:
+        """Whoever had the turn is not in the child."""
+        self._turn = threading.Lock()
 
     def advance(self, done: Mark, items_max: int, bytes_max: int, timeout: float) -> Steps[Given]:
         """All up to a mark is done with; the most urgent there are come next."""
         check_asked(done, items_max, bytes_max)
+        yield from self._begin(timeout)
+        try:
+            return (yield from self._advance(done, items_max, bytes_max, timeout))
+        finally:
+            self._turn.release()
+
+    def release(self, timeout: float) -> Steps[int]:
+        """Forgets the group; how many items go back."""
+        yield from self._begin(timeout)
+        try:
+            return (yield from self._release(timeout))
+        finally:
+            self._turn.release()
+
+    def batches(self, start: Mark, end: Mark, timeout: float) -> Steps[list[Note]]:
+        """The batches between two marks."""
+        located = yield from self._group.locate(start, end, timeout)
+        what = f"notes of {end.count - start.count} batches of group {self.name!r}"
+        return (yield from self._read(located, what, timeout))
+
+    def read(self, note: Note, timeout: float) -> Steps[list[Stretch]]:
+        """The items of a batch, or of a part of it."""
+        pieces, told = yield from self._holding.show(note.receipt, timeout)
+        check_held(self._queue.name, told, timeout)
+        return [self._stretch(piece) for piece in pieces]
+
+    # --- within -----------------------------------------------------------------------------------
+
+    def _begin(self, timeout: float) -> Steps[None]:
+        """Rule 5; steps wait for nothing by themselves, a lock neither."""
+        wait = Wait(timeout)
+        while not self._turn.acquire(blocking=False):
+            if not wait.left:
+                raise Unavailable(
+                    f"another thread or task is at work in group {self.name!r} of queue "
+                    f"{self._queue.name!r}, and was not done in {timeout:g} s"
+                )
+            yield Rest(min(_TURN, wait.left))
+
+    def _advance(self, done: Mark, items_max: int, bytes_max: int, timeout: float) -> Steps[Given]:
         try:
             yield from self._pass(done, timeout)
             told = yield from self._group.advance(done, 0, EVERYTHING, 0, timeout)
@@ -115,20 +166,7 @@ class PriorityGroupSteps:
         told = yield from self._group.advance(done, good.count, EVERYTHING, good.below, timeout)
         return Given(told.end, taken)
 
-    def batches(self, start: Mark, end: Mark, timeout: float) -> Steps[list[Note]]:
-        """The batches between two marks."""
-        located = yield from self._group.locate(start, end, timeout)
-        what = f"notes of {end.count - start.count} batches of group {self.name!r}"
-        return (yield from self._read(located, what, timeout))
-
-    def read(self, note: Note, timeout: float) -> Steps[list[Stretch]]:
-        """The items of a batch, or of a part of it."""
-        pieces, told = yield from self._holding.show(note.receipt, timeout)
-        check_held(self._queue.name, told, timeout)
-        return [self._stretch(piece) for piece in pieces]
-
-    def release(self, timeout: float) -> Steps[int]:
-        """Forgets the group; how many items go back."""
+    def _release(self, timeout: float) -> Steps[int]:
         yield from self._group.release(timeout)
         count = 0
         while True:
@@ -140,8 +178,6 @@ class PriorityGroupSteps:
                 yield from self._back(note, timeout)
                 count += note.count
                 yield from self._notes.ack(noted, Interval(place, place + 1))
-
-    # --- within -----------------------------------------------------------------------------------
 
     def _pass(self, done: Mark, timeout: float) -> Steps[None]:
         """Rule 4."""

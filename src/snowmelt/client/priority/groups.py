@@ -7,6 +7,7 @@ What it is given, and why that is the same again, is said in `group_steps.py`.
 from snowmelt.client.connection.forking import Own
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import Port, run
+from snowmelt.client.leases.leasing import to_the_end
 from snowmelt.client.priority.group_steps import PriorityGroupSteps
 from snowmelt.client.priority.notes import Given, Note, Stretch
 from snowmelt.client.queue.group_steps import BEGINNING, EVERYTHING, Mark
@@ -62,10 +63,11 @@ class PriorityGroup:
         """Says that all up to `done` is done with, for ever, and takes the most urgent there are.
 
         What was given before and is not done with is told again, limits or not, and nothing is
-        added. Raises `LeaseLost` and `GroupHeld` as a fifo's group does.
+        added. Raises `LeaseLost` and `GroupHeld` as a fifo's group does. Threads that share it take
+        turns.
         """
         steps = self._steps.advance(done, items_max, bytes_max, timeout)
-        return run(self._port, steps)
+        return to_the_end(self._port, steps)
 
     def batches(self, start: Mark, end: Mark, *, timeout: float = TIMEOUT) -> list[Note]:
         """The batches between two marks: the same ones, whenever it is asked."""
@@ -77,4 +79,4 @@ class PriorityGroup:
 
     def release(self, *, timeout: float = TIMEOUT) -> int:
         """Forgets the group; what it holds goes back to its positions. Returns how many."""
-        return run(self._port, self._steps.release(timeout))
+        return to_the_end(self._port, self._steps.release(timeout))

@@ -6,6 +6,7 @@ What it is given, and why that is the same again, is said in `group_steps.py`.
 from snowmelt.client.connection.forking import KeepingOwn
 from snowmelt.client.connection.session import TIMEOUT
 from snowmelt.client.connection.steps import KeepingPort, run_async
+from snowmelt.client.leases.leasing_async import to_the_end
 from snowmelt.client.priority.group_steps import PriorityGroupSteps
 from snowmelt.client.priority.notes import Given, Note, Stretch
 from snowmelt.client.queue.group_steps import BEGINNING, EVERYTHING, Mark
@@ -61,10 +62,14 @@ class PriorityGroup:
         """Says that all up to `done` is done with, for ever, and takes the most urgent there are.
 
         What was given before and is not done with is told again, limits or not, and nothing is
-        added. Raises `LeaseLost` and `GroupHeld` as a fifo's group does.
+        added. Raises `LeaseLost` and `GroupHeld` as a fifo's group does. Tasks that share it take
+        turns.
+
+        On an event loop one that is cancelled goes on behind the scenes, as far as it takes to
+        leave nothing half done; what it was given is told to the next.
         """
         steps = self._steps.advance(done, items_max, bytes_max, timeout)
-        return await run_async(self._port, steps)
+        return await to_the_end(self._port, steps)
 
     async def batches(self, start: Mark, end: Mark, *, timeout: float = TIMEOUT) -> list[Note]:
         """The batches between two marks: the same ones, whenever it is asked."""
@@ -76,4 +81,4 @@ class PriorityGroup:
 
     async def release(self, *, timeout: float = TIMEOUT) -> int:
         """Forgets the group; what it holds goes back to its positions. Returns how many."""
-        return await run_async(self._port, self._steps.release(timeout))
+        return await to_the_end(self._port, self._steps.release(timeout))

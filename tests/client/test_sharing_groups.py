@@ -1,0 +1,97 @@
+"""Groups that several use at once, and those whose callers are cancelled: nothing is half done."""
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import msgspec
+import pytest
+
+import snowmelt
+import snowmelt.aio
+from snowmelt.cli.local import LocalNode
+from snowmelt.client.connection.steps import run
+from snowmelt.client.priority.group_steps import PriorityGroupSteps
+from snowmelt.client.priority.notes import Note
+from snowmelt.client.priority.staging import receipt_of
+from snowmelt.client.priority.steps import PrioritySteps
+from snowmelt.client.queue.group_steps import BEGINNING, Mark
+from snowmelt.core.errors import Unavailable
+
+LEASE = 30.0
+
+
+@pytest.mark.parametrize("kind", ["priority", "fifo"])
+def test_threads_that_share_a_group_are_told_the_same(node: LocalNode, kind: str) -> None:
+    with snowmelt.connect(node.url) as cluster:
+        queue: Any = getattr(cluster, kind)(f"shared-{kind}")
+        queue.put_many([b"%d" % at for at in range(100)])
+        group = queue.group("spark")
+        told: list[Mark] = []
+        working = [
+            threading.Thread(target=lambda: told.append(group.advance(items_max=5).end))
+            for _ in range(8)
+        ]
+        for one in working:
+            one.start()
+        for one in working:
+            one.join(30)
+        assert len(told) == 8
+        assert len(set(told)) == 1
+        assert group.release() == 5
+        assert queue.stats().ready == 100
+
+
+def test_who_waits_for_another_s_turn_in_vain_says_so() -> None:
+    class Nobody:
+        def call(self, *given: Any) -> Any:
+            raise AssertionError(given)
+
+    group = PriorityGroupSteps(PrioritySteps("jobs", None), "spark")
+    first = group.advance(BEGINNING, 1, 1, 5)
+    next(first)  # and it waits for its answer
+    with pytest.raises(Unavailable, match="another thread or task is at work in group 'spark'"):
+        run(Nobody(), group.advance(BEGINNING, 1, 1, 0.01))
+    first.close()
+    next(group.advance(BEGINNING, 1, 1, 5))
+
+
+@pytest.mark.parametrize("call", range(1, 22))
+async def test_an_advance_that_is_cancelled_leaves_nothing_half_done(
+    node: LocalNode, call: int
+) -> None:
+    async with snowmelt.aio.connect(node.url) as cluster:
+        jobs = cluster.priority(f"cancelled-{call}", lease=LEASE)
+        await jobs.put_many([b"%d" % at for at in range(10)])
+        await jobs.group("spark").advance(items_max=0)
+        await note_that_lapsed(cluster, jobs)
+        group = jobs.group("spark")
+        advancing = asyncio.ensure_future(group.advance(items_max=5))
+        asked, port = 0, group._port
+        ask = port.call
+
+        async def counted(*given: Any) -> Any:
+            nonlocal asked
+            asked += 1
+            if asked == call:
+                advancing.cancel()
+            return await ask(*given)
+
+        port.call = counted  # type: ignore[method-assign]
+        await asyncio.wait([advancing])
+        assert advancing.cancelled() == (call <= asked)
+        begin = time.monotonic()
+        end = (await group.advance(items_max=5)).end
+        assert time.monotonic() - begin < LEASE / 3
+        assert sum(note.count for note in await group.batches(BEGINNING, end)) == 5
+        assert (await jobs.stats()).leased == 5
+
+
+async def note_that_lapsed(cluster: snowmelt.aio.Cluster, jobs: snowmelt.aio.PriorityQueue) -> None:
+    """Somebody leased, wrote it down, and gave it back before it was kept."""
+    items = await jobs.get_many(2)
+    receipt = receipt_of(items.delivered)
+    notes = cluster.fifo(f"{jobs.name}.spark", producer="notes-of-spark")
+    await notes.put(msgspec.msgpack.encode(Note(receipt.token, receipt.shares, 0)), sequence=1)
+    await items.release()

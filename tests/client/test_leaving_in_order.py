@@ -26,7 +26,7 @@ from snowmelt.core.errors import BadOption, LeaseLost
 from snowmelt.core.instant import later, seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.fifo.calls import Get, Leased, Opened, Part, Place, Settle, Settled
+from snowmelt.protocols.fifo.calls import Get, Leased, Opened, Part, Place, Settle, Settled, Span
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.runtime.clock import steady_now
 
@@ -127,6 +127,29 @@ def test_what_a_get_brings_to_a_loop_that_has_ended_goes_back() -> None:
             asked.append(step.body)
             step = getting.send(brought(step.body))
     assert asked[-1].back == (Interval(0, 1),)
+
+
+def test_what_was_told_before_a_get_was_interrupted_is_not_said_to_be_missed() -> None:
+    missed: list[Any] = []
+    tending = Tending(FifoSteps("orders", None, Producer()), lambda *told: missed.append(told))
+    part = Part(0, b"\0\0\0\0\1\0\0\0", b"a")
+    delivered = Delivered(3, (part,), LEASE, later(steady_now(), LEASE))
+    assert tending.took(delivered)
+    tending.done(delivered, 0)
+    getting = tending.get(1, 1000, 20)
+    next(getting)
+    getting.send(willing(None))
+    back = getting.send(Leased(7, (), (Span(0, 1, "s", 0, ()),), LEASE))  # which nobody can give
+    assert isinstance(back, Query)
+    assert back.body.back == (Interval(0, 1),)
+    again = getting.send(Settled(0))
+    assert isinstance(again, Query)
+    assert again.body.settle is None
+    with pytest.raises(KeyboardInterrupt):
+        getting.throw(KeyboardInterrupt)
+
+    asked, _ = answered(tending.close(), lambda _: Settled(0))
+    assert (asked, missed) == ([], [])
 
 
 def test_a_lease_whose_last_items_are_being_told_is_not_extended() -> None:

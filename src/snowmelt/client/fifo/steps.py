@@ -335,12 +335,12 @@ class FifoSteps(LeaseSteps):
         going = Going(wait)
         while True:
             try:
-                if self._grant is None:
-                    yield from self._open(wait, make)
+                grant = self._grant  # another thread may hear meanwhile that it is over
+                if grant is None:
+                    grant = self._grant = yield from self._open(wait, make)
                     body = _in_time(body, wait)
-                assert self._grant is not None
                 began = steady_now()
-                answer = yield Query(body, wait.left, where(self._grant), weight)
+                answer = yield Query(body, wait.left, where(grant), weight)
             except (DiskFull, OutcomeUnknown, Unavailable, Unreachable) as error:
                 self._grant = None
                 yield going.after(error)
@@ -349,14 +349,14 @@ class FifoSteps(LeaseSteps):
                     self._grant = None
                 return answer, began
 
-    def _open(self, wait: Wait, make: bool) -> Steps[None]:
+    def _open(self, wait: Wait, make: bool) -> Steps[Grant]:
         try:
             opened: Opened = yield Query(Open(self.name, self._settings, make), wait.left)
         except NoSuchQueue:
             self.missing = True
             raise
-        self._grant = Grant(contact(opened.master.address), contact(opened.store.address))
         self.missing, self._lease = False, opened.settings.lease
+        return Grant(contact(opened.master.address), contact(opened.store.address))
 
     def ask_store(self, body: Any, timeout: float, weight: int) -> Steps[Any]:
         """Asks the node that was granted for putting; the queue is made if it isn't there."""

@@ -5,8 +5,9 @@ word about them is told. Each queue says both in the messages of its own protoco
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -85,6 +86,11 @@ Late: TypeAlias = dict[int, Refused]
 """What came too late, by tokens."""
 
 
+Heard: TypeAlias = Callable[[Late], object]
+"""Hears that words were told, and what of them came too late."""
+_NOBODY: Final[Heard] = bool
+
+
 class Answer(msgspec.Struct, frozen=True):
     """What was answered to a get."""
 
@@ -132,12 +138,18 @@ class LeaseSteps(ABC):
         return refused
 
     def lease(
-        self, items_max: int, bytes_max: int, wait: Wait, words: Sequence[Word] = ()
+        self,
+        items_max: int,
+        bytes_max: int,
+        wait: Wait,
+        words: Sequence[Word] = (),
+        heard: Heard = _NOBODY,
     ) -> Steps[tuple[Delivered | None, Late]]:
         """Leases items; None when nothing came. And which of `words`, told first, came too late.
 
         What was told is told: when what came with it was lost, and no more can be asked for, that
-        is no failure, since whoever hears of one takes it for a failure to tell.
+        is no failure, since whoever hears of one takes it for a failure to tell. An interrupt is
+        one even so: `heard` is told before.
         """
         late: Late = {}
         told = False
@@ -146,9 +158,11 @@ class LeaseSteps(ABC):
                 answer = yield from self.ask_lease(
                     items_max, bytes_max, wait, () if told else words
                 )
+                if not told:
+                    late, told = {} if answer is None else answer.late, True
+                    heard(late)
                 if answer is None:
                     return None, late
-                late, told = late or answer.late, True
                 if not answer.leased.token:
                     return None, late
                 delivered = yield from self.delivered(answer.leased, answer.asked, bytes_max)
@@ -166,11 +180,12 @@ class LeaseSteps(ABC):
         timeout: float,
         word: Word | None = None,
         least: Duration = LATE,
+        heard: Heard = _NOBODY,
     ) -> Steps[tuple[Delivered | None, Refused | None]]:
         """Leases items; None when nothing came. And whether `word`, told first, came too late."""
         words = () if word is None else (word,)
         wait = Wait(timeout, least)
-        delivered, late = yield from self.lease(items_max, bytes_max, wait, words)
+        delivered, late = yield from self.lease(items_max, bytes_max, wait, words, heard)
         return delivered, None if word is None else late.get(word.token)
 
     def get_after(
@@ -185,12 +200,9 @@ class LeaseSteps(ABC):
             yield from self.ack(before, None)
             done = ()
         word = Word(before.token, done=done) if done else None
-        delivered, refused = yield from self.get_many(items_max, bytes_max, timeout, word)
-        if refused is not None:
-            before.refused(refused)
-        if not before.lost:
-            before.settled(done)
-        return delivered
+        heard = partial(self.noted, before, done)
+        steps = self.get_many(items_max, bytes_max, timeout, word, heard=heard)
+        return (yield from steps)[0]
 
     def ack(self, delivered: Delivered, where: Interval | None) -> Steps[None]:
         """These are done; nothing is sent when they are settled already."""

@@ -16,7 +16,7 @@ from snowmelt.client.connection.forking import watch
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import ANSWER_SECONDS, LOOP
 from snowmelt.client.leases.delivered import Delivered, Refused, runs
-from snowmelt.client.leases.steps import LeaseSteps, Word
+from snowmelt.client.leases.steps import Late, LeaseSteps, Word
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import SECOND, Duration, Instant, later, milliseconds, seconds
 from snowmelt.core.interval import Interval, IntervalSet
@@ -58,6 +58,10 @@ class Tended:
         if taken:
             self._told.append(taken)
         return taken
+
+    def tells(self, taken: tuple[Interval, ...]) -> bool:
+        """Whether it is not known yet what came of these."""
+        return any(one is taken for one in self._told)
 
     def known(self, taken: tuple[Interval, ...]) -> None:
         """Whoever took these knows what came of it."""
@@ -199,16 +203,18 @@ class Tending:
             told = next((one for one in self._leases.values() if one.since is not None), None)
             done = told.take() if told is not None else ()
         word = Word(told.delivered.token, done=done) if told is not None and done else None
-        try:
-            delivered, refused = yield from self._steps.get_many(
-                items_max, bytes_max, timeout, word, LOOP
-            )
-        except BaseException:
+
+        def heard(late: Late) -> None:
             if told is not None:
+                self._told(told, done, late.get(told.delivered.token))
+
+        try:
+            steps = self._steps.get_many(items_max, bytes_max, timeout, word, LOOP, heard)
+            delivered, _ = yield from steps
+        except BaseException:
+            if told is not None and told.tells(done):
                 self._keep(told, done)
             raise
-        if told is not None:
-            self._told(told, done, refused)
         if delivered is None or self.took(delivered):
             return delivered
         with suppress(SnowmeltError):  # else when the lease ends

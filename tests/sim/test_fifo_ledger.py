@@ -48,6 +48,24 @@ def lose_the_body(ledger, position, second):
         ledger.excuses.hurt_body(node, at(second), b"record %d" % position, lambda: True)
 
 
+# --- what is refused ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_is_refused_is_not_in_the_queue_unless_it_may_have_been_put_before(ledger, known):
+    """Asked again, its number may be below what is known of its producer."""
+    batch = Asked("p1", 0, (b"p1/0",), b"", Instant(0), at(1))
+    ledger.asked(batch)
+    why = "nothing was put now" + ("" if known else ", and it may have been put before")
+    ledger.refused(batch, why, at(2))
+    held = lease(ledger, 0, 3)
+    if known:
+        with pytest.raises(Broken, match="was refused"):
+            ledger.seen(part("p1/0", 0), at(3), held)
+    else:
+        ledger.seen(part("p1/0", 0), at(3), held)
+
+
 # --- pauses ---------------------------------------------------------------------------------------
 
 

@@ -41,16 +41,14 @@ FIFO_SEEDS = (
     52,  # a disk that failed blocked queues for ever
     55,  # numbers that were never used were taken for repeated
     70,  # a position was given again after a kill, where flushes may linger
-    106,  # a cut between two nodes stopped a queue
+    422,  # a cut between two nodes stopped a queue
     155,  # copies were sought for ever from a node that could not be reached
     401,  # what waited for room lost its body to a restart, and was told as safe
 )
 FIFO_SEEDS_OF_ALL_KINDS = (
     12,  # what a settlement gave back was done, and the next master called its lease lost
-    58,  # the same, of a get that settled on the way
     93,  # copies were asked for ever of a node that their master could not reach
     222,  # the same, of several queues
-    962,  # a queue was waited for whose only keeper's disk was lost
     972,  # what still lingered when a disk was copied was looked for on the copy
     1201,  # who did not answer while it was restarted was made a mirror no more
     1634,  # a queue was taken for resumed, whose resumption a power cut had undone
@@ -64,7 +62,6 @@ FIFO_SEEDS_OF_ALL_KINDS = (
     4955,  # that an item was delivered before, to a get nobody heard of, was forgotten in a lapse
     1126,  # what a group was given over a lapse, and read, was taken for never delivered
     6068,  # a shared get that was too late said nothing of the acknowledgement it took along
-    4974,  # what was put, and refused when asked again as too old, was taken for never put
     53,  # what a get had told was said to be missed, since no more items could be asked for
     137,
 )

@@ -80,6 +80,22 @@ def test_what_ended_a_lease_is_good_when_the_next_master_is_asked_again() -> Non
     assert later.ask(later.master.settle, both).error == "LeaseLost", "another call is another"
 
 
+def test_what_a_get_gave_back_on_its_way_is_no_lost_lease_to_the_next_master() -> None:
+    bench = Bench()
+    bench.offer(0, 2, keepers=KEEPERS[1:])
+    bench.flush()
+    token = bench.ask(bench.master.get, TWO).token
+    back = Get("q", 1, 1 << 20, seconds(0), Settle("q", token, (), (Interval(0, 2),)))
+    given = bench.ask(bench.master.get, back)
+    ended = OperationId(NodeId("c-1"), bench.calls)
+    later = bench.crashed()
+    later.told.clear()
+    later.master.get(ended, back)
+    later.flush()
+    (again,) = later.told
+    assert (again.token, again.refused) == (given.token, "")
+
+
 def test_of_so_many_leases_it_is_kept_what_ended_them() -> None:
     bench = Bench(limits=Limits(enders=2))
     for at in range(5):

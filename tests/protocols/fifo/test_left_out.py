@@ -24,6 +24,7 @@ from snowmelt.protocols.fifo.calls import (
     Settle,
     Settled,
 )
+from snowmelt.protocols.fifo.limits import Limits
 
 
 def others(bench: ClusterBench, node: str) -> list[str]:
@@ -105,6 +106,19 @@ def test_an_empty_get_waits_for_the_word_of_a_mirror_and_asks_again() -> None:
     count = len(bench.messages("Vouch"))
     bench.run(5)
     assert len(bench.messages("Vouch")) == count
+
+
+def test_so_much_waits_for_silent_mirrors_and_no_more() -> None:
+    bench = ClusterBench(3, limits=Limits(waiting_answers=10))
+    queue, master, *_ = bench.beside(replicas=3)
+    bench.drops.append(lambda _, __, message: type(message).__name__ == "Vouched")
+    asked = [bench.call(master, Describe(queue)) for _ in range(30)]
+    bench.run(2)
+    bench.drops.clear()
+    bench.run(1)
+    answered = [operation for operation in asked if operation in bench.answers]
+    assert answered == asked[:10]
+    assert isinstance(bench.ask(master, Describe(queue)), QueueStatus)
 
 
 def test_a_later_step_that_a_mirror_took_is_its_word_too() -> None:

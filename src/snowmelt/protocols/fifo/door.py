@@ -68,10 +68,9 @@ class Door:
         if wrong:
             desk.decline(operation, "BadOption", wrong)
             return
-        act = FOR_MASTERS.get(type(request))
-        master = None if act is None else self._master_here(request.queue)
-        if act is not None and master is not None:
-            act(master, operation, request)
+        master = self._master_here(request.queue) if type(request) in FOR_MASTERS else None
+        if master is not None:
+            self._act(master, operation, request)
             return
         match request:
             case calls.Fetch():
@@ -82,6 +81,11 @@ class Door:
                 self._directory.ask(queue, partial(self._put, operation, request))
             case _:
                 self._directory.ask(request.queue, partial(self._point, operation, request))
+
+    def _act(self, master: Master, operation: OperationId, request: Any) -> None:
+        """Has the master do it, unless too much waits for its mirrors: silence promises nothing."""
+        if master.journal.waiting < self._desk.limits.waiting_answers:
+            FOR_MASTERS[type(request)](master, operation, request)
 
     def _put(self, operation: OperationId, put: calls.Put, home: Home | Nowhere) -> None:
         match home:
@@ -98,7 +102,7 @@ class Door:
             case Home():
                 master, place = self._master_here(request.queue), self._place(home.master)
                 if master is not None:
-                    FOR_MASTERS[type(request)](master, operation, request)
+                    self._act(master, operation, request)
                 elif place is not None and place.node != self._desk.me:
                     self._desk.reply(operation, Elsewhere(place.node, place.address))
                 else:  # what this node has heard is old

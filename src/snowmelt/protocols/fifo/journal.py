@@ -136,6 +136,11 @@ class Journal:
         self._next.append(then)
 
     @property
+    def waiting(self) -> int:
+        """How much is to be told or done when a step is safe, or a question confirmed."""
+        return len(self._waiting) + len(self._next)
+
+    @property
     def unwritten(self) -> bool:
         """Whether something has changed, or is to be told, that is of no step yet."""
         return bool(self.queue.changed or self._next)

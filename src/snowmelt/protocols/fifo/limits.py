@@ -85,6 +85,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     told: int = 256
     """Of what waited for a write, or for a step to be safe, in one turn; the rest in the next."""
 
+    waiting_answers: int = 100_000
+    """Of one queue, that wait for its disk or mirrors; who asks for more is not heard: asked again,
+    it may be when there are fewer."""
+
     # what is remembered
     answered: int = 10_000
     """Of gets, by a master."""

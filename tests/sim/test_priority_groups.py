@@ -11,7 +11,7 @@ from snowmelt.sim.faults import KINDS
 from snowmelt.sim.life import Ending, Report, live
 from snowmelt.sim.scenario import drawn
 
-SEEDS = (34, 74, 174)
+SEEDS = (74, 94, 154)
 
 
 def lived(seed: int) -> Report:
@@ -59,6 +59,6 @@ def test_the_world_finds_a_group_that_gives_or_passes_wrongly(
     spoiled: type[PriorityGroupSteps], what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(priority_readers, "PriorityGroupSteps", spoiled)
-    report = lived(34)
+    report = lived(4)
     assert report.ending is not Ending.SETTLED
     assert what in report.sentence

@@ -263,8 +263,8 @@ class Queues:
             queue = self.all[one.queue] = Queue(self._desk, one.settings, self._limits, old)
             queue.viewed()
             if old is not None:
-                text = differences(old.settings, one.settings)
-                self._desk.note(f"queue {one.queue} was here with {text}: so it was made elsewhere")
+                text = differences(one.settings, old.settings)
+                self._desk.note(f"queue {one.queue} was made elsewhere with {text} here")
 
     def _known_to_all(self, name: str) -> None:
         """All members of this view know it (rule 3)."""

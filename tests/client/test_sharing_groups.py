@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ import pytest
 
 import snowmelt
 import snowmelt.aio
-from snowmelt.cli.local import LocalNode
+from snowmelt.cli.local import LocalCluster, LocalNode
 from snowmelt.client.connection.steps import run
 from snowmelt.client.priority.group_steps import PriorityGroupSteps
 from snowmelt.client.priority.notes import Note
@@ -29,16 +30,20 @@ def test_threads_that_share_a_group_are_told_the_same(node: LocalNode, kind: str
         queue.put_many([b"%d" % at for at in range(100)])
         group = queue.group("spark")
         told: list[Mark] = []
-        working = [
-            threading.Thread(target=lambda: told.append(group.advance(items_max=5).end))
-            for _ in range(8)
-        ]
+        at_once = threading.Barrier(8)
+
+        def work() -> None:
+            at_once.wait(20)
+            told.append(group.advance(items_max=5).end)
+
+        working = [threading.Thread(target=work) for _ in range(8)]
         for one in working:
             one.start()
         for one in working:
             one.join(30)
         assert len(told) == 8
         assert len(set(told)) == 1
+        assert queue.stats().leased == (5 if kind == "priority" else 0)  # a fifo's group's are not
         assert group.release() == 5
         assert queue.stats().ready == 100
 
@@ -86,6 +91,21 @@ async def test_an_advance_that_is_cancelled_leaves_nothing_half_done(
         assert time.monotonic() - begin < LEASE / 3
         assert sum(note.count for note in await group.batches(BEGINNING, end)) == 5
         assert (await jobs.stats()).leased == 5
+
+
+def test_a_group_goes_on_while_a_node_is_dead(tmp_path: Path) -> None:
+    with LocalCluster(3, tmp_path, 0.5) as cluster, snowmelt.connect(cluster.url) as client:
+        cluster.start()
+        jobs = client.priority("jobs", replicas=3)
+        jobs.put_many([b"one", b"two"])
+        group = jobs.group("spark")
+        first = group.advance(items_max=1).end
+        cluster.nodes[2].kill()
+        second = group.advance(first, items_max=1, timeout=20).end
+        assert second.count == 2
+        (note,) = group.batches(first, second, timeout=20)
+        (piece,) = group.read(note, timeout=20)
+        assert bytes(piece.blob) == b"two"
 
 
 async def note_that_lapsed(cluster: snowmelt.aio.Cluster, jobs: snowmelt.aio.PriorityQueue) -> None:

@@ -11,7 +11,7 @@ from snowmelt.sim.faults import KINDS
 from snowmelt.sim.life import Ending, Report, live
 from snowmelt.sim.scenario import drawn
 
-SEEDS = (74, 94, 154)
+SEEDS = (34, 74, 174)
 
 
 def lived(seed: int) -> Report:
@@ -53,12 +53,13 @@ def test_what_a_group_was_given_is_its_own_and_the_same_again(
 
 
 @pytest.mark.parametrize(
-    ("spoiled", "what"), [(Hasty, "not held any more"), (Forgetful, "is not empty yet")]
+    ("spoiled", "seed", "what"),
+    [(Hasty, 34, "not held any more"), (Forgetful, 34, "is not empty yet")],
 )
 def test_the_world_finds_a_group_that_gives_or_passes_wrongly(
-    spoiled: type[PriorityGroupSteps], what: str, monkeypatch: pytest.MonkeyPatch
+    spoiled: type[PriorityGroupSteps], seed: int, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(priority_readers, "PriorityGroupSteps", spoiled)
-    report = lived(4)
+    report = lived(seed)
     assert report.ending is not Ending.SETTLED
     assert what in report.sentence

@@ -256,7 +256,7 @@ class PriorityGroupSteps:
         check_there(self._queue.name, told, timeout)
 
     def _make_notes(self, timeout: float) -> Steps[None]:
-        """As safe as the queue."""
+        """On as many nodes as the queue; safe on most of them, so that one may be dead."""
         status = yield from self._queue.stats(timeout)
         with suppress(QueueExists):
             noted, _ = yield from self._fifo(status.settings.replicas).get_many(1, 1, 0.0)
@@ -272,6 +272,6 @@ class PriorityGroupSteps:
 
     def _fifo(self, replicas: int = 0) -> FifoSteps:
         name = f"{self._queue.name}.{self.name}"
-        like = queue_settings(replicas=replicas, durable_copies=replicas) if replicas else None
+        like = queue_settings(replicas=replicas) if replicas else None
         own = Producer(f"notes-of-{self.name}"[:64], names=self._names)
         return FifoSteps(name, like, own, self._chance)

@@ -175,17 +175,17 @@ def test_a_target_that_is_wrong_says_who_is_right():
     assert effects[0] == Send(contact(THERE.address), Call(1, "body"))
 
 
-def test_what_is_large_is_given_a_second_more_for_each_four_megabytes():
+def test_what_is_large_is_asked_for_again_when_four_megabytes_a_second_have_passed():
     effects = asked(Caller(TARGETS, Random(0)), weight=16 << 20)
-    assert effects[-1].at == later(START, seconds(4.5))
+    assert effects[-1].at == later(START, seconds(4.4))
 
 
 def test_a_first_wait_above_the_longest_does_not_shrink():
     caller = Caller(TARGETS, Random(0))
     effects = asked(caller, weight=64 << 20)
     effects, now = fire(caller, effects)
-    assert now == seconds(16.5)
-    assert effects[-1].at >= now + seconds(16.5) * 7 // 8
+    assert now == seconds(17.6)
+    assert effects[-1].at >= now + seconds(17.6) * 7 // 8
 
 
 def test_asking_again_under_the_same_id_renews_the_patience_and_sends_nothing_twice():

@@ -11,7 +11,7 @@ ends, and asks elsewhere when one node stays silent. Every family gets the same 
 2. Silence is answered by asking again, after a wait that doubles, at the next target in turn. A
    node that stands still is missed after some four seconds by default, and only then somebody else
    can answer: so round that time it is asked more often, and after it seldom. A call may name who
-   is to be asked first; and one that is long on its way is given longer before its silence counts.
+   is to be asked first; and one that is long on its way is asked again at fewer of these moments.
    When whoever runs the machine knows that the way to the target has ended, that is no silence: the
    next is asked almost at once, and a little later each time.
 3. `Elsewhere` says who can answer; the client asks there at once, and counts these steps, so that
@@ -123,13 +123,13 @@ class Ask(msgspec.Struct, Generic[B_co], frozen=True, tag=True):
     """About how many bytes travel, there or back: large ones are given longer."""
 
     @property
-    def first_wait(self) -> Duration:
+    def longer(self) -> Duration:
         """How long silence means nothing.
 
-        >>> Ask("hello", seconds(9)).first_wait, Ask("hello", seconds(9), weight=8 << 20).first_wait
-        (500000000, 2500000000)
+        >>> Ask("hello", seconds(9)).longer, Ask("hello", seconds(9), weight=8 << 20).longer
+        (0, 2000000000)
         """
-        return Duration(FIRST_WAIT + self.weight * SECOND // SLOWEST)
+        return Duration(self.weight * SECOND // SLOWEST)
 
 
 class CallTimer(Enum):
@@ -147,7 +147,9 @@ class _Pending(msgspec.Struct):
     wait: Duration
     target: NodeId
     longer: Duration
-    """How much longer than others it is given each time."""
+    """For so long silence means nothing."""
+    following: int
+    """Which of `WAITS` is next."""
     steps: int = 0
     silences: int = 0
     losses: int = 0
@@ -158,6 +160,20 @@ class _Pending(msgspec.Struct):
     def again(self) -> bool:
         """Whether it was asked more than once: then one refusal does not speak for all."""
         return self.silences + self.losses > 0
+
+
+def _wait(first: int, longer: Duration) -> tuple[Duration, int]:
+    """How long the silence of an asking lasts, and which of `WAITS` is next.
+
+    What is long on its way skips askings: those round the time when silence is missed are kept.
+
+    >>> [_wait(at, seconds(1)) for at in (0, 2, 3, 5)]
+    [(1500000000, 2), (2000000000, 3), (1300000000, 5), (2800000000, 8)]
+    """
+    wait, at = 0, first
+    while wait <= longer:
+        wait, at = wait + (WAITS[at] if at < len(WAITS) else LONGEST_WAIT), at + 1
+    return Duration(wait), at
 
 
 class Caller:
@@ -217,10 +233,10 @@ class Caller:
             self._pending[operation].deadline = deadline
             return self._wake()
         target = ask.target or self._targets[self._preferred % len(self._targets)]
-        wait = ask.first_wait
+        wait, following = _wait(0, ask.longer)
         resend = later(now, wait)
         self._pending[operation] = _Pending(
-            ask.body, deadline, resend, wait, target, Duration(wait - FIRST_WAIT)
+            ask.body, deadline, resend, wait, target, ask.longer, following
         )
         send = Send(target, Call(operation.number, ask.body))
         if self._timer is not None and self._timer <= min(resend, deadline):
@@ -288,8 +304,7 @@ class Caller:
             pending.losses += 1
         else:
             pending.silences += 1
-            wait = WAITS[pending.silences] if pending.silences < len(WAITS) else LONGEST_WAIT
-            pending.wait = Duration(wait + pending.longer)
+            pending.wait, pending.following = _wait(pending.following, pending.longer)
         pending.lost = False
         # An eighth of jitter, always early: so no two askings are further apart than is said.
         early = Duration(self._chance.randrange(pending.wait // 8))

@@ -125,6 +125,8 @@ class Ledger:
         """The positions that somebody tried to acknowledge."""
         self.holders: dict[int, list[Held]] = {}
         self.redriven: Instant | None = None
+        self.doomed = False
+        """Whether anybody said that what failed is not to be delivered again."""
         self.released: Instant | None = None
         self.marks: dict[str, list[tuple[Instant, int]]] = {}
         """With how many items a group was told to be done, and when."""
@@ -357,7 +359,7 @@ class Ledger:
 
     def redriving(self, at: Instant) -> None:
         """Dead items, if there can be any, come back as if they had never failed."""
-        if self.redriven is None and self.settings.deliveries_max < 100:
+        if self.redriven is None and (self.doomed or self.settings.deliveries_max < 100):
             self.redriven = at
 
     def releasing(self, at: Instant) -> None:

@@ -85,6 +85,7 @@ class Program(programs.Program):
                     batch.due = Instant(self.now - body.due if body.due else 0)
             case calls.Get(settle=calls.Settle() as settle) | (calls.Settle() as settle):
                 held = self.held[settle.token]
+                self.ledger.doomed |= settle.dead and bool(settle.reason)
                 self.ledger.giving_back(held, places(settle.back))
                 self.ledger.acking(held, places(settle.done))
             case _:

@@ -70,14 +70,14 @@ def test_a_late_clock_shows_when_the_event_before_came():
 
 FOUND_BY = {
     Bug.REPLY_BEFORE_PERSISTED: 4,
-    Bug.FORGOTTEN_TIMER: 0,
+    Bug.FORGOTTEN_TIMER: 1,
     Bug.IGNORED_FAILURE: 37,
     Bug.FORGOTTEN_WRITE: 4,
     Bug.LATE_CLOCK: 7,
     Bug.GHOST_ADMITTED: 998,
     Bug.STRIPPED_COPIES: 61,
     Bug.CUT_ENDURED: 185,
-    Bug.LATE_LEASE: 85,
+    Bug.LATE_LEASE: 214,
     Bug.MERGED_NUMBERS: 4,
     Bug.FORGOTTEN_ANSWER: 189,
 }

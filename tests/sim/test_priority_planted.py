@@ -18,7 +18,7 @@ FOUND_BY = {
     Bug.LONE_COPY: (40, 87, 74),
     Bug.IDLE_REPAIR: (13, 17, 47),
     Bug.EAGER_ELEMENT: (2, 0),
-    Bug.SHORT_LEASE: (0, 2),
+    Bug.SHORT_LEASE: (3,),
     Bug.DEAF_SETTLING: (1, 2),
     Bug.REVIVED_ELEMENT: (7, 2, 4),
     Bug.FORGOTTEN_OPERATION: (1, 2),

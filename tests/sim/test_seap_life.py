@@ -11,7 +11,7 @@ from snowmelt.sim.scenario import drawn, kinds_of
 FOUND_BY = {
     Bug.REUSED_RANK: (0, 1),
     Bug.ONE_SHORT: (3, 4),
-    Bug.FORGOTTEN_KEYS: (3, 5),
+    Bug.FORGOTTEN_KEYS: (17,),
     Bug.OPEN_PHASE: (28, 10),
     Bug.EARLIER_PHASE: (0, 3),
 }

@@ -124,11 +124,16 @@ class Cluster:
         return next(reversed([at for at, fact in self.told if isinstance(fact, Leads)]))
 
 
-def test_who_refuses_connections_leads_no_more_and_is_left_out_at_once_but_not_believed_dead():
+def led():
+    """A cluster after five seconds, who leads it, and another."""
     cluster = Cluster()
     cluster.run(5)
-    first = cluster.leader()
-    other = next(name for name in cluster.nodes if name != first)
+    leads = cluster.leader()
+    return cluster, leads, next(name for name in cluster.nodes if name != leads)
+
+
+def test_who_refuses_connections_leads_no_more_and_is_left_out_at_once_but_not_believed_dead():
+    cluster, first, other = led()
     dead = cluster.nodes.pop(first)
     begun = cluster.now
     cluster.give(other, Announced(Severed(first)))
@@ -149,10 +154,7 @@ def test_who_refuses_connections_leads_no_more_and_is_left_out_at_once_but_not_b
 
 
 def test_who_leads_next_has_the_doubt_too_though_it_is_the_same_node_again():
-    cluster = Cluster()
-    cluster.run(5)
-    first = cluster.leader()
-    other = next(name for name in cluster.nodes if name != first)
+    cluster, first, other = led()
     cluster.nodes.pop(first)
     cluster.give(other, Announced(Severed(first)))
     whole = later(cluster.now, seconds(0.8 * Settings().lead_seconds) + Settings().grace)
@@ -166,10 +168,7 @@ def test_who_leads_next_has_the_doubt_too_though_it_is_the_same_node_again():
 
 
 def test_an_old_word_of_who_is_in_doubt_brings_it_not_back_before_it_knows_that_it_was_out():
-    cluster = Cluster()
-    cluster.run(5)
-    leads = cluster.leader()
-    other = next(name for name in cluster.nodes if name != leads)
+    cluster, leads, other = led()
     (joined, *_) = [
         event.message
         for at, event in cluster.told
@@ -190,10 +189,7 @@ def test_an_old_word_of_who_is_in_doubt_brings_it_not_back_before_it_knows_that_
 
 
 def test_a_member_that_refuses_connections_is_left_out_and_told_as_unsure_until_it_begins_anew():
-    cluster = Cluster()
-    cluster.run(5)
-    leads = cluster.leader()
-    other = next(name for name in cluster.nodes if name != leads)
+    cluster, leads, other = led()
     cluster.nodes.pop(other)
     cluster.give(leads, Announced(Severed(other)))
     assert [one.id for one in cluster.views(leads)[-1].members] == [leads]
@@ -208,10 +204,7 @@ def test_a_member_that_refuses_connections_is_left_out_and_told_as_unsure_until_
 
 
 def test_the_same_process_is_ended_once_in_a_while_whoever_is_walled_in():
-    cluster = Cluster()
-    cluster.run(5)
-    first = cluster.leader()
-    other = next(name for name in cluster.nodes if name != first)
+    cluster, first, other = led()
     for _ in range(5):
         cluster.give(other, Announced(Severed(first)))
         cluster.run(0.2)

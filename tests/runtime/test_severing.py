@@ -34,74 +34,56 @@ async def told(ways, seconds):
     return ways.told
 
 
-def test_who_listens_no_more_is_severed_soon():
-    async def run():
-        ways = Ways()
-        await ways.listen()
-        await ways.close()
-        ways.severing.lost(N2)
-        assert await told(ways, 5) == [N2]
-
-    asyncio.run(run())
+async def test_who_listens_no_more_is_severed_soon():
+    ways = Ways()
+    await ways.listen()
+    await ways.close()
+    ways.severing.lost(N2)
+    assert await told(ways, 5) == [N2]
 
 
-def test_a_process_that_dies_slowly_is_dialled_until_it_listens_no_more():
-    async def run():
-        ways = Ways()
-        await ways.listen()
-        ways.severing.lost(N2)
-        await asyncio.sleep(2 * APART_SECONDS)
-        assert not ways.told
-        await ways.close()
-        assert await told(ways, 5) == [N2]
-
-    asyncio.run(run())
+async def test_a_process_that_dies_slowly_is_dialled_until_it_listens_no_more():
+    ways = Ways()
+    await ways.listen()
+    ways.severing.lost(N2)
+    await asyncio.sleep(2 * APART_SECONDS)
+    assert not ways.told
+    await ways.close()
+    assert await told(ways, 5) == [N2]
 
 
-def test_who_still_listens_is_not():
-    async def run():
-        ways = Ways()
-        await ways.listen()
-        ways.severing.lost(N2)
-        assert await told(ways, 2 * DIALS * APART_SECONDS) == []
-        await ways.close()
-
-    asyncio.run(run())
+async def test_who_still_listens_is_not():
+    ways = Ways()
+    await ways.listen()
+    ways.severing.lost(N2)
+    assert await told(ways, 2 * DIALS * APART_SECONDS) == []
+    await ways.close()
 
 
-def test_nor_is_who_has_another_connection_nor_a_stranger():
-    async def run():
-        ways = Ways()
-        await ways.listen()
-        await ways.close()
-        ways.connected.add(N2)
-        ways.severing.lost(N2)
-        ways.severing.lost(NodeId("c-1"))
-        assert await told(ways, 2 * DIALS * APART_SECONDS) == []
-
-    asyncio.run(run())
+async def test_nor_is_who_has_another_connection_nor_a_stranger():
+    ways = Ways()
+    await ways.listen()
+    await ways.close()
+    ways.connected.add(N2)
+    ways.severing.lost(N2)
+    ways.severing.lost(NodeId("c-1"))
+    assert await told(ways, 2 * DIALS * APART_SECONDS) == []
 
 
-def test_nothing_is_told_by_who_has_stopped():
-    async def run():
-        ways = Ways()
-        await ways.listen()
-        await ways.close()
-        ways.severing.lost(N2)
-        ways.severing.stop()
-        assert await told(ways, 2 * DIALS * APART_SECONDS) == []
-
-    asyncio.run(run())
+async def test_nothing_is_told_by_who_has_stopped():
+    ways = Ways()
+    await ways.listen()
+    await ways.close()
+    ways.severing.lost(N2)
+    ways.severing.stop()
+    assert await told(ways, 2 * DIALS * APART_SECONDS) == []
 
 
-def test_whoever_stops_dials_nobody_though_its_connections_end():
-    async def run():
-        ways = Ways()
-        await ways.listen()
-        before = len(asyncio.all_tasks())
-        ways.severing.stop()
-        ways.severing.lost(N2)
-        assert len(asyncio.all_tasks()) == before
-        await ways.close()
-
-    asyncio.run(run())
+async def test_whoever_stops_dials_nobody_though_its_connections_end():
+    ways = Ways()
+    await ways.listen()
+    before = len(asyncio.all_tasks())
+    ways.severing.stop()
+    ways.severing.lost(N2)
+    assert len(asyncio.all_tasks()) == before
+    await ways.close()

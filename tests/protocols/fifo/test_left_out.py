@@ -31,6 +31,11 @@ def others(bench: ClusterBench, node: str) -> list[str]:
     return [str(name) for name in bench.slots if name != node]
 
 
+def silence_mirrors(bench: ClusterBench) -> None:
+    """No word of a mirror about its journal comes, until drops are cleared."""
+    bench.drops.append(lambda _, __, message: type(message).__name__ == "Vouched")
+
+
 @pytest.mark.parametrize("replicas", [2, 3])
 @pytest.mark.parametrize("met", [True, False])
 def test_nothing_is_told_by_a_master_that_another_followed(replicas: int, met: bool) -> None:
@@ -95,7 +100,7 @@ def test_a_group_is_not_refused_by_a_master_that_another_followed() -> None:
 def test_an_empty_get_waits_for_the_word_of_a_mirror_and_asks_again() -> None:
     bench = ClusterBench(3)
     queue, master, *_ = bench.beside(replicas=3)
-    bench.drops.append(lambda _, __, message: type(message).__name__ == "Vouched")
+    silence_mirrors(bench)
     asked = bench.call(master, Get(queue, 1, 1 << 20, seconds(0), None))
     bench.run(2)
     assert asked not in bench.answers
@@ -111,7 +116,7 @@ def test_an_empty_get_waits_for_the_word_of_a_mirror_and_asks_again() -> None:
 def test_so_much_waits_for_silent_mirrors_and_no_more() -> None:
     bench = ClusterBench(3, limits=Limits(waiting_answers=10))
     queue, master, *_ = bench.beside(replicas=3)
-    bench.drops.append(lambda _, __, message: type(message).__name__ == "Vouched")
+    silence_mirrors(bench)
     asked = [bench.call(master, Describe(queue)) for _ in range(30)]
     bench.run(2)
     bench.drops.clear()
@@ -124,7 +129,7 @@ def test_so_much_waits_for_silent_mirrors_and_no_more() -> None:
 def test_a_later_step_that_a_mirror_took_is_its_word_too() -> None:
     bench = ClusterBench(3)
     queue, master, *_ = bench.beside(replicas=3)
-    bench.drops.append(lambda _, __, message: type(message).__name__ == "Vouched")
+    silence_mirrors(bench)
     asked = bench.call(master, Get(queue, 1, 1 << 20, seconds(0), None))
     bench.run(0.1)
     assert asked not in bench.answers
@@ -146,7 +151,7 @@ def test_a_question_to_a_mirror_that_is_away_costs_no_turns_until_it_is_back() -
     """Its master was woken for what was due long ago, again and again (fifo seed 38)."""
     bench = ClusterBench(2)
     queue, master, mirror = bench.beside(replicas=2)
-    bench.drops.append(lambda _, __, message: type(message).__name__ == "Vouched")
+    silence_mirrors(bench)
     asked = bench.call(master, Get(queue, 1, 1 << 20, seconds(0), None))
     bench.run(1)
     bench.view(master)

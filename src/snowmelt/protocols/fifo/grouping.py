@@ -69,12 +69,16 @@ class Grouping:
             self._begin(ask, group)
         if group.lease:
             self._advance(ask, group)
-        told = Assigned(group.lease, group.given, self._queue.ready.total, group.located)
-        self._journal.after(lambda: self._desk.reply(operation, told))
+        ready = self._queue.ready.total
+        self._answer(operation, Assigned(group.lease, group.given, ready, group.located))
 
     def _refuse(self, operation: OperationId, error: str, text: str) -> None:
-        """Rule 6."""
-        told = Declined(error, text)
+        self._answer(operation, Declined(error, text))
+
+    def _answer(
+        self, operation: OperationId, told: Assigned | Located | Changed | Groups | Declined
+    ) -> None:
+        """When what it rests on is safe, and by who is the master still (rule 6)."""
         self._journal.after(lambda: self._desk.reply(operation, told))
 
     def _refused(self, ask: Assign, group: Group | None) -> tuple[str, str] | None:
@@ -189,8 +193,7 @@ class Grouping:
             left -= part.size
         limit = self._desk.limits.spans_bytes
         spans, size = living_spans(self._queue, self._desk.presence, found, limit)
-        told = Located(tuple(spans), 0, size)
-        self._journal.after(lambda: self._desk.reply(operation, told))
+        self._answer(operation, Located(tuple(spans), 0, size))
 
     def _tell(self, operation: OperationId, positions: list[Interval], count: int) -> None:
         limit = self._desk.limits.answer_bytes
@@ -200,13 +203,12 @@ class Grouping:
             self._refuse(operation, "TooLarge", text)
             return
         lost = count - sum(span.stop - span.start for span in spans)
-        told = Located(tuple(spans), lost, size)
-        self._journal.after(lambda: self._desk.reply(operation, told))
+        self._answer(operation, Located(tuple(spans), lost, size))
 
     def release(self, operation: OperationId, ask: Release) -> None:
         """Forgets a group; what it held is ready again."""
         told = self._released.of(operation) or self._release(operation, ask)
-        self._journal.after(lambda: self._desk.reply(operation, told))
+        self._answer(operation, told)
 
     def _release(self, operation: OperationId, ask: Release) -> Changed:
         queue = self._queue
@@ -229,4 +231,4 @@ class Grouping:
                 for name, group in self._queue.groups
             )
         )
-        self._journal.after(lambda: self._desk.reply(operation, told))
+        self._answer(operation, told)

@@ -13,6 +13,7 @@ from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo.calls import Put, PutDone
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.directory import Directory
+from snowmelt.protocols.fifo.early import TooEarly
 from snowmelt.protocols.fifo.intake import Intake
 from snowmelt.protocols.fifo.keeper import Keeper
 from snowmelt.protocols.fifo.messages import (
@@ -33,12 +34,15 @@ REBORN = Member(NodeId("n3"), MEMBERS[2].address, birth=2, start=2)
 
 
 class Taking:
-    """The intake of n1; the master of queue `q` is n2."""
+    """The intake of n1; the master of queue `q` is n2, or the first of those that are named."""
 
-    def __init__(self, *members: Member, **settings: Any) -> None:
+    def __init__(
+        self, *members: Member, keepers: tuple[str, ...] = KEEPERS[1:2], **settings: Any
+    ) -> None:
         self.desk = Desk(NodeId("n1"), Random(0))
         self.view(*(members or MEMBERS))
-        self.home = Home("q", 1, KEEPERS[1], (), QueueSettings(**settings), active=True)
+        master, *mirrors = keepers
+        self.home = Home("q", 1, master, tuple(mirrors), QueueSettings(**settings), active=True)
         directory = Directory(self.desk)
         directory.heard(self.home)
         self.intake = Intake(self.desk, Keeper(self.desk, lambda _: None), directory)
@@ -113,6 +117,20 @@ def test_the_copies_that_are_told_are_the_masters_word() -> None:
     node.copied(1, KEEPERS[2])
     node.judged(Verdict(0, 4, 5, repeated=True, dropped=True, copies=1))
     assert node.told == [PutDone(4, 5, copies=1, flushed=True, repeated=True)]
+
+
+def test_what_came_too_early_has_no_verdict_though_what_came_behind_it_was_offered() -> None:
+    """Or the master takes it for decided, and tells that it was put (fifo seed 50 over etcd)."""
+    node = Taking(keepers=KEEPERS, replicas=3)
+    node.put(1)
+    node.put(2)  # in the turn of the first: it is not known yet that that one has no room
+    assert [offer.low for offer in node.desk.inside] == [0, 0]
+    node.intake.too_early(TooEarly("q", 0))
+    node.flush()
+    node.copied(1, KEEPERS[1])
+    node.copied(1, KEEPERS[2])
+    (admit,) = [one for one in node.desk.inside if isinstance(one, Admit)]
+    assert (admit.low, [one.first for one in admit.entries]) == (0, [0])
 
 
 def test_nothing_is_offered_with_fewer_copies_than_are_needed() -> None:

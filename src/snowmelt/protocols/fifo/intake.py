@@ -101,7 +101,8 @@ class Intake:
         self._next: dict[str, int] = {}
         self._waiting: dict[str, deque[Taken]] = {}
         self._offered: dict[str, dict[int, Taken]] = {}
-        self._taken: dict[tuple[str, int], Taken] = {}
+        self._taken: dict[str, dict[int, Taken]] = {}
+        """Of each queue, by where each stops in the stream: those without a verdict, in order."""
         self._ripe: dict[str, None] = {}
         self._puts: dict[OperationId, None] = {}
         self._bytes = 0
@@ -152,7 +153,7 @@ class Intake:
         )
         self._puts[operation] = None
         self._bytes += taken.size + PUT_COST
-        self._taken[put.queue, stop] = taken
+        self._taken.setdefault(put.queue, {})[stop] = taken
         desk.wake(later(desk.now, COPY_PATIENCE))
         if early:
             self._offer_early(taken, home)
@@ -195,7 +196,7 @@ class Intake:
 
     def copied(self, message: Copied) -> None:
         """Another keeper has it, or can't take it."""
-        taken = self._taken.get((message.queue, message.stop))
+        taken = self._taken.get(message.queue, {}).get(message.stop)
         if taken is None or message.stream != self._desk.stream:
             return
         if not message.refused:
@@ -217,12 +218,11 @@ class Intake:
         desk, queue, segment = self._desk, taken.put.queue, taken.segment
         taken.named = (desk.keeper, *taken.wanted)
         taken.term, taken.offered, taken.asked = home.term, desk.now, desk.now
-        offered = self._offered.setdefault(queue, {})
-        offered[segment.first] = taken
+        self._offered.setdefault(queue, {})[segment.first] = taken
         body = Copy(queue, desk.stream, segment.stop, taken.linger, taken.body)
-        low = next(iter(offered))
         self._store(taken)
-        desk.inside.append(Offer(queue, desk.stream, _entry(taken, desk), low, body))
+        entry = _entry(taken, desk)
+        desk.inside.append(Offer(queue, desk.stream, entry, self._low(queue), body))
 
     def too_early(self, message: TooEarly) -> None:
         """The master can't admit it now: it is copied first."""
@@ -296,9 +296,12 @@ class Intake:
     def _admit(self, queue: str, ready: list[Taken]) -> None:
         master = self._directory.master_of(queue) if ready else None
         if master is not None:
-            low = next(iter(self._offered[queue]))  # what waits here comes behind it
             entries = tuple([_entry(taken, self._desk) for taken in ready])
-            self._desk.send(master, Admit(queue, self._desk.stream, entries, low))
+            self._desk.send(master, Admit(queue, self._desk.stream, entries, self._low(queue)))
+
+    def _low(self, queue: str) -> int:
+        """Below this all have verdicts: what came too early waits behind what came later."""
+        return next(iter(self._taken[queue].values())).segment.first
 
     def admitted(self, message: Admitted) -> None:
         """The master's verdicts."""
@@ -340,8 +343,11 @@ class Intake:
 
     def _forget(self, taken: Taken) -> None:
         queue = taken.put.queue
-        if self._taken.pop((queue, taken.segment.stop), None) is None:
+        here = self._taken.get(queue, {})
+        if here.pop(taken.segment.stop, None) is None:
             return
+        if not here:
+            del self._taken[queue]
         self._puts.pop(taken.operation, None)
         self._bytes -= taken.size + PUT_COST
         if taken.offered is None:

@@ -8,7 +8,8 @@ clients put batches, the others get and acknowledge. One thing at a time is done
 often: a node or a member of etcd is killed (SIGKILL) and started again `--away` seconds later, or
 stands still (SIGSTOP) for up to that long, or any two processes don't hear each other. `--rest`
 seconds later comes the next. In the end all heal, the queue is emptied, and `snowmelt.check` judges
-the history: it ends with 1 when an item is lost, comes twice, or is out of order.
+the history: it ends with 1 when an item is lost, comes twice, or is out of order. How much etcd is
+asked is told by its own counters.
 
 A put's time counts all its tries, a get's all of one client until it brings something. Cuts need
 Linux and root, and are left out without. The ten minutes take eleven, and some more to judge.
@@ -34,6 +35,7 @@ from benchmarks.chaos.links import Links
 from benchmarks.chaos.main import start_all, wait_up
 from benchmarks.chaos.plan import Plan
 from benchmarks.chaos.recording import now
+from benchmarks.failover_parts.asked import Asked
 from benchmarks.failover_parts.etcd_members import MEMBERS, EtcdMembers
 from benchmarks.failover_parts.striking import Striking
 from benchmarks.failover_parts.waits import draw, longest, waits_of
@@ -52,6 +54,10 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     struck: dict[str, int]
     longest_put: float
     longest_get: float
+    asked: float
+    """Requests to etcd a second."""
+    asked_most: float
+    """In the ten seconds in which it was asked most."""
     judgement: Judgement
     broken: list[str]
 
@@ -97,7 +103,8 @@ def run(options: argparse.Namespace, folder: Path) -> Result:
         broken: list[str] = []
         begin = time.monotonic()
         with Crowd(plan, PROCESSES, [home(name) for name in clients]) as crowd:
-            striking.run(options.seconds, options.away, options.rest)
+            with Asked(etcd.clients) as asked:
+                striking.run(options.seconds, options.away, options.rest)
             load, ended = time.monotonic() - begin, now()
             wait_up(cluster, broken)
             broken += [*crowd.finish(FINISH_SECONDS), *striking.wrong]
@@ -112,6 +119,8 @@ def run(options: argparse.Namespace, folder: Path) -> Result:
         struck=striking.struck,
         longest_put=longest(waits, "put"),
         longest_get=longest(waits, "get"),
+        asked=asked.mean,
+        asked_most=asked.busiest,
         judgement=judgement,
         broken=[*broken, *judgement.broken],
     )
@@ -137,6 +146,7 @@ def show(result: Result) -> None:
     judged = result.judgement
     print(f"{result.seconds:g} s, done: {result.struck}")
     print(f"longest put {result.longest_put:.2f} s, longest get {result.longest_get:.2f} s")
+    print(f"requests to etcd: {result.asked:g} a second, {result.asked_most:g} at most")
     print(f"put {judged.put}, got {judged.got}, lost {judged.lost}, twice {judged.doubled}")
     for line in (*judged.verdicts, *(f"broken: {one}" for one in result.broken)):
         print(line)

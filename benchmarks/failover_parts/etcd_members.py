@@ -33,8 +33,10 @@ class EtcdMembers:
         ports = free_ports(6)
         clients = [Address(home.host, port) for home, port in zip(homes, ports[:3], strict=True)]
         peers = [f"http://{home.host}:{port}" for home, port in zip(homes, ports[3:], strict=True)]
+        self.clients = tuple(clients)
+        """Where each is asked."""
         self.url = "etcd://" + ",".join(map(str, clients)) + "/storm"
-        self._place = EtcdPlace(endpoints=tuple(clients), prefix="/")
+        self._place = EtcdPlace(endpoints=self.clients, prefix="/")
         everybody = ",".join(f"{name}={at}" for name, at in zip(MEMBERS, peers, strict=True))
         self._folder = folder
         self._processes: dict[str, subprocess.Popen[bytes]] = {}

@@ -282,3 +282,19 @@ def test_who_is_away_and_gets_the_body_all_the_same_does_not_count() -> None:
     bench.run(3)
     assert isinstance(bench.answers[operation], PutDone)
     assert is_kept(bench, "n1", 1)
+
+
+def test_who_is_new_in_the_place_of_a_dead_mirror_gets_all_and_not_only_what_is_in_doubt() -> None:
+    """It was named a keeper of all for one item: what it lacked was lost with the next machine."""
+    bench = ClusterBench(4)
+    queue, *keepers = bench.beside(replicas=2)
+    for number in range(20):
+        assert isinstance(bench.put(keepers[0], number, queue), PutDone)
+    for gone in keepers:
+        bench.kill(gone)
+        rest = [name for name, slot in bench.slots.items() if slot.node is not None]
+        bench.view(*rest)
+        bench.run(8)
+    leased = bench.get(bench.home(queue).master.partition("/")[0], queue=queue)
+    assert not leased.spans
+    assert sum(part.count for part in leased.parts) == 20

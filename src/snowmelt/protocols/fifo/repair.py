@@ -7,7 +7,8 @@
    repair never takes the place of work.
 2. Nothing that is read can reduce the copies of what lives. What a keeper can't read counts only
    where the journal has a living item on it; of what was settled the keeper may have dropped it.
-   It stays a keeper until a good copy was made instead: on itself, or on another.
+   It stays a keeper until a good copy was made instead: on itself, of what it may lack; or on
+   another, of all.
 3. Lost is what nobody can give: what its new keeper asked every keeper for that is not gone for
    ever, and could read nowhere; and what lies on nobody but keepers that have come back with other
    disks. That is counted, but for what was told to nobody (`early.py`, rule 6).
@@ -249,7 +250,8 @@ class Repair:
                 targets = [one for one in (*bad, *others) if one in presence.keepers]
                 targets = [one for one in targets if one not in self._out]
                 if targets:
-                    self._begin(targets[0], {place: self.doubting.part(run, place)}, presence)
+                    lacked = self._lacked(run, place, targets[0])
+                    self._begin(targets[0], {place: lacked}, presence)
         if self._bad:
             self._desk.wake(later(self._desk.now, AGAIN_AFTER))
 
@@ -338,9 +340,9 @@ class Repair:
                 self._dropped([Lost(over, (order.target,))])
             if run is None:
                 continue
-            lane, bad = run.lanes[place[1]], self.doubting.part(run, place)
-            if place in self._bad and not extent.first <= bad.first <= bad.stop <= extent.stop:
-                continue  # there is more that is bad than there was
+            lane, lacked = run.lanes[place[1]], self._lacked(run, place, order.target)
+            if not extent.first <= lacked.first <= lacked.stop <= extent.stop:
+                continue  # it lacks more than it did, or is named no more
             needed = [
                 (part, one.absent)
                 for one in missing
@@ -355,6 +357,12 @@ class Repair:
             for part, absent in needed:
                 self._give_up(part, keepers, absent)
         return whole
+
+    def _lacked(self, run: Run, place: Place, target: str) -> Extent:
+        """What of a lane a keeper may not have: only who is named already lacks but a part."""
+        if target in run.lanes[place[1]].keepers:
+            return self.doubting.part(run, place)
+        return run.extents()[place[1]]
 
     def _needed(self, run: Run, at: int, extent: Extent) -> list[Interval]:
         """Where living items of a lane lie in a part of its stream."""

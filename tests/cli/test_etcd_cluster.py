@@ -1,14 +1,17 @@
 """Real nodes and a real etcd: whichever machine dies, the cluster goes on with all that it had."""
 
+import contextlib
 import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import snowmelt
 from cli.program import snowmelt as ran
-from snowmelt.cli.local import LocalCluster
+from snowmelt.cli.local import LocalCluster, LocalNode, free_port
 from snowmelt.cli.local_etcd import LocalEtcd
-from snowmelt.core.errors import TooLarge, Unavailable
+from snowmelt.core.errors import Empty, TooLarge, Unavailable
 
 NEEDS_ETCD = pytest.mark.skipif(shutil.which("etcd") is None, reason="no etcd is installed")
 ITEMS = 40
@@ -44,6 +47,88 @@ def test_items_and_batons_outlive_the_leader_and_its_disk(tmp_path):
                     with pytest.raises(TooLarge, match="at most 65536"):
                         held.save(bytes(100_000))
                 assert door.counter("ids").next(1, timeout=60).start > max(numbers)
+
+
+@NEEDS_ETCD
+@pytest.mark.soak
+def test_each_machine_may_go_for_good_one_after_the_other_and_another_takes_its_place(tmp_path):
+    """None of the first three is left in the end; programs put all the while."""
+    with LocalEtcd(tmp_path / "etcd") as etcd:
+        options = ["--coordinator", etcd.url]
+        with LocalCluster(3, tmp_path / "nodes", 0.5, options=options) as cluster:
+            cluster.start()
+            with snowmelt.connect(cluster.url) as door:
+                counts = [fence_of_the_baton(door)]
+                with ThreadPoolExecutor() as pool, Putting(cluster.url, pool) as putting:
+                    for gone in list(cluster.nodes):
+                        gone.kill()
+                        shutil.rmtree(gone.folder)
+                        cluster.nodes.remove(gone)
+                        name = f"m{gone.name}"
+                        new = LocalNode(name, free_port(), tmp_path / name, options)
+                        new.start()
+                        cluster.nodes.append(new)
+                        cluster.wait_for([one.name for one in cluster.nodes], 60)
+                        time.sleep(AWAY_SECONDS)  # for copies to be made
+                with snowmelt.connect(cluster.url) as other:
+                    counts.append(fence_of_the_baton(other))
+                    assert counts[0] < counts[1]
+                    for kind in KINDS:
+                        assert drained(queue_of(other, kind)) == putting.put[kind]
+
+
+AWAY_SECONDS = 10.0
+KINDS = ("fifo", "levels", "any")
+
+
+def queue_of(door, kind):
+    if kind == "fifo":
+        return door.fifo(kind, replicas=2)
+    return door.priority(kind, replicas=2, **({"priorities": 4} if kind == "levels" else {}))
+
+
+def fence_of_the_baton(door):
+    with door.baton("index").acquire(timeout=60) as held:
+        return held.fence
+
+
+def drained(queue):
+    """How many came, each once."""
+    got = []
+    with contextlib.suppress(Empty):
+        while True:
+            items = queue.get_many(1000, timeout=5)
+            got += [item.body for item in items]
+            items.ack()
+    assert len(set(got)) == len(got)
+    return len(got)
+
+
+class Putting:
+    """Puts one item after the other into a queue of each kind, and counts them."""
+
+    def __init__(self, url, pool):
+        self.put = dict.fromkeys(KINDS, 0)
+        self._url, self._pool = url, pool
+        self._over = False
+
+    def __enter__(self):
+        self._ways = [self._pool.submit(self._run, kind) for kind in KINDS]
+        return self
+
+    def __exit__(self, *_):
+        self._over = True
+        for way in self._ways:
+            way.result(120)
+
+    def _run(self, kind):
+        with snowmelt.connect(self._url) as door:
+            queue = queue_of(door, kind)
+            while not self._over:
+                body = b"%d" % self.put[kind]
+                queue.put(body, timeout=60, **({} if kind == "fifo" else {"priority": 1}))
+                self.put[kind] += 1
+                time.sleep(0.01)
 
 
 @NEEDS_ETCD

@@ -23,6 +23,7 @@ ends, and asks elsewhere when one node stays silent. Every family gets the same 
 6. A call that nobody waits for any more is not sent again: it could come after one that undoes it.
 """
 
+from contextlib import suppress
 from enum import Enum
 from random import Random
 from typing import Final, Generic, TypeVar
@@ -262,7 +263,7 @@ class Caller:
             outcome = Failed(f"{body.error}: {body.text}")
         else:
             outcome = Succeeded(body)
-        if source in self._targets:
+        with suppress(ValueError):  # others may change whom the list names meanwhile
             self._preferred = self._targets.index(source)
         return [Reply(operation, outcome)]
 

@@ -8,15 +8,17 @@ from typing import Any
 from snowmelt.client.connection.bound import Bound
 from snowmelt.client.connection.clients import inquired
 from snowmelt.client.connection.forking import watch
-from snowmelt.client.connection.session import Session, Targets, checked, value
+from snowmelt.client.connection.session import Session, checked, value
 from snowmelt.client.connection.steps import Ending
+from snowmelt.client.connection.targets import MEMBERS_WITHIN, Targets
 from snowmelt.client.connection.url import Place
 from snowmelt.core.errors import SnowmeltError
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Announced, Effect, Event, Expired, Received, Reply, Send, SetTimer
-from snowmelt.core.outcome import Outcome, Unknown
+from snowmelt.core.outcome import Outcome, Succeeded, Unknown
 from snowmelt.protocols.calling import Answer, Caller, CallTimer, Declined, Forgotten, Lost
+from snowmelt.protocols.membership.messages import GetStatus
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.connection import forsake
 from snowmelt.runtime.limits import Limits
@@ -76,6 +78,8 @@ class AsyncClient:
         request = self._session.request(body, checked(timeout), target, weight)
         answer: asyncio.Future[Outcome[Any]] = loop.create_future()
         self._answers[request.operation] = answer
+        if self._transport.sent and self._targets.due(loop.time()):
+            self._handle(self._session.request(GetStatus(), MEMBERS_WITHIN))
         frames = self._transport.sent
         try:
             self._handle(request)
@@ -115,6 +119,7 @@ class AsyncClient:
 
     def _lost(self, target: NodeId) -> None:
         """The way there has ended; not so when this end closed it."""
+        self._targets.lost()
         if not self._bound.closed and self._answers:
             self._handle(Announced(Lost(target)))
 
@@ -135,6 +140,8 @@ class AsyncClient:
                 answer = self._answers.get(operation)
                 if answer is not None and not answer.done():
                     answer.set_result(outcome)
+                elif isinstance(outcome, Succeeded):  # who is a member, perhaps
+                    self._targets.heard(None, outcome.value)
             case _:
                 pass
 

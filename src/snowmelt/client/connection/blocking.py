@@ -18,7 +18,8 @@ from time import monotonic
 from typing import Any, Final
 
 from snowmelt.client.connection.forking import watch
-from snowmelt.client.connection.session import Session, Targets, checked, value
+from snowmelt.client.connection.session import Session, checked, value
+from snowmelt.client.connection.targets import MEMBERS_WITHIN, Targets
 from snowmelt.client.connection.url import Place
 from snowmelt.core.errors import (
     AccessDenied,
@@ -31,8 +32,9 @@ from snowmelt.core.errors import (
 )
 from snowmelt.core.names import Address, NodeId, OperationId, address_of, contact
 from snowmelt.core.node import Announced, Halt, Received, Reply
-from snowmelt.core.outcome import Outcome
-from snowmelt.protocols.calling import Answer, Caller, Declined, Lost
+from snowmelt.core.outcome import Outcome, Succeeded
+from snowmelt.protocols.calling import Answer, Caller, Declined, Forgotten, Lost
+from snowmelt.protocols.membership.messages import GetStatus
 from snowmelt.runtime import near
 from snowmelt.runtime.clock import seconds_until, steady_now
 from snowmelt.runtime.credentials import check_certificate
@@ -158,6 +160,8 @@ class BlockingClient(Quiet):
         caller = Caller(self._targets.known, Random())
         self._steps = Steps(caller, self._send, self, clock=steady_now)
         self._outcomes: dict[OperationId, Outcome[Any]] = {}
+        self._aside: OperationId | None = None
+        """The call that asks for the members."""
         self._calling = False
         self._deadline = 0.0  # of the call under way
         self._reached = False
@@ -173,6 +177,7 @@ class BlockingClient(Quiet):
         self._begin_call(timeout)
         try:
             self._reached, self._failure = False, None
+            self._ask_for_members()
             request = self._session.request(body, self._deadline - monotonic(), target, weight)
             self._steps.handle(request)
             while request.operation not in self._outcomes:
@@ -185,6 +190,13 @@ class BlockingClient(Quiet):
             self._end_call()
         self._targets.heard(target, answer)
         return answer
+
+    def _ask_for_members(self) -> None:
+        """By a line that is there: dialling would keep the call waiting (`targets.py`, rule 3)."""
+        if self._lines and self._aside is None and self._targets.due(monotonic()):
+            ask = self._session.request(GetStatus(), MEMBERS_WITHIN, next(iter(self._lines)))
+            self._aside = ask.operation
+            self._steps.handle(ask)
 
     def _begin_call(self, timeout: float) -> None:
         timeout = checked(timeout)
@@ -244,7 +256,12 @@ class BlockingClient(Quiet):
 
     def replied(self, effect: Reply[Outcome[Any]]) -> None:
         """What came of a call."""
-        self._outcomes[effect.operation] = effect.message
+        if effect.operation != self._aside:
+            self._outcomes[effect.operation] = effect.message
+            return
+        self._aside = None
+        if isinstance(effect.message, Succeeded):
+            self._targets.heard(None, effect.message.value)
 
     def halted(self, effect: Halt) -> None:
         """It never does."""
@@ -323,6 +340,10 @@ class BlockingClient(Quiet):
         line = self._lines.pop(target, None)
         if line is not None:
             line.socket.close()
+            self._targets.lost()
+        if self._aside is not None:
+            self._steps.handle(Announced(Forgotten(self._aside)))
+            self._aside = None
         self._steps.handle(Announced(Lost(target)))
 
 

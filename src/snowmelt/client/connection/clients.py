@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from snowmelt.client.connection.blocking import BlockingClient
 from snowmelt.client.connection.open_loops import end_loops
-from snowmelt.client.connection.session import Targets
+from snowmelt.client.connection.targets import Targets
 from snowmelt.client.connection.url import Place
 from snowmelt.core.errors import Closed, SnowmeltError
 from snowmelt.core.names import NodeId

@@ -4,20 +4,16 @@ import secrets
 from numbers import Real
 from typing import Any, Final, assert_never
 
-from snowmelt.client.connection.url import Place
 from snowmelt.core.errors import BadOption, OutcomeUnknown, SnowmeltError, Unreachable
 from snowmelt.core.instant import Duration, seconds
-from snowmelt.core.names import NodeId, OperationId, contact
+from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Requested
 from snowmelt.core.outcome import Failed, Outcome, Succeeded, Unknown
 from snowmelt.protocols.calling import Ask
-from snowmelt.protocols.fifo.calls import Opened
-from snowmelt.protocols.priority.calls import Opened as OpenedPriority
 from snowmelt.wire.greeting import CLIENT_PREFIX, as_error
 
 TIMEOUT: Final = 10.0
 TIMEOUT_MAX: Final = 1_000_000
-LEARNT_MAX: Final = 16
 _NUMBERS: Final = frozenset({float, int})
 
 
@@ -41,33 +37,6 @@ def checked(timeout: float) -> float:
     if not (usual or isinstance(number, Real)) or not number <= TIMEOUT_MAX:
         raise BadOption("timeout", number, f"seconds, at most {TIMEOUT_MAX}")
     return timeout if usual else float(number)
-
-
-class Targets:
-    """Whom the clients of one cluster may ask: those of the URL, and who was named since.
-
-    So a client finds its way though all that its URL names have died. What was learnt is bounded;
-    the list is shared, and only grows.
-    """
-
-    def __init__(self, place: Place) -> None:
-        self.known = [contact(one) for one in place.addresses]
-        self._most = len(self.known) + LEARNT_MAX
-
-    def heard(self, target: NodeId | None, answer: object) -> None:
-        """A call was answered: by whom, if that is known, and perhaps naming others."""
-        if isinstance(answer, Opened):
-            for place in (answer.master, answer.store, answer.other):
-                if place is not None:
-                    self._learn(contact(place.address))
-        elif isinstance(answer, OpenedPriority):
-            self._learn(contact(answer.address))
-        elif target is not None:
-            self._learn(target)
-
-    def _learn(self, target: NodeId) -> None:
-        if target not in self.known and len(self.known) < self._most:
-            self.known.append(target)
 
 
 class Session:

@@ -1,0 +1,82 @@
+"""Whom the clients of one cluster may ask.
+
+1. The nodes that the URL names, always; and so many others, who need not be named there.
+2. Whoever was named by an answer to an opening, or gave one, is another.
+3. So is every member. They are asked for along with a call: some time after they were last, and
+   at once when a way to a node has ended. An other that is a member no more makes room.
+
+So a client finds its way though all that its URL names have gone, and others came in their place.
+"""
+
+from random import Random
+from typing import Final
+
+from snowmelt.client.connection.url import Place
+from snowmelt.core.names import NodeId, contact
+from snowmelt.protocols.fifo.calls import Opened
+from snowmelt.protocols.membership.messages import Status
+from snowmelt.protocols.priority.calls import Opened as OpenedPriority
+
+OTHERS_MAX: Final = 16
+MEMBERS_EVERY: Final = 30.0
+MEMBERS_WITHIN: Final = 0.4
+"""So many seconds an answer about members is waited for; no call waits for it, and before this ends
+no second node is asked."""
+
+
+class Targets:
+    """A list that clients in any number of threads share: it never gets shorter.
+
+    >>> from snowmelt.client.connection.url import read
+    >>> targets = Targets(read("snowmelt://localhost:4410"))
+    >>> targets.due(100.0), targets.due(101.0)
+    (True, False)
+    >>> targets.lost()
+    >>> targets.due(101.0), targets.known
+    (True, ['localhost:4410'])
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.known = [contact(one) for one in place.addresses]
+        self._named = len(self.known)
+        self._next = 0.0
+        self._chance = Random()
+
+    def due(self, now: float) -> bool:
+        """Whether a call that begins now is to ask for the members; once, each time."""
+        if now < self._next:
+            return False
+        self._next = now + MEMBERS_EVERY
+        return True
+
+    def lost(self) -> None:
+        """The way to one of them has ended."""
+        self._next = 0.0
+
+    def heard(self, target: NodeId | None, answer: object) -> None:
+        """A call was answered: by whom, if that is known, and perhaps naming others (rule 2)."""
+        if isinstance(answer, Opened):
+            for place in (answer.master, answer.store, answer.other):
+                if place is not None:
+                    self._learn(contact(place.address))
+        elif isinstance(answer, OpenedPriority):
+            self._learn(contact(answer.address))
+        elif isinstance(answer, Status):
+            self._members(answer)
+        elif target is not None:
+            self._learn(target)
+
+    def _learn(self, target: NodeId) -> None:
+        if target not in self.known and len(self.known) < self._named + OTHERS_MAX:
+            self.known.append(target)
+
+    def _members(self, status: Status) -> None:
+        """Rule 3."""
+        here = [] if status.view is None else [contact(one.address) for one in status.view.members]
+        new = [one for one in here if one not in self.known]
+        self._chance.shuffle(new)
+        for at in range(self._named, len(self.known)):
+            if here and self.known[at] not in here:
+                self.known[at] = new.pop() if new else self._chance.choice(here)
+        for one in new:
+            self._learn(one)

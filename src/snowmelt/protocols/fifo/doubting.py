@@ -1,7 +1,7 @@
 """Settling what is in doubt (`early.py`): every keeper that was named is asked to have it.
 
 1. What is in doubt is copied like what a keeper can't read (`repair.py`, rule 2), but to who was
-   named no more of a lane than that. Whoever has it gets it from itself, and says so like any other.
+   named no more of a lane than that. Who has it gets it from itself, and says so like any other.
 2. A doubt is over when all that were named have it. After a while it is enough that
    `copies_needed` have it: then the others are taken off, and what they lack is short.
 3. Nobody is taken off while there is another doubt on the same run that its node may still settle

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from client.fakes import Client
 from snowmelt.cli.local import LocalCluster, LocalNode
-from snowmelt.client.connection.targets import MEMBERS_EVERY, OTHERS_MAX, Targets
+from snowmelt.client.connection.targets import AWAY_SECONDS, MEMBERS_EVERY, OTHERS_MAX, Targets
 from snowmelt.client.connection.url import read
 from snowmelt.core.names import Address, NodeId
 from snowmelt.protocols.membership import Member, Status, View
@@ -25,8 +25,18 @@ def others(targets: Targets) -> set[int]:
 def test_members_are_asked_for_once_in_a_while_and_at_once_when_a_way_has_ended():
     targets = Targets(read("snowmelt://127.0.0.1:1"))
     assert [targets.due(at) for at in (5.0, 6.0, 5.0 + MEMBERS_EVERY)] == [True, False, True]
-    targets.lost()
+    targets.lost(NodeId("127.0.0.1:7"), 36.0)
     assert [targets.due(at) for at in (36.0, 37.0)] == [True, False]
+
+
+def test_who_could_not_be_reached_is_not_asked_first_for_a_while():
+    targets = Targets(read("snowmelt://127.0.0.1:1"))
+    gone, there = NodeId("127.0.0.1:2"), NodeId("127.0.0.1:3")
+    targets.lost(gone, 10.0)
+    assert targets.first(gone, 12.0) is None
+    assert targets.first(there, 12.0) == there
+    assert targets.first(gone, 10.0 + AWAY_SECONDS) == gone
+    assert targets.first(None, 12.0) is None
 
 
 def test_who_is_a_member_no_more_makes_room_and_whom_the_url_names_stays():

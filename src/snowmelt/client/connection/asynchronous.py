@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Coroutine
 from random import SystemRandom
+from time import monotonic
 from typing import Any
 
 from snowmelt.client.connection.bound import Bound
@@ -75,10 +76,11 @@ class AsyncClient:
     ) -> Any:
         """Calls, waits, and returns the answer's body; raises what went wrong."""
         loop = self._bound.check()
+        target = self._targets.first(target, monotonic())
         request = self._session.request(body, checked(timeout), target, weight)
         answer: asyncio.Future[Outcome[Any]] = loop.create_future()
         self._answers[request.operation] = answer
-        if self._transport.sent and self._targets.due(loop.time()):
+        if self._transport.sent and self._targets.due(monotonic()):
             self._handle(self._session.request(GetStatus(), MEMBERS_WITHIN))
         frames = self._transport.sent
         try:
@@ -119,7 +121,7 @@ class AsyncClient:
 
     def _lost(self, target: NodeId) -> None:
         """The way there has ended; not so when this end closed it."""
-        self._targets.lost()
+        self._targets.lost(target, monotonic())
         if not self._bound.closed and self._answers:
             self._handle(Announced(Lost(target)))
 

@@ -178,7 +178,9 @@ class BlockingClient(Quiet):
         try:
             self._reached, self._failure = False, None
             self._ask_for_members()
-            request = self._session.request(body, self._deadline - monotonic(), target, weight)
+            now = monotonic()
+            first = self._targets.first(target, now)
+            request = self._session.request(body, self._deadline - now, first, weight)
             self._steps.handle(request)
             while request.operation not in self._outcomes:
                 if self.closed:
@@ -330,6 +332,7 @@ class BlockingClient(Quiet):
             line = Line(address, self._place, self._session.name, timeout)
         except (OSError, SnowmeltError, UnicodeError) as error:  # the last: no host's name
             self._failure = error
+            self._targets.lost(target, monotonic())
             return None
         self._lines[target] = line
         return line
@@ -340,7 +343,7 @@ class BlockingClient(Quiet):
         line = self._lines.pop(target, None)
         if line is not None:
             line.socket.close()
-            self._targets.lost()
+            self._targets.lost(target, monotonic())
         if self._aside is not None:
             self._steps.handle(Announced(Forgotten(self._aside)))
             self._aside = None

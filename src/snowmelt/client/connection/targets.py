@@ -4,6 +4,8 @@
 2. Whoever was named by an answer to an opening, or gave one, is another.
 3. So is every member. They are asked for along with a call: some time after they were last, and
    at once when a way to a node has ended. An other that is a member no more makes room.
+4. To whom the way has ended nobody turns first for a while, though a call be best asked there:
+   anybody else knows who took its place.
 
 So a client finds its way though all that its URL names have gone, and others came in their place.
 """
@@ -18,6 +20,8 @@ from snowmelt.protocols.membership.messages import Status
 from snowmelt.protocols.priority.calls import Opened as OpenedPriority
 
 OTHERS_MAX: Final = 16
+AWAY_SECONDS: Final = 5.0
+AWAY_MAX: Final = 1_000
 MEMBERS_EVERY: Final = 30.0
 MEMBERS_WITHIN: Final = 0.4
 """So many seconds an answer about members is waited for; no call waits for it, and before this ends
@@ -31,9 +35,11 @@ class Targets:
     >>> targets = Targets(read("snowmelt://localhost:4410"))
     >>> targets.due(100.0), targets.due(101.0)
     (True, False)
-    >>> targets.lost()
+    >>> targets.lost(NodeId("localhost:4411"), 101.0)
     >>> targets.due(101.0), targets.known
     (True, ['localhost:4410'])
+    >>> targets.first(NodeId("localhost:4411"), 102.0), targets.first(NodeId("n"), 102.0)
+    (None, 'n')
     """
 
     def __init__(self, place: Place) -> None:
@@ -41,6 +47,8 @@ class Targets:
         self._named = len(self.known)
         self._next = 0.0
         self._chance = Random()
+        self._away: dict[NodeId, float] = {}
+        """Until when (rule 4)."""
 
     def due(self, now: float) -> bool:
         """Whether a call that begins now is to ask for the members; once, each time."""
@@ -49,9 +57,17 @@ class Targets:
         self._next = now + MEMBERS_EVERY
         return True
 
-    def lost(self) -> None:
-        """The way to one of them has ended."""
-        self._next = 0.0
+    def lost(self, target: NodeId, now: float) -> None:
+        """The way to one of them has ended, or there is none."""
+        if len(self._away) >= AWAY_MAX:
+            self._away.clear()
+        if self._away.get(target, 0.0) <= now:
+            self._next = 0.0
+        self._away[target] = now + AWAY_SECONDS
+
+    def first(self, target: NodeId | None, now: float) -> NodeId | None:
+        """Whom to ask first, where this one would be best; None for whoever answered last."""
+        return None if target is not None and self._away.get(target, 0.0) > now else target
 
     def heard(self, target: NodeId | None, answer: object) -> None:
         """A call was answered: by whom, if that is known, and perhaps naming others (rule 2)."""

@@ -251,7 +251,10 @@ class PrioritySteps(LeaseSteps):
         settle = _done(self.name, words) if words else None
 
         def make(door: Door, wait: Wait) -> Get:
-            return Get(self.name, door.via, most, wait.patience, settle, bytes_max, gathered=True)
+            patience, heard = wait.patience, seconds(max(0.001, wait.left))
+            return Get(
+                self.name, door.via, most, patience, settle, bytes_max, gathered=True, heard=heard
+            )
 
         while True:
             leased: Leased

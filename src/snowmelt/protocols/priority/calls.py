@@ -163,6 +163,8 @@ class Get(msgspec.Struct, frozen=True, tag="priority.get", array_like=True):
     """What they weigh at most, though one is handed out whatever it weighs."""
     gathered: bool = False
     """Whether what lies in many stretches may be told as one piece; who says nothing knows none."""
+    heard: Duration = Duration(0)
+    """How long its answer is waited for: what comes later than that goes back. 0 for ever."""
 
 
 class Leased(msgspec.Struct, frozen=True, tag="priority.leased", array_like=True):

@@ -110,10 +110,16 @@ class GetInHand(msgspec.Struct):
     """Whether it can be answered, but for what was to be settled first."""
     nobody: bool = False
     """Whether the client has gone: what comes goes back."""
+    heard: Instant | None = None
+    """Until when its answer is waited for; None for ever."""
     phase: int = 0
     """By which it was served (`seap`, rule 4)."""
     last: tuple[int, int] | None = None
     """What a home has not told is behind this, where priorities have no number."""
+
+    def late(self, now: Instant) -> bool:
+        """Whether it is given up, and nobody was told what it has (door, rule 4)."""
+        return self.heard is not None and now >= self.heard and (self.fresh or not self.pieces)
 
 
 class Memory:

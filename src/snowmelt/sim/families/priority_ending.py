@@ -6,6 +6,8 @@ not covered while it lasted, and when its verdict would be another one without a
 """
 
 from collections.abc import Iterator
+from functools import cached_property
+from typing import Final
 
 import msgspec
 
@@ -15,13 +17,19 @@ from snowmelt.check.history import Ended, History, Kind, Operation, Value
 from snowmelt.check.leases import check_leases
 from snowmelt.check.sequence import check_linear, check_sequence
 from snowmelt.check.verdict import Invalid, Undecided
-from snowmelt.core.instant import Instant
+from snowmelt.core.instant import Duration, Instant, later, seconds
+from snowmelt.core.interval import Interval, merged
 from snowmelt.protocols.priority.anchor import EPOCH_BITS, first_of
 from snowmelt.sim.families.priority_excuses import AWAY, FOR_EVER, Place, Told
 from snowmelt.sim.families.priority_ledger import Asked, Got, Ledger
 from snowmelt.sim.families.priority_looks import judge_looks
 
 CHECKS = (check_sequence, check_linear, check_leases, check_heap, check_conservation)
+RETURNS: Final = seconds(30)
+"""So soon after its client has given it up a get has given back what it had (door, rule 4): another
+door counts that from when it was asked."""
+PHASE: Final = seconds(45)
+"""So long a get may be on its way where priorities have no number."""
 PHASED = (check_linear, check_leases, check_heap, check_conservation)
 """Where orders are those of phases, which many share."""
 
@@ -98,9 +106,7 @@ class _Ending:
         ledger = self._ledger
         gets = sorted([one for one in ledger.gets if one.order], key=lambda one: one.order)
         for value, had, at in ledger.freed:
-            since = [one.order for one in gets if one.called > at]
-            since += [min(one.orders) for one in ledger.puts if one.orders and one.called > at]
-            order = min(since, default=0)
+            order = self._order_after(at)
             after = [one for one in gets if one.order > had.order and value in one.values]
             if not order or not after or after[0].order < order:
                 continue
@@ -235,6 +241,14 @@ class _Ending:
         if any(one.light and one.called < first.returned for one in ledger.lost_gets):
             yield self._had(value, order)  # it may have been given back
             return
+        for start, stop in self._given_up:
+            if order < stop and start < first.order:
+                yield self._had(value, max(start, order))
+                for view in map(first_of, self._epochs):
+                    if max(start, order) < view < stop:  # such a get goes on in a new one
+                        yield self._had(value, view)
+                if stop < first.order:
+                    yield Operation("door", Kind.BACK, (value,), 0, 0, orders=(stop,))
         last = first.order >> EPOCH_BITS
         for epoch in self._epochs:
             if not order >> EPOCH_BITS <= epoch < last:
@@ -249,6 +263,24 @@ class _Ending:
                 yield Operation("view", Kind.BACK, (value,), 0, 0, orders=(first_of(after),))
         if last in away:
             yield self._had(value, max(first_of(last), order))
+
+    @cached_property
+    def _given_up(self) -> list[tuple[int, int]]:
+        """From which order to which gets of which nobody heard had what they gave back."""
+        spare = Duration(RETURNS + (PHASE if self._ledger.settings.keyed else 0))
+        lost, gets = self._ledger.lost_gets, self._ledger.gets
+        spans: list[tuple[int, int]] = []
+        for one in merged([Interval(one.called, later(one.returned, spare)) for one in lost]):
+            before = max([get.order for get in gets if get.returned < one.start], default=0)
+            spans.append((before, self._order_after(one.stop) or FOR_EVER))
+        return spans
+
+    def _order_after(self, at: int) -> int:
+        """What was called since has such orders at least; 0 when nothing was."""
+        ledger = self._ledger
+        since = [one.order for one in ledger.gets if one.order and one.called > at]
+        since += [min(one.orders) for one in ledger.puts if one.orders and one.called > at]
+        return min(since, default=0)
 
     def _had(self, value: str, order: int) -> Operation:
         return Operation("unknown", Kind.GET, (value,), 0, None, Ended.UNKNOWN, orders=(order,))

@@ -87,6 +87,7 @@ class Nodes:
         """A node's process ends; what was not flushed is lost."""
         self.disks[NodeId(name)].end(Ending.POWER)
         self.timers.pop(NodeId(name), None)
+        self._hung = [one for one in self._hung if one[0] != name]
         del self.nodes[NodeId(name)]
 
     def restart(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Two settings of one queue, made where nobody knew of the other: queues, rules 3 and 4."""
+"""Two settings of one queue, made where nobody knew of the other: queues, rules 3 to 5."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from snowmelt.core.names import NodeId
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.overlay.tree import FlatTree
 from snowmelt.protocols.priority import calls
-from snowmelt.protocols.priority.messages import Declare, Made
+from snowmelt.protocols.priority.messages import Declare, Declared, Made
 from snowmelt.protocols.priority.settings import ANY, QueueSettings
 from snowmelt.protocols.seap.keys import packed
 
@@ -169,3 +169,51 @@ def test_of_two_of_other_kinds_that_clients_were_told_of_apart_the_earlier_goes_
             nodes.stop(name)
         for name in nodes.members:
             nodes.restart(name)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["learnt", "half made"])
+def test_nobody_is_told_of_a_queue_that_this_disk_does_not_have_yet(again: bool) -> None:
+    nodes = Nodes(2, SMALL)
+    nodes.view("n1")
+    assert isinstance(nodes.open("n1"), calls.Opened)
+    nodes.hanging.add("n2")
+    nodes.view("n1", "n2")
+    if again:  # the view changes once more before it is flushed
+        nodes.view("n2", "n1")
+    asked = nodes.ask("n2", calls.Open("jobs"))
+    nodes.pass_time(1)
+    assert nodes.told(asked) is None
+    nodes.flush()
+    assert isinstance(nodes.told(asked), calls.Opened)
+    nodes.stop("n1")  # and never comes back
+    nodes.stop("n2")
+    nodes.restart("n2")
+    nodes.view("n2")
+    assert isinstance(nodes.call("n2", calls.Open("jobs", None, False)), calls.Opened)
+
+
+def test_what_clients_were_told_of_counts_though_all_who_know_it_stop_at_once() -> None:
+    nodes = Nodes(3, SMALL)
+    here, away = ["n1", "n2"], "n3"
+    nodes.view(*here)
+
+    def hangs(_source: str, _target: str, message: Any) -> bool:
+        if type(message) is Declared:  # all know it, and no disk will know that they do
+            nodes.hanging.update(here)
+        return False
+
+    nodes.lost = hangs
+    asked = nodes.ask(root_of(*here), calls.Open("jobs", wanted(SHORT)))
+    nodes.pass_time(1)
+    assert nodes.hanging
+    nodes.lost = lambda *_: False
+    told = nodes.told(asked)
+    for name in here:
+        nodes.stop(name)
+    nodes.view(away)
+    are(nodes, away, **LONG)
+    for name in here:
+        nodes.restart(name)
+    nodes.hanging.clear()
+    nodes.view(*nodes.members)
+    are(nodes, *nodes.members, **(LONG if told is None else SHORT))

@@ -102,7 +102,7 @@ class Queue:
         limits: Limits,
         old: "Queue | None" = None,
     ) -> None:
-        """With `old` it is the same queue by other settings (queues, rule 4); serials go on."""
+        """With `old` it is the same queue by other settings (queues, rule 5); serials go on."""
         self._desk = desk
         self._limits = limits
         self.settings = settings

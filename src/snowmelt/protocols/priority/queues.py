@@ -14,7 +14,9 @@ Rules
    made counts less, as nobody was told of it; of two of those that which was begun last, since
    nobody who was there knew the other, so not all had written that one down. All members hear the
    same of all, and choose alike.
-4. Where another's settings count, what lies here under the name is the queue's all the same; but
+4. No client is told of a queue before this node's disk has it, and since when it is known: whoever
+   else knows it may be gone for good when this node begins again, or have had another made.
+5. Where another's settings count, what lies here under the name is the queue's all the same; but
    not where it can't be, of a priority that it has not or without a key. That stays on the disk.
 """
 
@@ -71,6 +73,10 @@ class Queues:
         self._number = 0
         self._written: dict[int, tuple[NodeId | None, str]] = {}
         """Who waits for which queue to be written down here: a node, or this one's own making."""
+        self._noted: dict[int, str] = {}
+        """Which queue is noted down under which number, in whatever view that was."""
+        self._unsafe: dict[str, int] = {}
+        """What is not on the disk yet, and the last of these numbers (rule 4)."""
 
     def restore(self, values: Iterable[bytes]) -> None:
         """The queues on the disk, each twice; what is hurt in one place is written anew."""
@@ -120,8 +126,8 @@ class Queues:
         self._desk.decline(operation, *(none if self.settled else FINDING_OUT))
 
     def _is_told(self, name: str) -> bool:
-        """Whether all members know this queue, which is known here."""
-        return self.settled and name not in self._fresh
+        """Whether all members know this queue, which is known here, and safely (rule 4)."""
+        return self.settled and name not in self._fresh and name not in self._unsafe
 
     def _wait(self, operation: OperationId, call: Open, settings: QueueSettings) -> None:
         """It is to be made, or being made: whoever opens it waits, if there is room."""
@@ -130,18 +136,13 @@ class Queues:
             return  # asked again
         full = len(self.all) + len(self._opens) >= self._limits.queues
         if full and not opens and not known:
-            self._no_room(operation)
+            self._desk.decline(operation, *_full(self._limits))
         elif len(opens) >= self._limits.opens:
             text = f"{len(opens)} wait already until queue {call.queue} is made; ask again"
             self._desk.decline(operation, "Unavailable", text)
         else:
             self._opens[call.queue] = [*opens, (operation, call)]
             self._ask(settings)
-
-    def _no_room(self, operation: OperationId) -> None:
-        most = self._limits.queues
-        text = f"there are {most} priority queues, or asked for; there is room for no more"
-        self._desk.decline(operation, "Unavailable", text)
 
     def _ask(self, settings: QueueSettings) -> None:
         root = FlatTree(self._desk.members, settings.queue, 1).root.node
@@ -163,6 +164,12 @@ class Queues:
                 other = view.member(home) if home is not None and home != me else None
                 address = other.address if other is not None else None
                 self._desk.reply(operation, Opened(settings, self._desk.via, here.address, address))
+
+    def _tell(self, name: str) -> None:
+        """Whoever opens it hears that it is there, as soon as that may be told."""
+        if self._is_told(name):
+            for operation, call in self._opens.pop(name, []):
+                self._opened(operation, call, self.all[name].settings)
 
     # --- making -----------------------------------------------------------------------------------
 
@@ -203,11 +210,14 @@ class Queues:
         self._fresh.pop(name, None)
         if name in self.known:
             self._known_to_all(name)
-        for operation, call in self._opens.pop(name, []):
-            self._opened(operation, call, message.settings)
+            self._tell(name)
 
     def written(self, number: int) -> None:
         """It is on this node's disk."""
+        noted = self._noted.pop(number, "")
+        if self._unsafe.get(noted) == number:
+            del self._unsafe[noted]
+            self._tell(noted)
         source, name = self._written.pop(number, (self._desk.me, ""))
         if source is None:
             self._count(name)
@@ -238,9 +248,7 @@ class Queues:
         for name, opens in list(self._opens.items()):
             known = self.all.get(name)
             if known is not None and self._is_told(name):
-                del self._opens[name]
-                for operation, call in opens:
-                    self._opened(operation, call, known.settings)
+                self._tell(name)
             else:
                 made = opens[0][1].settings or QueueSettings(queue=name)
                 self._ask(known.settings if known is not None else made)
@@ -251,14 +259,13 @@ class Queues:
             for name in [one for one in self._opens if one not in self.all]:
                 self._sending.answered_by(None, Make, name)
                 for operation, _ in self._opens.pop(name):
-                    self._no_room(operation)
+                    self._desk.decline(operation, *_full(self._limits))
         self._sending.again()
 
     def _register(self, one: Registered) -> None:
-        """A queue, or other settings of one that is there (rule 4)."""
+        """A queue, or other settings of one that is there (rule 5)."""
         old = self.all.get(one.queue)
-        self.known[one.queue] = one
-        self._unwritten[one.queue] = None
+        self._note_down(one)
         if old is None or old.settings != one.settings:
             queue = self.all[one.queue] = Queue(self._desk, one.settings, self._limits, old)
             queue.viewed()
@@ -270,8 +277,14 @@ class Queues:
         """All members of this view know it (rule 3)."""
         one = self.known[name]
         if one.since < 0:
-            self.known[name] = Registered.of(one.settings, self._desk.epoch)
-            self._unwritten[name] = None
+            self._note_down(Registered.of(one.settings, self._desk.epoch))
+
+    def _note_down(self, one: Registered) -> None:
+        self.known[one.queue] = one
+        self._unwritten[one.queue] = None
+        self._number += 1
+        self._noted[self._number], self._unsafe[one.queue] = one.queue, self._number
+        self._desk.await_flush(Part.QUEUES, "", self._number)
 
     def _write_down(self, settings: QueueSettings, source: NodeId | None) -> None:
         if settings.queue not in self.all:
@@ -291,3 +304,8 @@ class Queues:
             del self._making[name]
             for node in self._desk.members:
                 self._desk.send(node, Made(self._desk.era, self.all[name].settings))
+
+
+def _full(limits: Limits) -> tuple[str, str]:
+    text = f"there are {limits.queues} priority queues, or asked for; there is room for no more"
+    return "Unavailable", text

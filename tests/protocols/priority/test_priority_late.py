@@ -2,9 +2,12 @@
 
 import msgspec
 import pytest
-from priority_bench import Nodes, bodies, receipt
+from priority_bench import CLIENT, Nodes, bodies, receipt
+from test_seap_nodes import numbers, opened, put
 
 from snowmelt.core.instant import seconds
+from snowmelt.core.node import Announced
+from snowmelt.protocols.calling import Gone
 from snowmelt.protocols.priority import calls
 
 
@@ -35,6 +38,19 @@ def test_what_comes_too_late_for_its_asker_goes_to_the_next(count: int) -> None:
     assert nodes.settle("n1", done=(receipt(got),)) == calls.Settled()
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_so_it_is_with_any_priorities(count: int) -> None:
+    nodes = opened(count, replicas=count)
+    put(nodes, "n1", 7, 3, 5)
+    nodes.hanging |= {"n1", "n2", "n3"}
+    late = nodes.ask("n1", impatient(nodes))
+    nodes.pass_time(2)
+    nodes.flush()
+    assert nodes.told(late) is None
+    nodes.pass_time(1)
+    assert numbers(nodes.get("n1", 3)) == [3, 5, 7]
+
+
 def test_who_waits_still_is_told_what_came() -> None:
     nodes = standing(1)
     nodes.hanging.add("n1")
@@ -42,38 +58,46 @@ def test_who_waits_still_is_told_what_came() -> None:
     nodes.pass_time(2)
     nodes.flush()
     assert bodies(nodes.told(asked[0])) == [b"one", b"two"]
-    assert nodes.told(asked[1]).pieces == ()
+    assert nodes.told(asked[1]).pieces == ()  # there was nothing else
 
 
 def test_a_get_that_was_given_up_in_line_is_granted_nothing() -> None:
     nodes = standing(3)
     door = next(name for name in ("n2", "n3") if name != nodes.anchor("n1"))
-    nodes.lost = lambda _from, _to, one: type(one).__name__ in ("Climb", "Granted")
+    nodes.put("n1", (0, b"three"))
+    held = nodes.get("n1")
+    lost = "Climb", "Granted", "End"
+    nodes.lost = lambda _from, _to, one: type(one).__name__ in lost
     first = nodes.ask(door, nodes.get_call(door, 1, 60))  # its batch is on its way for long
     call = msgspec.structs.replace(impatient(nodes), via=nodes.via(door))
     late = nodes.ask(door, call)
+    settling = msgspec.structs.replace(call, settle=calls.Settle("jobs", done=(receipt(held),)))
+    nodes.ask(door, settling)
     nodes.pass_time(2)
     nodes.lost = lambda *_: False
     nodes.sent.clear()
     nodes.pass_time(1)
-    assert bodies(nodes.told(first)) == [b"one"]
-    assert nodes.told(late).pieces == ()
+    assert bodies(nodes.told(first)) == [b"two"]
+    assert nodes.told(late) is None
     assert [len(one.wants) for _, _, one in nodes.sent_of("Take")] == [1]
 
 
-def test_what_was_leased_before_is_not_taken_from_who_has_it_by_a_late_copy_of_the_call() -> None:
+@pytest.mark.parametrize("gone", [False, True], ids=["given up", "gone"])
+def test_what_was_leased_before_is_not_taken_from_who_has_it(gone: bool) -> None:
     nodes = standing(3)
     door = next(name for name in ("n2", "n3") if name != nodes.anchor("n1"))
-    call = msgspec.structs.replace(impatient(nodes), via=nodes.via(door))
+    call = msgspec.structs.replace(impatient(nodes, 60 if gone else 1), via=nodes.via(door))
     number = nodes.ask(door, call)
     held = nodes.told(number)
     assert bodies(held) == [b"one", b"two"]
-    nodes.settle("n1", renew=(receipt(held),))
     nodes.lost = lambda _from, _to, one: type(one).__name__ == "Taken"
     nodes.ask(door, call, number)  # the same call comes again, and is answered late
     nodes.pass_time(2)
+    if gone:  # a connection breaks; whose it was lives on
+        nodes.give(door, Announced(Gone(CLIENT)))
     nodes.lost = lambda *_: False
     nodes.pass_time(2)
+    assert nodes.get("n1").pieces == ()
     assert nodes.settle("n1", done=(receipt(held),)) == calls.Settled()
 
 

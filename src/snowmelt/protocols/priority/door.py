@@ -12,10 +12,10 @@
    way to homes is inquired of (`inquiry.py`), as is what may have been begun at another door: all
    of it, when there may have been a view without this door between two of its own. So is a put in
    line that may have been begun before: who has what was stored of it may be back in this view.
-4. A get whose client has gone gives back what it got, unless it is asked for again by then. So does
-   one that is served when its client has given it up: else that would be leased to nobody for a
-   whole lease. It is not said to have found nothing: others have passed what it had meanwhile. What
-   was leased for it before may be in use, and is left alone.
+4. A get whose client has gone gives back what it is granted, unless it is asked for again by then.
+   So does one that is served when its client has given it up: else that would be leased to nobody
+   for a whole lease. It is not said to have found nothing: others may have passed what it had. What
+   was leased for it before may be in use, though its connection broke: that is left alone.
 5. What a grant has for operations that are not in hand any more, or need it no more, is given up
    and given back: nobody else could fill such a position, and who got it would wait for ever.
 6. What a get has to settle first waits for its grant, though not for long: so the homes hear both
@@ -188,7 +188,7 @@ class Door:
             if one is None:
                 continue
             if isinstance(one, GetInHand):
-                if one.late(self._desk.now):
+                if one.given_up(self._desk.now):
                     self._answer_get(one)
                     continue
                 runs = runs or [([], 0)]
@@ -466,7 +466,7 @@ class Door:
             self._desk.reply(one.operation, counted)
             return
         answer = self._gets.leased(one)
-        if one.nobody or (answer.token and one.late(self._desk.now)):
+        if one.unheard(self._desk.now):
             self._gets.give_back(answer.token, shares_of(answer), self._hand.at())
             return
         kept = Again(one.token, one.granted, one.order) if answer.token else answer

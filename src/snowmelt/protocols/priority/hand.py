@@ -117,9 +117,13 @@ class GetInHand(msgspec.Struct):
     last: tuple[int, int] | None = None
     """What a home has not told is behind this, where priorities have no number."""
 
-    def late(self, now: Instant) -> bool:
-        """Whether it is given up, and nobody was told what it has (door, rule 4)."""
-        return self.heard is not None and now >= self.heard and (self.fresh or not self.pieces)
+    def given_up(self, now: Instant) -> bool:
+        """Whether its client waits for it no more, wherever that is."""
+        return self.heard is not None and now >= self.heard
+
+    def unheard(self, now: Instant) -> bool:
+        """Whether nobody waits for it, and nobody was told what it has (door, rule 4)."""
+        return (self.nobody or self.given_up(now)) and (self.fresh or not self.pieces)
 
 
 class Memory:

@@ -5,8 +5,15 @@ import random
 import pytest
 
 import snowmelt
+from snowmelt.client.connection.waits import Wait
 from snowmelt.client.priority.parts import by_priority
+from snowmelt.client.priority.steps import Door, PrioritySteps
 from snowmelt.core.batch import Batch
+from snowmelt.core.instant import Instant, seconds
+from snowmelt.core.names import NodeId
+from snowmelt.protocols.priority.calls import Via
+from snowmelt.protocols.priority.settings import QueueSettings
+from snowmelt.runtime.clock import shown
 
 
 @pytest.mark.parametrize("distinct", [200, 900])
@@ -33,3 +40,13 @@ def test_each_of_many_who_put_at_once_is_told_where_its_own_item_lies():
             list(zip(told, bodies, strict=True))
         )
         assert told == [some[at][0] for at in order] == sorted(told)
+
+
+@pytest.mark.parametrize("timeout", [0.0, 0.3, 30.0])
+def test_a_get_says_how_long_its_answer_is_waited_for(timeout):
+    with shown(Instant(seconds(1_000))):
+        steps = PrioritySteps("jobs", None)
+        via, settings = Via(NodeId("n1"), 1), QueueSettings(queue="jobs", priorities=4)
+        steps._door = Door(via, NodeId("n1"), settings, Instant(seconds(2_000)))
+        asked = next(steps.ask_lease(5, 1_000, Wait(timeout), ()))
+    assert asked.body.heard == seconds(asked.timeout) > asked.body.patience

@@ -33,6 +33,7 @@ from snowmelt.wire.framing import (
     HEADER,
     HEADER_BYTES,
     MAGIC,
+    SMALL,
     VERSION,
     Kind,
     framed,
@@ -187,6 +188,34 @@ def test_torn_anywhere_and_often_both_ends_hear_the_same(data: st.DataObject) ->
                 came[hears].extend(hears.receive(part))
     assert [type(event) for event in came[one]] == [Opened]
     assert came[other][1:] == [message]
+
+
+def test_a_large_message_may_be_read_into_place_when_nothing_waits_to_be_looked_at() -> None:
+    one, other = caller(), node()
+    list(other.receive(one.taken()))
+    list(one.receive(other.taken()))
+    messages = [Call(number, Echo(bytes([number]) * (number * SMALL))) for number in (1, 2, 3)]
+    for message in messages:
+        other.send(message)
+    stream, at, came = memoryview(bytes(other.taken())), 0, []
+    assert one.rest() is None  # no frame has begun
+    waits = one.receive(bytes(stream[: 2 * SMALL]))
+    assert one.rest() is None  # the first message lies there
+    came += waits
+    at = 2 * SMALL
+    placed = 0
+    while at < len(stream):
+        place = one.rest()
+        size = min(1000 if place is None else len(place), len(stream) - at)
+        if place is None:
+            came += one.receive(bytes(stream[at : at + size]))
+        else:
+            place[:size] = stream[at : at + size]
+            came += one.filled(size)
+            placed += 1
+        at += size
+    assert came == messages
+    assert placed == 2
 
 
 def test_a_node_that_says_much_right_after_its_welcome_is_understood() -> None:

@@ -1,13 +1,24 @@
 """The frame reader: the same frames however the stream was torn, and a limit before any memory."""
 
 import tracemalloc
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from snowmelt.core.errors import FrameError, TooLarge
-from snowmelt.wire.framing import HEADER, MAGIC, VERSION, FrameReader, Kind, framed
+from snowmelt.wire.framing import (
+    HEADER,
+    MAGIC,
+    PLACE_BYTES,
+    SMALL,
+    VERSION,
+    Frame,
+    FrameReader,
+    Kind,
+    framed,
+)
 
 FRAMES = st.lists(st.tuples(st.sampled_from(Kind), st.binary(max_size=300)), max_size=12)
 
@@ -17,7 +28,7 @@ def stream_of(frames: list[tuple[Kind, bytes]]) -> bytes:
 
 
 def fed(reader: FrameReader, pieces: list[bytes]) -> list[tuple[Kind, bytes]]:
-    return [frame for piece in pieces for frame in reader.feed(piece)]
+    return [(kind, bytes(word)) for piece in pieces for kind, word in reader.feed(piece)]
 
 
 @given(FRAMES, st.data())
@@ -46,6 +57,50 @@ def test_a_large_frame_comes_whole_from_pieces_of_any_size(piece: int) -> None:
     assert fed(FrameReader(), pieces) == [(Kind.MESSAGE, payload)] * 2
 
 
+LARGE = st.lists(st.sampled_from([0, 9, SMALL - 9, SMALL, SMALL + 40, 3 * SMALL]), max_size=6)
+
+
+@given(LARGE, st.integers(0, 1 << 32))
+def test_frames_are_the_same_whether_read_into_place_or_fed(sizes: list[int], seed: int) -> None:
+    chance = Random(seed)
+    frames = [(Kind.MESSAGE, bytes([number]) * size) for number, size in enumerate(sizes)]
+    stream, at = memoryview(stream_of(frames)), 0
+    reader, came = FrameReader(), []
+    while at < len(stream):
+        most = chance.choice([1, 7, 10_000, SMALL, 2 * SMALL])
+        place = reader.rest() if chance.random() < 0.5 else None
+        cut: list[Frame] = []
+        if place is None:
+            some = bytes(stream[at : at + most])
+            reader.cut(some, cut)
+        else:
+            some = bytes(stream[at : at + min(most, len(place))])
+            place[: len(some)] = some
+            reader.filled(len(some), cut)
+        at += len(some)
+        came += [(kind, bytes(word)) for kind, word in cut]
+    assert came == frames
+    assert reader.held == 0
+
+
+def test_a_place_for_large_frames_is_used_again_and_one_for_the_largest_is_not_kept() -> None:
+    reader = FrameReader()
+    tracemalloc.start()
+    try:
+        for size in (SMALL, PLACE_BYTES // 2, SMALL, PLACE_BYTES // 2, 2 * PLACE_BYTES):
+            frames: list[Frame] = []
+            reader.cut(HEADER.pack(MAGIC, VERSION, Kind.MESSAGE, 0, size), frames)
+            place = reader.rest()
+            assert place is not None
+            place[:] = b"x" * size
+            reader.filled(size, frames)
+            assert [(kind, len(word)) for kind, word in frames] == [(Kind.MESSAGE, size)]
+        del frames, place
+        assert tracemalloc.get_traced_memory()[0] < SMALL
+    finally:
+        tracemalloc.stop()
+
+
 @given(FRAMES, st.integers(0, 200))
 def test_a_truncated_stream_gives_what_was_whole_and_holds_the_rest(
     frames: list[tuple[Kind, bytes]], less: int
@@ -53,7 +108,7 @@ def test_a_truncated_stream_gives_what_was_whole_and_holds_the_rest(
     stream = stream_of(frames)
     torn = stream[: max(0, len(stream) - less)]
     reader = FrameReader()
-    whole = reader.feed(torn)
+    whole = fed(reader, [torn])
     assert whole == frames[: len(whole)]
     assert reader.held == len(torn) - len(stream_of(whole))
 

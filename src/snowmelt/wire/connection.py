@@ -209,6 +209,15 @@ class Connection:
                 self._failure = error
         return self.events()
 
+    def rest(self) -> memoryview | None:
+        """Where the rest of a large message may be read to, not copied; then `filled`."""
+        return self._reader.rest() if not self.frames and self.stage is Stage.OPEN else None
+
+    def filled(self, size: int) -> Iterator[Heard]:
+        """So many bytes were read there: the same as to receive them."""
+        self._reader.filled(size, self.frames)
+        return self.events()
+
     def events(self) -> Iterator[Heard]:
         """What has come, one by one, as long as the other side reads what it is sent."""
         if self._news is not None:
@@ -220,7 +229,7 @@ class Connection:
                 kind, payload = frames.popleft()
                 self.frames_in += 1
                 if kind is not Kind.MESSAGE:
-                    yield self.word(kind, payload)
+                    yield self.word(kind, bytes(payload))
                     continue
                 message = self.decode(payload)
                 if type(message) is Call:
@@ -248,7 +257,8 @@ class Connection:
         while data and self.stage is Stage.GREETING:
             missing = self._reader.missing
             piece, data = data[:missing], data[missing:]
-            for kind, payload in self._reader.feed(piece):  # one at most
+            for kind, word in self._reader.feed(piece):  # one at most
+                payload = bytes(word)
                 self.frames_in += 1
                 if kind is Kind.GOODBYE:
                     self._news = self._ended(payload)

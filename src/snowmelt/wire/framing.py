@@ -13,6 +13,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final, TypeAlias
 
+from snowmelt.core.batch import Buffer
 from snowmelt.core.errors import FrameError, TooLarge
 
 MAGIC: Final = 0x53
@@ -22,6 +23,8 @@ HEADER_BYTES: Final = HEADER.size
 
 FRAME_BYTES_MAX: Final = 72 << 20  # a body of 64 MB and what goes round it
 SMALL: Final = 64 << 10  # pieces below this are put together as they come
+PLACE_BYTES: Final = 8 << 20  # a reader keeps such a place for the next large frame
+_NOWHERE: Final = memoryview(b"")
 GREETING_BYTES_MAX: Final = 8 << 10  # before the other side has shown who it is
 
 
@@ -44,7 +47,7 @@ class Kind(IntEnum):
 
 
 _KINDS: Final = {int(kind): kind for kind in Kind}
-Frame: TypeAlias = tuple[Kind, bytes]
+Frame: TypeAlias = tuple[Kind, Buffer]
 
 
 def framed(kind: Kind, payload: bytes, limit: int = FRAME_BYTES_MAX) -> bytes:
@@ -69,11 +72,15 @@ class FrameReader:
     [(<Kind.MESSAGE: 4>, b'two')]
     """
 
-    __slots__ = ("_have", "_limit", "_need", "_parts")
+    __slots__ = ("_have", "_limit", "_need", "_parts", "_place", "_placed")
 
     def __init__(self, limit: int = FRAME_BYTES_MAX) -> None:
         self._limit = limit
         self._parts: list[bytes | bytearray] = []
+        self._place = _NOWHERE
+        """Where large frames are put together when the driver reads into it (`rest`)."""
+        self._placed = False
+        """Whether what has come of the frame is there, and not in parts."""
         self._have = 0
         self._need = HEADER_BYTES
 
@@ -99,6 +106,11 @@ class FrameReader:
 
     def cut(self, data: bytes, frames: MutableSequence[Frame]) -> None:
         """The same, adding them to others: those before what is no frame are there all the same."""
+        if self._placed:
+            some = data[: self.missing]
+            self._place[self._have : self._have + len(some)] = some
+            self.filled(len(some), frames)
+            data = data[len(some) :]
         if self._parts:
             self._add(data)
             self._have += len(data)
@@ -106,6 +118,8 @@ class FrameReader:
                 return
             data = b"".join(self._parts)
             self._parts.clear()
+        if self._placed:
+            return
         at, size = 0, len(data)
         need = HEADER_BYTES
         while size - at >= HEADER_BYTES:
@@ -122,6 +136,31 @@ class FrameReader:
             frames.append((known, data[at + HEADER_BYTES : end]))
             at = end
         self._keep(data, at, need)
+
+    def rest(self) -> memoryview | None:
+        """Where the rest of a large frame may be read to, and not be copied; then `filled`.
+
+        Only when no frame that was cut before is still to be looked at: the place is the same.
+        """
+        if not self._placed:
+            if self.missing < SMALL:
+                return None
+            if len(self._place) < self._need:
+                self._place = memoryview(bytearray(self._need))
+            self._place[: self._have] = b"".join(self._parts)
+            self._parts.clear()
+            self._placed = True
+        return self._place[self._have : self._need]
+
+    def filled(self, size: int, frames: MutableSequence[Frame]) -> None:
+        """So many bytes were read there."""
+        self._have += size
+        if self._have == self._need:
+            kind = HEADER.unpack_from(self._place)[2]
+            frames.append((_KINDS[kind], self._place[HEADER_BYTES : self._need]))
+            if self._need > PLACE_BYTES:
+                self._place = _NOWHERE
+            self._have, self._need, self._placed = 0, HEADER_BYTES, False
 
     def _add(self, data: bytes) -> None:
         """One more piece; a million pieces of a byte must not cost more than a million bytes."""

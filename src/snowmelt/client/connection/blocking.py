@@ -90,13 +90,16 @@ class Line:
 
     def read(self) -> Iterator[Heard]:
         """What the next bytes make whole; it raises when the connection ends."""
+        rest = self._machine.rest()
         try:
-            size = self.socket.recv_into(self._buffer)
+            size = self.socket.recv_into(self._buffer if rest is None else rest)
         except BlockingIOError:  # nothing came within READ_SECONDS
             return
         if not size:
             raise ConnectionResetError("the node closed the connection")
-        for event in self._machine.receive(bytes(self._buffer[:size])):
+        machine = self._machine
+        come = machine.receive(bytes(self._buffer[:size])) if rest is None else machine.filled(size)
+        for event in come:
             if type(event) is Ended:
                 raise event.error
             yield event

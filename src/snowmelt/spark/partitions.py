@@ -156,19 +156,29 @@ def _portions(one: Found, share: int, rows: int, size: int) -> Iterator[Portion]
         yield Portion(one.queue, spans, row_bytes, one.claim)
 
 
-def cut(spans: Iterable[Span], rows: int, first: int = 0) -> Iterator[tuple[Span, ...]]:
+def cut(
+    spans: Iterable[Span], rows: int, first: int = 0, *, whole: bool = False
+) -> Iterator[tuple[Span, ...]]:
     """The same positions in their order, so many at a time; `first` of them before, if any.
+
+    With `whole`, no span is cut that has not too many of its own: what was put at once is then
+    read by one call, and handed out as it is stored.
 
     >>> spans = [Span(0, 3, "s", 0, ()), Span(9, 12, "t", 40, ())]
     >>> [[(one.start, one.stop, one.first) for one in some] for some in cut(spans, 4)]
     [[(0, 3, 0), (9, 10, 40)], [(10, 12, 41)]]
     >>> [sum(one.stop - one.start for one in some) for some in cut(spans, 4, first=1)]
     [1, 4, 1]
+    >>> [[(one.start, one.stop) for one in some] for some in cut(spans, 4, whole=True)]
+    [[(0, 3)], [(9, 12)]]
     """
     run: list[Span] = []
     room = first if first > 0 else rows
     for span in spans:
         start = span.start
+        if run and whole and room < span.stop - start <= rows:
+            yield tuple(run)
+            run, room = [], rows
         while start < span.stop:
             stop = min(span.stop, start + room)
             run.append(_part(span, start, stop))

@@ -5,6 +5,7 @@ Reading changes nothing in the queue, so a task may be run twice, or at two plac
 While a task waits for its first piece, its Java waits too, and so does every other: all tasks of a
 batch begin at once, and a node serves them in turn. So the first piece is small, the others are of
 some megabytes, and two are always on their way: one is being read while the other is awaited.
+Each span of a piece is a call of its own, so none is cut that fits into a piece.
 """
 
 import logging
@@ -63,7 +64,8 @@ def _pieces(
         queue = cluster_at(options.connection).fifo(portion.queue)
         reader, rows = _PortionReader(queue, portion, options), Rows(portion.queue, schema)
         most = max(1, min(PIECE_ROWS, PIECE_BYTES // portion.row_bytes))
-        for spans in cut(portion.spans, most, 0 if number else most // FIRST_SHARE):
+        first = 0 if number else most // FIRST_SHARE
+        for spans in cut(portion.spans, most, first, whole=True):
             yield _Piece(reader, spans, rows)
 
 

@@ -108,6 +108,18 @@ def test_queues_that_said_that_enough_waits_are_not_asked_for_it_again(
     assert [count for _, count in end["queues"].values()] == [10, 10]
 
 
+@pytest.mark.parametrize(("waiting", "first"), [(14_000, 14_000), (16_000, 10_000)])
+def test_a_rest_of_less_than_half_a_batch_goes_along_with_it(
+    queues: Queues, waiting: int, first: int
+) -> None:
+    name = f"rest-{waiting}"
+    filled(queues, name, waiting)
+    reader = reader_of(queues, queue=name, batchSeconds="5", cores="1")
+    reader.prepareForTriggerAvailableNow()
+    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    assert end["queues"][name][1] == first
+
+
 def test_what_was_said_to_wait_and_went_to_others_is_made_up_from_another_queue(
     queues: Queues,
 ) -> None:

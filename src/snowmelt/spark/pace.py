@@ -9,7 +9,9 @@ been done:
    one wished for; at most `GROWTH` times as large, and never less than half as large. As each batch
    costs something whatever is in it, a small one foretells too long a time, not too short a one.
 3. A batch that was not full says little of a full one, and changes nothing.
-4. The first batch of a run pays for the start of Python and Java as well (three quarters of 16 s,
+4. A rest of less than half a batch goes along with the batch before it: alone it would cost as much
+   as any, and what comes of it would come so much later.
+5. The first batch of a run pays for the start of Python and Java as well (three quarters of 16 s,
    measured); so it makes the next one larger, never smaller.
 """
 
@@ -17,6 +19,7 @@ from typing import Final
 
 ROWS_A_CORE: Final = 10_000
 GROWTH: Final = 16
+REST: Final = 0.5
 
 
 class Pace:
@@ -41,17 +44,28 @@ class Pace:
     >>> pace.over(at=110.6)
     >>> pace.rows
     500000
+    >>> pace = Pace(seconds=5.0, cores=2, most=500_000)
+    >>> [pace.of(waiting) for waiting in (10_000, 30_000, 30_001)]
+    [20000, 30000, 20000]
     """
 
     def __init__(self, seconds: float, cores: int, most: int) -> None:
         self._seconds = seconds
         self._most = most
         self.rows = min(most, ROWS_A_CORE * max(1, cores))
+        self._given = 0
         self._begun: float | None = None
         self._least = 1.0
 
+    def of(self, waiting: int) -> int:
+        """How many rows the next batch takes at most, when about so many wait (rule 4)."""
+        if self.rows < waiting <= self.rows * (1 + REST):
+            return min(self._most, waiting)
+        return self.rows
+
     def given(self, rows: int, at: float) -> None:
         """A batch of so many rows begins now; one of none is no batch."""
+        self._given = rows
         self._begun = at if rows >= self.rows else None
 
     def over(self, at: float) -> None:
@@ -59,6 +73,6 @@ class Pace:
         if self._begun is None:
             return
         factor = self._seconds / max(at - self._begun, 0.001)
-        wanted = int(self.rows * min(GROWTH, max(self._least, factor)))
+        wanted = int(self._given * min(GROWTH, max(self._least, factor)))
         self.rows = max(1, min(self._most, wanted))
         self._begun, self._least = None, 0.5

@@ -244,7 +244,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if options.batch_seconds:
             if self._pace is None:
                 self._pace = Pace(options.batch_seconds, options.cores, rows)
-            rows = min(rows, self._pace.rows)
+            rows = min(rows, self._pace.of(sum(self._ready.values())))
         return rows, size if size == EVERYTHING else max(1, size // max(1, queues))
 
     def _advance(self, name: str, done: Mark, rows: int, size: int) -> Advance:

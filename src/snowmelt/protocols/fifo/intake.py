@@ -246,7 +246,7 @@ class Intake:
             taken.told = True
             self._puts.pop(taken.operation, None)
             verdict = msgspec.structs.replace(taken.verdict, copies=len(taken.keepers))
-            self._reply_done(taken, verdict)
+            self._desk.reply(taken.operation, _done(taken, verdict))
         if len(taken.keepers) == len(taken.named):
             self._confirm(taken)
             self._forget(taken)
@@ -329,17 +329,7 @@ class Intake:
             receipt = Receipt(self._desk.stream, segment.first, segment.stop, taken.size)
             self._desk.reply(taken.operation, receipt)
             return
-        self._reply_done(taken, verdict)
-
-    def _reply_done(self, taken: Taken, verdict: Verdict) -> None:
-        done = PutDone(
-            verdict.start,
-            verdict.stop,
-            copies=verdict.copies,
-            flushed=not taken.linger,
-            repeated=verdict.repeated,
-        )
-        self._desk.reply(taken.operation, done)
+        self._desk.reply(taken.operation, _done(taken, verdict))
 
     def _forget(self, taken: Taken) -> None:
         queue = taken.put.queue
@@ -452,6 +442,16 @@ def _entry(taken: Taken, desk: Desk) -> Entry:
         caller,
         turn,
         age=Duration(desk.now - taken.since),
+    )
+
+
+def _done(taken: Taken, verdict: Verdict) -> PutDone:
+    return PutDone(
+        verdict.start,
+        verdict.stop,
+        copies=verdict.copies,
+        flushed=not taken.linger,
+        repeated=verdict.repeated,
     )
 
 

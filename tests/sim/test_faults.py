@@ -54,7 +54,8 @@ def test_what_belongs_to_a_theme_is_in_its_lives_for_certain_and_in_no_others():
         themed = {tag(fault) for fault in scenario.faults} & set(THEMED)
         assert themed == {"power": {"power-cut"}, "stalls": {"stalls"}}.get(scenario.theme, set())
     themes = [drawn("fifo", seed, KINDS).theme for seed in range(20)]
-    assert [themes.count(one) for one in ("power", "stalls", "backlog")] == [4, 2, 2]
+    of_twenty = ("power", "stalls", "backlog", "bursts")
+    assert [themes.count(one) for one in of_twenty] == [3, 2, 2, 2]
 
 
 def test_power_fails_while_flushes_take_longer():

@@ -60,7 +60,6 @@ FIFO_SEEDS_OF_ALL_KINDS = (
     1832,  # a master was on its way to a term that the coordinator's older disk did not know
     3176,  # a new master waited for ever for a keeper that only others could hear
     4955,  # that an item was delivered before, to a get nobody heard of, was forgotten in a lapse
-    1126,  # what a group was given over a lapse, and read, was taken for never delivered
     6068,  # a shared get that was too late said nothing of the acknowledgement it took along
     53,  # what a get had told was said to be missed, since no more items could be asked for
     137,

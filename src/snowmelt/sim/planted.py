@@ -45,6 +45,7 @@ class Bug(Enum):
     LATE_LEASE = "late-lease"
     FORGOTTEN_ANSWER = "forgotten-answer"
     CUT_ENDURED = "cut-endured"
+    EARLY_PASSED_OVER = "early-passed-over"
     REUSED_POSITION = "reused-position"
     LAST_FIRST = "last-first"
     IGNORED_TOKEN = "ignored-token"  # noqa: S105 - a lease's, not a password

@@ -92,6 +92,9 @@ _BATCHES: Final = Theme(
     2,
     alone=0.7,
 )
+_BURSTS: Final = Theme(
+    0, ("quick-restarts", "rolling-restart", "crash", "slow-disk"), 2, 3, calm=0, alone=0.8
+)
 _LATE: Final = Theme(0, ("client-pause", "loss", "delay"), calm=0.5, alone=1)
 _AWAY: Final = Theme(0, ("long-pause", "quick-restarts", "lost-disk"), 3, 6, 0, 1)
 _GONE: Final = Theme(
@@ -102,7 +105,8 @@ OF_TWENTY: Final[dict[str, dict[int, tuple[str, Theme]]]] = {
     "fifo": {
         **dict.fromkeys((3, 8), ("backlog", _BACKLOG)),
         **dict.fromkeys((4, 14), ("power", _DARK)),
-        **dict.fromkeys((9, 19), ("power", _NIGHT)),
+        **dict.fromkeys((6, 19), ("bursts", _BURSTS)),
+        9: ("power", _NIGHT),
         **dict.fromkeys((7, 17), ("stalls", _STALLED)),
     },
     "priority": {

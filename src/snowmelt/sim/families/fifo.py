@@ -16,16 +16,16 @@ from msgspec.structs import replace
 
 from snowmelt.core.instant import Duration, Instant, seconds
 from snowmelt.core.names import NodeId, contact
-from snowmelt.core.node import Node, Reply
+from snowmelt.core.node import Announce, Node, Reply
 from snowmelt.core.outcome import Outcome, Succeeded
 from snowmelt.core.record import Damaged
 from snowmelt.protocols import fifo
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.host import Family
-from snowmelt.protocols.membership import Forget
+from snowmelt.protocols.membership import Forget, View
 from snowmelt.sim.families.fifo_actors import PATIENCE, Actor, Listened, Stage
-from snowmelt.sim.families.fifo_clients import Consumer, Looper, Producer, Putter
+from snowmelt.sim.families.fifo_clients import Burster, Consumer, Looper, Producer, Putter
 from snowmelt.sim.families.fifo_ending import judge
 from snowmelt.sim.families.fifo_excuses import NEWS, lingering
 from snowmelt.sim.families.fifo_groups import Reader, Stager
@@ -177,7 +177,9 @@ class FifoLife(FamilyLife):
         name = f"p{number + 1}"
         shares = self._is_so("joined", SHARING_SHARE, f"sharing {name}")
         pours = self._is_so("poured", POURING_SHARE, f"pouring {name}")
-        kind: type[Producer] = SharingProducer if shares else Producer
+        kind: type[Producer] = Burster if self._load.theme == "bursts" else Producer
+        if shares:
+            kind = SharingProducer
         if pours and not self._load.sparse:
             kind = Pourer
         producer = kind(self._stage, name, self._dice(name), ledger, times, self._load)
@@ -286,6 +288,14 @@ class FifoLife(FamilyLife):
 
     # --- what is seen -----------------------------------------------------------------------------
 
+    def announced(self, at: Instant, node: NodeId, effect: Announce) -> None:
+        """A node is in a new view: some put before it has heard where their queue is at home."""
+        del at, node
+        if isinstance(effect.fact, View):
+            for producer in self._producers:
+                if isinstance(producer, Burster):
+                    producer.hurry()
+
     def replied(self, at: Instant, node: NodeId, effect: Reply[Any]) -> None:
         """A client has an outcome."""
         actor = self._stage.actors.get(node)
@@ -355,14 +365,11 @@ class FifoLife(FamilyLife):
                 return f"{node} does not run"
         if self._steward.unfinished:
             return self._steward.unfinished
-        waiting = (
-            actor.waiting for actor in self._stage.actors.values() if not self._in_vain(actor)
-        )
-        return next((words for words in waiting if words), "")
-
-    def _in_vain(self, actor: Actor) -> bool:
-        """Whether it asks a queue that need not answer."""
-        return isinstance(actor, Program) and self._steward.left_out(actor.ledger)
+        for actor in self._stage.actors.values():
+            in_vain = isinstance(actor, Program) and self._steward.left_out(actor.ledger)
+            if actor.waiting and not in_vain:
+                return actor.waiting
+        return ""
 
     def judge(self, world: World) -> None:
         """Each queue's history."""

@@ -85,7 +85,7 @@ class Producer(Putter):
     def put(self, sequence: int) -> None:
         """A batch of its own size and kind."""
         chance, most = self.chance, self.items_max or self.load.items
-        count = chance.choice((1, 1, 2, min(5, most), chance.randint(1, most)))
+        count = self._count(most)
         if self.load.sparse:
             sequence = self._anywhere()
         bodies = tuple(
@@ -107,6 +107,10 @@ class Producer(Putter):
         run = self.run(self._put(batch, labels, delay / SECOND, patience))
         if chance.random() < 0.05:
             self.after(self.some(milliseconds(chance.choice((5, 50, 2_000)))), run.interrupt)
+
+    def _count(self, most: int) -> int:
+        """How many items the next batch has."""
+        return self.chance.choice((1, 1, 2, min(5, most), self.chance.randint(1, most)))
 
     def _anywhere(self) -> int:
         """A number that it never used, in one of some regions."""
@@ -174,6 +178,40 @@ class Producer(Putter):
         if first >= 0 and batch.start is not None and first != batch.start:
             text = f"{batch.values[0]} is at {batch.start}, and is told to be at {first}"
             self.ledger.wrong(text, self.name)
+
+
+class Burster(Producer):
+    """Puts some at one moment, a large one first mostly; also as soon as a node is in a new view.
+
+    There they wait together for their queue's home, and are put in one turn when it is heard of.
+    """
+
+    _large = 0.0
+    """How likely the next batch is large."""
+    _at_work = False
+
+    def begin(self) -> None:
+        """Puts from now on."""
+        self._at_work = True
+        super().begin()
+
+    def hurry(self) -> None:
+        """A node is in a new view."""
+        if self._at_work and self.chance.random() < 0.5:
+            self.after(self.some(milliseconds(20)), self._begin)
+
+    def put(self, sequence: int) -> None:
+        """Some more at this moment."""
+        self._large = 0.6
+        super().put(sequence)
+        self._large = 0.2
+        for _ in range(self.chance.choice((1, 2, 3))):
+            self._sequence += 1
+            super().put(self._sequence - 1)
+
+    def _count(self, most: int) -> int:
+        """What is large has no room in many a queue, and what is small has."""
+        return most if self.chance.random() < self._large else 1
 
 
 class Consumer(consumers.Consumer, Program):

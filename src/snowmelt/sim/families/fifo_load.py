@@ -7,6 +7,7 @@ waits for longer than its node takes to restart.
 from random import Random
 
 import msgspec
+from msgspec.structs import replace
 
 from snowmelt.core.instant import Duration, milliseconds, seconds
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
@@ -62,6 +63,11 @@ def load_of(chance: Random, theme: str) -> Load:
             load.batches, load.items = 8, chance.choice((1, 1, 3))
             load.patience, load.waits = seconds(40), 0.9
             load.work = chance.choice((milliseconds(400), seconds(3)))
+        case "bursts":
+            load.queues, load.batches, load.items = 1, 4, 16
+            load.consumers, load.work, load.waits = load.consumers + 1, milliseconds(50), 0.7
+            # So many leases end while one call is asked again that three are too few to remember.
+            load.limits = replace(load.limits, endings=LIMITS.endings)
         case "late readers":
             load.queues, load.late = 1, 0.4
             load.items, load.batches = chance.choice((60, 300)), 8
@@ -134,6 +140,9 @@ def settings_of(chance: Random, load: Load, nodes: int, losses: int) -> QueueSet
             items_max, bytes_max = chance.randint(1, 6), 0
             if chance.random() < 0.2:
                 items_max, bytes_max = 0, chance.randint(50, 200)
+        case "bursts":  # every node keeps every body, so that puts may be early
+            replicas, needed, linger = max(2, nodes), max(nodes // 2 + 1, least), Duration(0)
+            durable, items_max, bytes_max = needed, chance.randint(8, 20), 0
         case "short leases" | "stalls":
             lease = Duration(chance.randrange(milliseconds(100), milliseconds(1_000)))
         case "lingering":

@@ -14,6 +14,7 @@ from snowmelt.core.node import Effect, Event
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo.admission import Admission
 from snowmelt.protocols.fifo.calls import Changed, Settle, Settled
+from snowmelt.protocols.fifo.intake import Intake
 from snowmelt.protocols.fifo.leases import Lease, Leases
 from snowmelt.protocols.fifo.limits import Limits
 from snowmelt.protocols.fifo.master import Master
@@ -97,12 +98,22 @@ class PatientReign(Reign):
         pass
 
 
+class PassingIntake(Intake):
+    """Says that what came too early has a verdict, when something behind it is on offer."""
+
+    def _low(self, queue: str) -> int:
+        """The first that was offered and not answered, whatever waits."""
+        return next(iter(self._offered[queue].values())).segment.first
+
+
 class Spoiled(FifoNode):
     """A machine some of whose parts have been replaced."""
 
     def __init__(self, bug: Bug, me: NodeId, chance: Random, limits: Limits) -> None:
         super().__init__(me, chance, limits=limits)
         self._bug = bug
+        if bug is Bug.EARLY_PASSED_OVER:
+            self._intake.__class__ = PassingIntake
 
     def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
         """As the machine does, with what it then consists of."""

@@ -10,7 +10,7 @@ from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Persist
 from snowmelt.protocols.calling import Declined
-from snowmelt.protocols.fifo.calls import Put, PutDone, Settle
+from snowmelt.protocols.fifo.calls import Assign, Assigned, Locate, Put, PutDone, Settle
 from snowmelt.protocols.fifo.messages import Copied, Home, Mirror, Replicate
 from snowmelt.sim.disk import Ending
 
@@ -186,6 +186,60 @@ def test_what_nobody_has_was_not_put_and_can_be_put_anew() -> None:
     assert not told.repeated
     assert bodies(bench) == 1
     assert settled(bench).lost == 0, "it was told to nobody"
+
+
+def given(bench: Three, lease: int = 0, done: int = 0) -> Assigned:
+    """What a group has now, at the queue's master."""
+    master = bench.home(bench.queue).master.partition("/")[0]
+    told = bench.ask(master, Assign(bench.queue, "g", lease, "r1", done, 10, 1 << 20))
+    assert isinstance(told, Assigned)
+    return told
+
+
+def test_a_group_is_given_nothing_that_may_be_nowhere_and_loses_nothing() -> None:
+    """As above, but a group asks before it is known that nobody has it."""
+    bench, master, (first, second) = three()
+    for name in (first, second):
+        bench.slots[NodeId(name)].disk.room = 0
+    bench.asked(1)
+    bench.run(0.05)
+    bench.kill(master)
+    for name in (first, second):
+        bench.slots[NodeId(name)].disk.room = None
+    bench.run(2)
+    bench.born_anew(master)
+    bench.start(master)
+    bench.drops.append(lambda _s, _t, one: isinstance(one, Replicate))
+    bench.view()
+    bench.run(1)
+    told = given(bench)
+    assert (told.given, told.ready) == (0, 1)
+    bench.drops.clear()
+    assert settled(bench).lost == 0
+    assert given(bench).ready == 0
+    assert isinstance(bench.told(first, 2), PutDone)
+    bench.run(1)
+    told = given(bench)
+    assert told.given == 1
+    asked = Locate(bench.queue, "g", told.lease, 0, 1)
+    located = bench.ask(bench.home(bench.queue).master.partition("/")[0], asked)
+    assert (located.lost, len(located.spans)) == (0, 1)
+
+
+def test_a_group_is_given_what_enough_have_though_one_mirror_is_silent() -> None:
+    """It was told to its producer, so it may not wait for the third."""
+    bench, master, (first, _) = three()
+    bench.drops.append(
+        lambda _s, target, one: isinstance(one, Mirror) and one.bodies != () and target == first
+    )
+    bench.drops.append(lambda _s, _t, one: isinstance(one, Replicate))
+    operation = bench.asked(1)
+    while operation not in bench.answers:
+        bench.run(0.01)
+    ask = bench.call(master, Assign(bench.queue, "g", 0, "r1", 0, 10, 1 << 20))
+    bench.run(0.01)
+    assert bench.answers[ask].given == 1
+    assert bench.kept().journal.queue.doubts
 
 
 def test_what_was_told_while_it_was_in_doubt_and_nobody_can_read_is_counted_as_lost() -> None:

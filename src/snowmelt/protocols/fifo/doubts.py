@@ -13,12 +13,16 @@ class Doubts:
     >>> doubts.add(("n1/1/1", 0), Interval(3, 5)); doubts.add(("n1/1/1", 2), Interval(5, 6))
     >>> doubts.whole(7), doubts.touch(Interval(4, 5)), doubts.touch(Interval(0, 3))
     (3, True, False)
+    >>> doubts.enough(("n1/1/1", 0)); doubts.whole(7), doubts.sure(7)
+    (3, 5)
     >>> doubts.end(("n1/1/1", 0)); doubts.whole(7)
     5
     """
 
     def __init__(self) -> None:
         self._open: dict[Name, Interval] = {}
+        self._enough: dict[Name, None] = {}
+        """Those that as many have as must, though not all that are said to."""
 
     def __bool__(self) -> bool:
         return bool(self._open)
@@ -34,11 +38,22 @@ class Doubts:
     def end(self, name: Name) -> None:
         """It is in doubt no longer."""
         self._open.pop(name, None)
+        self._enough.pop(name, None)
+
+    def enough(self, name: Name) -> None:
+        """As many have said that they have it as must."""
+        if name in self._open:
+            self._enough[name] = None
 
     def whole(self, tail: int) -> int:
         """Below this position nothing is in doubt."""
         first = next(iter(self._open.values()), None)
         return tail if first is None else first.start
+
+    def sure(self, tail: int) -> int:
+        """Below this position all is with as many as must have it."""
+        unsure = (where.start for name, where in self._open.items() if name not in self._enough)
+        return next(unsure, tail)
 
     def within(self, interval: Interval) -> list[Interval]:
         """What of this is in doubt."""

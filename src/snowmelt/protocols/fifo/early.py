@@ -57,6 +57,14 @@ class TooEarly(msgspec.Struct, frozen=True):
     first: int
 
 
+class Enough(msgspec.Struct, frozen=True):
+    """As many have said that they keep it as must: it is told, and may be given to groups."""
+
+    queue: str
+    stream: str
+    first: int
+
+
 class Confirmed(msgspec.Struct, frozen=True):
     """These have said that they keep what was put early; nobody else will be waited for."""
 

@@ -15,6 +15,9 @@
    can tell the same batch again, of those and no others.
 6. A refusal is told like any answer, when what it rests on is safe, and by who is the master still:
    one that was replaced knows of no group that was begun anew since, nor how far it came.
+7. A group is given nothing from the first position on that too few are known to have (`early.py`,
+   rule 3). What nobody turns out to have was told to nobody; but for a group that holds it, it
+   would be lost. What lies behind it waits as well, or the group would have another order.
 """
 
 from typing import Final
@@ -145,7 +148,7 @@ class Grouping:
             self._touch(ask.group, group)
         if not group.held and self._may_take(ask):
             taken = queue.take(
-                ask.items_max, ask.bytes_max, ask.below, self._desk.limits.group_pieces
+                ask.items_max, ask.bytes_max, self._below(ask), self._desk.limits.group_pieces
             )
             group.held = list(taken)
             self._touch(ask.group, group)
@@ -154,7 +157,12 @@ class Grouping:
         queue = self._queue
         if queue.paused or queue.ready.total == 0 or ask.items_max == 0:
             return False
-        return not ask.below or queue.ready.first.start < ask.below
+        return queue.ready.first.start < self._below(ask)
+
+    def _below(self, ask: Assign) -> int:
+        """Only what lies below this may be given (rule 7)."""
+        sure = self._queue.doubts.sure(self._queue.tail)
+        return min(sure, ask.below) if ask.below else sure
 
     def _touch(self, name: str, group: Group) -> None:
         group.heard = self._desk.wall

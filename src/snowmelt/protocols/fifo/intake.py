@@ -31,6 +31,7 @@ from snowmelt.protocols.fifo.directory import Directory
 from snowmelt.protocols.fifo.early import (
     SAID_WITHIN,
     Confirmed,
+    Enough,
     Offer,
     Promptness,
     TooEarly,
@@ -247,6 +248,9 @@ class Intake:
             self._puts.pop(taken.operation, None)
             verdict = msgspec.structs.replace(taken.verdict, copies=len(taken.keepers))
             self._desk.reply(taken.operation, _done(taken, verdict))
+            if len(taken.keepers) < len(taken.named):
+                first = taken.segment.first
+                self._desk.inside.append(Enough(taken.put.queue, self._desk.stream, first))
         if len(taken.keepers) == len(taken.named):
             self._confirm(taken)
             self._forget(taken)

@@ -31,7 +31,7 @@ from snowmelt.protocols.fifo.copying import Copying
 from snowmelt.protocols.fifo.desk import NODE, REST, Desk
 from snowmelt.protocols.fifo.directory import Directory
 from snowmelt.protocols.fifo.door import Door
-from snowmelt.protocols.fifo.early import Confirmed, Offer, TooEarly, Unstored
+from snowmelt.protocols.fifo.early import Confirmed, Enough, Offer, TooEarly, Unstored
 from snowmelt.protocols.fifo.intake import Intake
 from snowmelt.protocols.fifo.keeper import Keeper
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
@@ -176,6 +176,9 @@ class FifoNode:
                 lambda one, told: one.admission.unstored(told.stream, told.first, told.reason)
             ),
             Offer: self._for_master(lambda one, told: one.admission.offer(told)),
+            Enough: self._for_master(
+                lambda one, told: one.journal.queue.doubts.enough((told.stream, told.first))
+            ),
             Confirmed: self._for_master(lambda one, told: one.repair.confirmed(told)),
             TooEarly: lambda _, message: intake.too_early(message),
         }

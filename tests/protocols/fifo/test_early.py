@@ -266,17 +266,63 @@ def test_what_was_told_while_it_was_in_doubt_and_nobody_can_read_is_counted_as_l
     assert settled(bench).lost == 1
 
 
-def test_a_put_that_finds_no_room_at_its_master_is_refused_and_does_not_come() -> None:
+def without_room(bench: Three, number: int, since: float = 0.05) -> OperationId:
+    """A put whose body finds no room at the master, after a while; what is small does."""
+    slot = bench.slots[NodeId(bench.master)]
+    slot.held = True
+    operation = bench.asked(number)
+    bench.run(since)
+    slot.disk.room = 0
+    refused = slot.disk.flush()
+    slot.disk.room, slot.held = None, False
+    for one in refused:
+        bench._give(slot, one)
+    return operation
+
+
+@pytest.mark.parametrize("since", [0.05, 0.5])
+def test_a_put_that_finds_no_room_at_its_master_is_refused_and_does_not_come(since: float) -> None:
     bench, master, _ = three()
-    bench.slots[NodeId(master)].disk.room = 0
-    told = bench.told(master, 1)
+    operation = without_room(bench, 1, since)
+    bench.run(0.2)
+    told = bench.answers[operation]
     assert isinstance(told, Declined)
     assert told.error == "DiskFull"
-    bench.slots[NodeId(master)].disk.room = None
     bench.run(3)
     assert isinstance(bench.told(master, 2, within=5), PutDone)
     assert bodies(bench) == 1
     assert not any(is_kept(bench, name, 1) for name in bench.slots)
+    settled(bench)
+
+
+@pytest.mark.parametrize("since", [0.05, 0.5])
+def test_nobody_is_told_that_there_is_no_room_while_a_later_master_may_have_it(
+    since: float,
+) -> None:
+    """Its mirrors have body and step, and nothing of what the master made of it then."""
+    bench, master, mirrors = three()
+    operation = without_room(bench, 1, since)
+    bench.drops.append(lambda source, *_: source == master)  # from now on nobody hears it
+    bench.run(1)
+    told = bench.answers.get(operation)
+    assert told is None or told.error == "OutcomeUnknown"
+    bench.kill(master)
+    bench.drops.clear()
+    bench.view(*mirrors)
+    bench.run(5)
+    assert bodies(bench) == 1
+
+
+def test_with_no_room_at_all_nobody_knows_whether_it_was_put() -> None:
+    bench, master, _ = three()
+    bench.slots[NodeId(master)].disk.room = 0
+    told = bench.told(master, 1)
+    assert isinstance(told, Declined)
+    assert told.error == "OutcomeUnknown"
+    bench.slots[NodeId(master)].disk.room = None
+    bench.run(3)
+    assert isinstance(bench.told(master, 2, within=5), PutDone)
+    assert bodies(bench) == 1
     settled(bench)
 
 

@@ -90,7 +90,7 @@ class Admission:
         """A segment of this very node found no room on the disk after all."""
         if self._undone(stream, first) and self._queue.settings.replicas > 1:
             verdict = Verdict(first, 0, 0, dropped=True, error="DiskFull", text=reason)
-            self._tell(stream, verdict)
+            self._tell_later(stream, verdict)  # `early.py`, rule 7
 
     def _undone(self, stream: str, first: int) -> bool:
         """Takes back what is not safe yet; whether there was something."""

@@ -18,6 +18,8 @@ has to wait for copies before the put is admitted. Rules:
 6. What is in doubt and nobody has was told to nobody, as long as fewer disks than `copies_needed`
    were lost. Its producer's number is forgotten with it, so that whoever asks again puts it anew.
    It counts as lost only where so many of its disks are lost, or have what can't be read.
+7. Where its master finds no room for the body after all, mirrors may have both body and step. So
+   that it was not put is told when the step that takes it back is safe; until then nobody knows.
 """
 
 from typing import Final

@@ -179,9 +179,9 @@ class Intake:
             if taken.offered is not None:
                 unstored = Unstored(queue, desk.stream, taken.segment.first, reason)
                 desk.inside.append(unstored)
-            if taken.named:  # the others may have it: the master decides, if it is still here
-                taken.hurt = True
-                return
+                if taken.others:  # who may have it, and the step: the master decides, if it is here
+                    taken.hurt = True
+                    return
             self._drop(taken)  # or it would be offered again, without a body
             desk.decline(taken.operation, "DiskFull", reason)
 
@@ -396,8 +396,8 @@ class Intake:
             for taken in waiting:
                 self._copy_again(taken)
             self._ripe[queue] = None
-        early = [one for offered in self._offered.values() for one in offered.values() if one.named]
-        for taken in early:
+        all_offered = [one for some in self._offered.values() for one in some.values()]
+        for taken in [one for one in all_offered if one.named or one.hurt]:
             if later(taken.since, SAID_WITHIN) <= now:
                 self._wait_no_longer(taken)
         for queue, offered in self._offered.items():

@@ -11,7 +11,7 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Persist
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo.calls import Assign, Assigned, Locate, Put, PutDone, Settle
-from snowmelt.protocols.fifo.messages import Copied, Home, Mirror, Replicate
+from snowmelt.protocols.fifo.messages import Copied, Copy, Extent, Home, Mirror, Replicate
 from snowmelt.sim.disk import Ending
 
 
@@ -186,6 +186,41 @@ def test_what_nobody_has_was_not_put_and_can_be_put_anew() -> None:
     assert not told.repeated
     assert bodies(bench) == 1
     assert settled(bench).lost == 0, "it was told to nobody"
+
+
+def test_who_offered_what_was_forgotten_is_not_told_that_it_was_put() -> None:
+    """The old master lives: it was cut off with the only copy, which can't be read any more."""
+    bench, master, mirrors = three()
+    for name in mirrors:
+        bench.slots[NodeId(name)].disk.room = 0
+    operation = bench.asked(1)
+    bench.run(0.05)
+    bench.drops.append(lambda source, target, _: master in (source, target) and source != target)
+    for name in mirrors:
+        bench.slots[NodeId(name)].disk.room = None
+    bench.cut_off(master)
+    bench.view(*mirrors)
+    bench.run(3)
+    node, disk = bench.slots[NodeId(master)].node, bench.slots[NodeId(master)].disk
+    assert node is not None
+    (place,) = [key for key, (value, _) in disk._values.items() if b"item 1" in value]
+    value, check = disk._values[place]
+    disk._values[place] = value[:-1] + b"\0", check
+    node._keeper._recent.drop(bench.queue, Extent(node._desk.stream, 0, 1))
+    bench.drops.clear()
+    bench.drops.append(lambda _s, _t, one: isinstance(one, Copy))
+    assert operation not in bench.answers
+    bench.view()
+    bench.run(10)
+    told = bench.answers[operation]
+    assert isinstance(told, Declined)
+    assert told.error == "OutcomeUnknown"
+    bench.drops.clear()
+    told = bench.told(mirrors[0], 1, within=5)
+    assert isinstance(told, PutDone)
+    assert not told.repeated
+    assert bodies(bench) == 1
+    settled(bench)
 
 
 def given(bench: Three, lease: int = 0, done: int = 0) -> Assigned:

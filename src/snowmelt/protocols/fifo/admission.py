@@ -20,6 +20,10 @@ which offers it: these are its *attempts*. The put itself is its producer and it
    forgotten; nobody is left who waits for it, and no put waits longer.
 6. What was taken is taken back by where it went, which is known until the step is safe: of many
    puts on their way, more than `producers.py` remembers the places of, all may find no room.
+7. Of what was taken, and nobody had, the number is forgotten (`early.py`, rule 6). The node that
+   offered it may be here still, and offer it again: it is told that nobody knows, not that it was
+   put; whoever waits asks again. It is not taken anew: its keepers were told to drop it. Nor is
+   it dropped once more, should it be that its producer was forgotten by a clock that leapt.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,6 +42,7 @@ from snowmelt.protocols.fifo.streams import Stream, living, node_of
 from snowmelt.protocols.fifo.waiting import Waiting, WaitingPut
 
 AGE_MAX: Final = seconds(8 * 3600)
+NOWHERE: Final = "its master died before enough nodes had it, and it was forgotten"
 
 
 class Admission:
@@ -79,7 +84,7 @@ class Admission:
         if self._answered(stream, entry):
             return
         copies, crowd = self._living(entry), self._waiting.puts
-        if crowd or not self._fits(entry) or copies < self._queue.settings.copies_needed:
+        if crowd or not _fits(self._queue, entry) or copies < self._queue.settings.copies_needed:
             self._desk.inside.append(TooEarly(offer.queue, entry.first))
             return
         where = self._take(stream, entry, copies)
@@ -127,7 +132,7 @@ class Admission:
             best = next((one for one in here if self._living(one[1]) >= needed), None)
             if not here:  # whoever waits for it asks again
                 del puts[put]
-            elif not self._fits((best or here[0])[1]):
+            elif not _fits(self._queue, (best or here[0])[1]):
                 return
             elif best is None:  # its node makes the copies again; nobody else waits for that
                 passed += 1
@@ -156,7 +161,7 @@ class Admission:
             return  # its node makes the copies again, and offers it then
         if entry.hold:
             self._hold(stream, entry)
-        elif self._waiting.puts or not self._fits(entry):
+        elif self._waiting.puts or not _fits(self._queue, entry):
             self._wait(stream, entry)
         else:
             self._take(stream, entry, copies)
@@ -175,6 +180,10 @@ class Admission:
                 return True  # `early.py`, rule 5: whoever waits asks again
         waits = (producer, number) in self._waiting.puts  # then it was new when that began
         if decided and first not in known.refused:
+            if earlier is None and self._is_forgotten(entry):
+                verdict = Verdict(first, 0, 0, error="OutcomeUnknown", text=NOWHERE)
+                self._tell_later(stream, verdict)  # rule 7
+                return True
             where = NOT_REMEMBERED if earlier is None else earlier
             self._tell_later(stream, _verdict(entry, where, self._living(entry)))
         elif entry.hold and len(self._queue.staged) >= self._desk.limits.staged:
@@ -309,8 +318,10 @@ class Admission:
         keepers = tuple(one for one in entry.keepers if all(one in some for some in named))
         return 0 if presence is None else living(keepers, presence)
 
-    def _fits(self, entry: Entry) -> bool:
-        return self._queue.fits(entry.stop - entry.first, entry.bytes)
+    def _is_forgotten(self, entry: Entry) -> bool:
+        """Whether what was decided for it is known of no more (rule 7)."""
+        producers = self._queue.producers
+        return not entry.hold and not producers.past(entry.producer, entry.sequence)
 
     def _earlier(self, entry: Entry) -> Interval | None:
         return self._queue.producers.earlier(entry.producer, entry.sequence)
@@ -335,6 +346,10 @@ def _verdict(
     entry: Entry, where: Interval, copies: int, *, repeated: bool = False, dropped: bool = False
 ) -> Verdict:
     return Verdict(entry.first, where.start, where.stop, repeated, dropped, copies=copies)
+
+
+def _fits(queue: Queue, entry: Entry) -> bool:
+    return queue.fits(entry.stop - entry.first, entry.bytes)
 
 
 def _never_fits(queue: Queue, entry: Entry) -> bool:

@@ -318,7 +318,7 @@ class Intake:
                 self._judged(taken, verdict)
 
     def _judged(self, taken: Taken, verdict: Verdict) -> None:
-        if taken.named and not verdict.dropped:
+        if taken.named and not verdict.dropped and not verdict.error:
             taken.verdict = verdict
             self._conclude(taken)
             return

@@ -346,6 +346,7 @@ class Verdict(msgspec.Struct, frozen=True, array_like=True):
     dropped: bool = False
     """It is not in the queue under this name: it was refused, or is there under another."""
     error: str = ""
+    """With `OutcomeUnknown` nobody knows whether it was."""
     text: str = ""
     copies: int = 0
     """On how many nodes what was put is."""

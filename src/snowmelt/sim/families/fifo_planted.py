@@ -18,7 +18,7 @@ from snowmelt.protocols.fifo.intake import Intake
 from snowmelt.protocols.fifo.leases import Lease, Leases
 from snowmelt.protocols.fifo.limits import Limits
 from snowmelt.protocols.fifo.master import Master
-from snowmelt.protocols.fifo.messages import Broken, Home
+from snowmelt.protocols.fifo.messages import Broken, Entry, Home
 from snowmelt.protocols.fifo.node import FifoNode
 from snowmelt.protocols.fifo.producers import Producer, Producers
 from snowmelt.protocols.fifo.reign import Reign
@@ -106,6 +106,14 @@ class PassingIntake(Intake):
         return next(iter(self._offered[queue].values())).segment.first
 
 
+class TrustingAdmission(Admission):
+    """Takes what has its verdict for put, as it did when that intake was shipped."""
+
+    def _is_forgotten(self, entry: Entry) -> bool:
+        del entry
+        return False
+
+
 class Spoiled(FifoNode):
     """A machine some of whose parts have been replaced."""
 
@@ -127,6 +135,8 @@ class Spoiled(FifoNode):
         match self._bug:
             case Bug.GHOST_ADMITTED:
                 master.admission.__class__ = GhostAdmission
+            case Bug.EARLY_PASSED_OVER:
+                master.admission.__class__ = TrustingAdmission
             case Bug.STRIPPED_COPIES:
                 master.repair.__class__ = StrippingRepair
             case Bug.MERGED_NUMBERS:

@@ -123,6 +123,27 @@ def test_nobody_is_told_while_only_the_step_is_on_other_disks() -> None:
     settled(bench)
 
 
+@pytest.mark.parametrize("cut", [0.2, 0.4, 1.0])
+def test_a_put_whose_bodies_were_lost_on_their_way_is_told_when_enough_have_it(cut: float) -> None:
+    """The step is sent again, without the body, when its node does not wait for mirrors' words."""
+    bench, master, _ = three()
+    bench.drops.append(lambda source, _, __: source == master)
+    operation = bench.asked(1)
+    bench.run(cut)
+    bench.drops.clear()
+    while operation not in bench.answers:
+        bench.run(0.01)
+    told = bench.answers[operation]
+    assert isinstance(told, PutDone)
+    assert told.copies <= sum(is_kept(bench, name, 1) for name in bench.slots)
+    bench.kill(master)
+    bench.born_anew(master)
+    bench.start(master)
+    bench.view()
+    assert settled(bench).lost == 0
+    assert bodies(bench) == 1
+
+
 def test_what_a_mirror_caught_up_with_is_copied_to_it() -> None:
     bench, master, (first, second) = three()
     bench.drops.append(

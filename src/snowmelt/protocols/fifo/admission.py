@@ -250,7 +250,8 @@ class Admission:
             if self._pending.pop((stream, entry.first), None) is not None:
                 if not delayed:
                     queue.show(where)
-                self._tell(stream, verdict)
+                if not queue.doubts.is_late((stream, entry.first)):  # `early.py`, rule 5
+                    self._tell(stream, verdict)
 
         self._journal.after(safe)
         return where

@@ -57,6 +57,7 @@ class Doubting:
         if all(one in message.keepers for some in named for one in some):
             self._queue.doubts.end(name)
         else:
+            self._queue.doubts.late(name)
             if len(message.keepers) >= self._queue.settings.copies_needed:
                 self._queue.doubts.enough(name)
             self._doubt(name, where, message.keepers)

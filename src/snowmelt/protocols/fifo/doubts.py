@@ -23,6 +23,7 @@ class Doubts:
         self._open: dict[Name, Interval] = {}
         self._enough: dict[Name, None] = {}
         """Those that as many have as must, though not all that are said to."""
+        self._late: dict[Name, None] = {}
 
     def __bool__(self) -> bool:
         return bool(self._open)
@@ -39,6 +40,16 @@ class Doubts:
         """It is in doubt no longer."""
         self._open.pop(name, None)
         self._enough.pop(name, None)
+        self._late.pop(name, None)
+
+    def late(self, name: Name) -> None:
+        """Its node does not wait any more for all that are said to have it: it asks again."""
+        if name in self._open:
+            self._late[name] = None
+
+    def is_late(self, name: Name) -> bool:
+        """Whether that is so, and it is in doubt still."""
+        return name in self._late
 
     def enough(self, name: Name) -> None:
         """As many have said that they have it as must."""

@@ -15,6 +15,8 @@ has to wait for copies before the put is admitted. Rules:
    what is in doubt from the others (`doubting.py`): whoever has it has it from itself.
 5. While something is in doubt, no repetition of it is told as put; it is to the node that stored
    it, once enough of those that are named have told that node.
+   That node, too, is told nothing by a step that becomes safe after it has stopped waiting for
+   those that were named: a step that is sent again has no bodies with it.
 6. What is in doubt and nobody has was told to nobody, as long as fewer disks than `copies_needed`
    were lost. Its producer's number is forgotten with it, so that whoever asks again puts it anew.
    It counts as lost only where so many of its disks are lost, or have what can't be read.

@@ -22,6 +22,7 @@ from snowmelt.client.fifo.steps import FifoSteps
 from snowmelt.client.leases.delivered import Delivered
 from snowmelt.client.leases.tending import Tending
 from snowmelt.client.queue.options import Producer
+from snowmelt.client.together.joint_gets import Gets, dealt
 from snowmelt.core.errors import BadOption, LeaseLost
 from snowmelt.core.instant import later, seconds
 from snowmelt.core.interval import Interval
@@ -150,6 +151,23 @@ def test_what_was_told_before_a_get_was_interrupted_is_not_said_to_be_missed() -
 
     asked, _ = answered(tending.close(), lambda _: Settled(0))
     assert (asked, missed) == ([], [])
+
+
+def test_what_a_get_of_several_told_is_known_before_it_asks_again() -> None:
+    fifo = FifoSteps("orders", None, Producer())
+    _, (delivered,) = tending_of(1)
+    *held, _ = delivered.divided(dealt(delivered.parts, [1, 1]))
+    gets = Gets(fifo)
+    asked = [gets.asked(1, 1000, 20, one) for one in held]
+    getting = gets.call([one for one in asked if one is not None])
+    next(getting)
+    ask = getting.send(willing(None))
+    assert isinstance(ask, Query)
+    assert ask.body.settle.done == (Interval(2, 4),)
+    getting.send(Leased(7, (), (Span(0, 1, "s", 0, ()),), LEASE))  # which nobody can give
+    with pytest.raises(KeyboardInterrupt):
+        getting.throw(KeyboardInterrupt)
+    assert [one.open_in(None) for one in held if one is not None] == [(), ()]
 
 
 def test_a_lease_whose_last_items_are_being_told_is_not_extended() -> None:

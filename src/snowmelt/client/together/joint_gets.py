@@ -11,14 +11,15 @@ Only gets with one time-out go together, so that one which waits for nothing is 
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final
+from functools import partial
+from typing import Final, TypeAlias
 
 import msgspec
 
 from snowmelt.client.connection.steps import Steps
 from snowmelt.client.connection.waits import Wait
 from snowmelt.client.leases.delivered import Delivered, Part, in_order, part_items, portion, runs
-from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps, Word
+from snowmelt.client.leases.steps import BYTES_MAX, Late, LeaseSteps, Word
 from snowmelt.client.together.joint import AGAIN, Asked, Value
 from snowmelt.core.errors import OutcomeUnknown, SnowmeltError, Unavailable
 from snowmelt.core.interval import Interval
@@ -27,6 +28,9 @@ WORTH: Final = 1_000
 """Items, and intervals of earlier leases."""
 FEW: Final = 64
 """Who wants more than so many gains nothing by company."""
+
+Told: TypeAlias = Sequence[tuple[Delivered, tuple[Interval, ...]]]
+"""Leases, and what of each is said to be done."""
 
 
 class Want(msgspec.Struct, frozen=True, eq=False):
@@ -74,21 +78,24 @@ class Gets:
         words = words_of(told)
         count, size = sum([one.items_max for one in wants]), wants[0].bytes_max
         wait = Wait.longest([each.wait for each in asked])
-        delivered, late = yield from self._steps.lease(count, size, wait, words)
-        whole = any(refused.lost is None for refused in late.values())
-        if whole and len(told) > 1:  # it may be the fault of one
+        heard = partial(self._heard, told)
+        delivered, late = yield from self._steps.lease(count, size, wait, words, heard)
+        if not _settles(told, late):
             try:
                 yield from self._tell_each(told)
             except SnowmeltError:  # nobody knows of what came
                 with suppress(SnowmeltError):
                     yield from self.unclaimed(delivered)
                 raise
-        else:
-            for before, done in told:
-                self._steps.noted(before, done, late)
         return delivered
 
-    def _tell_each(self, told: Sequence[tuple[Delivered, tuple[Interval, ...]]]) -> Steps[None]:
+    def _heard(self, told: Told, late: Late) -> None:
+        """At once, so that who is interrupted before the call ends does not tell it again."""
+        if _settles(told, late):
+            for before, done in told:
+                self._steps.noted(before, done, late)
+
+    def _tell_each(self, told: Told) -> Steps[None]:
         for before, done in told:
             words = words_of([(before, done)])
             late = yield from self._steps.tell_done(words, Wait(0))
@@ -121,7 +128,12 @@ class Gets:
             yield from self._steps.give_back(value, None, 0.0, "")
 
 
-def words_of(told: Sequence[tuple[Delivered, tuple[Interval, ...]]]) -> tuple[Word, ...]:
+def _settles(told: Told, late: Late) -> bool:
+    """Whether it was said of each what came of it; a refusal of all may be the fault of one."""
+    return len(told) < 2 or all(refused.lost is not None for refused in late.values())
+
+
+def words_of(told: Told) -> tuple[Word, ...]:
     """What several are done with, a word for each lease."""
     if len(told) == 1:
         [(delivered, where)] = told

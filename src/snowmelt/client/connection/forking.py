@@ -30,7 +30,8 @@ class Own:
     """A port for what only the process that made it may go on with."""
 
     def __init__(self, port: Port, what: str, way_out: str) -> None:
-        self._port = port
+        self.shared = port
+        """What others use as well."""
         self._what = what
         self._way_out = way_out
         self._origin = Origin()
@@ -38,7 +39,7 @@ class Own:
     def call(self, body: Any, timeout: float, target: NodeId | None = None, weight: int = 0) -> Any:
         """Calls, waits, and returns the answer's body; raises what went wrong."""
         self._origin.check(self._what, self._way_out)
-        return self._port.call(body, timeout, target, weight)
+        return self.shared.call(body, timeout, target, weight)
 
 
 class KeepingOwn:

@@ -15,6 +15,8 @@ from snowmelt.core.instant import Duration, Instant, later, milliseconds, second
 from snowmelt.runtime.clock import seconds_until, steady_now
 
 ANSWER_SECONDS: Final = 5.0
+CLOSING_LONGEST: Final = 4 * ANSWER_SECONDS
+"""Whoever closes waits so long for a thread: a call under way, the last words, one more silent."""
 LOOP: Final = seconds(1.0)
 """So long a loop waits for an answer at least: its `timeout` is how long nothing may come."""
 ANSWER: Final = seconds(ANSWER_SECONDS)

@@ -1,17 +1,13 @@
 """The thread that tends the leases of a loop over a queue."""
 
 import threading
-from typing import Final
 from weakref import ref
 
 from snowmelt.client.connection.open_loops import Ending, opened
 from snowmelt.client.connection.steps import Port, run
-from snowmelt.client.connection.waits import ANSWER_SECONDS
+from snowmelt.client.connection.waits import CLOSING_LONGEST
 from snowmelt.client.leases.leaving import GIVEN_UP
 from snowmelt.client.leases.tending import Hand, Tending
-
-CLOSING_LONGEST: Final = 4 * ANSWER_SECONDS
-"""A call under way, the last words, and one more that is silent."""
 
 
 class Tender:

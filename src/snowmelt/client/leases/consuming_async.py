@@ -14,7 +14,7 @@ from snowmelt.client.connection.steps import KeepingPort, run_async
 from snowmelt.client.leases.delivered import Delivered, items_of
 from snowmelt.client.leases.items_async import Item
 from snowmelt.client.leases.leasing_async import leasing
-from snowmelt.client.leases.leaving import reason_left, reason_of
+from snowmelt.client.leases.leaving import GIVEN_UP, reason_left, reason_of
 from snowmelt.client.leases.looping import PASSING, Pace, Pursuit
 from snowmelt.client.leases.steps import BYTES_MAX, LeaseSteps
 from snowmelt.client.leases.tender_async import Tender
@@ -70,6 +70,7 @@ class Consumption:
     """
 
     __reduce__ = stays("send its items' bodies")
+    _over = True  # until there is something to end
 
     def __init__(
         self,
@@ -79,7 +80,6 @@ class Consumption:
         timeout: float | None,
         codec: Codec = PLAIN,
     ) -> None:
-        self._over = True  # until there is something to end
         self._port = port
         self._steps = steps
         self._tending = Tending(steps)
@@ -135,8 +135,11 @@ class Consumption:
 
     def __del__(self) -> None:
         if not (self._over or self._origin.left or sys.is_finalizing()):
-            reason = reason_left(sys._getframe(1), self._handled())  # noqa: SLF001
-            self._tender.drop(self._take_hand(), reason)
+            reason = GIVEN_UP
+            try:
+                reason = reason_left(sys._getframe(1), self._handled())  # noqa: SLF001
+            finally:  # that takes a moment, in which a signal may come
+                self._tender.drop(self._take_hand(), reason)
 
     def _handled(self) -> str:
         """Why what was in hand failed, if the exception that is being handled ended the loop."""

@@ -57,7 +57,7 @@ from snowmelt.core.errors import (
     Unreachable,
 )
 from snowmelt.core.instant import Duration, Instant, later
-from snowmelt.core.interval import Interval
+from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import NodeId, contact
 from snowmelt.protocols.calling import FIRST_WAIT
 from snowmelt.protocols.fifo.calls import (
@@ -89,6 +89,8 @@ PEEK_BYTES: Final = 4 << 20
 _WEIGHT_MAX: Final = 4 << 20
 _MISSING_PAUSE: Final = 0.2
 _DAMAGED: Final = "no copy could be read"
+_AWAY: Final = 0.2
+"""So many seconds later it is asked for again what lies with nodes that are away."""
 
 
 class Grant(msgspec.Struct, frozen=True):
@@ -228,18 +230,29 @@ class FifoSteps(LeaseSteps):
         return Delivered(leased.token, parts, self._lease or leased.lease, ends)
 
     def _complete(self, leased: Leased, bytes_max: int) -> Steps[tuple[Part, ...]]:
-        """The parts that came along and those fetched; what nobody can give goes back."""
+        """The parts that came along and those fetched; what nobody can give goes back.
+
+        It failed, so that what is damaged does not come for ever; but not if who keeps it is away.
+        """
         fetching = Fetching(self.name, bytes_max, self.chance)
         yield from fetching.fetch(leased.spans)
         if fetching.unread:
-            back = Word(leased.token, back=runs(fetching.unread), reason=_DAMAGED)
+            damaged = IntervalSet(fetching.unread)
+            for gone in fetching.away:
+                damaged.remove(gone)
+            words = (
+                Word(leased.token, back=tuple(damaged), reason=_DAMAGED),
+                Word(leased.token, back=runs(fetching.away)),
+            )
             try:
-                for one in portions(back):
+                for one in [part for word in words if word.back for part in portions(word)]:
                     yield from self._ask(self._settle(one), Wait(0), _master, make=False)
             except LeaseLost:
                 return ()  # fetching took so long that all of them are others' by now
             except SnowmeltError:
                 pass  # they go back when the lease ends
+        if fetching.away and not (leased.parts or fetching.parts):
+            yield Rest(_AWAY)
         return tuple(sorted((*leased.parts, *fetching.parts), key=lambda part: part.start))
 
     def tell(self, delivered: Delivered, word: Word) -> Steps[tuple[Instant, Refused | None]]:

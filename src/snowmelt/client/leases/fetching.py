@@ -13,7 +13,7 @@ import msgspec
 
 from snowmelt.client.connection.steps import Query, Steps
 from snowmelt.client.leases.delivered import part_items
-from snowmelt.core.errors import SnowmeltError
+from snowmelt.core.errors import OutcomeUnknown, SnowmeltError, Unavailable, Unreachable
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import contact
 from snowmelt.protocols.fifo.calls import Fetch, Fetched, Part, Place, Span
@@ -29,6 +29,8 @@ class Fetching:
     def __init__(self, queue: str, bytes_max: int, chance: Random = CHANCE) -> None:
         self.parts: list[Part] = []
         self.unread: list[Interval] = []
+        self.away: list[Interval] = []
+        """Some of those."""
         self._queue = queue
         self._bytes_max = bytes_max
         self._chance = chance
@@ -45,11 +47,13 @@ class Fetching:
     def _some(self, span: Span) -> Steps[Span]:
         """The next items of a span, from the first keeper that has them; returns the rest."""
         damaged = span.stop - span.start
+        away = False
         for place in self._in_turn(span.keepers):
             ask = Fetch(self._queue, span, self._bytes_max)
             try:
                 told: Fetched = yield Query(ask, FETCH_SECONDS, contact(place.address), _WEIGHT)
-            except SnowmeltError:
+            except SnowmeltError as error:
+                away = away or isinstance(error, OutcomeUnknown | Unavailable | Unreachable)
                 continue
             if told.parts:
                 return self._took(span, told)
@@ -57,6 +61,8 @@ class Fetching:
                 damaged = min(damaged, told.damaged or told.gone)
         stop = span.start + damaged
         self.unread.append(Interval(span.start, stop))
+        if away:
+            self.away.append(self.unread[-1])
         return _from(span, stop)
 
     def _took(self, span: Span, told: Fetched) -> Span:

@@ -28,13 +28,24 @@ class Measure(msgspec.Struct, frozen=True, gc=False):
     """Bytes of the pages that its writes may take."""
     bulk: bool
     """Whether it writes payload, and not only a machine's own small state."""
+    changes: int = 0
+    """How many it has."""
+
+    @property
+    def weight(self) -> int:
+        """Bytes that its changes occupy while they wait, roughly.
+
+        >>> measured([Write(b"view", b"7"), Erase(b"a", b"b")]).weight
+        135
+        """
+        return self.bytes + _OVERHEAD * self.changes
 
 
 def measured(changes: Group) -> Measure:
     """Raises `BadOption` when a store could not carry these out on any disk.
 
     >>> measured([Write(b"view", b"7"), Erase(b"a", b"b")])
-    Measure(bytes=7, pages=74, bulk=False)
+    Measure(bytes=7, pages=74, bulk=False, changes=2)
     >>> measured([Write(b"", b"1")])
     Traceback (most recent call last):
     snowmelt.core.errors.BadOption: a key's length in bytes is 0; allowed: 1 to 400
@@ -53,20 +64,11 @@ def measured(changes: Group) -> Measure:
                 pages += -(-(size + _RECORD) // PAGE) * PAGE
             else:
                 pages += 2 * (size + _RECORD)  # a page may be half empty after it was split
-            bulk = bulk or change.key.startswith(BULK)
+            bulk = bulk or change.key[:1] == BULK
         else:
             assert type(change) is Erase
             longest = max(len(change.start), len(change.stop))
             if longest > _BOUND_BYTES_MAX:
                 raise BadOption("an erased key's length", longest, f"0 to {_BOUND_BYTES_MAX}")
             total += len(change.start) + len(change.stop)
-    return Measure(total, pages, bulk)
-
-
-def weight(changes: Group) -> int:
-    """Bytes these changes occupy while they wait, roughly; raises `BadOption` as `measured`.
-
-    >>> weight([Write(b"view", b"7"), Erase(b"a", b"b")])
-    135
-    """
-    return measured(changes).bytes + _OVERHEAD * len(changes)
+    return Measure(total, pages, bulk, len(changes))

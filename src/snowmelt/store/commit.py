@@ -23,10 +23,12 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.errors import MachineError, StoreError, Unavailable
-from snowmelt.store.changes import Group, weight
+from snowmelt.store.changes import Group, Measure, measured
 from snowmelt.store.durable import Store
 
 WAITING_BYTES_MAX: Final = 64 << 20
+_Waiting = tuple[int, Group, Measure]
+"""A ticket, and what it asks for, which is measured once."""
 
 
 class Completion(msgspec.Struct, frozen=True):
@@ -60,10 +62,11 @@ class GroupCommit:
         self._store = store
         self._completed = completed
         self._waiting_bytes_max = waiting_bytes_max
-        self._waiting: deque[tuple[int, Group]] = deque()
+        self._waiting: deque[_Waiting] = deque()
         self._waiting_bytes = 0
         self._closing = False
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         # A daemon, so that a program that forgot to close can still end.
         self._thread = threading.Thread(target=self._run, name="snowmelt-commit", daemon=True)
         self._thread.start()
@@ -79,8 +82,9 @@ class GroupCommit:
         A group above the limit by itself is taken when nothing else waits, and a fence always. Who
         does not wake the thread owes it `made_here` or `wake`.
         """
-        size = weight(changes)
-        with self._changed:
+        measure = measured(changes)
+        size = measure.weight
+        with self._lock:
             if self._closing:
                 raise Unavailable("the store is closing; nothing more is written")
             if changes and self._waiting and self._waiting_bytes + size > self._waiting_bytes_max:
@@ -88,7 +92,7 @@ class GroupCommit:
                     f"{self._waiting_bytes} bytes wait for the disk and {size} more are asked for; "
                     f"the limit is {self._waiting_bytes_max}. Ask again when some are done"
                 )
-            self._waiting.append((ticket, changes))
+            self._waiting.append((ticket, changes, measure))
             self._waiting_bytes += size
             if wake:
                 self._changed.notify()
@@ -103,26 +107,25 @@ class GroupCommit:
 
         For when all that was asked before has been completed. Nothing means: by the thread.
         """
-        with self._changed:
+        with self._lock:
             if len(self._waiting) != 1:
                 return []
-            ticket, changes = self._waiting[0]
+            one = ticket, changes, measure = self._waiting[0]
             if not changes:
                 return []
-            before = self._waiting_bytes
             self._waiting.clear()
             self._waiting_bytes = 0
         try:
-            if self._store.commit_logged(changes):
+            if self._store.commit_logged(changes, measure):
                 return [Completion(ticket)]
         except Exception as error:
             return [Completion(ticket, _failure(error))]
-        with self._changed:
+        with self._lock:
             if not self._closing:
-                self._waiting.append((ticket, changes))
-                self._waiting_bytes = before
+                self._waiting.append(one)
+                self._waiting_bytes = measure.weight
                 return []
-        (failure,) = self._commit([(ticket, changes)])  # the thread may have ended meanwhile
+        (failure,) = self._commit([one])  # the thread may have ended meanwhile
         return [Completion(ticket, failure)]
 
     def close(self, timeout: float) -> bool:
@@ -137,12 +140,12 @@ class GroupCommit:
         try:
             while taken := self._take():
                 failures = self._commit(taken)
-                tickets = [ticket for ticket, _ in taken]
+                tickets = [ticket for ticket, _, _ in taken]
                 self._completed(list(map(Completion, tickets, failures)))
         finally:
             self._closing = True  # should `completed` raise, nobody hears: refuse what comes
 
-    def _take(self) -> list[tuple[int, Group]]:
+    def _take(self) -> list[_Waiting]:
         """Waits until there is something, and takes all; nothing means the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closing)
@@ -151,9 +154,10 @@ class GroupCommit:
             self._waiting_bytes = 0
             return taken
 
-    def _commit(self, taken: Sequence[tuple[int, Group]]) -> Sequence[MachineError | None]:
+    def _commit(self, taken: Sequence[_Waiting]) -> Sequence[MachineError | None]:
         try:
-            return self._store.commit([changes for _, changes in taken])
+            groups, measures = [one[1] for one in taken], [one[2] for one in taken]
+            return self._store.commit(groups, measures)
         except Exception as error:
             return [_failure(error)] * len(taken)
 

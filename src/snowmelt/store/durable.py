@@ -30,7 +30,7 @@ Rules:
 
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from types import TracebackType
@@ -105,6 +105,25 @@ class Statistics(msgspec.Struct, frozen=True):
     """The `size_max` of this store."""
 
 
+class _ToItsEnd:
+    """After Ctrl-C, say, log, table and engine may not be as of one commit."""
+
+    def __init__(self, interrupted: Callable[[], None]) -> None:
+        self._interrupted = interrupted
+
+    def __enter__(self) -> None:
+        """A commit begins."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None and not issubclass(kind, StoreError):
+            self._interrupted()
+
+
 class Store:
     """The durable records of one node.
 
@@ -132,6 +151,7 @@ class Store:
         self._table = Table()
         self._flush = env.flags()["sync"]
         self._writing = threading.Lock()
+        self._to_its_end = _ToItsEnd(self._interrupted)
         self._seeing = threading.Lock()  # held by who reads the table, and who changes it
         self._refusal = ""  # why the store does no more work
         self._carries = self._commits = self._groups = self._refused = self._written = (
@@ -207,10 +227,15 @@ class Store:
                 return tuple(damaged)
             start = part[-1].key + b"\0"
 
-    def commit(self, groups: Sequence[Group]) -> list[MachineError | None]:
-        """Makes these groups of changes with one flush; None for each that is safe now."""
-        measures = [measured(group) for group in groups]
-        with self._writing, self._to_its_end():
+    def commit(
+        self, groups: Sequence[Group], measures: Sequence[Measure] | None = None
+    ) -> list[MachineError | None]:
+        """Makes these groups of changes with one flush; None for each that is safe now.
+
+        With what they measure, where that is known.
+        """
+        measures = [measured(group) for group in groups] if measures is None else measures
+        with self._writing, self._to_its_end:
             self._assert_working()
             answers: list[MachineError | None] = [*self._admitted(measures)]
             left = [at for at, answer in enumerate(answers) if answer is None]
@@ -230,22 +255,21 @@ class Store:
             self._refused += sum([isinstance(answer, DiskFull) for answer in answers])
             return answers
 
-    def commit_logged(self, group: Group) -> bool:
+    def commit_logged(self, group: Group, measure: Measure) -> bool:
         """Makes one group if that is one write to the log; if not, says False and leaves no trace.
 
         For whoever can't wait for a transaction of the engine, nor for a thread that makes one.
         """
-        measures = [measured(group)]
         if not self._writing.acquire(blocking=False):
             return False
         try:
-            with self._to_its_end():
+            with self._to_its_end:
                 self._assert_working()
-                if not self._room.has(measures[0]) or not self._logged([group], measures):
+                if not self._room.has(measure) or not self._logged([group], [measure]):
                     return False
                 self._commits += 1
                 self._groups += 1
-                self._written += measures[0].bytes
+                self._written += measure.bytes
                 return True
         finally:
             self._writing.release()
@@ -319,16 +343,8 @@ class Store:
         if not self._flush:
             self._env.sync(True)
 
-    @contextlib.contextmanager
-    def _to_its_end(self) -> Iterator[None]:
-        """After Ctrl-C, say, log, table and engine may not be as of one commit."""
-        try:
-            yield
-        except StoreError:
-            raise
-        except BaseException:
-            self._refusal = f"a commit to {self._room.folder} was interrupted; open the store anew"
-            raise
+    def _interrupted(self) -> None:
+        self._refusal = f"a commit to {self._room.folder} was interrupted; open the store anew"
 
     def _admitted(self, groups: Sequence[Measure]) -> list[DiskFull | None]:
         try:
@@ -351,8 +367,9 @@ class Store:
 
     def _logged(self, groups: Sequence[Group], measures: Sequence[Measure]) -> bool:
         """Makes the groups by the log; False when they are for the engine (rule 5)."""
-        size = sum([one.bytes for one in measures])
-        pages, changes = sum([one.pages for one in measures]), sum(map(len, groups))
+        size = pages = changes = 0
+        for one in measures:
+            size, pages, changes = size + one.bytes, pages + one.pages, changes + one.changes
         try:
             if (
                 size > _LOGGED_BYTES_MAX
@@ -362,8 +379,8 @@ class Store:
                 return False
             self._room.promise(pages, changes)
             with self._seeing:
-                for change in chain.from_iterable(groups):
-                    self._table.make(change)
+                for group in groups:
+                    self._table.make(*group)
         except OSError as error:
             # The engine's next commit makes void what was written in part.
             if error.errno in FULL and self._carried(()):

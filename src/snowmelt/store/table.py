@@ -1,6 +1,6 @@
 """What is committed and not yet in the engine: in memory, over it, in the order of keys.
 
-    table.make(change)      in the order in which changes were committed
+    table.make(*changes)    in the order in which changes were committed
     table.changes()         the fewest changes that do the same, for the engine
     View(...).walk, .found  what a reader sees: the table, and through its gaps the engine
 
@@ -39,14 +39,16 @@ class Table:
         self._starts: list[bytes] = []
         self._stops: list[bytes] = []
 
-    def make(self, change: Change) -> None:
-        """Makes one change."""
-        if type(change) is Write:
-            if change.key not in self.values:
-                insort(self._keys, change.key)
-            self.values[change.key] = bytes(change.value)
-        elif type(change) is Erase and change.start < change.stop:
-            self._erase(change.start, change.stop)
+    def make(self, *changes: Change) -> None:
+        """Makes these, one after the other."""
+        values = self.values
+        for change in changes:
+            if type(change) is Write:
+                if change.key not in values:
+                    insort(self._keys, change.key)
+                values[change.key] = bytes(change.value)
+            elif type(change) is Erase and change.start < change.stop:
+                self._erase(change.start, change.stop)
 
     def _erase(self, start: bytes, stop: bytes) -> None:
         keys = self._keys

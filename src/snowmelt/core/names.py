@@ -1,6 +1,7 @@
 """The names by which participants and their requests are known."""
 
 import re
+from functools import lru_cache
 from typing import Final, NewType
 
 import msgspec
@@ -43,9 +44,14 @@ def plain_name(option: str, text: object, longest: int = 100) -> str:
     >>> plain_name("queue", "orders.new")
     'orders.new'
     """
-    if not isinstance(text, str) or len(text) > longest or not _PLAIN.fullmatch(text):
+    if not isinstance(text, str) or len(text) > longest or not _is_plain(text):
         raise BadOption(option, text, plain_form(longest))
     return text
+
+
+@lru_cache(1024)  # each call of a client names its queue, and they are few
+def _is_plain(text: str) -> bool:
+    return _PLAIN.fullmatch(text) is not None
 
 
 def plain_form(longest: int = 100) -> str:

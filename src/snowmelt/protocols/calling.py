@@ -199,11 +199,12 @@ class Caller:
 
     def handle(self, event: Event[object], now: Instant) -> list[Effect[object]]:
         """One door in."""
+        if type(event) is Received and type(event.message) is Answer:
+            answer = event.message
+            return self._answered(event.source, answer.number, answer.body, now)
+        if type(event) is Requested and type(event.message) is Ask:
+            return self._asked(event.operation, event.message, now)
         match event:
-            case Received(source, Answer(number, body)):
-                return self._answered(source, number, body, now)
-            case Requested(operation, Ask() as ask):
-                return self._asked(operation, ask, now)
             case Expired():
                 return self._due(now)
             case Announced(Lost(target)):
@@ -234,10 +235,11 @@ class Caller:
             self._pending[operation].deadline = deadline
             return self._wake()
         target = ask.target or self._targets[self._preferred % len(self._targets)]
-        wait, following = _wait(0, ask.longer)
+        longer = ask.longer
+        wait, following = _wait(0, longer)
         resend = later(now, wait)
         self._pending[operation] = _Pending(
-            ask.body, deadline, resend, wait, target, ask.longer, following
+            ask.body, deadline, resend, wait, target, longer, following
         )
         send = Send(target, Call(operation.number, ask.body))
         if self._timer is not None and self._timer <= min(resend, deadline):
@@ -253,13 +255,13 @@ class Caller:
         pending = self._pending.get(operation)
         if pending is None:  # the answer to a second asking, or one that came too late
             return []
-        if isinstance(body, Elsewhere):
+        if type(body) is Elsewhere:
             return self._redirected(operation, pending, body, now)
-        if isinstance(body, Declined) and body.error in LOCAL and pending.again:
+        if type(body) is Declined and body.error in LOCAL and pending.again:
             return []  # rule 4: whoever was asked before may yet do it
         del self._pending[operation]
         outcome: Outcome[object]
-        if isinstance(body, Declined):
+        if type(body) is Declined:
             outcome = Failed(f"{body.error}: {body.text}")
         else:
             outcome = Succeeded(body)

@@ -115,6 +115,9 @@ class Host:
             return effects
         if type(event) is Received:  # the most frequent by far
             inside = self._delivered(event.source, event.message, effects)
+        elif type(event) is Persisted:
+            ticket, index = divmod(event.ticket, len(self._families))
+            inside = [(index, Persisted(ticket))]
         elif type(event) is Requested:
             inside = [(self._home[type(event.message)], event)]
         elif type(event) is PersistFailed and event.fatal:  # rule 5
@@ -156,7 +159,7 @@ class Host:
         match event:
             case Expired(timer):
                 return [(self._timers[type(timer)], event)]
-            case Persisted() | PersistFailed() | Loaded():
+            case PersistFailed() | Loaded():
                 return [self._completed(event)]
             case Started(records, damaged, wall):
                 return [
@@ -185,11 +188,9 @@ class Host:
             return []
         return [(index, Received(source, message))]
 
-    def _completed(self, event: Persisted | PersistFailed | Loaded) -> tuple[int, Event[Message]]:
+    def _completed(self, event: PersistFailed | Loaded) -> tuple[int, Event[Message]]:
         ticket, index = divmod(event.ticket, len(self._families))
         match event:
-            case Persisted():
-                return index, Persisted(ticket)
             case PersistFailed(_, reason):
                 return index, PersistFailed(ticket, reason)
             case Loaded(_, found):
@@ -205,20 +206,14 @@ class Host:
         effects: list[Effect[Message]],
         inside: list[tuple[int, Event[Message]]],
     ) -> None:
+        if type(effect) is Persist:
+            prefix = self._prefixes[index]
+            shared = _shared_changes(prefix, BULK + prefix, effect.changes)
+            effects.append(Persist(self._shared_ticket(index, effect.ticket), shared))
+            return
         match effect:
             case Send(target, message) if target == self.me:
                 inside.extend(self._delivered(self.me, message, effects))
-            case Persist(ticket, changes):
-                prefix = self._prefixes[index]
-                shared = tuple(
-                    [
-                        Write(shared_key(prefix, change.key), change.value)
-                        if type(change) is Write
-                        else _shared_erase(prefix, change)
-                        for change in changes
-                    ]
-                )
-                effects.append(Persist(self._shared_ticket(index, ticket), shared))
             case Load(ticket, keys):
                 prefix = self._prefixes[index]
                 shared_keys = tuple(shared_key(prefix, key) for key in keys)
@@ -287,6 +282,18 @@ def _own_key(prefix: bytes, key: bytes) -> bytes | None:
         if key.startswith(begin):
             return mark + key[len(begin) :]
     return None
+
+
+def _shared_changes(prefix: bytes, bulk: bytes, changes: tuple[Change, ...]) -> tuple[Change, ...]:
+    """Where a family's changes are made; each key as by `shared_key`, at every step of a node."""
+    return tuple(
+        [
+            Write((bulk + key[1:] if (key := one.key)[:1] == BULK else prefix + key), one.value)
+            if type(one) is Write
+            else _shared_erase(prefix, one)
+            for one in changes
+        ]
+    )
 
 
 def _shared_erase(prefix: bytes, change: Change) -> Erase:

@@ -119,6 +119,8 @@ class Running:
                 self._send(effect.target, effect.message)
             elif type(effect) is Reply:
                 self._watcher.replied(effect)
+            elif type(effect) is Persist:
+                self._persist(effect)
             else:
                 self._carry_out(effect)
 

@@ -188,3 +188,26 @@ def test_what_came_to_nothing_is_not_remembered() -> None:
             number for number in range(9) if one.producers.earlier("loader", number) is not None
         ]
         assert known == [1, 2, 3, 4, 5, 6]
+
+
+def test_what_is_packed_put_by_put_is_what_is_known():
+    """Numbers are put, taken back, put again elsewhere, and so many that the oldest fall out."""
+    few = msgspec.structs.replace(LIMITS, producer_recent=8)
+    for seed in range(50):
+        dice, journal = Random(seed), Journal(few)
+        known: dict[int, Interval] = {}
+        for at in range(60):
+            number = dice.randrange(at + 1)
+            if number in known and dice.random() < 0.5:
+                journal.producers.unnote("loader", number)
+                del known[number]
+            else:
+                where = Interval(100 * at, 100 * at + dice.randrange(1, 100))
+                journal.producers.note("loader", number, where, at)
+                known[number] = where
+            if dice.random() < 0.7:  # a step takes in what several changed
+                journal.write()
+        journal.write()
+        told = [journal.read().producers.earlier("loader", number) for number in range(60)]
+        assert told == [journal.producers.earlier("loader", number) for number in range(60)]
+        assert {one for one in told if one is not None} - {NOT_REMEMBERED} <= set(known.values())

@@ -235,7 +235,8 @@ class Admission:
         """Gives it positions; returns them."""
         queue, count = self._queue, entry.stop - entry.first
         where = queue.admit(stream, entry.first, count, entry.bytes, entry.keepers)
-        due, wall = self._desk.moment(entry.due), self._desk.wall
+        wall = self._desk.wall
+        due = self._desk.moment(entry.due) if entry.due else 0
         delayed = due > wall
         if delayed:  # in the same step, so that no crash can make it early
             queue.delay(where, due)
@@ -314,9 +315,10 @@ class Admission:
 
     def _living(self, entry: Entry, where: Interval | None = None) -> int:
         """On how many disks it is; of those that are said to keep what lies there."""
-        presence = self._desk.presence
-        named = [] if where is None else keepers_of(self._queue, where)
-        keepers = tuple(one for one in entry.keepers if all(one in some for some in named))
+        presence, keepers = self._desk.presence, entry.keepers
+        if where is not None:
+            named = keepers_of(self._queue, where)
+            keepers = tuple([one for one in keepers if all(one in some for some in named)])
         return 0 if presence is None else living(keepers, presence)
 
     def _is_forgotten(self, entry: Entry) -> bool:
@@ -338,7 +340,7 @@ class Admission:
         stream.decided.add(place)
         if refused:
             stream.refused.add(place)
-        else:
+        elif stream.refused.total:
             stream.refused.remove(place)
         self._queue.changed[b"d" + name.encode()] = None
 

@@ -33,7 +33,7 @@ from snowmelt.core.node import (
     Scan,
     Send,
 )
-from snowmelt.core.record import Change, Erase, Found
+from snowmelt.core.record import Change, Found, Write
 from snowmelt.protocols.alarms import Alarms
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
@@ -85,7 +85,8 @@ class Desk:
         self._wall_minus_now = 0
         self._effects: list[Effect[Any]] = []
         self._tickets = count(1)
-        self._under_way: tuple[int, list[Job]] | None = None
+        self.writing: tuple[int, list[Job]] | None = None
+        """The write that is under way; until it is done no other can begin."""
         self._flushed: deque[Job] = deque()
         """What is on the disk, and what depends on it not done yet."""
         self._reads: dict[int, Read] = {}
@@ -178,32 +179,27 @@ class Desk:
         else:
             self._jobs.append(Job(changes, then, flushed, refused))
 
-    @property
-    def writing(self) -> bool:
-        """Whether a write is under way; until it is done no other can begin."""
-        return self._under_way is not None
-
     def begin_write(self) -> None:
         """Everything that waits goes to the disk."""
         jobs, self._jobs, self.due = self._jobs, [], None
         ticket = next(self._tickets)
-        self._under_way = ticket, jobs
+        self.writing = ticket, jobs
         self._effects.append(Persist(ticket, _merged(jobs)))
 
     def written(self, event: Persisted | PersistFailed) -> None:
         """The disk has answered."""
-        assert self._under_way is not None
-        ticket, jobs = self._under_way
+        assert self.writing is not None
+        ticket, jobs = self.writing
         assert ticket == event.ticket, "writes are answered in the order asked"
-        self._under_way = None
-        match event:
-            case Persisted():
-                self.full = False
-                self._flushed.extend(jobs)
-                self.finish()
-            case PersistFailed(_, reason):
-                self.full = True
-                self._without_room(jobs, reason)
+        self.writing = None
+        if type(event) is Persisted:
+            self.full = False
+            self._flushed.extend(jobs)
+            self.finish()
+        else:
+            assert type(event) is PersistFailed
+            self.full = True
+            self._without_room(jobs, event.reason)
 
     def finish(self) -> None:
         """Does what depends on what is flushed, in order; of thousands, some a turn."""
@@ -261,13 +257,10 @@ class Seat(Desk):
 def _merged(jobs: list[Job]) -> tuple[Change, ...]:
     """All changes in order, without those that a later one writes over."""
     changes = [change for job in jobs for change in job.changes]
-    places = [
-        (change.start, change.stop) if isinstance(change, Erase) else change.key
-        for change in changes
-    ]
+    places = [change.key if type(change) is Write else change for change in changes]
     if len(set(places)) == len(places):  # as nearly always
         return tuple(changes)
-    last: dict[bytes | tuple[bytes, bytes], Change] = {}
+    last: dict[bytes | Change, Change] = {}
     for place, change in zip(places, changes, strict=True):
         last.pop(place, None)
         last[place] = change

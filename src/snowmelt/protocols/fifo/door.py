@@ -58,7 +58,7 @@ class Door:
         if desk.presence is None:
             desk.decline(operation, "Unavailable", "this node has no current view of its cluster")
             return
-        if isinstance(request, calls.ListQueues):
+        if type(request) is calls.ListQueues:
             self._directory.roll(lambda names: desk.reply(operation, calls.QueueNames(names)))
             return
         try:
@@ -72,13 +72,14 @@ class Door:
         if master is not None:
             self._act(master, operation, request)
             return
+        if type(request) is calls.Put:
+            self._directory.ask(request.queue, partial(self._put, operation, request))
+            return
         match request:
             case calls.Fetch():
                 self._keeper.fetch(operation, request)
             case calls.Open(queue, settings, make):
                 self._open(operation, queue, settings, make)
-            case calls.Put(queue=queue):
-                self._directory.ask(queue, partial(self._put, operation, request))
             case _:
                 self._directory.ask(request.queue, partial(self._point, operation, request))
 
@@ -88,11 +89,11 @@ class Door:
             FOR_MASTERS[type(request)](master, operation, request)
 
     def _put(self, operation: OperationId, put: calls.Put, home: Home | Nowhere) -> None:
-        match home:
-            case Home():
-                self._intake.put(operation, put, home)
-            case Nowhere():
-                self._desk.decline(operation, home.error, home.text)
+        if type(home) is Home:
+            self._intake.put(operation, put, home)
+        else:
+            assert type(home) is Nowhere
+            self._desk.decline(operation, home.error, home.text)
 
     def _point(self, operation: OperationId, request: Any, home: Home | Nowhere) -> None:
         """Somebody else is this queue's master; or this node is by now, or will be soon."""

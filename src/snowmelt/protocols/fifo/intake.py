@@ -67,6 +67,8 @@ class Taken(msgspec.Struct):
     operation: OperationId
     put: Put
     segment: Segment
+    stop: int
+    """Where its segment stops in the stream."""
     size: int
     body: bytes
     linger: Duration
@@ -116,20 +118,21 @@ class Intake:
         if self._desk.presence is None:  # cut off while it was sought where the queue is
             self._desk.decline(operation, "Unavailable", "this node has no current view")
             return
-        problem = _problem(put, self._desk.limits.put_items)
+        size = put.size
+        problem = _problem(put, size, self._desk.limits.put_items)
         if problem:
             self._desk.decline(operation, *problem)
             return
-        if self._puts and self._bytes + put.size + PUT_COST > self._desk.limits.waiting_bytes:
+        if self._puts and self._bytes + size + PUT_COST > self._desk.limits.waiting_bytes:
             text = f"{self._bytes} bytes of puts are waiting at this node already"
             self._desk.decline(operation, "Unavailable", text)
             return
         if home.settings.linger and self._desk.full:
             self._desk.decline(operation, "DiskFull", "the disk of this node has no room")
             return
-        self._take(operation, put, home)
+        self._take(operation, put, size, home)
 
-    def _take(self, operation: OperationId, put: Put, home: Home) -> None:
+    def _take(self, operation: OperationId, put: Put, size: int, home: Home) -> None:
         desk, settings = self._desk, home.settings
         assert desk.presence is not None
         first = self._next.get(put.queue, 0)
@@ -143,7 +146,8 @@ class Intake:
             operation,
             put,
             segment,
-            put.size,
+            stop,
+            size,
             stored(segment),
             settings.linger,
             wanted,
@@ -153,7 +157,7 @@ class Intake:
             [],
         )
         self._puts[operation] = None
-        self._bytes += taken.size + PUT_COST
+        self._bytes += size + PUT_COST
         self._taken.setdefault(put.queue, {})[stop] = taken
         desk.wake(later(desk.now, COPY_PATIENCE))
         if early:
@@ -190,8 +194,8 @@ class Intake:
         )
 
     def _copy(self, taken: Taken, keeper: str) -> None:
-        queue, stop = taken.put.queue, taken.segment.stop
-        message = Copy(queue, self._desk.stream, stop, taken.linger, taken.body)
+        queue = taken.put.queue
+        message = Copy(queue, self._desk.stream, taken.stop, taken.linger, taken.body)
         taken.asked = self._desk.now
         self._desk.send(node_of(keeper), message)
 
@@ -220,7 +224,7 @@ class Intake:
         taken.named = (desk.keeper, *taken.wanted)
         taken.term, taken.offered, taken.asked = home.term, desk.now, desk.now
         self._offered.setdefault(queue, {})[segment.first] = taken
-        body = Copy(queue, desk.stream, segment.stop, taken.linger, taken.body)
+        body = Copy(queue, desk.stream, taken.stop, taken.linger, taken.body)
         self._store(taken)
         entry = _entry(taken, desk)
         desk.inside.append(Offer(queue, desk.stream, entry, self._low(queue), body))
@@ -273,13 +277,6 @@ class Intake:
 
     # --- offering ---------------------------------------------------------------------------------
 
-    def _ready(self, taken: Taken) -> bool:
-        """Whether it may be offered (rule 2)."""
-        if self._desk.keeper not in taken.keepers or len(taken.keepers) < taken.needed:
-            return False
-        waited = later(taken.since, COPY_PATIENCE) <= self._desk.now
-        return waited or len(taken.keepers) > len(taken.wanted)
-
     def offer(self) -> None:
         """Offers what has become ready since this was last called, in order (rule 1)."""
         if not self._ripe:
@@ -288,7 +285,7 @@ class Intake:
         for queue in ripe:
             waiting, ready = self._waiting.get(queue, deque()), []
             home = self._directory.home(queue)
-            while waiting and self._ready(waiting[0]):
+            while waiting and _ready(waiting[0], self._desk):
                 taken = waiting.popleft()
                 taken.offered, taken.term = self._desk.now, 0 if home is None else home.term
                 self._offered.setdefault(queue, {})[taken.segment.first] = taken
@@ -330,7 +327,7 @@ class Intake:
             return
         if taken.put.hold:
             segment = taken.segment
-            receipt = Receipt(self._desk.stream, segment.first, segment.stop, taken.size)
+            receipt = Receipt(self._desk.stream, segment.first, taken.stop, taken.size)
             self._desk.reply(taken.operation, receipt)
             return
         self._desk.reply(taken.operation, _done(taken, verdict))
@@ -338,7 +335,7 @@ class Intake:
     def _forget(self, taken: Taken) -> None:
         queue = taken.put.queue
         here = self._taken.get(queue, {})
-        if here.pop(taken.segment.stop, None) is None:
+        if here.pop(taken.stop, None) is None:
             return
         if not here:
             del self._taken[queue]
@@ -427,6 +424,14 @@ class Intake:
                     self._copy(taken, keeper)
 
 
+def _ready(taken: Taken, desk: Desk) -> bool:
+    """Whether it may be offered (rule 2)."""
+    keepers = taken.keepers
+    if desk.keeper not in keepers or len(keepers) < taken.needed:
+        return False
+    return len(keepers) > len(taken.wanted) or later(taken.since, COPY_PATIENCE) <= desk.now
+
+
 def _entry(taken: Taken, desk: Desk) -> Entry:
     segment, put, operation = taken.segment, taken.put, taken.operation
     caller, turn = (put.caller, put.turn) if put.caller else (operation.client, operation.number)
@@ -435,7 +440,7 @@ def _entry(taken: Taken, desk: Desk) -> Entry:
         keepers = sorted(keepers, key=lambda one: (one != desk.keeper, one))
     return Entry(
         segment.first,
-        segment.stop,
+        taken.stop,
         taken.size,
         put.producer,
         put.sequence,
@@ -467,14 +472,14 @@ def _silent_since(taken: Taken, now: Instant) -> bool:
     return taken.offered is not None and later(taken.offered, AGAIN_AFTER) <= now
 
 
-def _problem(put: Put, items_max: int) -> tuple[str, str] | None:
+def _problem(put: Put, size: int, items_max: int) -> tuple[str, str] | None:
     """Why this put can't be taken, as an error's name and text. Sizes first: they cost nothing."""
     count = len(put.offsets) // OFFSET_BYTES - 1
     if count > items_max:
         return "TooLarge", f"{count} items in one put; the limit is {items_max}"
-    if len(put.blob) > BODY_BYTES_MAX or put.size > PUT_BYTES_MAX:
+    if len(put.blob) > BODY_BYTES_MAX or size > PUT_BYTES_MAX:
         limits = f"{BODY_BYTES_MAX} of bodies, {PUT_BYTES_MAX} with headers"
-        return "TooLarge", f"{put.size} bytes in one put; the limits are {limits}"
+        return "TooLarge", f"{size} bytes in one put; the limits are {limits}"
     try:
         batch = Batch(put.offsets, put.blob)
         if put.headers:

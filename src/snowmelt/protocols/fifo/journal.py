@@ -169,7 +169,8 @@ class Journal:
             keys = tuple(queue.changed)
             queue.changed.clear()
             self.step += 1
-            self._note(keys)
+            if self.mirrors:
+                self._note(keys)
         if self._next:
             step, question = self.step, 0 if keys else self.confirming.ask(self.step)
             self._waiting.extend([(step, question, then) for then in self._next])
@@ -177,8 +178,6 @@ class Journal:
         return tuple([(key, record(queue, key)) for key in keys])
 
     def _note(self, keys: tuple[bytes, ...]) -> None:
-        if not self.mirrors:
-            return
         for mirror in self.mirrors.values():
             if mirror.transfer is not None:
                 mirror.transfer.changed(keys)
@@ -191,8 +190,6 @@ class Journal:
 
     def to_mirrors(self, pairs: Pairs, now: Instant) -> Iterator[tuple[str, ToMirror]]:
         """The step just written, for those that follow; and pieces that waited for a whole step."""
-        if not self.mirrors:
-            return
         name, linger = self.queue.name, self.linger
         bodies, more = riding(self._bodies)
         self._bodies = []

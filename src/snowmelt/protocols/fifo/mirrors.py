@@ -53,6 +53,7 @@ from snowmelt.protocols.fifo.messages import (
 )
 
 SWEEP_LINGER = milliseconds(100)
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
 FORM: Final = 2
 """How the records of a journal look; 1 before runs had lanes, which nobody reads any more."""
 
@@ -439,7 +440,7 @@ def _how_far(queue: str, copy: Copy) -> Change:
         copy.place,
         FORM,
     )
-    return Write(b"m" + queue.encode(), msgspec.msgpack.encode(kept))
+    return Write(b"m" + queue.encode(), _ENCODE(kept))
 
 
 def _other_form(queue: str, form: int) -> str:

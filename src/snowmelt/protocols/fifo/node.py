@@ -88,12 +88,22 @@ class FifoNode:
     def handle(self, event: Event[Any], now: Instant) -> Effects:
         """One door in."""
         self._desk.now = now
+        if (
+            type(event) is Requested
+        ):  # these three by far the most; a `match` takes ten times as long
+            self._door.requested(event.operation, event.message)
+        elif type(event) is Persisted:
+            self._desk.written(event)
+        elif type(event) is Received:
+            self._hears[type(event.message)](event.source, event.message)
+        else:
+            self._told(event, now)
+        self._settle()
+        return self._desk.taken()
+
+    def _told(self, event: Event[Any], now: Instant) -> None:
         match event:
-            case Requested(operation, request):
-                self._door.requested(operation, request)
-            case Received(source, message):
-                self._hears[type(message)](source, message)
-            case Persisted() | PersistFailed():
+            case PersistFailed():
                 self._desk.written(event)
             case Loaded():
                 self._desk.read(event)
@@ -122,8 +132,6 @@ class FifoNode:
                 self._registry.begin(event)
             case _:
                 pass
-        self._settle()
-        return self._desk.taken()
 
     def check(self) -> None:
         """What must hold after every event."""

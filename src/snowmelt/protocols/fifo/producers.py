@@ -31,6 +31,7 @@ NOT_REMEMBERED: Final = Interval(0, 0)
 
 HEAD: Final = b"p"
 NUMBERS: Final = b"n"
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
 
 
 class Producer(msgspec.Struct):
@@ -40,6 +41,9 @@ class Producer(msgspec.Struct):
     """When it last heard anything, by the wall clock."""
     recent: dict[int, Interval] = {}
     """Where its last numbers went."""
+    packed: bytearray = msgspec.field(default_factory=bytearray)
+    """The same, one by one, as its record has them: that is written at each put, and they are many;
+    so each is packed once. Nothing when it must be done anew."""
     refused: dict[int, dict[str, int]] = {}
     """By number: who was refused, up to which of its turns."""
     numbers: IntervalSet = msgspec.field(default_factory=IntervalSet)
@@ -166,10 +170,15 @@ class Producers:
         known = self._heard_of(name, wall)
         known.refused.pop(number, None)
         known.numbers.add(Interval(number, number + 1))
+        if known.packed and number not in known.recent:
+            known.packed += _ENCODE(number) + _ENCODE(where)
+        else:
+            known.packed.clear()
         known.recent[number] = where
         if len(known.recent) > 2 * self._limits.producer_recent:
             for oldest in list(known.recent)[: -self._limits.producer_recent]:
                 del known.recent[oldest]
+            known.packed.clear()
             self._fold(name, known)
         self._bound(known)
 
@@ -178,6 +187,7 @@ class Producers:
         known = self._known[name]
         known.numbers.remove(Interval(number, number + 1))
         known.recent.pop(number, None)
+        known.packed.clear()
         self._changed[HEAD + name.encode()] = None
         if known.folded:
             self._changed[NUMBERS + name.encode()] = None
@@ -258,10 +268,9 @@ class Producers:
         if known is None:
             return None
         if key[:1] == HEAD:
-            head = Kept((), known.recent, known.seen, known.refused, known.floor)
-            return msgspec.msgpack.encode(head)
-        numbers = KeptNumbers(tuple(known.numbers), tuple(known.closed), known.floor)
-        return msgspec.msgpack.encode(numbers)
+            recent = _packed_recent(known)
+            return _ENCODE(((), recent, known.seen, known.refused, known.floor))  # as `Kept`
+        return _ENCODE(KeptNumbers(tuple(known.numbers), tuple(known.closed), known.floor))
 
     @property
     def tail(self) -> int:
@@ -289,3 +298,17 @@ class Producers:
         for interval in numbers:
             known.numbers.add(interval)
         self._bound(known)
+
+
+def _packed_recent(known: Producer) -> msgspec.Raw:
+    r"""A map of the last numbers, as msgpack has it.
+
+    >>> bytes(_packed_recent(Producer(0, {7: Interval(1, 2)})))
+    b'\x81\x07\x92\x01\x02'
+    """
+    if not known.packed:
+        for pair in known.recent.items():
+            known.packed += b"".join(map(_ENCODE, pair))
+    count = len(known.recent)
+    head = bytes((0x80 | count,)) if count < 16 else b"\xde" + count.to_bytes(2)
+    return msgspec.Raw(head + known.packed)

@@ -77,7 +77,7 @@ class KeptStream(msgspec.Struct, frozen=True, array_like=True):
     refused: tuple[Interval, ...]
 
 
-_encode = msgspec.msgpack.encode
+_encode = msgspec.msgpack.Encoder().encode
 
 
 def record(queue: Queue, key: bytes) -> bytes | None:

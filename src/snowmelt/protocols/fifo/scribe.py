@@ -35,13 +35,15 @@ class Scribe:
             master = self.masters.get(queue)
             if master is None:
                 continue
+            journal = master.journal
             master.serve()
-            self._write_journal(queue, master.journal)
-            due = master.journal.due()
+            if journal.unwritten or journal.mirrors:
+                self._write_journal(queue, journal)
+            due = journal.due()
             for then in due:
                 then()
             if len(due) < self._desk.limits.told:
-                if due and (master.journal.unwritten or master.waiting.gets):
+                if due and (journal.unwritten or master.waiting.gets):
                     self._touched[queue] = None
                 done = done or bool(due)
             else:  # enough for one turn: there may be more
@@ -62,9 +64,9 @@ class Scribe:
 
     def _write_step(self, queue: str, journal: Journal) -> None:
         """The next step of a journal, here and at its mirrors; nothing when nothing changed."""
-        pairs = journal.write()
+        desk, pairs = self._desk, journal.write()
         if not pairs:
-            journal.confirming.tell(self._desk)
+            journal.confirming.tell(desk)
             return
         step = journal.step
 
@@ -73,8 +75,9 @@ class Scribe:
             self._touched[queue] = None
 
         changes = self._mirrors.stepped(queue, step, pairs)
-        self._desk.write(changes, written, linger=journal.linger)
-        tell(self._desk, journal.to_mirrors(pairs, self._desk.now))
+        desk.write(changes, written, linger=journal.linger)
+        if journal.mirrors:
+            tell(desk, journal.to_mirrors(pairs, desk.now))
 
     def write(self) -> None:
         """Begins to write when the disk is free and something must not wait any longer."""

@@ -23,7 +23,8 @@ class Stream(msgspec.Struct):
         past = Interval(0, low)
         if not self.decided.covers(past):
             self.decided.add(past)
-        self.refused.remove(past)
+        if self.refused.total:
+            self.refused.remove(past)
 
 
 def keeper_of(member: Member) -> str:
@@ -57,6 +58,8 @@ class Presence:
 
     def after(self, keeper: str, count: int) -> tuple[str, ...]:
         """The next keepers in the ring of members after this one, at most so many."""
+        if not count:
+            return ()
         names = list(self.keepers)  # in the order of the view, the same for all
         if keeper not in self.keepers:
             return tuple(names[:count])

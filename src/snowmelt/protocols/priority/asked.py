@@ -31,16 +31,16 @@ Problem = tuple[str, str] | None
 
 def problem(call: Any, settings: QueueSettings, limits: Limits) -> Problem:
     """The error and its text; None when there is nothing wrong."""
-    if isinstance(call, Put):
+    if type(call) is Put:
         return _put_problem(call, settings, limits)
-    if isinstance(call, Settle):
+    if type(call) is Settle:
         return _settle_problem(call, settings)
-    if isinstance(call, Get) and call.settle is not None:
+    if type(call) is Get and call.settle is not None:
         if call.settle.queue != call.queue:
             text = f"what is settled with a get is of its own queue, not of {call.settle.queue}"
             return "BadOption", text
         return _settle_problem(call.settle, settings)
-    if isinstance(call, Show):
+    if type(call) is Show:
         return _receipts_problem((call.receipt,), settings)
     return None
 

@@ -114,8 +114,12 @@ class Gathering:
 
     def send(self, own: Batch | None) -> Grant | None:
         """A batch leaves, with what came from below; its grant, if it has it at once."""
-        if own is None and not any(place.waiting for place in self._places.values()):
-            return None  # as mostly
+        if own is None:
+            for place in self._places.values():
+                if place.waiting:
+                    break
+            else:  # as mostly
+                return None
         grant: Grant | None = None
         for index in sorted(self._open):
             mine = own if index == self._entry else None

@@ -164,7 +164,7 @@ class Phases:
         if step is None:
             self._phase = None
             return True
-        if isinstance(step, Assign | Release):
+        if type(step) is Assign or type(step) is Release:
             self._over(phase)
         self._waves.ask(step)
         return True

@@ -73,7 +73,7 @@ class Phasing:
 
     def go_on(self, home: Home) -> Grant | None:
         """All that can be done now; what of it is for this node's own operations."""
-        phases = self.phases
+        phases = self._phases or self.phases
         grant = None
         while True:
             step = self.waves.due

@@ -372,8 +372,9 @@ class Queue:
         if here.repair is not None:
             self._repair(here, here.repair)
         gathering = here.gathering
-        if gathering.open:
-            self.door.beginnings.inquiry.begin()
+        inquiry = self.door.beginnings.inquiry
+        if inquiry.waiting and gathering.open:
+            inquiry.begin()
         while True:
             if gathering.fed:
                 gathering.fed = False
@@ -389,7 +390,7 @@ class Queue:
                 self.door.granted(grant)
             elif not fed:
                 break
-        if here.phasing is not None:
+        if here.phasing is not None and self.door.searches.ranks:
             here.phasing.search(self.door.searches.taken())
         self.door.leave()
         self.looking.leave()

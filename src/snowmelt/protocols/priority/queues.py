@@ -90,6 +90,8 @@ class Queues:
 
     def changes(self) -> list[Change]:
         """What is to be written down."""
+        if not self._unwritten:
+            return []
         new, self._unwritten = self._unwritten, {}
         known = [self.known[name] for name in new]
         return [Write(key + one.queue.encode(), _ENCODE(one)) for one in known for key in SETTINGS]

@@ -75,7 +75,9 @@ class Repair:
     @property
     def rests(self) -> bool:
         """Whether nothing is lacking anywhere, nor too much."""
-        return not (self._lacking or self._surplus or any(self._owed.values()))
+        if self._lacking or self._surplus:
+            return False
+        return not self._owed or not any(self._owed.values())
 
     def fetch(self, wanted: list[Share]) -> None:
         """Asks for what is lacking, what is wanted first (rule 1)."""

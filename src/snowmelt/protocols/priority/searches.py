@@ -19,21 +19,21 @@ class Searches:
         self._hand = hand
         self._gets = gets
         self._ends = ends
-        self._ranks: list[Ranks] = []
+        self.ranks: list[Ranks] = []
         """To be found out."""
 
     def begin(self, one: GetInHand, ranks: Shares, token: int) -> None:
         """A get was given these."""
         one.token, one.waits, one.granted = token, 1, ()
-        self._ranks.append((one.operation, ranks[0].intervals[0]))
+        self.ranks.append((one.operation, ranks[0].intervals[0]))
 
     def unwanted(self, ranks: Shares) -> None:
         """No get wants these."""
-        self._ranks.extend((None, one) for share in ranks for one in share.intervals)
+        self.ranks.extend((None, one) for share in ranks for one in share.intervals)
 
     def taken(self) -> list[Ranks]:
         """What is to be found out now."""
-        ranks, self._ranks = self._ranks, []
+        ranks, self.ranks = self.ranks, []
         return ranks
 
     def found(self, operation: OperationId | None, shares: Shares) -> None:

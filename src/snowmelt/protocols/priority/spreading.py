@@ -111,6 +111,8 @@ class Spreading:
 
     def leave(self) -> None:
         """This node writes what it has done: so do they, at the same time."""
+        if not self._letters:
+            return
         letters, self._letters = self._letters, {}
         for target, letter in [
             (to, one) for (to, _), several in letters.items() for one in several

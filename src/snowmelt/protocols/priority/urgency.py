@@ -159,7 +159,7 @@ class Urgency:
 
     def answer(self, step: Step) -> tuple[Answer, Shares]:
         """What this home says to a step; and the positions of what it gives ranks to."""
-        self.beginning = isinstance(step, Begin)
+        self.beginning = type(step) is Begin
         if not self.beginning:
             held_up, self._held_up = self._held_up, []
             for door, told in held_up:
@@ -168,13 +168,10 @@ class Urgency:
         for interval in taken:
             self._chosen.add(interval)
             self._inside.remove(interval)
-        match step:
-            case Begin(phase):
-                self.phase, self.hungry = phase + 1, False
-            case Assign(hungry=hungry) | Release(hungry):
-                self.hungry = hungry
-            case _:
-                pass
+        if type(step) is Begin:
+            self.phase, self.hungry = step.phase + 1, False
+        elif type(step) is Assign or type(step) is Release:
+            self.hungry = step.hungry
         return answer, (Share(0, tuple(taken)),) if taken else ()
 
     def _sorted(self, interval: Interval) -> Iterator[Run]:

@@ -61,6 +61,11 @@ class Free:
         """What this home says to a step; and where that stands which has ranks now, in order."""
         taken: list[Interval] = []
         answer: Answer
+        if type(step) is Assign:
+            most = len(self.row) if step.count is None else step.count
+            taken = self.row.take(most if step.upto is None else self._upto(step.upto))
+            self._thaw()
+            return Heard(), taken
         match step:
             case Begin(phase, least):
                 self._thaw()
@@ -74,11 +79,6 @@ class Free:
                 answer = Sample(tuple(self._frozen.drawn))
             case Choose(upto):
                 answer = Chosen(self._upto(upto))
-            case Assign(_, upto, _, count):
-                most = len(self.row) if count is None else count
-                taken = self.row.take(most if upto is None else self._upto(upto))
-                self._thaw()
-                answer = Heard()
             case Release():
                 self._thaw()
                 answer = Heard()

@@ -97,6 +97,9 @@ class Phase:
 
     def answered(self, answer: Answer) -> Step | None:
         """All homes' answer to the last step: the next one."""
+        if type(answer) is Heard:  # it and `Least` are all that is heard of a few
+            self.step = None
+            return None
         match answer:
             case Least():
                 self.step = self._counted(answer)

@@ -94,6 +94,8 @@ def combined(answers: Sequence[Answer]) -> Answer:
     (6, [1, 3])
     """
     first = answers[0]
+    if len(answers) == 1:  # of the one home that there is
+        return first
     match first:
         case Least():
             rows = [one for one in answers if isinstance(one, Least)]
@@ -164,7 +166,7 @@ def decomposed(step: Step, answers: Sequence[Answer]) -> list[Step]:
     >>> [one.start for one in decomposed(Assign(10, Element(3, 3)), rows)]
     [10, 11]
     """
-    if not isinstance(step, Assign):
+    if type(step) is not Assign:
         return [step] * len(answers)
     parts: list[Step] = []
     start = step.start

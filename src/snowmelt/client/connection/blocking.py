@@ -70,12 +70,12 @@ class Line:
         try:
             if beside is None:
                 self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.bound(deadline - monotonic())
+            self.bound(deadline)
             if context is not None:
                 self.socket = context.wrap_socket(self.socket)
             self.socket.sendall(self._machine.taken())
             while self._machine.stage is Stage.GREETING:
-                self.bound(deadline - monotonic())
+                self.bound(deadline)
                 for event in self.read():
                     if type(event) is Opened:
                         self.peer = event.name
@@ -104,22 +104,22 @@ class Line:
                 raise event.error
             yield event
 
-    def send(self, message: Any, seconds: float) -> None:
+    def send(self, message: Any, deadline: float) -> None:
         """Sends a message; raises `TooLarge`, having sent nothing."""
         self._machine.send(message)
-        self._write(self._machine.taken(), seconds)
+        self._write(self._machine.taken(), deadline)
 
-    def inquire(self, seconds: float) -> None:
+    def inquire(self, deadline: float) -> None:
         """Asks how the node's process is."""
         self._machine.speak(Kind.INQUIRE)
-        self._write(self._machine.taken(), seconds)
+        self._write(self._machine.taken(), deadline)
 
-    def _write(self, data: bytearray, seconds: float) -> None:
+    def _write(self, data: bytearray, deadline: float) -> None:
         """Bytes that the system's buffer takes whole need no bound set for them."""
         if self.direct and len(data) <= SMALL_BYTES:
             self.socket.sendall(data)
             return
-        self.socket.settimeout(seconds)
+        self.socket.settimeout(left(deadline))
         self.socket.sendall(data)
         if self.direct:
             self.socket.settimeout(None)
@@ -135,10 +135,10 @@ class Line:
             self.socket.setsockopt(socket.SOL_SOCKET, option, bound)
         self.direct = True
 
-    def bound(self, seconds: float) -> None:
+    def bound(self, deadline: float) -> None:
         """Bounds the next read where the system does not."""
         if not self.direct:
-            self.socket.settimeout(max(0.001, seconds))
+            self.socket.settimeout(left(deadline))
 
     def pending(self) -> bool:
         """Whether TLS holds bytes that no select can see."""
@@ -218,10 +218,6 @@ class BlockingClient(Quiet):
         if self.closed:
             self._end()
 
-    def _left(self) -> float:
-        """Seconds left of the call's time; a socket wants more than none."""
-        return max(0.001, self._deadline - monotonic())
-
     def inquire(self, timeout: float) -> bytes:
         """Asks the first node that answers how its process is."""
         self._begin_call(timeout)
@@ -238,9 +234,9 @@ class BlockingClient(Quiet):
             self._end_call()
 
     def _informed(self, line: Line) -> bytes:
-        line.inquire(self._left())
+        line.inquire(self._deadline)
         while monotonic() < self._deadline:
-            line.bound(self._left())
+            line.bound(self._deadline)
             for event in line.read():
                 if type(event) is Word:
                     return event.payload
@@ -295,7 +291,7 @@ class BlockingClient(Quiet):
 
     def _read(self, target: NodeId, line: Line) -> None:
         try:
-            line.bound(self._left())
+            line.bound(self._deadline)
             for event in line.read():
                 if type(event) is Answer:
                     self._steps.handle(Received(line.peer, event))
@@ -311,7 +307,7 @@ class BlockingClient(Quiet):
                 self._steps.handle(Announced(Lost(target)))
             return
         try:
-            line.send(message, self._left())
+            line.send(message, self._deadline)
             self._reached = True
         except TooLarge as error:
             self._decline(line.peer, message, error)
@@ -331,7 +327,7 @@ class BlockingClient(Quiet):
             address = address_of(target)
             if address is None:
                 return None
-            timeout = min(DIAL_SECONDS, self._left())
+            timeout = min(DIAL_SECONDS, left(self._deadline))
             line = Line(address, self._place, self._session.name, timeout)
         except (OSError, SnowmeltError, UnicodeError) as error:  # the last: no host's name
             self._failure = error
@@ -351,6 +347,11 @@ class BlockingClient(Quiet):
             self._steps.handle(Announced(Forgotten(self._aside)))
             self._aside = None
         self._steps.handle(Announced(Lost(target)))
+
+
+def left(deadline: float) -> float:
+    """Seconds until then; a socket wants more than none."""
+    return max(0.001, deadline - monotonic())
 
 
 def _readable(lines: Iterable[tuple[NodeId, Line]], wait: float) -> list[tuple[NodeId, Line]]:

@@ -71,13 +71,13 @@ class Targets:
 
     def heard(self, target: NodeId | None, answer: object) -> None:
         """A call was answered: by whom, if that is known, and perhaps naming others (rule 2)."""
-        if isinstance(answer, Opened):
+        if type(answer) is Opened:  # asked at each call
             for place in (answer.master, answer.store, answer.other):
                 if place is not None:
                     self._learn(contact(place.address))
-        elif isinstance(answer, OpenedPriority):
+        elif type(answer) is OpenedPriority:
             self._learn(contact(answer.address))
-        elif isinstance(answer, Status):
+        elif type(answer) is Status:
             self._members(answer)
         elif target is not None:
             self._learn(target)

@@ -130,7 +130,7 @@ def portion(part: Part, first: int, stop: int) -> Part:
     if not first and stop == part_items(part):
         return part
     keys, kind, lies, own = b"", Kind(), part.start + first, b""
-    if isinstance(part, Portion):
+    if type(part) is Portion:
         keys, kind = keys_of(part.keys, first, stop), part.kind
         if part.spans:
             own = spans.part(part.spans, first, stop)
@@ -160,21 +160,21 @@ def portion(part: Part, first: int, stop: int) -> Part:
 
 def _index(part: Part, place: int) -> int:
     """Which of a part's items lies at a place."""
-    if isinstance(part, Portion) and part.spans:
+    if type(part) is Portion and part.spans:
         return spans.index_of(part.spans, place)
     return place - part.start
 
 
 def _places(part: Part) -> Sequence[int]:
     """Where the items of a part lie, in order."""
-    if isinstance(part, Portion) and part.spans:
+    if type(part) is Portion and part.spans:
         return spans.places(part.spans)
     return range(part.start, part.start + part_items(part))
 
 
 def _stretches(part: Part) -> tuple[Interval, ...]:
     """The same, by stretches."""
-    if isinstance(part, Portion) and part.spans:
+    if type(part) is Portion and part.spans:
         return spans.stretches(part.spans)
     return (Interval(part.start, part.start + part_items(part)),)
 
@@ -186,7 +186,7 @@ def label_of(part: Part, position: int) -> tuple[bytes | None, dict[str, str]]:
 
 def priority_of(part: Part, place: int) -> int | float:
     """Of the item at a place of a part: it is in the place, or goes with the part."""
-    if not isinstance(part, Portion) or not part.keys:
+    if type(part) is not Portion or not part.keys:
         return place >> PLACE_BITS
     key = key_at(part.keys, _index(part, place))
     return to_float(key) if part.kind.floats else key
@@ -237,7 +237,7 @@ def items_of(parts: tuple[Part, ...]) -> Iterator[tuple[Part, bytes, int]]:
 def _keyed(parts: tuple[Part, ...]) -> TypeGuard[tuple[Portion, ...]]:
     """Whether they are in no order yet."""
     first = parts[0] if parts else None
-    if not isinstance(first, Portion) or not first.keys:
+    if type(first) is not Portion or not first.keys:
         return False
     return len(parts) > 1 or len(first.keys) > KEY_BYTES
 

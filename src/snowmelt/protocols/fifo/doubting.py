@@ -72,10 +72,11 @@ class Doubting:
         """A lane is bad for another reason, or not at all."""
         self._parts.pop(place, None)
 
-    def part(self, run: Run, place: Place) -> Extent:
-        """What of a bad lane is to be copied: all that lives, or what of it is in doubt."""
+    def lacked(self, run: Run, place: Place, keeper: str) -> Extent:
+        """What of a bad lane it is to copy: all that lives, or what of it is in doubt (rule 1)."""
         whole, part = run.extents()[place[1]], self._parts.get(place)
-        if part is None or part.stop <= whole.first:
+        is_named = keeper in run.lanes[place[1]].keepers
+        if part is None or part.stop <= whole.first or not is_named:
             return whole
         return Extent(whole.stream, max(whole.first, part.first), part.stop)
 

@@ -250,7 +250,7 @@ class Repair:
                 targets = [one for one in (*bad, *others) if one in presence.keepers]
                 targets = [one for one in targets if one not in self._out]
                 if targets:
-                    lacked = self._lacked(run, place, targets[0])
+                    lacked = self.doubting.lacked(run, place, targets[0])
                     self._begin(targets[0], {place: lacked}, presence)
         if self._bad:
             self._desk.wake(later(self._desk.now, AGAIN_AFTER))
@@ -340,7 +340,7 @@ class Repair:
                 self._dropped([Lost(over, (order.target,))])
             if run is None:
                 continue
-            lane, lacked = run.lanes[place[1]], self._lacked(run, place, order.target)
+            lane, lacked = run.lanes[place[1]], self.doubting.lacked(run, place, order.target)
             if not extent.first <= lacked.first <= lacked.stop <= extent.stop:
                 continue  # it lacks more than it did, or is named no more
             needed = [
@@ -357,12 +357,6 @@ class Repair:
             for part, absent in needed:
                 self._give_up(part, keepers, absent)
         return whole
-
-    def _lacked(self, run: Run, place: Place, target: str) -> Extent:
-        """What of a lane a keeper may not have: only who is named already lacks but a part."""
-        if target in run.lanes[place[1]].keepers:
-            return self.doubting.part(run, place)
-        return run.extents()[place[1]]
 
     def _needed(self, run: Run, at: int, extent: Extent) -> list[Interval]:
         """Where living items of a lane lie in a part of its stream."""

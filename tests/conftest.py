@@ -1,4 +1,4 @@
-"""How tests are dealt out, and what none of them looks through.
+"""How tests are dealt out, what none of them looks through, and that Ctrl-C reaches them.
 
 Where several run the tests, what takes long comes first, and what is alike goes to the same one.
 Each of them is given as many neighbours as the others, and takes half of what another has left,
@@ -8,6 +8,7 @@ Spark; and what ends it is quick, so that nobody is waited for at last.
 
 import gc
 import os
+import signal
 
 import pytest
 
@@ -26,6 +27,12 @@ ROWS = (
     ("tests/runtime/", "tests/ordinary/", "tests/sim/"),
 )
 """What is begun with, and in which order; of what is not named here no test takes seconds."""
+
+
+def pytest_sessionstart() -> None:
+    """In the background SIGINT may be ignored, also by what tests start; some of them send it."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)  # when it is known which are run

@@ -21,14 +21,6 @@ from snowmelt.runtime.clock import STEADY
 PYTHON = sys.executable
 
 
-@pytest.fixture(autouse=True)
-def _interruptible() -> Iterator[None]:
-    """Where these tests run in the background, SIGINT may be ignored, also by what they start."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def started(*arguments: str, **more: str) -> subprocess.Popen[str]:
     """The program, running."""
     environment = {name: value for name, value in os.environ.items() if "SNOWMELT" not in name}

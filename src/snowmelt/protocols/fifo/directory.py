@@ -1,6 +1,8 @@
 """What this node knows of homes: where each queue is, and who waits to hear it."""
 
+from collections import Counter
 from collections.abc import Callable
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -34,6 +36,8 @@ class Directory:
         self._homes: dict[str, Home] = {}
         self._questions: dict[str, list[Question]] = {}
         self._waiting = 0
+        self._waiting_of: Counter[str] = Counter()
+        """How many of them are of which client."""
         self._rolls: dict[int, tuple[Callable[[tuple[str, ...]], None], Instant]] = {}
         self._numbers = 0
 
@@ -53,15 +57,19 @@ class Directory:
         """What was known of this queue has turned out to be old."""
         self._homes.pop(queue, None)
 
-    def ask(self, queue: str, told: Told, settings: QueueSettings | None = None) -> None:
-        """Finds out a queue's home; the answer may come at once."""
+    def ask(
+        self, queue: str, told: Told, settings: QueueSettings | None = None, client: str = ""
+    ) -> bool:
+        """Finds out a queue's home, which may be at once; False when too many wait."""
         home = self._homes.get(queue)
         if home is not None and (settings is None or settings == home.settings):
             told(home)
-            return
-        where = Where(queue, settings)
-        if self._wait(where, told):
+            return True
+        where = Where(queue, settings, client)
+        waits = self._wait(where, told)
+        if waits:
             self._send(where)
+        return waits
 
     def wait_for_news(self, queue: str, told: Told) -> None:
         """What is known of this queue is old: waits for its next home, asking only after a while.
@@ -73,13 +81,22 @@ class Directory:
             self._desk.wake(later(self._desk.now, AGAIN_AFTER))
 
     def _wait(self, where: Where, told: Told) -> bool:
-        """Whether one more can wait; else the client asks again."""
-        if self._waiting >= self._desk.limits.questions:
+        """Whether one more can wait, of all and of this client; else the client asks again."""
+        limits, client = self._desk.limits, where.client
+        each = limits.questions_each if client else limits.questions
+        if self._waiting >= limits.questions or self._waiting_of[client] >= each:
             return False
         question = Question(where, told, later(self._desk.now, PATIENCE))
         self._questions.setdefault(where.queue, []).append(question)
-        self._waiting += 1
+        self._count(question, 1)
         return True
+
+    def _count(self, question: Question, by: int) -> None:
+        client = question.where.client
+        self._waiting += by
+        self._waiting_of[client] += by
+        if not self._waiting_of[client]:
+            del self._waiting_of[client]
 
     def refresh(self, queue: str) -> None:
         """Seeks news of a queue; what is known of it may be old."""
@@ -120,15 +137,17 @@ class Directory:
             self._answer(message, with_settings=True)
 
     def tick(self) -> None:
-        """Asks again; gives up on whoever waited long enough. O(those who wait)."""
-        now = self._desk.now
+        """Asks again, of thousands some in turn; gives up on whoever waited long enough."""
+        now, again = self._desk.now, self._desk.limits.asked_again
         for queue, questions in list(self._questions.items()):
-            self._keep(queue, [one for one in questions if one.deadline > now])
+            if questions[0].deadline <= now:  # who asked first is the first to give up
+                self._keep(queue, [one for one in questions if one.deadline > now])
         self._rolls = {
             number: (told, end) for number, (told, end) in self._rolls.items() if end > now
         }
-        for questions in self._questions.values():
-            for where in dict.fromkeys(one.where for one in questions):
+        for queue in list(islice(self._questions, again)):
+            questions = self._questions[queue] = self._questions.pop(queue)
+            for where in {one.where.settings: one.where for one in questions}.values():
                 self._send(where)
 
     def _send(self, where: Where) -> None:
@@ -147,7 +166,10 @@ class Directory:
 
     def _keep(self, queue: str, questions: list[Question]) -> None:
         """Of the questions about a queue these are still open."""
-        self._waiting -= len(self._questions.pop(queue, [])) - len(questions)
+        for one in self._questions.pop(queue, []):
+            self._count(one, -1)
+        for one in questions:
+            self._count(one, 1)
         if questions:
             self._questions[queue] = questions
 

@@ -10,7 +10,7 @@ from snowmelt.protocols.calling import Elsewhere
 from snowmelt.protocols.fifo import calls
 from snowmelt.protocols.fifo.asking import problem
 from snowmelt.protocols.fifo.desk import Desk
-from snowmelt.protocols.fifo.directory import Directory
+from snowmelt.protocols.fifo.directory import Directory, Told
 from snowmelt.protocols.fifo.intake import Intake
 from snowmelt.protocols.fifo.keeper import Keeper
 from snowmelt.protocols.fifo.master import Master
@@ -73,7 +73,7 @@ class Door:
             self._act(master, operation, request)
             return
         if type(request) is calls.Put:
-            self._directory.ask(request.queue, partial(self._put, operation, request))
+            self._ask(operation, request.queue, partial(self._put, operation, request))
             return
         match request:
             case calls.Fetch():
@@ -81,7 +81,19 @@ class Door:
             case calls.Open(queue, settings, make):
                 self._open(operation, queue, settings, make)
             case _:
-                self._directory.ask(request.queue, partial(self._point, operation, request))
+                self._ask(operation, request.queue, partial(self._point, operation, request))
+
+    def _ask(
+        self,
+        operation: OperationId,
+        queue: str,
+        told: Told,
+        settings: QueueSettings | None = None,
+    ) -> None:
+        """Finds out where a queue is at home; who looks for too many at once is told so."""
+        if not self._directory.ask(queue, told, settings, operation.client):
+            text = f"too many queues are looked for at this node to look for {queue!r} as well"
+            self._desk.decline(operation, "Unavailable", text)
 
     def _act(self, master: Master, operation: OperationId, request: Any) -> None:
         """Has the master do it, unless too much waits for its mirrors: silence promises nothing."""
@@ -125,13 +137,13 @@ class Door:
                 case Home():
                     self._opened(operation, home)
                 case Nowhere(error="NoSuchQueue") if settings is None and make:
-                    self._directory.ask(queue, told, QueueSettings())
+                    self._ask(operation, queue, told, QueueSettings())
                 case Nowhere(error="QueueExists") if settings is None:
-                    self._directory.ask(queue, told)
+                    self._ask(operation, queue, told)
                 case Nowhere():
                     self._desk.decline(operation, home.error, home.text)
 
-        self._directory.ask(queue, told, settings)
+        self._ask(operation, queue, told, settings)
 
     def _opened(self, operation: OperationId, home: Home) -> None:
         presence = self._desk.presence

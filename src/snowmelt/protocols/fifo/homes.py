@@ -73,8 +73,8 @@ class Homes:
         for known in (self.known, self.asleep, self.busy, self._asked):
             known.clear()
 
-    def keep(self, home: Home, also: NodeId | None) -> None:
-        """A home is decided on: it is told when it is kept, and not before."""
+    def keep(self, home: Home, also: NodeId | None = None) -> None:
+        """A home is decided on: it is told when it is kept, and not before (registry, rule 1)."""
         self.busy[home.queue] = home.term
         value = msgspec.msgpack.encode(home)
         if self.on_disk:

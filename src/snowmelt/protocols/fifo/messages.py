@@ -47,6 +47,8 @@ class Where(msgspec.Struct, frozen=True, tag="fifo.where", array_like=True):
 
     queue: str
     settings: QueueSettings | None = None
+    client: str = ""
+    """Who would have it made, where there are several to choose from (`founding.py`)."""
 
 
 class Nowhere(msgspec.Struct, frozen=True, tag="fifo.nowhere", array_like=True):

@@ -31,6 +31,8 @@ A *home* is a term, a master, and the mirrors that keep the journal with it. Rul
    journals (`rescuing.py`).
 9. While a view is unsure (rule 27 of membership) another may lead that does not know it. What it
    decides comes to nothing; but it may say of a queue that there is none. So none is made before.
+10. Of the queues that are to be made a few are made at a time, and clients take turns
+    (`founding.py`).
 """
 
 from typing import Final
@@ -43,6 +45,7 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.node import Started
 from snowmelt.protocols.fifo.census import Census
 from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.founding import Foundations
 from snowmelt.protocols.fifo.homes import Homes
 from snowmelt.protocols.fifo.messages import (
     Activate,
@@ -77,6 +80,7 @@ class Registry:
         self._leads = on_disk
         """Whether homes are for this node to decide on, if it is the coordinator (rule 7)."""
         self._census = Census(desk)
+        self._foundations = Foundations(desk)
         self._decides = False
         """Whether all who were here when this coordinator began have told what they keep."""
         self._floors: dict[str, int] = {}
@@ -98,7 +102,7 @@ class Registry:
             self._kept.kept(fact)
             return
         self._leads, self._decides = isinstance(fact, Leads), False
-        self._census = Census(self._desk)
+        self._census, self._foundations = Census(self._desk), Foundations(self._desk)
         self._kept.forget()
         for met in (self._floors, self._later, self._shunned, self._deaf):
             met.clear()
@@ -141,7 +145,7 @@ class Registry:
             self._desk.send(source, Nowhere(message.queue, "NoSuchQueue", text))
         elif home is None:
             assert settings is not None
-            self._found(source, message.queue, settings, presence)
+            self._found(source, message, settings, presence)
         elif settings is not None and settings != home.settings:
             other = differences(home.settings, settings)
             text = f"queue {message.queue!r} is there with other settings: {other}"
@@ -155,9 +159,9 @@ class Registry:
             self._desk.send(source, Rolled(message.number, tuple(sorted(self._kept.known))))
 
     def _found(
-        self, source: NodeId, queue: str, settings: QueueSettings, presence: Presence
+        self, source: NodeId, where: Where, settings: QueueSettings, presence: Presence
     ) -> None:
-        here = len(presence.keepers)
+        queue, here = where.queue, len(presence.keepers)
         if settings.replicas > here:
             text = f"replicas is {settings.replicas}; allowed: at most {here}, the nodes present"
             self._desk.send(source, Nowhere(queue, "BadOption", text))
@@ -168,12 +172,23 @@ class Registry:
             text = f"there are {self._desk.limits.queues} queues; no cluster keeps more"
             self._desk.send(source, Nowhere(queue, "BadOption", text))
             return
+        if not self._foundations.begins(source, where):  # rule 10
+            self._desk.wake(later(self._desk.now, AGAIN_AFTER))
+            return
         # By rank of a checksum: queues spread over the nodes, and everybody finds the same.
         master = max(presence.keepers, key=lambda keeper: crc32(f"{queue}/{keeper}".encode()))
         mirrors = presence.after(master, settings.replicas - 1)
         term, run = self._kept.first_term, presence.run_of(master)
         home = Home(queue, term, master, mirrors, settings, run)
-        self._decide(home, also=source)
+        self._kept.keep(home, source)
+
+    def _found_next(self) -> None:
+        """Who waited is asked after as if it were asked now; a few at a time (rule 10)."""
+        for _ in range(self._desk.limits.told):
+            wish = self._foundations.next()
+            if wish is None:
+                return
+            self.where(wish.source, wish.where)
 
     # --- terms ------------------------------------------------------------------------------------
 
@@ -260,7 +275,7 @@ class Registry:
         if home.active:
             self._desk.send(source, home)
         elif message.queue not in self._kept.busy:
-            self._decide(msgspec.structs.replace(home, active=True, before=(), before_term=0))
+            self._kept.keep(msgspec.structs.replace(home, active=True, before=(), before_term=0))
 
     def viewed(self) -> None:
         """A new view: homes whose keepers are away get others (rule 2)."""
@@ -296,7 +311,7 @@ class Registry:
     def _renew(self, home: Home, master: str, mirrors: tuple[str, ...], run: str) -> None:
         before = (home.master, *home.mirrors) if home.active else home.before
         term = max(home.term, self._floors.pop(home.queue, 0)) + 1
-        self._decide(
+        self._kept.keep(
             Home(
                 home.queue,
                 term,
@@ -357,13 +372,12 @@ class Registry:
 
     # --- deciding ---------------------------------------------------------------------------------
 
-    def _decide(self, home: Home, also: NodeId | None = None) -> None:
-        """Rule 1: kept, then told."""
-        self._kept.keep(home, also)
-
     def _decided(self, home: Home, also: NodeId | None) -> None:
         self._desk.note(f"{home.queue}: term {home.term} with {home.master}")
         self._tell(home, also)
+        if home.active:
+            self._foundations.ended(home.queue)
+            self._found_next()
         if self._presence is not None and self._decides:  # a view may have come meanwhile
             self._rehouse(home, self._presence)
 
@@ -380,6 +394,9 @@ class Registry:
         if self._presence is None:
             return
         self._census.tick()
+        self._found_next()
+        if self._foundations.waiting:
+            self._desk.wake(later(self._desk.now, AGAIN_AFTER))
         for queue in self._kept.asleep:
             home = self._kept.known[queue]
             if queue not in self._kept.busy:

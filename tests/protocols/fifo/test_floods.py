@@ -1,0 +1,139 @@
+"""Whoever asks for thousands of queues at once waits for them alone: nobody else does."""
+
+from random import Random
+from zlib import crc32
+
+import msgspec
+from master_bench import MEMBERS
+from node_bench import ME, NodeBench
+from nodes_bench import Nodes
+from test_idle import Counted
+
+from snowmelt.core.instant import Instant, seconds
+from snowmelt.core.names import NodeId, OperationId
+from snowmelt.core.node import Persist, Requested, Send
+from snowmelt.protocols.calling import Declined
+from snowmelt.protocols.fifo.calls import Open, Opened
+from snowmelt.protocols.fifo.desk import Desk
+from snowmelt.protocols.fifo.directory import Directory
+from snowmelt.protocols.fifo.founding import LONGEST, Foundations
+from snowmelt.protocols.fifo.limits import LIMITS
+from snowmelt.protocols.fifo.messages import Home, Where
+from snowmelt.protocols.fifo.registry import Registry
+from snowmelt.protocols.fifo.settings import QueueSettings
+from snowmelt.protocols.fifo.streams import Presence, keeper_of, node_of
+from snowmelt.protocols.membership import View
+
+OTHERS = 1
+"""The number of the call of somebody else; those of the flood are higher."""
+
+
+class Flood(NodeBench):
+    """A node whose disk takes its time, asked for many queues before it has made the first."""
+
+    def __init__(self, queues: int, **limits: int) -> None:
+        super().__init__()
+        self.node._desk.limits = msgspec.structs.replace(LIMITS, **limits)
+        self.held = True
+        self.flushes = 0
+        self.most = 0
+        """Changes in one write."""
+        self.calls = [self.ask(Open(f"q{number}", make=True)) for number in range(queues)]
+
+    def somebody_else(self) -> None:
+        operation = OperationId(NodeId("c-2"), OTHERS)
+        self.give(Requested(operation, Open("other", QueueSettings())))
+
+    def flush(self) -> None:
+        """The disk has done one write, a millisecond later."""
+        self.flushes += 1
+        self.now = Instant(self.now + seconds(0.001))
+        self._disk.flush()
+        self.give(self._waiting.pop(0))
+        asked = [len(one.changes) for one in self._disk._asked if isinstance(one, Persist)]
+        self.most = max(self.most, *asked, 0)
+
+
+def test_who_opens_one_queue_does_not_wait_for_who_opens_thousands() -> None:
+    bench = Flood(900)
+    bench.somebody_else()
+    while OTHERS not in bench.told:
+        bench.flush()
+    assert isinstance(bench.told[OTHERS], Opened)
+    assert bench.flushes <= 10
+    assert len(bench.told) < 100
+
+
+def test_each_queue_that_is_made_is_asked_for_and_told_a_few_times_however_many_there_are() -> None:
+    counts = dict[int, float]()
+    for queues in (100, 900):
+        with Counted(Registry.where, Directory.heard) as counted:
+            bench = Flood(queues)
+            while len(bench.told) < queues:
+                bench.flush()
+                bench.pass_time(0.01)
+        assert all(isinstance(bench.told[call], Opened) for call in bench.calls)
+        counts[queues] = counted.count / queues
+        assert bench.most <= 400
+    assert counts[900] <= 1.5 * counts[100] <= 12, counts
+
+
+def test_a_client_that_looks_for_too_many_queues_is_told_so_and_no_other_is() -> None:
+    bench = Flood(60, questions_each=50)
+    bench.somebody_else()
+    refused = [told for told in bench.told.values() if isinstance(told, Declined)]
+    assert [told.error for told in refused] == ["Unavailable"] * 10
+    assert OTHERS not in bench.told
+    while len(bench.told) < 61:
+        bench.flush()
+    assert isinstance(bench.told[OTHERS], Opened)
+
+
+def test_a_queue_whose_master_is_dead_is_not_waited_for_by_the_next_for_long() -> None:
+    nodes, names = Nodes(2), [f"q{number}" for number in range(20)]
+    of_n2 = [name for name in names if master_of(name, nodes) == "n2"]
+    of_n1 = [name for name in names if master_of(name, nodes) == "n1"]
+    for node in nodes.nodes.values():
+        node._desk.limits = msgspec.structs.replace(LIMITS, foundations=1)
+    nodes.lost = lambda _, target, message: target == "n2" and isinstance(message, Home)
+    operation = OperationId(NodeId("c-2"), 1)
+    for name in of_n2[:2]:
+        nodes._events.append((NodeId("n1"), Requested(operation, Open(name, QueueSettings()))))
+    nodes._run()
+    began = nodes.now
+    assert isinstance(nodes.ask(Open(of_n1[0], QueueSettings())), Opened)
+    assert LONGEST <= nodes.now - began <= 2 * LONGEST
+
+
+def master_of(queue: str, nodes: Nodes) -> str:
+    keepers = [keeper_of(member) for member in nodes.members.values()]
+    return node_of(max(keepers, key=lambda keeper: crc32(f"{queue}/{keeper}".encode())))
+
+
+def test_what_nobody_waits_for_any_more_is_not_made() -> None:
+    desk = Desk(ME.id, Random(1), msgspec.structs.replace(LIMITS, foundations=1))
+    foundations = Foundations(desk)
+    told = [foundations.begins(ME.id, Where(name, None, "c-1")) for name in ("a", "b", "c")]
+    assert told == [True, False, False]
+    desk.now = Instant(seconds(1.5))
+    assert not foundations.begins(ME.id, Where("c", None, "c-1"))  # asked for again
+    desk.now = Instant(seconds(11))
+    foundations.ended("a")
+    wish = foundations.next()
+    assert wish is not None
+    assert wish.where.queue == "c"
+    assert (foundations.next(), foundations.waiting) == (None, 0)
+
+
+def test_of_many_who_wait_to_hear_of_a_queue_some_ask_again_each_time_in_turn() -> None:
+    desk = Desk(MEMBERS[0].id, Random(1), msgspec.structs.replace(LIMITS, asked_again=2))
+    desk.set_presence(Presence(View(1, 1, MEMBERS[1].id, MEMBERS)))
+    directory = Directory(desk)
+    for name in "abcde":
+        assert directory.ask(name, lambda _: None, QueueSettings(), "c-1")
+    desk.taken()
+    asked = []
+    for _ in range(5):
+        directory.tick()
+        asked.append("".join(one.message.queue for one in desk.taken() if isinstance(one, Send)))
+    assert asked == ["ab", "cd", "ea", "bc", "de"]

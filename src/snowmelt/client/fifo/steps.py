@@ -4,6 +4,10 @@ The cluster grants where to put and where to get (`Opened`). The grant is taken 
 something speaks against it: an error, or an answer that took so long that somebody must have been
 asked again. Then the next call asks for it anew.
 
+An old master that lives speaks against nothing: it says who took its place, at each call. So after
+so many calls of a master it is asked whether there is another by now. A look that is not answered
+soon changes nothing: the grant that is there does, also while nobody leads.
+
 A put has its number before it is first sent and keeps it through all retries, so it is put once.
 """
 
@@ -89,6 +93,10 @@ PEEK_BYTES: Final = 4 << 20
 _WEIGHT_MAX: Final = 4 << 20
 _MISSING_PAUSE: Final = 0.2
 _DAMAGED: Final = "no copy could be read"
+_CALLS: Final = 256
+"""So many calls go to a master before it is asked whether there is another."""
+_LOOK: Final = 0.4
+"""So many seconds that is waited for: nobody else is asked in this time."""
 _AWAY: Final = 0.2
 """So many seconds later it is asked for again what lies with nodes that are away."""
 
@@ -120,6 +128,8 @@ class FifoSteps(LeaseSteps):
         self.chance = chance
         """By which it is drawn whom of several to read from first."""
         self._grant: Grant | None = None
+        self._calls = 0
+        """Of a master, under this grant."""
         self._lease = Duration(0)
 
     # --- items in ---------------------------------------------------------------------------------
@@ -352,6 +362,9 @@ class FifoSteps(LeaseSteps):
                 if grant is None:
                     grant = self._grant = yield from self._open(wait, make)
                     body = _in_time(body, wait)
+                elif where is _master and self._is_old():
+                    grant = yield from self._looked_up(grant, wait)
+                    body = _in_time(body, wait)
                 began = steady_now()
                 answer = yield Query(body, wait.left, where(grant), weight)
             except (DiskFull, OutcomeUnknown, Unavailable, Unreachable) as error:
@@ -368,8 +381,27 @@ class FifoSteps(LeaseSteps):
         except NoSuchQueue:
             self.missing = True
             raise
-        self.missing, self._lease = False, opened.settings.lease
-        return Grant(contact(opened.master.address), contact(opened.store.address))
+        self.missing, self._lease, self._calls = False, opened.settings.lease, 0
+        return _granted(opened)
+
+    def _is_old(self) -> bool:
+        """Whether it is time to ask who is master, at one call of so many."""
+        self._calls += 1
+        return self._calls % _CALLS == 0
+
+    def _looked_up(self, grant: Grant, wait: Wait) -> Steps[Grant]:
+        """The same grant, or a new one where another is master by now."""
+        try:
+            opened: Opened = yield Query(
+                Open(self.name, self._settings, make=False), min(_LOOK, wait.left)
+            )
+        except SnowmeltError:
+            return grant
+        new = _granted(opened)
+        if new.master == grant.master:
+            return grant
+        self._grant = new
+        return new
 
     def ask_store(self, body: Any, timeout: float, weight: int) -> Steps[Any]:
         """Asks the node that was granted for putting; the queue is made if it isn't there."""
@@ -381,6 +413,10 @@ class FifoSteps(LeaseSteps):
         if self._grant is None:
             return (yield from ask_anybody(body, wait, weight))
         return (yield from self._ask(body, wait, _master, weight, make=False))[0]
+
+
+def _granted(opened: Opened) -> Grant:
+    return Grant(contact(opened.master.address), contact(opened.store.address))
 
 
 def _time(timeout: float) -> Wait:

@@ -1,4 +1,4 @@
-"""Items whose only keeper is away: they wait for it, and do not fail meanwhile."""
+"""Items whose keepers are away: they wait for one of them, and do not fail meanwhile."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,8 +11,8 @@ from snowmelt.client.queue.options import Producer
 from snowmelt.core.errors import OutcomeUnknown, Unreachable
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
-from snowmelt.core.names import Address, NodeId
-from snowmelt.protocols.fifo.calls import Fetched, Leased, Opened, Place, Settled, Span
+from snowmelt.core.names import Address, NodeId, contact
+from snowmelt.protocols.fifo.calls import Fetched, Leased, Opened, Part, Place, Settled, Span
 from snowmelt.protocols.fifo.settings import QueueSettings
 
 HERE = Place(NodeId("n1"), Address("127.0.0.1", 1))
@@ -32,6 +32,15 @@ def damaged() -> Any:
     return Fetched((), damaged=2)
 
 
+def asked(timeout: float, steps: FifoSteps | None = None) -> Any:
+    """A get whose first call is on its way."""
+    steps = steps or FifoSteps("orders", None, Producer())
+    getting = steps.get_many(2, 1000, timeout)
+    next(getting)
+    getting.send(Opened("orders", QueueSettings(), HERE, HERE))
+    return getting
+
+
 @pytest.mark.parametrize(
     ("told", "reason"),
     [(unreachable, ""), (silent, ""), (damaged, "no copy could be read")],
@@ -39,9 +48,7 @@ def damaged() -> Any:
 def test_what_nobody_can_give_has_failed_only_if_it_was_asked_for(
     told: Callable[[], Any], reason: str
 ) -> None:
-    getting = FifoSteps("orders", None, Producer()).get_many(2, 1000, 20)
-    next(getting)
-    getting.send(Opened("orders", QueueSettings(), HERE, HERE))
+    getting = asked(20)
     fetch = getting.send(LEASED)
     assert isinstance(fetch, Query)
     answer = told()
@@ -50,3 +57,57 @@ def test_what_nobody_can_give_has_failed_only_if_it_was_asked_for(
     assert (back.body.back, back.body.reason) == ((Interval(0, 2),), reason)
     after = getting.send(Settled(0))
     assert isinstance(after, Query if reason else Rest)
+
+
+@pytest.mark.parametrize("keepers", [(), (AWAY,)])
+def test_what_one_who_is_away_may_have_has_not_failed_whatever_others_say(
+    keepers: tuple[Place, ...],
+) -> None:
+    getting = asked(20)
+    step = getting.send(Leased(7, (), (Span(0, 2, "n2/1/1", 0, keepers, away=True),), seconds(30)))
+    if keepers:
+        step = getting.send(damaged())
+    assert (step.body.back, step.body.reason) == ((Interval(0, 2),), "")
+    assert isinstance(getting.send(Settled(0)), Rest)
+
+
+@pytest.mark.parametrize("timeout", [0, 0.01])
+def test_a_get_that_finds_only_what_is_away_ends_in_its_time_and_says_so(timeout: float) -> None:
+    steps = FifoSteps("orders", None, Producer())
+    getting = asked(timeout, steps)
+    getting.send(LEASED)
+    getting.throw(unreachable())
+    getting.send(Settled(0))
+    with pytest.raises(StopIteration) as end:
+        getting.send(None)
+    assert end.value.value == (None, None)
+    assert steps.empty(1).endswith("; 2 items wait for nodes that are away")
+
+
+def test_a_get_that_finds_nothing_says_what_was_passed_over() -> None:
+    steps = FifoSteps("orders", None, Producer())
+    getting = asked(1, steps)
+    with pytest.raises(StopIteration):
+        getting.send(Leased(0, (), (), seconds(30), away=(Interval(0, 2), Interval(4, 5))))
+    assert steps.empty(1).endswith("; 3 items wait for nodes that are away")
+    getting = steps.get_many(2, 1000, 1)
+    next(getting)
+    with pytest.raises(StopIteration):
+        getting.send(Leased(0, (), (), seconds(30)))
+    assert steps.empty(1) == "nothing came into orders in 1 s"
+
+
+def test_who_is_silent_is_asked_for_nothing_more_by_that_get() -> None:
+    """Each silence takes five seconds, and the lease may be over before the last."""
+    spans = tuple(Span(at, at + 1, "n2/1/1", at, (AWAY,)) for at in range(3))
+    other = Span(3, 4, "n1/1/1", 0, (HERE,))
+    getting = asked(20)
+    fetch = getting.send(Leased(7, (), (*spans, other), seconds(30)))
+    assert fetch.target == contact(AWAY.address)
+    fetch = getting.throw(silent())
+    assert (fetch.target, fetch.body.span) == (contact(HERE.address), other)
+    back = getting.send(Fetched((Part(3, bytes(4) + (1).to_bytes(4, "little"), b"x"),)))
+    assert (back.body.back, back.body.reason) == ((Interval(0, 3),), "")
+    with pytest.raises(StopIteration) as end:
+        getting.send(Settled(1))
+    assert end.value.value[0].parts[0].start == 3

@@ -3,12 +3,13 @@
 import pytest
 
 from snowmelt.core.instant import Duration, Instant, seconds
+from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.fifo.calls import Leased, Part, PutDone, Span
 from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.sim.families.fifo_ending import judge
 from snowmelt.sim.families.fifo_excuses import lingering
-from snowmelt.sim.families.fifo_ledger import Asked, Ledger
+from snowmelt.sim.families.fifo_ledger import Asked, Ledger, judge_damage
 from snowmelt.sim.families.fifo_looks import Stay
 from snowmelt.sim.faults import FailingDisk, LongPause, Stalls
 from snowmelt.sim.world import Broken
@@ -33,9 +34,9 @@ def put(ledger, value, position, second):
     ledger.put(batch, PutDone(position, position + 1, 2, flushed=True), at(second))
 
 
-def lease(ledger, position, second, token=7):
+def lease(ledger, position, second, token=7, away=()):
     span = Span(position, position + 1, "n1/a/1", 0, ())
-    answer = Leased(token, (), (span,), LEASE)
+    answer = Leased(token, (), (span,), LEASE, away=away)
     return ledger.leased("k1", at(second), answer, at(second), at(second))
 
 
@@ -64,6 +65,67 @@ def test_what_is_refused_is_not_in_the_queue_unless_it_may_have_been_put_before(
             ledger.seen(part("p1/0", 0), at(3), held)
     else:
         ledger.seen(part("p1/0", 0), at(3), held)
+
+
+# --- who is away, and what is damaged -------------------------------------------------------------
+
+
+def passed_over(ledger, second):
+    answer = Leased(0, (), (), LEASE, away=(Interval(0, 2),))
+    ledger.leased("k1", at(second), answer, at(second), at(second))
+
+
+@pytest.mark.parametrize("away", [True, False])
+def test_what_is_passed_over_may_come_after_what_is_behind_it(ledger, away):
+    for position in range(3):
+        put(ledger, f"p1/{position}/0", position, second=position + 1)
+    lease(ledger, 2, 6, token=1, away=(Interval(0, 2),) if away else ())
+    lease(ledger, 0, 7, token=2)
+    lease(ledger, 1, 8, token=3)
+    if away:
+        judge(ledger)
+    else:
+        with pytest.raises(Broken, match="fifo_leased"):
+            judge(ledger)
+
+
+@pytest.mark.parametrize("away", [True, False])
+def test_a_get_may_find_nothing_while_what_waits_is_passed_over(ledger, away):
+    put(ledger, "p1/0/0", 0, second=1)
+    if away:
+        passed_over(ledger, 5)
+    ledger.looks.empty("k2", at(6), at(6))
+    lease(ledger, 0, 8)
+    if away:
+        judge(ledger)
+    else:
+        with pytest.raises(Broken, match="k2 got nothing"):
+            judge(ledger)
+
+
+@pytest.mark.parametrize(("second", "hurt"), [(5, False), (10, False), (10, True)])
+def test_nobody_is_away_when_all_is_well(ledger, second, hurt):
+    ledger.looks.quiet = at(9)
+    if hurt:
+        ledger.excuses.hurt(N1, at(2), "disk lost")
+    if second < 9 or hurt:
+        passed_over(ledger, second)
+    else:
+        with pytest.raises(Broken, match="that those are away who keep"):
+            passed_over(ledger, second)
+
+
+@pytest.mark.parametrize("hurt", [True, False])
+def test_what_was_put_fails_for_want_of_a_copy_only_when_a_disk_is_hurt(ledger, hurt):
+    put(ledger, "p1/0/0", 0, second=1)
+    held = lease(ledger, 0, 3)
+    if hurt:
+        ledger.excuses.hurt_body(N1, at(2), b"record 0", lambda: True)
+        judge_damage(ledger, held, (0,))
+    else:
+        with pytest.raises(Broken, match="none is hurt"):
+            judge_damage(ledger, held, (0,))
+    judge_damage(ledger, held, (5,))  # nobody was told of it
 
 
 # --- pauses ---------------------------------------------------------------------------------------

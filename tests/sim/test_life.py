@@ -46,6 +46,7 @@ FIFO_SEEDS = (
     401,  # what waited for room lost its body to a restart, and was told as safe
 )
 FIFO_SEEDS_OF_ALL_KINDS = (
+    53,  # who was asked in the place of a silent keeper said that the item is not there: it failed
     12,  # what a settlement gave back was done, and the next master called its lease lost
     93,  # copies were asked for ever of a node that their master could not reach
     222,  # the same, of several queues

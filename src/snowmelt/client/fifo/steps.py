@@ -92,7 +92,7 @@ PUT_LONGEST: Final = 8 * 3600.0
 PEEK_BYTES: Final = 4 << 20
 _WEIGHT_MAX: Final = 4 << 20
 _MISSING_PAUSE: Final = 0.2
-_DAMAGED: Final = "no copy could be read"
+DAMAGED: Final = "no copy could be read"
 _CALLS: Final = 256
 """So many calls go to a master before it is asked whether there is another."""
 _LOOK: Final = 0.4
@@ -225,6 +225,7 @@ class FifoSteps(LeaseSteps):
                     return None
                 yield Rest(min(_MISSING_PAUSE, wait.left))
                 continue
+            self.away = sum([one.size for one in leased.away])
             if settle is None or not leased.refused:
                 return Answer(leased, asked, {})
             return Answer(leased, asked, {settle.token: Refused(leased.refused)})
@@ -251,7 +252,7 @@ class FifoSteps(LeaseSteps):
             for gone in fetching.away:
                 damaged.remove(gone)
             words = (
-                Word(leased.token, back=tuple(damaged), reason=_DAMAGED),
+                Word(leased.token, back=tuple(damaged), reason=DAMAGED),
                 Word(leased.token, back=runs(fetching.away)),
             )
             try:
@@ -262,6 +263,7 @@ class FifoSteps(LeaseSteps):
             except SnowmeltError:
                 pass  # they go back when the lease ends
         if fetching.away and not (leased.parts or fetching.parts):
+            self.away += sum([one.size for one in fetching.away])
             yield Rest(_AWAY)
         return tuple(sorted((*leased.parts, *fetching.parts), key=lambda part: part.start))
 

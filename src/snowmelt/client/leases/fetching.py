@@ -30,7 +30,9 @@ class Fetching:
         self.parts: list[Part] = []
         self.unread: list[Interval] = []
         self.away: list[Interval] = []
-        """Some of those."""
+        """Some of those: who was not asked, or did not answer, may have them."""
+        self._silent: dict[Place, None] = {}
+        """Who did not answer is asked for nothing more: the lease is short."""
         self._queue = queue
         self._bytes_max = bytes_max
         self._chance = chance
@@ -47,13 +49,18 @@ class Fetching:
     def _some(self, span: Span) -> Steps[Span]:
         """The next items of a span, from the first keeper that has them; returns the rest."""
         damaged = span.stop - span.start
-        away = False
+        away = span.away
         for place in self._in_turn(span.keepers):
+            if place in self._silent:
+                away = True
+                continue
             ask = Fetch(self._queue, span, self._bytes_max)
             try:
                 told: Fetched = yield Query(ask, FETCH_SECONDS, contact(place.address), _WEIGHT)
-            except SnowmeltError as error:
-                away = away or isinstance(error, OutcomeUnknown | Unavailable | Unreachable)
+            except (OutcomeUnknown, Unavailable, Unreachable):
+                self._silent[place], away = None, True
+                continue
+            except SnowmeltError:
                 continue
             if told.parts:
                 return self._took(span, told)

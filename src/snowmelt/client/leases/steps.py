@@ -109,6 +109,8 @@ class LeaseSteps(ABC):
         self.name = name
         self.missing = False
         """Whether there was no such queue when it was last asked for."""
+        self.away = 0
+        """How many items nobody could have, when it was last asked: their nodes are away."""
 
     @abstractmethod
     def ask_lease(
@@ -168,6 +170,8 @@ class LeaseSteps(ABC):
                 delivered = yield from self.delivered(answer.leased, answer.asked, bytes_max)
                 if delivered is not None and (yield from self.held(delivered)):
                     return delivered, late
+                if self.away and wait.over:
+                    return None, late
             except SnowmeltError:
                 if words and told:
                     return None, late
@@ -299,7 +303,8 @@ class LeaseSteps(ABC):
 
     def empty(self, timeout: float) -> str:
         """What is said when nothing came."""
-        why = "; there is no such queue yet, the first put makes it" if self.missing else ""
+        why = f"; {self.away} items wait for nodes that are away" if self.away else ""
+        why = "; there is no such queue yet, the first put makes it" if self.missing else why
         return f"nothing came into {self.name} in {timeout:g} s{why}"
 
 

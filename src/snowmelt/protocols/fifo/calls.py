@@ -60,6 +60,8 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
     keepers: tuple[Place, ...]
     failures: int = 0
     reason: str = ""
+    away: bool = False
+    """Whether one that may come back keeps them too: what nobody here can give has not failed."""
 
     @property
     def weight(self) -> int:
@@ -246,6 +248,8 @@ class Leased(msgspec.Struct, frozen=True, tag="fifo.leased", array_like=True):
     lease: Duration
     refused: str = ""
     """Why the lease that came along could not be settled; empty when it was, or none came."""
+    away: Intervals = ()
+    """The first of what waits before all others, for nodes that are away."""
 
 
 class Fetch(msgspec.Struct, frozen=True, tag="fifo.fetch", array_like=True):

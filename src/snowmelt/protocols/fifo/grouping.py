@@ -193,7 +193,7 @@ class Grouping:
         found: list[Interval] = []
         left = min(ask.items_max, self._desk.limits.surveyed)
         tail = max(ask.start, self._queue.tail)
-        for piece in self._queue.ready.within(Interval(ask.start, tail)):
+        for piece in self._queue.aside.waiting.within(Interval(ask.start, tail)):
             part, _ = piece.split(left)
             if part.size == 0:
                 break

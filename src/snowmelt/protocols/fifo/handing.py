@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import msgspec
+
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.calls import Part, Span
 from snowmelt.protocols.fifo.desk import Desk
@@ -88,12 +90,4 @@ class Handing:
 
 def _after(span: Span, count: int) -> Span:
     """What is left of a span behind its first items."""
-    return Span(
-        span.start + count,
-        span.stop,
-        span.stream,
-        span.first + count,
-        span.keepers,
-        span.failures,
-        span.reason,
-    )
+    return msgspec.structs.replace(span, start=span.start + count, first=span.first + count)

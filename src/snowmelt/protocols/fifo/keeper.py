@@ -5,7 +5,8 @@ It knows nothing of leases or orders; it keeps what it is told until it is told 
 1. `Copied` is said after the flush. What is stored twice under one key is the same, so a doubled
    `Copy` does no harm.
 2. What can't be read, or isn't there, is never served, and told to the queue's master as `Broken`,
-   who knows whether it should be there. Whoever asked is told which of the two it is.
+   who knows whether it should be there. Whoever asked is told which of the two it is; but not by a
+   node that was asked since the keeper was silent (`calling.py`, rule 2), and is none itself.
 3. `Keep` names all that a node is to keep of streams that have ended; what else it has of them was
    never admitted, or was settled while it was away, and is erased. Of streams that have not ended
    it erases only below what was admitted: what comes after may be on its way to being admitted.
@@ -165,11 +166,16 @@ class Keeper:
     def fetch(self, operation: OperationId, message: Fetch) -> None:
         """A client's share of a lease, straight from here."""
         span = message.span
+        is_keeper = any(one.node == self._desk.me for one in span.keepers)
         extent = Extent(span.stream, span.first, span.first + span.stop - span.start)
 
         def found(stretch: Stretch) -> None:
             # How often they failed, and why, the client knows better than it told this node.
             parts = parts_of(stretch, extent, span.start)
+            if stretch.bad is not None and not parts and not is_keeper:
+                text = f"{self._desk.me} does not keep what begins at position {span.start}"
+                self._desk.decline(operation, "Unavailable", text)
+                return
             bad = 0 if stretch.bad is None else stretch.bad.stop - stretch.bad.first
             damaged, gone = (0, bad) if stretch.missing else (bad, 0)
             self._desk.reply(operation, Fetched(tuple(parts), damaged, gone))

@@ -17,6 +17,8 @@
    (`journal.py`, rule 7). No clock has a part in that, so another may go on as soon as this one is
    left out, though it lives and does not know. When it does (`host.py`, rule 6) its masters end,
    and tell nothing read before.
+8. What lies with nodes that are away is leased to nobody, so it does not fail: it is passed over
+   until one of them is back (`aside.py`). Who gets something, or nothing, is told of it.
 """
 
 from typing import Final
@@ -121,12 +123,12 @@ class Master:
 
     def _hand(self, operation: OperationId, lease: Lease, get: Get, refused: str) -> None:
         """Rules 1 and 6: once the lease is safe, what this node keeps of it goes along."""
-        left = list(lease.left)
+        left, away = list(lease.left), self._queue.aside.told
 
         def told(parts: tuple[Part, ...], spans: tuple[Span, ...]) -> None:
             time = self._time_left(lease)
             if time > 0:
-                self._desk.reply(operation, Leased(lease.token, parts, spans, time, refused))
+                self._desk.reply(operation, Leased(lease.token, parts, spans, time, refused, away))
 
         handing = Handing(self._desk, self._keeper, self._queue, get.bytes_max, told)
 
@@ -150,7 +152,8 @@ class Master:
 
     def _empty(self, operation: OperationId, refused: str) -> None:
         self._answered.keep(operation, True)
-        answer = Leased(0, (), (), self._queue.settings.lease, refused)
+        away = self._queue.aside.told
+        answer = Leased(0, (), (), self._queue.settings.lease, refused, away)
         self.journal.after(lambda: self._desk.reply(operation, answer))
 
     def serve(self) -> None:
@@ -242,7 +245,7 @@ class Master:
 
     def peek(self, operation: OperationId, peek: Peek) -> None:
         """Shows items and takes nothing."""
-        source = self._queue.dead if peek.dead else self._queue.ready
+        source = self._queue.dead if peek.dead else self._queue.aside.waiting
         wanted, left = [], min(peek.items_max, self._desk.limits.get_items)
         for interval in source.within(Interval(peek.start, max(peek.start, self._queue.tail))):
             part, _ = interval.split(left)
@@ -295,7 +298,7 @@ class Master:
             mirrors=tuple(node_of(keeper) for keeper in self.home.mirrors),
             term=self.home.term,
             paused=queue.paused,
-            ready=queue.ready.total,
+            ready=queue.ready.total + queue.aside.items.total,
             delayed=queue.delays.total,
             leased=queue.leases.items,
             dead=queue.dead.total,

@@ -4,6 +4,7 @@ Every admitted item that is not settled is *alive*, and is in exactly one of the
 
     pending     admitted, but the journal is not yet safe; nobody may see it
     ready       waits to be handed out, at its own position
+    aside       waits as well, but nobody who keeps it is here (`aside.py`)
     delayed     becomes ready at a moment
     leased      handed out under a token, until the lease ends
     assigned    a group's, until the group says that it is done with it
@@ -23,6 +24,7 @@ from snowmelt.core.instant import Instant
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
 from snowmelt.core.pieces import Pieces
+from snowmelt.protocols.fifo.aside import Aside
 from snowmelt.protocols.fifo.doubts import Doubts
 from snowmelt.protocols.fifo.extents import Lane, Run, Runs
 from snowmelt.protocols.fifo.groups import Groups
@@ -81,6 +83,7 @@ class Queue:
         self.runs = Runs(limits)
         self.alive = IntervalSet()
         self.ready = IntervalSet()
+        self.aside = Aside(self.ready)
         self.dead = IntervalSet()
         self.streams: dict[str, Stream] = {}
         self.changed: dict[bytes, None] = {}
@@ -152,18 +155,28 @@ class Queue:
     def lease(
         self, operation: OperationId, items_max: int, bytes_max: int, now: Instant | None
     ) -> Lease | None:
-        """Takes the first ready items, or None when there is nothing to take.
+        """Takes the first ready items that can be had, or None when there are none.
 
         The lease's time begins now; with None when it is told, and until then it can't be over.
         """
         if self.paused or self.ready.total == 0:
             return None
-        return self.leases.grant(operation, self.take(items_max, bytes_max), now)
+        taken = self.take(items_max, bytes_max, passing=self.aside.begun)
+        return self.leases.grant(operation, taken, now) if taken.total else None
 
     def take(
-        self, items_max: int, bytes_max: int, below: int = 0, pieces_max: int = 0
+        self,
+        items_max: int,
+        bytes_max: int,
+        below: int = 0,
+        pieces_max: int = 0,
+        *,
+        passing: bool = False,
     ) -> IntervalSet:
-        """Removes the first ready items, for whoever is to have them."""
+        """Removes the first ready items, for whoever is to have them.
+
+        With `passing` it passes over what can't be had.
+        """
         taken, room = IntervalSet(), self._limits.spans_bytes
         strips = min(self._limits.lease_runs, room // self._span_bytes)
         while items_max > 0 and bytes_max > 0 and strips > 0 and room > 0 and self.ready.total:
@@ -174,6 +187,11 @@ class Queue:
             if start == stop or 0 < pieces_max <= taken.pieces:
                 break
             run, least = self.runs.holding(start), 0 if taken.total else 1
+            if passing:
+                found = self.aside.first(run)
+                if found.start == found.stop:
+                    continue
+                stop = min(stop, found.stop)
             head = Interval(start, min(stop, start + items_max, run.stop))
             part, room = _tellable(self.failures, head, room, least, self._span_bytes)
             count, size, used = run.fitting(part, items_max, bytes_max, strips, least)
@@ -245,7 +263,7 @@ class Queue:
 
     def purge(self, *, dead: bool) -> tuple[int, list[Lost]]:
         """Removes what waits, or what is dead."""
-        waiting = [*self.ready, *(part for part, _ in self.delays)]
+        waiting = [*self.aside.waiting, *(part for part, _ in self.delays)]
         parts = list(self.dead) if dead else waiting
         lost: list[Lost] = []
         for part in reversed(parts):  # nothing lies behind what goes, and so nothing is moved
@@ -271,11 +289,13 @@ class Queue:
     def rehouse(self, run: Run, lane: Lane, keepers: tuple[str, ...]) -> None:
         """A lane of a run has other keepers now."""
         self.runs.rehouse(run, lane, keepers)
+        self.aside.look_again(self.aside.items.common(run.interval))
         self._touch_run(run)
 
     def check(self) -> None:
         """Asserts that no item is in two states, and that each lies in a run."""
-        states = [self.ready, self.dead, IntervalSet(part for part, _ in self.delays)]
+        states = [self.ready, self.aside.items, self.dead]
+        states += [IntervalSet(part for part, _ in self.delays)]
         states += [lease.left for lease in self.leases]
         for _, group in self.groups:  # which counts what was lost as well
             living = (part for piece in group.held for part in self.alive.common(piece))
@@ -347,6 +367,7 @@ class Queue:
         """These positions are settled: forgets them, and finds what their keepers may drop."""
         lost: list[Lost] = []
         self.ready.remove(interval)
+        self.aside.items.remove(interval)
         self.dead.remove(interval)
         self.delays.clear(interval)
         self.failures.clear(interval)

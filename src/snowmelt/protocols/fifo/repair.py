@@ -96,6 +96,7 @@ class Repair:
         if presence is not None:
             self._telling.forget_streams(presence)
             self._telling.viewed(presence)
+            self._queue.aside.viewed(self._queue.runs, presence)
             self._out.forget()
             self._at = 0
             self._walk(presence)

@@ -6,7 +6,7 @@ from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.calls import Place, Span
 from snowmelt.protocols.fifo.extents import Strip
 from snowmelt.protocols.fifo.queue import Queue
-from snowmelt.protocols.fifo.streams import Presence
+from snowmelt.protocols.fifo.streams import Presence, living
 
 
 def spans_of(
@@ -17,10 +17,11 @@ def spans_of(
         for strip in run.strips(positions):
             lane = strip.lane
             places = () if presence is None else _places(lane.keepers, presence)
+            away = len(places) < len(lane.keepers) and _may_be_back(lane.keepers, presence)
             for piece, times, reason in _by_failures(queue, Interval(strip.start, strip.stop)):
                 first = strip.first + piece.start - strip.start
-                span = Span(piece.start, piece.stop, lane.stream, first, places, times, reason)
-                yield span, strip
+                where = piece.start, piece.stop, lane.stream, first
+                yield Span(*where, places, times, reason, away), strip
 
 
 def living_spans(
@@ -46,6 +47,14 @@ def living_spans(
 def _places(keepers: tuple[str, ...], presence: Presence) -> tuple[Place, ...]:
     here = [presence.keepers[keeper] for keeper in keepers if keeper in presence.keepers]
     return tuple([Place(member.id, member.address) for member in here])
+
+
+def _may_be_back(keepers: tuple[str, ...], presence: Presence | None) -> bool:
+    """Whether any of these is away, and not known to be gone for ever."""
+    if presence is None:
+        return True
+    away = tuple([one for one in keepers if one not in presence.keepers])
+    return living(away, presence) > 0
 
 
 def _by_failures(queue: Queue, positions: Interval) -> list[tuple[Interval, int, str]]:

@@ -88,7 +88,8 @@ class _Ending:
             if where in self._ledger.at and self._was_there_before(where, holders)
         )
         at = self._ledger.at
-        before += tuple(at[where] for where in self._ledger.unclear if where in at)
+        exempt = (*self._ledger.unclear, *self._ledger.looks.passed)
+        before += tuple(at[where] for where in exempt if where in at)
         before += self._there_before_a_lapse()
         if before:
             gets.append(Operation("unknown", Kind.GET, before, 0, None, Ended.UNKNOWN))
@@ -122,6 +123,7 @@ class _Ending:
         for where, holders in self._ledger.holders.items():
             value = self._ledger.at.get(where)
             unclear = where in self._ledger.unclear or self._was_there_before(where, holders)
+            unclear = unclear or where in self._ledger.looks.passed
             if value is None or unclear:
                 continue
             batch = self._ledger.by_value[value]

@@ -197,6 +197,7 @@ class Ledger:
         self, process: str, called: Instant, answer: Leased, at: Instant, said: Instant
     ) -> Held | None:
         """A get was answered; None when it brought nothing."""
+        self.looks.passing(process, called, answer.away)
         if not answer.token:
             self.looks.empty(process, called, said)
             return None
@@ -406,6 +407,17 @@ class Ledger:
         for where, holders in self.holders.items():
             self.holders[where] = [one for one in holders if one.names is None]
         self.holders = {where: left for where, left in self.holders.items() if left}
+
+
+def judge_damage(ledger: Ledger, held: Held, positions: tuple[int, ...]) -> None:
+    """These have failed, since nobody could give them: then a disk must be hurt."""
+    if ledger.excuses.any_hurt or ledger.excuses.may_lose:
+        return
+    for where in positions:
+        value = ledger.at.get(where)
+        if value is not None and ledger.by_value[value].ended is Ended.SUCCEEDED:
+            text = f"position {where} ({value}) failed as no copy could be read; none is hurt"
+            ledger.wrong(text, held.process)
 
 
 def shortest(time: Duration) -> Duration:

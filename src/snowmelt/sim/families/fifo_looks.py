@@ -5,7 +5,8 @@ returned before they were asked. A node may say them only while it is the master
 replaced in its sleep would tell of the past.
 
 1. A get finds nothing only if for a moment nothing was there that waited: an item waits from its
-   put's answer to the call of its first lease, if there was no delivery before that.
+   put's answer to the call of its first lease, if there was no delivery before that, and it was
+   never passed over since all who keep it are away.
 2. Who shows the items that wait, from a position on, shows all of them up to the last one shown,
    none that was acknowledged before, and none that another held all the while.
 3. The numbers: a position told is below the tail; what was acknowledged is counted as done; what
@@ -22,6 +23,7 @@ import msgspec
 from snowmelt.check.emptiness import Segment, find_covered
 from snowmelt.check.history import Ended, Kind, Operation
 from snowmelt.core.instant import Instant, milliseconds
+from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.calls import GroupStatus, Part, QueueStatus, Span
 from snowmelt.sim.families.fifo_excuses import FOR_EVER, Excuses, Lapse
 
@@ -97,6 +99,8 @@ class Looks:
         self._ledger = ledger
         self.quiet: Instant | None = None
         """From then on nothing is hurt, and everybody is there; None for never."""
+        self.passed: dict[int, None] = {}
+        """Positions that were passed over, as all who keep them were away."""
         self._empty: list[Operation] = []
         self._shown: list[tuple[Shown, dict[int, None]]] = []
         self._pauses: list[Pausing] = []
@@ -107,6 +111,15 @@ class Looks:
     def empty(self, process: str, called: Instant, said: Instant) -> None:
         """Somebody got nothing."""
         self._empty.append(Operation(process, Kind.GET, (), called, said))
+
+    def passing(self, process: str, called: Instant, away: Sequence[Interval]) -> None:
+        """These are had later, by whoever asks then; there are none when everybody is there."""
+        for part in away:
+            self.passed.update(dict.fromkeys(part))
+        quiet = self.quiet is not None and self.quiet <= called
+        if away and quiet and not self._ledger.excuses.any_hurt:
+            text = f"{process} is told that those are away who keep {away[0]}; nobody is"
+            self._ledger.wrong(text, process)
 
     def pausing(self, at: Instant) -> None:
         """From now on the queue may be paused."""

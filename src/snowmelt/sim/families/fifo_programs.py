@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from snowmelt.check.history import Ended
-from snowmelt.client.fifo.steps import FifoSteps
+from snowmelt.client.fifo.steps import DAMAGED, FifoSteps
 from snowmelt.client.leases.delivered import Delivered
 from snowmelt.client.queue.options import Producer
 from snowmelt.core.batch import Batch
@@ -17,7 +17,7 @@ from snowmelt.protocols.calling import Ask
 from snowmelt.protocols.fifo import calls
 from snowmelt.sim.families import programs
 from snowmelt.sim.families.fifo_actors import Stage, Then
-from snowmelt.sim.families.fifo_ledger import Asked, Held, Ledger
+from snowmelt.sim.families.fifo_ledger import Asked, Held, Ledger, judge_damage
 from snowmelt.sim.families.programs import places
 from snowmelt.wire.greeting import CLIENT_PREFIX
 
@@ -124,6 +124,8 @@ class Program(programs.Program):
             self.ledger.lease_lost(held, at, (*done, *places(settle.back)))
         if taken:
             self.takes(held.token, done)
+        if taken and settle.reason == DAMAGED:
+            judge_damage(self.ledger, held, places(settle.back))
         if taken and settle.extend:
             self.ledger.extended(held, called)
         if done or settle.back:

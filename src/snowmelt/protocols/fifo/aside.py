@@ -1,0 +1,82 @@
+"""What waits in a queue and can't be had: nobody who keeps it is here.
+
+It is passed over by whoever is given the first that waits, and then lies aside, so that it is
+passed over once. Another view may have one of its keepers: with that, all waits as before. It is
+a state in memory alone; in the journal these items are ready.
+"""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
+
+from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.protocols.fifo.extents import Run, Runs
+from snowmelt.protocols.fifo.streams import Presence
+
+TOLD: Final = 64
+"""So many intervals of it are told to who is given something, or nothing."""
+
+
+class Aside:
+    """Of one queue, beside what is `ready`.
+
+    >>> ready = IntervalSet([Interval(0, 5)])
+    >>> aside = Aside(ready)
+    >>> aside.put(Interval(0, 2))
+    >>> ready, aside.items, aside.waiting
+    (IntervalSet([2, 5)), IntervalSet([0, 2)), IntervalSet([0, 5)))
+    """
+
+    def __init__(self, ready: IntervalSet) -> None:
+        self.items = IntervalSet()
+        self._ready = ready
+        self._away: dict[tuple[str, ...], None] = {}
+        """Keepers of whom, together, nobody is here."""
+
+    def viewed(self, runs: Runs, presence: Presence) -> None:
+        """Who is here has changed, or this master has begun."""
+        here = presence.keepers
+        self._away = {one: None for one in runs.housed if not any(name in here for name in one)}
+        self.look_again(list(self.items))
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything may have to be passed over."""
+        return bool(self._away)
+
+    def first(self, run: Run) -> Interval:
+        """Of what is first, and lies in this run, as much as can be had, or can't, alike.
+
+        What can't is put aside, and then it is empty.
+        """
+        head, away = self._ready.first, self._away
+        if all(not lane.living or lane.keepers in away for lane in run.lanes):  # many at once
+            found = head.common(run.interval)
+        else:
+            strip = next(run.strips(head))
+            found = Interval(strip.start, strip.stop)
+            if strip.lane.keepers not in away:
+                return found
+        self.put(found)
+        return Interval(found.stop, found.stop)
+
+    def put(self, part: Interval) -> None:
+        """These can't be had."""
+        self._ready.remove(part)
+        self.items.add(part)
+
+    def look_again(self, parts: Iterable[Interval]) -> None:
+        """Perhaps these can be had by now."""
+        for part in parts:
+            self.items.remove(part)
+            self._ready.add(part)
+
+    @property
+    def waiting(self) -> IntervalSet:
+        """All that waits, whether it can be had or not."""
+        return IntervalSet([*self._ready, *self.items]) if self.items.total else self._ready
+
+    @property
+    def told(self) -> tuple[Interval, ...]:
+        """The first of it, for who hears of items."""
+        return tuple(islice(self.items, TOLD)) if self.items.total else ()

@@ -167,6 +167,38 @@ def test_when_patience_ends_all_attempts_are_refused_and_so_are_late_ones() -> N
         assert (verdicts(one), one.queue.tail) == (expected, 2)
 
 
+def test_an_attempt_too_many_is_refused_for_good_though_there_be_room_for_its_last_offer() -> None:
+    """Its node has dropped it; it was taken when its offer came twice, and was lost."""
+    bench = full(limits=Limits(attempts=1))
+    wait(bench, 0, OTHER)
+    wait(bench, 2, THIRD, caller="b")
+    assert verdicts(bench) == [(THIRD, 2, "OutcomeUnknown")]
+    bench.pass_time(10)
+    bench.flush()
+    assert verdicts(bench) == [(OTHER, 0, "Full")]
+    make_room(bench)
+    for one in (bench, bench.crashed()):
+        wait(one, 2, THIRD, caller="b")
+        assert (verdicts(one), one.queue.tail) == ([(THIRD, 2, "OutcomeUnknown")], 2)
+        wait(one, 3, THIRD, caller="b", turn=2)
+        assert verdicts(one) == [(THIRD, 3, "put")]
+
+
+def test_a_batch_that_could_not_be_staged_is_not_staged_by_its_last_offer() -> None:
+    """As above: its node was told to drop it."""
+    bench = Bench(limits=Limits(staged=1))
+    bench.stage(0, 1)
+    bench.stage(4, 5)
+    bench.flush()
+    assert verdicts(bench) == [(OTHER, 0, "put"), (OTHER, 4, "Full")]
+    bench.pass_time(2)
+    bench.flush()
+    assert len(bench.queue.staged) == 0
+    bench.stage(4, 5)
+    bench.flush()
+    assert (verdicts(bench), len(bench.queue.staged)) == ([(OTHER, 4, "OutcomeUnknown")], 0)
+
+
 def test_who_is_refused_may_try_again_under_the_same_number() -> None:
     bench = full()
     wait(bench, 0, OTHER, patience=0)

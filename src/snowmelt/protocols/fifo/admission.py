@@ -24,6 +24,8 @@ which offers it: these are its *attempts*. The put itself is its producer and it
    offered it may be here still, and offer it again: it is told that nobody knows, not that it was
    put; whoever waits asks again. It is not taken anew: its keepers were told to drop it. Nor is
    it dropped once more, should it be that its producer was forgotten by a clock that leapt.
+8. An attempt that was refused is so for good, though what spoke against it has gone since: its node
+   was told to drop it, and may have done so before its last offer came.
 """
 
 from collections.abc import Callable, Iterator
@@ -43,6 +45,7 @@ from snowmelt.protocols.fifo.waiting import Waiting, WaitingPut
 
 AGE_MAX: Final = seconds(8 * 3600)
 NOWHERE: Final = "its master died before enough nodes had it, and it was forgotten"
+REFUSED: Final = "it was refused before, and what was offered then does not come any more"
 
 
 class Admission:
@@ -173,7 +176,7 @@ class Admission:
         decided, usual = first in known.decided, not entry.hold and entry.age <= AGE_MAX
         if usual and not decided and producers.is_new(producer, number):
             return False
-        earlier = self._earlier(entry)
+        earlier = _earlier(self._queue, entry)
         if earlier is not None and self._queue.doubts.touch(earlier):
             its_own = decided and first not in known.refused
             if not its_own or self._living(entry, earlier) < self._queue.settings.copies_needed:
@@ -186,11 +189,8 @@ class Admission:
                 return True
             where = NOT_REMEMBERED if earlier is None else earlier
             self._tell_later(stream, _verdict(entry, where, self._living(entry)))
-        elif entry.hold and len(self._queue.staged) >= self._desk.limits.staged:
-            text = f"{len(self._queue.staged)} batches are staged in queue {self._queue.name!r}"
-            self._refuse(stream, entry, "Full", f"{text} already; publish some, or wait")
         elif entry.hold:  # a publication has the number, not its parts
-            return False
+            return self._cannot_hold(stream, entry, decided=decided)
         elif earlier is not None:
             self._repeated(stream, entry, earlier)
         elif not waits and (text := producers.past(producer, number)):
@@ -202,11 +202,19 @@ class Admission:
         elif entry.age > AGE_MAX:
             text = f"this node could not reach the queue for {entry.age // 10**9} seconds"
             self._refuse(stream, entry, "OutcomeUnknown", text)
+        elif decided:
+            self._refuse(stream, entry, "OutcomeUnknown", REFUSED)  # rule 8
         else:
-            if decided:  # what it was a repetition of found no room on its disk after all
-                place = Interval(first, entry.stop)
-                known.refused.remove(place)
-                known.decided.remove(place)
+            return False
+        return True
+
+    def _cannot_hold(self, stream: str, entry: Entry, *, decided: bool) -> bool:
+        if decided:
+            self._refuse(stream, entry, "OutcomeUnknown", REFUSED)  # rule 8
+        elif len(self._queue.staged) >= self._desk.limits.staged:
+            text = f"{len(self._queue.staged)} batches are staged in queue {self._queue.name!r}"
+            self._refuse(stream, entry, "Full", f"{text} already; publish some, or wait")
+        else:
             return False
         return True
 
@@ -271,11 +279,11 @@ class Admission:
 
     def _repeated(self, stream: str, entry: Entry, where: Interval) -> None:
         """It is in the queue as another attempt brought it."""
-        self._decide(stream, entry, refused=True)
 
         def safe() -> None:
             presence = self._desk.presence
-            if self._earlier(entry) is not None:  # unless that one found no room after all
+            if _earlier(self._queue, entry) is not None:  # unless that one found no room after all
+                self._decide(stream, entry, refused=True)
                 count = 0 if presence is None else copies(self._queue, where, presence)
                 self._tell(stream, _verdict(entry, where, count, repeated=True, dropped=True))
 
@@ -326,9 +334,6 @@ class Admission:
         producers = self._queue.producers
         return not entry.hold and not producers.past(entry.producer, entry.sequence)
 
-    def _earlier(self, entry: Entry) -> Interval | None:
-        return self._queue.producers.earlier(entry.producer, entry.sequence)
-
     def _stream(self, name: str) -> Stream:
         streams = self._queue.streams
         if name not in streams:
@@ -349,6 +354,11 @@ def _verdict(
     entry: Entry, where: Interval, copies: int, *, repeated: bool = False, dropped: bool = False
 ) -> Verdict:
     return Verdict(entry.first, where.start, where.stop, repeated, dropped, copies=copies)
+
+
+def _earlier(queue: Queue, entry: Entry) -> Interval | None:
+    """Where its put went, if it was put before."""
+    return queue.producers.earlier(entry.producer, entry.sequence)
 
 
 def _fits(queue: Queue, entry: Entry) -> bool:

@@ -39,7 +39,7 @@ from snowmelt.protocols.fifo.early import Offer, TooEarly
 from snowmelt.protocols.fifo.journal import Journal
 from snowmelt.protocols.fifo.messages import Admit, Admitted, Entry, Verdict
 from snowmelt.protocols.fifo.producers import NOT_REMEMBERED
-from snowmelt.protocols.fifo.queue import Queue, copies, keepers_of
+from snowmelt.protocols.fifo.queue import Queue, copies, found, keepers_of
 from snowmelt.protocols.fifo.streams import Stream, living, node_of
 from snowmelt.protocols.fifo.waiting import Waiting, WaitingPut
 
@@ -98,7 +98,7 @@ class Admission:
         """A segment of this very node found no room on the disk after all."""
         if self._undone(stream, first) and self._queue.settings.replicas > 1:
             verdict = Verdict(first, 0, 0, dropped=True, error="DiskFull", text=reason)
-            self._tell_later(stream, verdict)  # `early.py`, rule 7
+            self._tell_later(stream, verdict)  # `early.py`, rule 8
 
     def _undone(self, stream: str, first: int) -> bool:
         """Takes back what is not safe yet; whether there was something."""
@@ -181,6 +181,7 @@ class Admission:
             its_own = decided and first not in known.refused
             if not its_own or self._living(entry, earlier) < self._queue.settings.copies_needed:
                 return True  # `early.py`, rule 5: whoever waits asks again
+            found(self._queue, earlier)
         waits = (producer, number) in self._waiting.puts  # then it was new when that began
         if decided and first not in known.refused:
             if earlier is None and self._is_forgotten(entry):

@@ -9,19 +9,22 @@
 4. A put is told when `copies_needed` of those that were named have flushed it, and who has flushed
    it has something there while it lives, were it damaged. So what is in doubt, and of which fewer
    than that are not known to have nothing, was told to nobody. What lingers is told unflushed.
+5. What is known to be with `copies_needed` may be given, though it is in doubt for the others. What
+   nobody has who is here, while somebody is away, is given to nobody, and nothing waits behind it.
 """
 
 from collections.abc import Callable
 from typing import Final
 
 from snowmelt.core.instant import Instant, later, seconds
-from snowmelt.core.interval import Interval
+from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.doubts import Name
-from snowmelt.protocols.fifo.early import Confirmed
+from snowmelt.protocols.fifo.early import Confirmed, Enough
 from snowmelt.protocols.fifo.extents import Lane, Run
 from snowmelt.protocols.fifo.messages import Extent
-from snowmelt.protocols.fifo.queue import Queue
+from snowmelt.protocols.fifo.passed_over import PassedOver
+from snowmelt.protocols.fifo.queue import Queue, found, hide
 from snowmelt.protocols.fifo.streams import Presence, living
 
 ALL_WITHIN: Final = seconds(2)
@@ -46,6 +49,44 @@ class Doubting:
         """Of each doubt that is settled here: so long all are waited for (rule 2)."""
         self._parts: dict[Place, Extent] = {}
         """Of lanes that are bad only for being in doubt: what of them is."""
+        self._asked: dict[Place, PassedOver] = {}
+        """Of lanes of which nobody here has all: who has said so lately."""
+        self._had: dict[str, IntervalSet] = {}
+        """What each has of them."""
+
+    def enough(self, message: Enough) -> None:
+        """As many have what was put early as must (rule 5)."""
+        where = self._queue.doubts.of((message.stream, message.first))
+        if where is not None:
+            found(self._queue, where)
+
+    def partly(
+        self, place: Place, keeper: str, has: list[Interval], nobody: list[Interval]
+    ) -> bool:
+        """A keeper has this of a lane, but for what nobody has who is here (rule 5).
+
+        Whether that is all it is to be asked for a while; then others have their turn.
+        """
+        if not self._until:
+            return False
+        had = self._had.setdefault(keeper, IntervalSet())
+        for part in has:
+            had.add(part)
+        for part in nobody:
+            had.remove(part)
+            for unsure in self._queue.doubts.unsure.common(part):
+                hide(self._queue, unsure)
+        self._asked.setdefault(place, PassedOver()).silent(keeper, self._desk.now)
+        return True
+
+    def targets(self, place: Place, named: list[str], others: list[str]) -> list[str]:
+        """Who may be asked to copy a bad lane."""
+        asked = self._asked.get(place)
+        return [*named, *others] if asked is None else [one for one in named if one not in asked]
+
+    def viewed(self) -> None:
+        """Others are here now, who may have what nobody had."""
+        self._asked.clear()
 
     def confirmed(self, message: Confirmed) -> bool:
         """These have what was put early; whether there is something to be settled here."""
@@ -59,7 +100,7 @@ class Doubting:
         else:
             self._queue.doubts.late(name)
             if len(message.keepers) >= self._queue.settings.copies_needed:
-                self._queue.doubts.enough(name)
+                found(self._queue, where)
             self._doubt(name, where, message.keepers)
         return bool(self._until)
 
@@ -89,10 +130,14 @@ class Doubting:
     def settle(self, presence: Presence) -> None:
         """Ends the doubts that are none any more (rules 2 and 3)."""
         doubts = self._queue.doubts
+        for asked in self._asked.values():
+            asked.end(self._desk.now)
         unheard = [where for name, where in doubts.all() if name not in self._until]
         for name, until in list(self._until.items()):
             where = doubts.of(name)
             lanes = [] if where is None else self._lanes(where)
+            if where is not None:
+                self._look(where, presence)
             if any((run.start, at) in self._bad for run, at in lanes):
                 if until > self._desk.now:
                     continue
@@ -101,9 +146,14 @@ class Doubting:
                 if not all(self._is_sure(run, at, presence) for run, at in lanes):
                     continue
             del self._until[name]
-            doubts.end(name)
+            if where is not None:
+                found(self._queue, where)
+                doubts.end(name)
             for run, at in lanes:
                 self._take_off(run, at)
+        if not self._until:
+            self._asked.clear()
+            self._had.clear()
 
     def _doubt(self, name: Name, where: Interval, sure: tuple[str, ...]) -> None:
         self._until[name] = later(self._desk.now, ALL_WITHIN)
@@ -125,9 +175,25 @@ class Doubting:
                     found[run.start, number(run, strip.lane)] = run
         return [(run, at) for (_, at), run in found.items()]
 
-    def _is_sure(self, run: Run, at: int, presence: Presence) -> bool:
+    def _look(self, where: Interval, presence: Presence) -> None:
+        """What of it is with enough keepers by now (rule 5)."""
+        for unsure in self._queue.doubts.unsure.common(where):
+            for alive in self._queue.alive.common(unsure):
+                for run in self._queue.runs.over(alive):
+                    for strip in run.strips(alive.common(run.interval)):
+                        part = Interval(strip.start, strip.stop)
+                        if self._is_sure(run, number(run, strip.lane), presence, part):
+                            found(self._queue, part)
+
+    def _is_sure(self, run: Run, at: int, presence: Presence, part: Interval | None = None) -> bool:
+        """Whether enough have all of a lane, or this part of it."""
         bad = self._bad.get((run.start, at), {})
-        good = tuple(one for one in run.lanes[at].keepers if one not in bad)
+        good = tuple(
+            one
+            for one in run.lanes[at].keepers
+            if one not in bad
+            or (part is not None and one in self._had and self._had[one].covers(part))
+        )
         return living(good, presence) >= self._queue.settings.copies_needed
 
     def _take_off(self, run: Run, at: int) -> None:

@@ -1,9 +1,13 @@
 """What may not be on all disks that it is said to be on: not all have said so (`early.py`)."""
 
-from snowmelt.core.interval import Interval
+from typing import Final
+
+from snowmelt.core.interval import Interval, IntervalSet
 
 Name = tuple[str, int]
-"""The place of a put in its stream; of what a last master left, no stream."""
+"""The place of a put in its stream."""
+LEFT: Final[Name] = "", 0
+"""Of what a last master left, who can't say any more what it was told."""
 
 
 class Doubts:
@@ -13,16 +17,16 @@ class Doubts:
     >>> doubts.add(("n1/1/1", 0), Interval(3, 5)); doubts.add(("n1/1/1", 2), Interval(5, 6))
     >>> doubts.whole(7), doubts.touch(Interval(4, 5)), doubts.touch(Interval(0, 3))
     (3, True, False)
-    >>> doubts.enough(("n1/1/1", 0)); doubts.whole(7), doubts.sure(7)
-    (3, 5)
+    >>> doubts.enough(Interval(3, 5)); doubts.whole(7), doubts.unsure
+    (3, IntervalSet([5, 6)))
     >>> doubts.end(("n1/1/1", 0)); doubts.whole(7)
     5
     """
 
     def __init__(self) -> None:
         self._open: dict[Name, Interval] = {}
-        self._enough: dict[Name, None] = {}
-        """Those that as many have as must, though not all that are said to."""
+        self.unsure = IntervalSet()
+        """What of them fewer may have than must, and what comes behind waits for."""
         self._late: dict[Name, None] = {}
 
     def __bool__(self) -> bool:
@@ -31,6 +35,7 @@ class Doubts:
     def add(self, name: Name, where: Interval) -> None:
         """What lies there is in doubt; it is behind all that was before."""
         self._open[name] = where
+        self.unsure.add(where)
 
     def of(self, name: Name) -> Interval | None:
         """Where that is, while it is in doubt."""
@@ -38,9 +43,10 @@ class Doubts:
 
     def end(self, name: Name) -> None:
         """It is in doubt no longer."""
-        self._open.pop(name, None)
-        self._enough.pop(name, None)
-        self._late.pop(name, None)
+        where = self._open.pop(name, None)
+        if where is not None:
+            self.unsure.remove(where)
+            self._late.pop(name, None)
 
     def late(self, name: Name) -> None:
         """Its node does not wait any more for all that are said to have it: it asks again."""
@@ -51,20 +57,19 @@ class Doubts:
         """Whether that is so, and it is in doubt still."""
         return name in self._late
 
-    def enough(self, name: Name) -> None:
-        """As many have said that they have it as must."""
-        if name in self._open:
-            self._enough[name] = None
+    def enough(self, where: Interval) -> None:
+        """As many have said that they have it as must, or nobody has it who is here."""
+        self.unsure.remove(where)
+
+    def is_untold(self, part: Interval) -> bool:
+        """Whether nobody was told of any of this: it is unsure, and of this term."""
+        left = self._open.get(LEFT)
+        return self.unsure.covers(part) and (left is None or not left.common(part).size)
 
     def whole(self, tail: int) -> int:
         """Below this position nothing is in doubt."""
         first = next(iter(self._open.values()), None)
         return tail if first is None else first.start
-
-    def sure(self, tail: int) -> int:
-        """Below this position all is with as many as must have it."""
-        unsure = (where.start for name, where in self._open.items() if name not in self._enough)
-        return next(unsure, tail)
 
     def within(self, interval: Interval) -> list[Interval]:
         """What of this is in doubt."""

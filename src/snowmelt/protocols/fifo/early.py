@@ -20,7 +20,11 @@ has to wait for copies before the put is admitted. Rules:
 6. What is in doubt and nobody has was told to nobody, as long as fewer disks than `copies_needed`
    were lost. Its producer's number is forgotten with it, so that whoever asks again puts it anew.
    It counts as lost only where so many of its disks are lost, or have what can't be read.
-7. Where its master finds no room for the body after all, mirrors may have both body and step. So
+7. Nothing is given from the first position on that too few are known to have; what lies behind it
+   waits, or the order would be another. What nobody turns out to have comes anew under other
+   positions, and a part of it may not have been acknowledged before. Nor would a group forget it:
+   to that it would be lost. What enough have is known to a new master when it has asked them.
+8. Where its master finds no room for the body after all, mirrors may have both body and step. So
    that it was not put is told when the step that takes it back is safe; until then nobody knows.
 """
 
@@ -62,7 +66,7 @@ class TooEarly(msgspec.Struct, frozen=True):
 
 
 class Enough(msgspec.Struct, frozen=True):
-    """As many have said that they keep it as must: it is told, and may be given to groups."""
+    """As many have said that they keep it as must: it is told, and may be given."""
 
     queue: str
     stream: str

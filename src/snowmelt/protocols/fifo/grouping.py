@@ -15,9 +15,6 @@
    can tell the same batch again, of those and no others.
 6. A refusal is told like any answer, when what it rests on is safe, and by who is the master still:
    one that was replaced knows of no group that was begun anew since, nor how far it came.
-7. A group is given nothing from the first position on that too few are known to have (`early.py`,
-   rule 3). What nobody turns out to have was told to nobody; but for a group that holds it, it
-   would be lost. What lies behind it waits as well, or the group would have another order.
 """
 
 from typing import Final
@@ -41,7 +38,7 @@ from snowmelt.protocols.fifo.calls import (
 from snowmelt.protocols.fifo.desk import Desk
 from snowmelt.protocols.fifo.groups import Group
 from snowmelt.protocols.fifo.journal import Journal
-from snowmelt.protocols.fifo.queue import Dropped
+from snowmelt.protocols.fifo.queue import Dropped, gives
 from snowmelt.protocols.fifo.spans import living_spans
 
 LEASE_MAX: Final = 2**53
@@ -148,21 +145,13 @@ class Grouping:
             self._touch(ask.group, group)
         if not group.held and self._may_take(ask):
             taken = queue.take(
-                ask.items_max, ask.bytes_max, self._below(ask), self._desk.limits.group_pieces
+                ask.items_max, ask.bytes_max, ask.below, self._desk.limits.group_pieces
             )
             group.held = list(taken)
             self._touch(ask.group, group)
 
     def _may_take(self, ask: Assign) -> bool:
-        queue = self._queue
-        if queue.paused or queue.ready.total == 0 or ask.items_max == 0:
-            return False
-        return queue.ready.first.start < self._below(ask)
-
-    def _below(self, ask: Assign) -> int:
-        """Only what lies below this may be given (rule 7)."""
-        sure = self._queue.doubts.sure(self._queue.tail)
-        return min(sure, ask.below) if ask.below else sure
+        return ask.items_max > 0 and gives(self._queue, ask.below)
 
     def _touch(self, name: str, group: Group) -> None:
         group.heard = self._desk.wall

@@ -9,6 +9,8 @@
 3. What is said about a lease counts only while the lease lasts; after that its items may be with
    another. An acknowledgement of what was acknowledged under the same token is repeated, not wrong.
 4. A get that finds nothing waits without cost; gets are served in the order in which they came.
+   While something is ready that may have been told as put, and may not be given yet (`early.py`,
+   rule 7), none is told that there is nothing: however little patience it has, it waits for that.
 5. Items go back to their own positions, and are the next to be handed out.
 6. A lease's time begins when it is safe, and so can be told: however long a flush takes, nobody
    else is given its items meanwhile. It is told with the time that is left, and not when none is.
@@ -53,7 +55,7 @@ from snowmelt.protocols.fifo.keeper import Keeper
 from snowmelt.protocols.fifo.leases import Lease
 from snowmelt.protocols.fifo.messages import Drop, Extent, Home
 from snowmelt.protocols.fifo.publishing import Publishing
-from snowmelt.protocols.fifo.queue import Lost, Queue, living_bytes
+from snowmelt.protocols.fifo.queue import Lost, Queue, living_bytes, withholds
 from snowmelt.protocols.fifo.repair import Repair
 from snowmelt.protocols.fifo.streams import node_of
 from snowmelt.protocols.fifo.waiting import Waiting, WaitingGet
@@ -102,7 +104,7 @@ class Master:
         elif self._answered.of(operation):  # it had nothing, or is done with what it had
             self._empty(operation, refused)
         elif not self._lease(operation, get, refused):
-            if get.patience <= 0:
+            if get.patience <= 0 and not withholds(self._queue):
                 self._empty(operation, refused)
             elif len(self.waiting.gets) >= self._desk.limits.waiting_gets:
                 text = f"{len(self.waiting.gets)} gets wait at queue {self._queue.name!r} already"
@@ -157,9 +159,13 @@ class Master:
         self.journal.after(lambda: self._desk.reply(operation, answer))
 
     def serve(self) -> None:
-        """Items may have become ready."""
-        if self.waiting.gets and self._queue.ready.total:
-            self.waiting.serve(self._lease_waiting, self._desk.now)
+        """Items may have become ready; or patience has ended (rule 4)."""
+        if self.waiting.gets:
+            if self._queue.ready.total:
+                self.waiting.serve(self._lease_waiting, self._desk.now)
+            if not withholds(self._queue):
+                for over in self.waiting.over(self._desk.now):
+                    self._empty(over.operation, over.refused)
 
     def _lease_waiting(self, waiting: WaitingGet) -> bool:
         return self._lease(waiting.operation, waiting.get, waiting.refused)
@@ -329,8 +335,7 @@ class Master:
         for lease in queue.expire(desk.now, desk.wall):
             desk.note(f"{queue.name}: lease {lease.token} of {lease.operation.client} ended")
             self._answered.forget(lease.operation)  # rule 2
-        for over in self.waiting.over(desk.now):
-            self._empty(over.operation, over.refused)
+        self.serve()
         self.admission.tick()
         self.publishing.tick()
         self._redrive_some()
@@ -352,8 +357,10 @@ class Master:
             self._redriving = None
 
     def _wake(self) -> None:
-        due = self._queue.next_due()
-        instants = [self._queue.leases.next_deadline, self.waiting.next_deadline()]
+        queue = self._queue
+        due = queue.next_due()
+        instants = [queue.leases.next_deadline]
+        instants.append(self.waiting.next_deadline(gets=not withholds(queue)))
         presence = self._desk.presence
         here = () if presence is None else presence.keepers
         instants += [None if due is None else self._desk.instant_of(due), self.journal.again(here)]

@@ -184,9 +184,7 @@ class FifoNode:
                 lambda one, told: one.admission.unstored(told.stream, told.first, told.reason)
             ),
             Offer: self._for_master(lambda one, told: one.admission.offer(told)),
-            Enough: self._for_master(
-                lambda one, told: one.journal.queue.doubts.enough((told.stream, told.first))
-            ),
+            Enough: self._for_master(lambda one, told: one.repair.doubting.enough(told)),
             Confirmed: self._for_master(lambda one, told: one.repair.confirmed(told)),
             TooEarly: lambda _, message: intake.too_early(message),
         }

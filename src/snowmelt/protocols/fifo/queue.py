@@ -2,7 +2,7 @@
 
 Every admitted item that is not settled is *alive*, and is in exactly one of these states:
 
-    pending     admitted, but the journal is not yet safe; nobody may see it
+    pending     admitted, but the journal is not yet safe, or nobody who is here has it
     ready       waits to be handed out, at its own position
     aside       waits as well, but nobody who keeps it is here (`aside.py`)
     delayed     becomes ready at a moment
@@ -13,6 +13,9 @@ Every admitted item that is not settled is *alive*, and is in exactly one of the
 All of it is kept by the interval. What must survive is in records (`journal.py`); a change marks
 the keys of the records it touches, and the journal asks for their new values when it writes. A
 pending item is written like a ready one: the step that makes it safe makes it ready.
+
+What is ready is given in the order of positions, and nothing from the first one on that fewer may
+have than must (`early.py`, rule 7).
 """
 
 from collections.abc import Callable
@@ -84,6 +87,8 @@ class Queue:
         self.alive = IntervalSet()
         self.ready = IntervalSet()
         self.aside = Aside(self.ready)
+        self.astray = IntervalSet()
+        """What nobody who is here has; some of it may not live any more."""
         self.dead = IntervalSet()
         self.streams: dict[str, Stream] = {}
         self.changed: dict[bytes, None] = {}
@@ -159,7 +164,7 @@ class Queue:
 
         The lease's time begins now; with None when it is told, and until then it can't be over.
         """
-        if self.paused or self.ready.total == 0:
+        if not gives(self):
             return None
         taken = self.take(items_max, bytes_max, passing=self.aside.begun)
         return self.leases.grant(operation, taken, now) if taken.total else None
@@ -177,12 +182,12 @@ class Queue:
 
         With `passing` it passes over what can't be had.
         """
-        taken, room = IntervalSet(), self._limits.spans_bytes
+        taken, room, below = IntervalSet(), self._limits.spans_bytes, _given_below(self, below)
         strips = min(self._limits.lease_runs, room // self._span_bytes)
         while items_max > 0 and bytes_max > 0 and strips > 0 and room > 0 and self.ready.total:
             head = self.ready.first
             start, stop = head.start, head.stop
-            if below and below < stop:
+            if below < stop:
                 stop = max(start, below)
             if start == stop or 0 < pieces_max <= taken.pieces:
                 break
@@ -296,6 +301,7 @@ class Queue:
         """Asserts that no item is in two states, and that each lies in a run."""
         states = [self.ready, self.aside.items, self.dead]
         states += [IntervalSet(part for part, _ in self.delays)]
+        states.append(IntervalSet(one for part in self.astray for one in self.alive.common(part)))
         states += [lease.left for lease in self.leases]
         for _, group in self.groups:  # which counts what was lost as well
             living = (part for piece in group.held for part in self.alive.common(piece))
@@ -390,6 +396,46 @@ class Queue:
 
     def _touch_run(self, run: Run) -> None:
         self.changed[_run_key(run.start)] = None
+
+
+def gives(queue: Queue, below: int = 0) -> bool:
+    """Whether something may be given now; something that lies below a position, if one is named."""
+    if queue.paused or queue.ready.total == 0:
+        return False
+    return queue.ready.first.start < _given_below(queue, below)
+
+
+def withholds(queue: Queue) -> bool:
+    """Whether something is ready, may have been told as put, and may not be given yet."""
+    if queue.paused or queue.doubts.unsure.total == 0 or gives(queue):
+        return False
+    held = Interval(_given_below(queue, 0), queue.tail)
+    return not all(queue.doubts.is_untold(part) for part in queue.ready.within(held))
+
+
+def found(queue: Queue, interval: Interval) -> None:
+    """As many have these as must: they may be given, and nothing waits behind them."""
+    queue.doubts.enough(interval)
+    for part in queue.astray.common(interval):
+        queue.astray.remove(part)
+        queue.show(part)
+
+
+def hide(queue: Queue, interval: Interval) -> None:
+    """Nobody who is here has these: they are not given, and nothing waits behind them."""
+    queue.doubts.enough(interval)
+    for part in queue.ready.common(interval):
+        queue.ready.remove(part)
+        queue.astray.add(part)
+
+
+def _given_below(queue: Queue, below: int) -> int:
+    """Nothing is given from the first on that fewer may have than must; or none from `below` on."""
+    for part in queue.doubts.unsure if queue.doubts.unsure.total else ():
+        first = queue.ready.first_in(part)
+        if first is not None:
+            return min(first, below or first)
+    return below or queue.tail
 
 
 def living_bytes(queue: Queue) -> int:

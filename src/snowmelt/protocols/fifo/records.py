@@ -11,6 +11,7 @@ import msgspec
 from snowmelt.core.instant import Instant
 from snowmelt.core.interval import Interval, IntervalSet
 from snowmelt.core.names import OperationId
+from snowmelt.protocols.fifo.doubts import LEFT
 from snowmelt.protocols.fifo.extents import Columns, Run
 from snowmelt.protocols.fifo.groups import Group
 from snowmelt.protocols.fifo.leases import Lease, ender_key
@@ -239,8 +240,8 @@ def _restore_status(queue: Queue, status: KeptStatus) -> None:
     queue.tail, queue.leases.next_token = status.tail, status.next_token
     queue.paused, queue.done, queue.lost = status.paused, status.done, status.lost
     queue.bound = status.bound
-    if 0 <= status.whole < status.tail:  # its master can't say any more what it was told
-        queue.doubts.add(("", 0), Interval(status.whole, status.tail))
+    if 0 <= status.whole < status.tail:
+        queue.doubts.add(LEFT, Interval(status.whole, status.tail))
 
 
 def _restore_run(queue: Queue, start: int, kept: KeptRun, shared: Shared) -> None:

@@ -98,6 +98,7 @@ class Repair:
             self._telling.viewed(presence)
             self._queue.aside.viewed(self._queue.runs, presence)
             self._out.forget()
+            self.doubting.viewed()
             self._at = 0
             self._walk(presence)
 
@@ -248,7 +249,8 @@ class Repair:
             elif len(self._orders) < AT_ONCE and not self._under_way(place):
                 ring = presence.after(lane.keepers[0], len(presence.keepers))
                 others = [one for one in ring if one not in lane.keepers]
-                targets = [one for one in (*bad, *others) if one in presence.keepers]
+                targets = self.doubting.targets(place, bad, others)
+                targets = [one for one in targets if one in presence.keepers]
                 targets = [one for one in targets if one not in self._out]
                 if targets:
                     lacked = self.doubting.lacked(run, place, targets[0])
@@ -352,7 +354,9 @@ class Repair:
             keepers = lane.keepers
             away = [one for one in keepers if one not in order.asked_of]
             if needed and not gone_for_ever(tuple(away), presence):
-                whole = False
+                has = self._needed(run, place[1], extent)
+                nobody = [part for part, _ in needed]
+                whole = self.doubting.partly(place, order.target, has, nobody) and whole
                 continue
             self._rehouse(run, place[1], order.target, presence)
             for part, absent in needed:

@@ -134,9 +134,9 @@ class Waiting:
 
     # --- deadlines --------------------------------------------------------------------------------
 
-    def next_deadline(self) -> Instant | None:
-        """When somebody's patience ends next."""
-        firsts = (self._first_get(), self._first_put())
+    def next_deadline(self, *, gets: bool = True) -> Instant | None:
+        """When somebody's patience ends next; that of gets may not count now."""
+        firsts = (self._first_get() if gets else None, self._first_put())
         return min((one for one in firsts if one is not None), default=None)
 
     def _first_get(self) -> Instant | None:

@@ -46,6 +46,7 @@ class Bug(Enum):
     FORGOTTEN_ANSWER = "forgotten-answer"
     CUT_ENDURED = "cut-endured"
     EARLY_PASSED_OVER = "early-passed-over"
+    PART_COPIED = "part-copied"
     REUSED_POSITION = "reused-position"
     LAST_FIRST = "last-first"
     IGNORED_TOKEN = "ignored-token"  # noqa: S105 - a lease's, not a password

@@ -4,8 +4,8 @@ Each node is a whole process, as `runtime/server.py` makes it: membership and fi
 much is asked is in `fifo_load.py`; what those do who put and get, by the steps that ship, in
 `fifo_programs.py`, `fifo_clients.py`, `fifo_pouring.py`, `fifo_together.py` and `fifo_groups.py`
 (and `programs.py`, `consumers.py`, `loops.py`, which priority queues have, too); who looks, and who
-ends it all, in `fifo_steward.py`; what may never be seen, in `fifo_ledger.py` and `fifo_looks.py`,
-and what is excused, in `fifo_excuses.py`.
+ends it all, in `fifo_steward.py`, when nodes were lost once more, in `fifo_exam.py`; what may never
+be seen, in `fifo_ledger.py` and `fifo_looks.py`, and what is excused, in `fifo_excuses.py`.
 """
 
 from functools import partial
@@ -27,6 +27,7 @@ from snowmelt.protocols.membership import Forget, View
 from snowmelt.sim.families.fifo_actors import PATIENCE, Actor, Listened, Stage
 from snowmelt.sim.families.fifo_clients import Burster, Consumer, Looper, Producer, Putter
 from snowmelt.sim.families.fifo_ending import judge
+from snowmelt.sim.families.fifo_exam import Exam, Examiner
 from snowmelt.sim.families.fifo_excuses import NEWS, lingering
 from snowmelt.sim.families.fifo_groups import Reader, Stager
 from snowmelt.sim.families.fifo_ledger import Ledger
@@ -113,6 +114,7 @@ class FifoLife(FamilyLife):
         ]
         for ledger in self._ledgers:
             ledger.looks.quiet = self._quiet(bool(hurt))
+        self._exam = Exam(scenario, self._ledgers)
 
     def _quiet(self, hurt: bool) -> Instant | None:
         """From when on no fault can take a copy away."""
@@ -126,7 +128,7 @@ class FifoLife(FamilyLife):
         """How long after the last fault it may take; docs/simulation.md says what adds up to it."""
         members = SETTINGS.patience + SETTINGS.lease
         clients = PATIENCE + self._load.patience
-        return Duration(members + 2 * clients + seconds(16))
+        return Duration(members + 2 * clients + seconds(16) + self._exam.losses.bound)
 
     # --- who is there -----------------------------------------------------------------------------
 
@@ -155,7 +157,14 @@ class FifoLife(FamilyLife):
         for number, ledger in enumerate(self._ledgers, start=1):
             self._add_looker(number, ledger)
         putters: list[Putter] = [*self._producers, *self._add_groups(world)]
-        self._steward = Steward(self._stage, self._dice("s"), self._ledgers, putters)
+        if self._exam.losses.left:
+            load = replace(self._load, waits=0.0, sparse=False)
+            self._exam.examiners = [
+                Examiner(self._stage, f"x{at}", self._dice(f"x{at}"), ledger, [], load)
+                for at, ledger in enumerate(self._ledgers, start=1)
+            ]
+        putters += self._exam.examiners
+        self._steward = Steward(self._stage, self._dice("s"), self._ledgers, putters, self._exam)
         self._steward.begin([self._sometime(scenario.faults_end) for _ in range(12)])
         world.at(scenario.faults_end, self._steward.rest)
 
@@ -241,7 +250,7 @@ class FifoLife(FamilyLife):
             self._over = True
             for ledger in self._ledgers:
                 ledger.excuses.ends(at)
-        else:
+        elif node not in self._exam.losses.gone:
             self._set_free(node)
 
     def _set_free(self, node: NodeId) -> None:
@@ -361,7 +370,7 @@ class FifoLife(FamilyLife):
         if self._over:
             return ""
         for node in self._scenario.nodes:
-            if world.slots[node].node is None:
+            if world.slots[node].node is None and node not in self._exam.losses.gone:
                 return f"{node} does not run"
         if self._steward.unfinished:
             return self._steward.unfinished

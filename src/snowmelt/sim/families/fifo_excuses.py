@@ -118,6 +118,11 @@ class Excuses:
         return bool(self._hurt or self._bodies or self.copies_vanish)
 
     @property
+    def not_back(self) -> bool:
+        """Whether a disk was lost since all was whole."""
+        return any(hurt.damaged is None for hurt in self._hurt.values())
+
+    @property
     def gone(self) -> bool:
         """Whether nobody may be left who keeps the queue (6)."""
         lost = sum(hurt.damaged is None for hurt in self._hurt.values())

@@ -14,11 +14,13 @@ from snowmelt.core.node import Effect, Event
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo.admission import Admission
 from snowmelt.protocols.fifo.calls import Changed, Settle, Settled
+from snowmelt.protocols.fifo.doubting import Doubting, Place
+from snowmelt.protocols.fifo.extents import Run
 from snowmelt.protocols.fifo.intake import Intake
 from snowmelt.protocols.fifo.leases import Lease, Leases
 from snowmelt.protocols.fifo.limits import Limits
 from snowmelt.protocols.fifo.master import Master
-from snowmelt.protocols.fifo.messages import Broken, Entry, Home
+from snowmelt.protocols.fifo.messages import Broken, Entry, Extent, Home
 from snowmelt.protocols.fifo.node import FifoNode
 from snowmelt.protocols.fifo.producers import Producer, Producers
 from snowmelt.protocols.fifo.reign import Reign
@@ -114,6 +116,15 @@ class TrustingAdmission(Admission):
         return False
 
 
+class PartialDoubting(Doubting):
+    """Has whoever is new on a lane copy what is in doubt of it alone, and names it for all."""
+
+    def lacked(self, run: Run, place: Place, keeper: str) -> Extent:
+        """As if it were named already."""
+        del keeper
+        return super().lacked(run, place, run.lanes[place[1]].keepers[0])
+
+
 class Spoiled(FifoNode):
     """A machine some of whose parts have been replaced."""
 
@@ -137,6 +148,8 @@ class Spoiled(FifoNode):
                 master.admission.__class__ = GhostAdmission
             case Bug.EARLY_PASSED_OVER:
                 master.admission.__class__ = TrustingAdmission
+            case Bug.PART_COPIED:
+                master.repair.doubting.__class__ = PartialDoubting
             case Bug.STRIPPED_COPIES:
                 master.repair.__class__ = StrippingRepair
             case Bug.MERGED_NUMBERS:

@@ -2,7 +2,8 @@
 
 A looker peeks, surveys, lists, and asks for the numbers, of one queue; what it sees is judged. The
 steward pauses and resumes, and brings back the dead; when the load is over it waits until every
-item has its copies again, and lets the consumers drain what is there.
+item has its copies again and the exam is over (`fifo_exam.py`), and lets the consumers drain what
+is there.
 """
 
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from snowmelt.core.outcome import Failed, Outcome, Succeeded
 from snowmelt.protocols.fifo import calls
 from snowmelt.sim.families.fifo_actors import PATIENCE, Actor, Phase, Stage
 from snowmelt.sim.families.fifo_clients import USUAL, Putter
+from snowmelt.sim.families.fifo_exam import Exam
 from snowmelt.sim.families.fifo_ledger import Ledger
 from snowmelt.sim.families.fifo_load import Load
 from snowmelt.sim.families.fifo_looks import Shown
@@ -108,10 +110,16 @@ class Steward(Actor):
     """Looks round while there is load; afterwards brings everything to its end."""
 
     def __init__(
-        self, stage: Stage, chance: Random, ledgers: list[Ledger], producers: Sequence[Putter]
+        self,
+        stage: Stage,
+        chance: Random,
+        ledgers: list[Ledger],
+        producers: Sequence[Putter],
+        exam: Exam | None = None,
     ) -> None:
         super().__init__(stage, "steward", chance)
         self._ledgers = ledgers
+        self._exam = exam
         self._producers = producers
         self._whole: dict[str, None] = {}
         self._gone: dict[str, None] = {}
@@ -172,7 +180,7 @@ class Steward(Actor):
     # --- after the load ---------------------------------------------------------------------------
 
     def rest(self) -> None:
-        """The load is over: waits until all is whole, then has it drained."""
+        """The load is over: waits until all is whole and the exam is over, then has it drained."""
         self.stage.phase = Phase.REST
         for ledger in self._ledgers:
             self._look(ledger)
@@ -192,7 +200,8 @@ class Steward(Actor):
                     self._gone[ledger.queue] = None
                 case _:
                     pass
-            if len(self._whole | self._gone) == len(self._ledgers):
+            whole = len(self._whole | self._gone) == len(self._ledgers)
+            if whole and (self._exam is None or self._exam.is_over(self.stage.world, self._there)):
                 self.stage.phase = Phase.DRAIN
             over = self.stage.phase is Phase.DRAIN and self.left_out(ledger)
             if ledger.drained is None and not over:
@@ -206,6 +215,8 @@ class Steward(Actor):
     def _saw(self, ledger: Ledger, status: calls.QueueStatus, called: Instant) -> None:
         self._gone.pop(ledger.queue, None)
         putting = self._putting(ledger)
+        if self._exam is not None:
+            self._exam.saw(status, called, putting=putting)
         if status.short_of_copies == 0 and not status.waiting_puts and not putting:
             self._whole[ledger.queue] = None
         if self.stage.phase is not Phase.DRAIN:
@@ -223,9 +234,13 @@ class Steward(Actor):
         return ledger.queue in self._gone
 
     @property
+    def _there(self) -> list[Ledger]:
+        return [one for one in self._ledgers if not self.left_out(one)]
+
+    @property
     def unfinished(self) -> str:
         """What is not as it should be yet, in words."""
-        there = [one for one in self._ledgers if not self.left_out(one)]
+        there = self._there
         for ledger in there:
             if self.stage.phase is Phase.REST and ledger.queue not in self._whole:
                 return f"{ledger.queue} still lacks copies, or has puts that wait"

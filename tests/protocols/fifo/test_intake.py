@@ -4,6 +4,7 @@ from random import Random
 from typing import Any
 
 from master_bench import KEEPERS, MEMBERS, OWN
+from msgspec import structs
 
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Instant
@@ -131,6 +132,22 @@ def test_what_came_too_early_has_no_verdict_though_what_came_behind_it_was_offer
     node.copied(1, KEEPERS[2])
     (admit,) = [one for one in node.desk.inside if isinstance(one, Admit)]
     assert (admit.low, [one.first for one in admit.entries]) == (0, [0])
+
+
+def test_what_was_early_for_an_earlier_master_names_only_who_has_it_to_the_next() -> None:
+    """Its step did not carry it to those that it named, and nobody asked them (fifo seed 179)."""
+    node = Taking(keepers=KEEPERS, replicas=3)
+    node.pass_time(1)
+    node.put(1)
+    node.flush()
+    node.intake.homed(structs.replace(node.home, term=2))
+    node.collect()
+    named = [
+        one.keepers for say in node.desk.inside if isinstance(say, Admit) for one in say.entries
+    ]
+    assert named == [KEEPERS[:1]]  # too few: it is copied, and offered again
+    node.pass_time(0.6)
+    assert {target for target, one in node.sent if isinstance(one, Copy)} == {"n2", "n3"}
 
 
 def test_nothing_is_offered_with_fewer_copies_than_are_needed() -> None:

@@ -265,7 +265,6 @@ class Intake:
 
     def _wait_no_longer(self, taken: Taken) -> None:
         """Some of those that were named have not said that they have it, and are not waited for."""
-        self._promptness.late(tuple(one for one in taken.named if one not in taken.keepers))
         self._confirm(taken)
         taken.named, taken.verdict = (), None
         if taken.told:
@@ -378,11 +377,14 @@ class Intake:
         """Another master serves: it is offered at once what an earlier one did not answer.
 
         Once in a term, or it would go on without end: what is offered anew has the home asked for.
+        What was early goes as usual then: no step of this master carries it to those it named.
         """
         offered = self._offered.get(home.queue, {}).values()
         late = [taken for taken in offered if taken.term < home.term]
         for taken in late:
             taken.term, taken.offered = home.term, START
+            if taken.named:
+                self._wait_no_longer(taken)
         if late:
             self.tick()
 
@@ -396,6 +398,8 @@ class Intake:
         all_offered = [one for some in self._offered.values() for one in some.values()]
         for taken in [one for one in all_offered if one.named or one.hurt]:
             if later(taken.since, SAID_WITHIN) <= now:
+                silent = tuple(one for one in taken.named if one not in taken.keepers)
+                self._promptness.late(silent)
                 self._wait_no_longer(taken)
         for queue, offered in self._offered.items():
             again = [one for one in offered.values() if one.flushed and _silent_since(one, now)]

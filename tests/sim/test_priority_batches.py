@@ -8,7 +8,7 @@ from snowmelt.sim.life import Ending, live
 from snowmelt.sim.planted import Bug
 from snowmelt.sim.scenario import drawn
 
-SEEDS = (4, 14, 24, 544)
+SEEDS = (4, 14, 24, 94)
 FOUND = {
     Bug.LAPSED_KEEPING: 34,  # "was kept, and is not shown"
     Bug.PUBLISHED_TWICE: 34,  # "was leased again while it was held"

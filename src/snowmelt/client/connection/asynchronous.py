@@ -76,11 +76,12 @@ class AsyncClient:
     ) -> Any:
         """Calls, waits, and returns the answer's body; raises what went wrong."""
         loop = self._bound.check()
-        target = self._targets.first(target, monotonic())
+        now = monotonic()
+        target = self._targets.first(target, now)
         request = self._session.request(body, checked(timeout), target, weight)
         answer: asyncio.Future[Outcome[Any]] = loop.create_future()
         self._answers[request.operation] = answer
-        if self._transport.sent and self._targets.due(monotonic()):
+        if self._transport.sent and self._targets.due(now):
             self._handle(self._session.request(GetStatus(), MEMBERS_WITHIN))
         frames = self._transport.sent
         try:

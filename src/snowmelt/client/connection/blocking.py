@@ -180,8 +180,8 @@ class BlockingClient(Quiet):
         self._begin_call(timeout)
         try:
             self._reached, self._failure = False, None
-            self._ask_for_members()
             now = monotonic()
+            self._ask_for_members(now)
             first = self._targets.first(target, now)
             request = self._session.request(body, self._deadline - now, first, weight)
             self._steps.handle(request)
@@ -196,9 +196,9 @@ class BlockingClient(Quiet):
         self._targets.heard(target, answer)
         return answer
 
-    def _ask_for_members(self) -> None:
+    def _ask_for_members(self, now: float) -> None:
         """By a line that is there: dialling would keep the call waiting (`targets.py`, rule 3)."""
-        if self._lines and self._aside is None and self._targets.due(monotonic()):
+        if self._lines and self._aside is None and self._targets.due(now):
             ask = self._session.request(GetStatus(), MEMBERS_WITHIN, next(iter(self._lines)))
             self._aside = ask.operation
             self._steps.handle(ask)

@@ -19,12 +19,14 @@ def draw(rows: list[Row], path: Path) -> None:
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     cells = [(cell, list(found)) for cell, found in groupby(rows, key=lambda row: row.cell)]
-    columns = max(1, len(cells) // 2)
+    columns = max(1, (len(cells) + 1) // 2)
     bars = max(len(found) for _, found in cells)
     figure = Figure(figsize=(3.9 * columns + 1.6, 2 * (0.27 * bars + 0.9) + 0.9), dpi=130)
     FigureCanvasAgg(figure)
     panels = figure.subplots(2, columns, squeeze=False, sharey="row")
-    for panel, (cell, found) in zip(panels.flat, cells, strict=True):
+    for panel in panels.flat[len(cells) :]:
+        panel.set_axis_off()
+    for panel, (cell, found) in zip(panels.flat, cells, strict=False):
         draw_cell(panel, cell, [row for row in found if row.peer != DISK])
     for first in panels[:, 0]:
         first.invert_yaxis()  # the others of its row follow

@@ -145,7 +145,7 @@ class Left:
 
 def taken(client: Client, count: int) -> None:
     """Takes just so many, in more than one call when the server gives fewer."""
-    while count:
+    while count > 0:  # some give more than was asked for: what came late for another call
         more = client.take(count)
         if not more:
             raise TurnFailed(f"{count} items that were put did not come")

@@ -6,17 +6,19 @@ the same connection.
 """
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import nats
 import uvloop
-from benchmarks.fifo.peer import WAIT_SECONDS, Connect, Missing
+from benchmarks.fifo.peer import EVERY, WAIT_SECONDS, Connect, ConnectTasks, Missing
 from benchmarks.fifo.server import Server, program, said_by
 from nats.aio.client import Client as Connection
 from nats.errors import TimeoutError as NothingCame
 from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig, RetentionPolicy, StorageType, StreamConfig
+from nats.js.errors import NotFoundError
 
 from snowmelt.cli.local import free_port
 
@@ -39,7 +41,7 @@ class NatsPeer:
         self.name = name
         self.setting, self.promise = FLUSHES[flush]
         self.flushes_first = flush == "always"
-        self.only_singles = False
+        self.ways = EVERY
         self.version = ""
         self.port = free_port()
         self.server: Server | None = None
@@ -59,9 +61,24 @@ class NatsPeer:
         del batch
         return partial(NatsClient, self.port, queue)
 
+    def tasks(self, queue: str, tasks: int) -> ConnectTasks:
+        return partial(connect_tasks, self.port, queue, tasks)
+
     def stop(self) -> None:
         if self.server:
             self.server.stop()
+
+
+WORKERS = ConsumerConfig(max_ack_pending=10_000)
+
+
+def stream_of(name: str) -> StreamConfig:
+    return StreamConfig(
+        name=name,
+        subjects=[name],
+        retention=RetentionPolicy.WORK_QUEUE,
+        storage=StorageType.FILE,
+    )
 
 
 class NatsClient:
@@ -90,17 +107,8 @@ class NatsClient:
     async def _open(self, port: int) -> None:
         self.connection = await nats.connect(f"nats://127.0.0.1:{port}")
         self.context = self.connection.jetstream(timeout=WAIT_SECONDS)
-        await self.context.add_stream(
-            StreamConfig(
-                name=self.stream,
-                subjects=[self.stream],
-                retention=RetentionPolicy.WORK_QUEUE,
-                storage=StorageType.FILE,
-            )
-        )
-        self.pull = await self.context.pull_subscribe(
-            self.stream, "workers", config=ConsumerConfig(max_ack_pending=10_000)
-        )
+        await self.context.add_stream(stream_of(self.stream))
+        self.pull = await self.context.pull_subscribe(self.stream, "workers", config=WORKERS)
 
     async def _put(self, bodies: list[bytes]) -> None:
         if len(bodies) == 1:
@@ -121,5 +129,40 @@ class NatsClient:
         return len(found)
 
     async def _close(self) -> None:
+        with suppress(NotFoundError):  # another of the clients was first
+            await self.context.delete_stream(self.stream)
+        await self.connection.close()
+
+
+async def connect_tasks(port: int, stream: str, tasks: int) -> "NatsTasks":
+    connection = await nats.connect(f"nats://127.0.0.1:{port}")
+    context = connection.jetstream(timeout=WAIT_SECONDS)
+    await context.add_stream(stream_of(stream))
+    pulls = [await context.pull_subscribe(stream, "workers", config=WORKERS) for _ in range(tasks)]
+    return NatsTasks(connection, stream, pulls)
+
+
+class NatsTasks:
+    """One connection for all tasks, each of which pulls for itself."""
+
+    def __init__(
+        self, connection: Connection, stream: str, pulls: list[JetStreamContext.PullSubscription]
+    ) -> None:
+        self.connection = connection
+        self.context = connection.jetstream(timeout=WAIT_SECONDS)
+        self.stream = stream
+        self.pulls = pulls
+
+    async def put(self, body: bytes) -> None:
+        await self.context.publish(self.stream, body)
+
+    async def take(self, task: int) -> None:
+        (message,) = await self.pulls[task].fetch(1, timeout=WAIT_SECONDS)
+        await message.ack_sync(timeout=WAIT_SECONDS)
+
+    async def settle(self, task: int) -> None:
+        """Every call has settled what it took."""
+
+    async def close(self) -> None:
         await self.context.delete_stream(self.stream)
         await self.connection.close()

@@ -1,11 +1,17 @@
 """What every queue under comparison is asked to do."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Literal, Protocol, get_args
 
 WAIT_SECONDS = 30.0
 """The most any one wait for a server takes."""
+
+
+Way = Literal["one", "many", "tasks"]
+"""A call carries one item, or many; or one, of many tasks of an event loop."""
+
+EVERY: Final[frozenset[Way]] = frozenset(get_args(Way))
 
 
 class Missing(Exception):
@@ -31,6 +37,25 @@ class Client(Protocol):
 Connect = Callable[[], Client]
 
 
+class TaskClient(Protocol):
+    """One process' way to one queue, used by many tasks of its loop at once."""
+
+    async def put(self, body: bytes) -> None:
+        """Returns when the server has answered."""
+
+    async def take(self, task: int) -> None:
+        """Gets one item and acknowledges it, on behalf of that task."""
+
+    async def settle(self, task: int) -> None:
+        """Ends what that task has still open."""
+
+    async def close(self) -> None:
+        """Ends the connections, and the queue where the server can delete one."""
+
+
+ConnectTasks = Callable[[], Awaitable[TaskClient]]
+
+
 class Peer(Protocol):
     """A server in some setting, with its processes."""
 
@@ -41,8 +66,8 @@ class Peer(Protocol):
     flushes_first: bool
     """Whether that is before the acknowledgement."""
 
-    only_singles: bool
-    """Whether batches would tell nothing new: this way of taking is for single items."""
+    ways: frozenset[Way]
+    """How it is used here."""
 
     version: str
     """Known once started."""
@@ -52,6 +77,9 @@ class Peer(Protocol):
 
     def client(self, queue: str, batch: int) -> Connect:
         """How to connect to a queue, in a form that can be handed to another process."""
+
+    def tasks(self, queue: str, tasks: int) -> ConnectTasks:
+        """How to connect for so many tasks of one process, in such a form too."""
 
     def stop(self) -> None:
         """Ends what `start` began, however far that came."""

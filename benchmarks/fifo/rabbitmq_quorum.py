@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pika
-from benchmarks.fifo.peer import WAIT_SECONDS, Connect
+from benchmarks.fifo.peer import EVERY, WAIT_SECONDS, Connect, ConnectTasks
+from benchmarks.fifo.rabbitmq_tasks import connect_tasks
 from benchmarks.fifo.server import Server, program
 from pika.adapters.select_connection import SelectConnection
 from pika.channel import Channel
@@ -33,6 +34,7 @@ QUORUM = {"x-queue-type": "quorum"}
 LASTING = pika.BasicProperties(delivery_mode=pika.DeliveryMode.Persistent)
 # Debian's /usr/sbin/rabbitmq-server becomes another user, and then runs what is here.
 SCRIPTS = Path("/usr/lib/rabbitmq/bin")
+GATHERING = 0.05  # several clients may each have a part of what is left, and wait for the rest
 PREFETCH_MAX = 2000  # a quorum queue refuses more
 
 
@@ -49,7 +51,7 @@ class RabbitPeer:
         self.name = name
         self.promise = "flushes before it answers" + (f" on {nodes} nodes" if nodes > 1 else "")
         self.flushes_first = True
-        self.only_singles = False
+        self.ways = EVERY
         self.version = ""
         self.mapper_port, *ports = free_ports(1 + 2 * nodes)
         self.ports, self.between = ports[:nodes], ports[nodes:]
@@ -105,6 +107,9 @@ class RabbitPeer:
     def client(self, queue: str, batch: int) -> Connect:
         return partial(RabbitClient, self.port, queue, batch)
 
+    def tasks(self, queue: str, tasks: int) -> ConnectTasks:
+        return partial(connect_tasks, self.port, queue, tasks, QUORUM, [LASTING])
+
     def stop(self) -> None:
         for server in reversed(self.servers):
             server.stop()
@@ -159,13 +164,21 @@ class RabbitClient:
     def take(self, count: int) -> int:
         if not self.consumer:
             self.consumer = self.channel.basic_consume(self.queue, self._has_arrived)
-        self._run_until(lambda: len(self.arrived) >= count)
+        self._run_until(lambda: bool(self.arrived))
+        self._run_for(GATHERING, lambda: len(self.arrived) >= count)
+        count = min(count, len(self.arrived))
         last = [self.arrived.popleft() for _ in range(count)][-1]
         self.channel.basic_ack(last, multiple=True)
         return count
 
     def settle(self) -> None:
-        """Every call has settled what it took."""
+        """Every call has settled what it took; what came ahead goes back, for the other clients."""
+        if self.consumer:
+            self._ask(self.channel.basic_cancel, self.consumer)
+            self.consumer = ""
+        while self.arrived:
+            self.channel.basic_nack(self.arrived.popleft(), requeue=True)
+        self._ask(self.channel.basic_qos, prefetch_count=self.prefetch)  # its answer comes behind
 
     def close(self) -> None:
         self._ask(self.channel.queue_delete, self.queue)
@@ -187,6 +200,20 @@ class RabbitClient:
         alarm = loop.call_later(WAIT_SECONDS, partial(self._has_failed, None, "no answer in time"))
         loop.start()
         loop.remove_timeout(alarm)
+        self._check()
+
+    def _run_for(self, seconds: float, enough: Callable[[], bool]) -> None:
+        """Until it is enough, and no longer than so."""
+        if enough():
+            return
+        loop = self.connection.ioloop
+        self.enough = enough
+        alarm = loop.call_later(seconds, loop.stop)
+        loop.start()
+        loop.remove_timeout(alarm)
+        self._check()
+
+    def _check(self) -> None:
         if self.failure is not None:
             raise RuntimeError(f"RabbitMQ: {self.failure}")
 

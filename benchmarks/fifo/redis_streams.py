@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import redis
-from benchmarks.fifo.peer import WAIT_SECONDS, Connect, Missing
+import redis.asyncio
+from benchmarks.fifo.peer import EVERY, WAIT_SECONDS, Connect, ConnectTasks, Missing
 from benchmarks.fifo.server import Server, program, said_by
 
 from snowmelt.cli.local import free_ports
@@ -27,7 +28,7 @@ class RedisPeer:
         self.replicas = replicas
         self.promise = PROMISES[flush] + (f", and {replicas} replicas too" if replicas else "")
         self.flushes_first = flush == "always"
-        self.only_singles = False
+        self.ways = EVERY
         self.version = ""
         self.flush = flush
         self.port, *self.others = free_ports(1 + replicas)
@@ -64,6 +65,9 @@ class RedisPeer:
     def client(self, queue: str, batch: int) -> Connect:
         del batch
         return partial(RedisClient, self.port, queue)
+
+    def tasks(self, queue: str, tasks: int) -> ConnectTasks:
+        return partial(connect_tasks, self.port, queue, tasks)
 
     def stop(self) -> None:
         for server in reversed(self.servers):
@@ -108,3 +112,35 @@ class RedisClient:
     def close(self) -> None:
         self.base.delete(self.stream)
         self.base.close()
+
+
+async def connect_tasks(port: int, stream: str, tasks: int) -> "RedisTasks":
+    found = RedisTasks(port, stream, tasks)
+    await found.base.xgroup_create(stream, GROUP, id="0", mkstream=True)
+    return found
+
+
+class RedisTasks:
+    """The client with `await`, which has a connection for each call that waits."""
+
+    def __init__(self, port: int, stream: str, tasks: int) -> None:
+        self.base: Any = redis.asyncio.Redis(host="127.0.0.1", port=port, max_connections=2 * tasks)
+        self.stream = stream
+
+    async def put(self, body: bytes) -> None:
+        await self.base.xadd(self.stream, {b"b": body})
+
+    async def take(self, task: int) -> None:
+        found = await self.base.xreadgroup(GROUP, f"{task}", {self.stream: ">"}, count=1)
+        ((number, _),) = found[0][1]
+        async with self.base.pipeline(transaction=False) as pipeline:
+            pipeline.xack(self.stream, GROUP, number)
+            pipeline.xdel(self.stream, number)
+            await pipeline.execute()
+
+    async def settle(self, task: int) -> None:
+        """Every call has settled what it took."""
+
+    async def close(self) -> None:
+        await self.base.delete(self.stream)
+        await self.base.aclose()

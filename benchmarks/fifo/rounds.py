@@ -11,6 +11,7 @@ from benchmarks.fifo.load import Turn, TurnFailed, turn
 from benchmarks.fifo.peer import Peer
 from benchmarks.fifo.row import DISK, Row
 from benchmarks.fifo.starting import progress
+from benchmarks.fifo.tasks import by_tasks
 
 DISK_SECONDS = 0.3
 
@@ -22,24 +23,27 @@ def compare(
     found: list[Row] = []
     for cell in cells:
         disk = Row(cell, DISK)
-        here = [peer for peer in peers if cell.batch == 1 or not peer.only_singles]
+        here = [peer for peer in peers if cell.way in peer.ways]
         rows = [Row(cell, peer.name, peer.flushes_first) for peer in here]
         for number in range(1, rounds + 1):
             disk.turns.append(Turn(flushes(folder, DISK_SECONDS), None))
             for row, peer in zip(rows, here, strict=True):
                 progress(f"{cell}: round {number} of {rounds}, {peer.name}")
-                take_turn(row, peer, number, bounds)
+                take_turn(row, peer, f"{cell.queue}-{number}", bounds)
         found += [disk, *rows]
     progress("")
     return found
 
 
-def take_turn(row: Row, peer: Peer, number: int, bounds: Bounds) -> None:
+def take_turn(row: Row, peer: Peer, queue: str, bounds: Bounds) -> None:
     """Adds a turn to the row, unless one of its turns failed."""
     if row.error:
         return
-    connect = peer.client(f"{row.cell.queue}-{number}", row.cell.batch)
+    cell = row.cell
     try:
-        row.turns.append(turn(connect, row.cell, bounds))
+        if cell.tasks:
+            row.turns.append(turn(peer.tasks(queue, cell.lanes), cell, bounds, by_tasks))
+        else:
+            row.turns.append(turn(peer.client(queue, cell.batch), cell, bounds))
     except TurnFailed as error:
         row.error = str(error)

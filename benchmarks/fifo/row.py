@@ -71,6 +71,7 @@ class Row:
             "size": self.cell.size,
             "batch": self.cell.batch,
             "lanes": self.cell.lanes,
+            "tasks": self.cell.tasks,
             "peer": self.peer,
         }
         if self.error:

@@ -5,9 +5,10 @@ from functools import cache, partial
 from pathlib import Path
 
 from benchmarks.fifo import cores
-from benchmarks.fifo.peer import WAIT_SECONDS, Connect
+from benchmarks.fifo.peer import EVERY, WAIT_SECONDS, Connect, ConnectTasks
 
 import snowmelt
+import snowmelt.aio
 from snowmelt.cli.local import LocalCluster
 from snowmelt.client.leases.items import Item, Items
 
@@ -23,7 +24,7 @@ class SnowmeltPeer:
         where = "" if nodes == 1 else f" on {nodes} nodes"
         self.promise = f"flushes {when}{where}"
         self.flushes_first = flush == "always"
-        self.only_singles = False
+        self.ways = EVERY
         self.version = f"Snowmelt {snowmelt.__version__}"
         self.nodes = nodes
         self.flush = flush
@@ -39,6 +40,11 @@ class SnowmeltPeer:
         assert self.cluster is not None
         return partial(SnowmeltClient, self.cluster.url, queue, self.nodes, self.flush)
 
+    def tasks(self, queue: str, tasks: int) -> ConnectTasks:
+        del tasks
+        assert self.cluster is not None
+        return partial(connect_tasks, self.cluster.url, queue, self.nodes, self.flush)
+
     def stop(self) -> None:
         if self.cluster:
             self.cluster.stop()
@@ -50,7 +56,7 @@ class ConsumePeer(SnowmeltPeer):
     def __init__(self, name: str, nodes: int, flush: Flush) -> None:
         super().__init__(name, nodes, flush)
         self.promise += "; taken by consume"
-        self.only_singles = True
+        self.ways = frozenset({"one"})
 
     def client(self, queue: str, batch: int) -> Connect:
         del batch
@@ -64,7 +70,7 @@ class SharedPeer(SnowmeltPeer):
     def __init__(self, name: str, nodes: int, flush: Flush) -> None:
         super().__init__(name, nodes, flush)
         self.promise += "; threads share a client"
-        self.only_singles = True
+        self.ways = frozenset({"one"})
 
     def client(self, queue: str, batch: int) -> Connect:
         del batch
@@ -152,3 +158,29 @@ class ConsumingClient(SnowmeltClient):
         if self.items is not None:
             self.items.close()
             self.items = None
+
+
+async def connect_tasks(url: str, queue: str, replicas: int, flush: Flush) -> "SnowmeltTasks":
+    return SnowmeltTasks(url, queue, replicas, flush)
+
+
+class SnowmeltTasks:
+    """The client with `await`: one connection for all tasks, each with its own get and ack."""
+
+    def __init__(self, url: str, queue: str, replicas: int, flush: Flush) -> None:
+        self.cluster = snowmelt.aio.connect(url)
+        self.queue = self.cluster.fifo(queue, replicas=replicas, flush=flush)
+
+    async def put(self, body: bytes) -> None:
+        await self.queue.put(body)
+
+    async def take(self, task: int) -> None:
+        del task
+        item = await self.queue.get(timeout=WAIT_SECONDS)
+        await item.ack()
+
+    async def settle(self, task: int) -> None:
+        """Each item is acknowledged by itself."""
+
+    async def close(self) -> None:
+        await self.cluster.close()

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.fifo import cores
-from benchmarks.fifo.cell import Bounds
+from benchmarks.fifo.cell import TASKS, Bounds, Cell
 from benchmarks.fifo.load import TurnFailed
 from benchmarks.fifo.main import told
+from benchmarks.fifo.peer import Peer
+from benchmarks.fifo.rounds import compare
 from benchmarks.fifo.row import Row
 from benchmarks.fifo.starting import running
 from benchmarks.fifo.table import show
@@ -21,15 +23,14 @@ from benchmarks.pool_peers_parts.conducting import chosen
 from benchmarks.priority_peers_parts import heights as height_parts
 from benchmarks.priority_peers_parts import scale as scale_parts
 from benchmarks.priority_peers_parts.bars import bars
-from benchmarks.priority_peers_parts.peer import Peer
 from benchmarks.priority_peers_parts.peers import KINDS, OURS, make, named
-from benchmarks.priority_peers_parts.rounds import compare
 from benchmarks.shares import Unbounded
 from rich.console import Console
 
 from snowmelt.cli.local import end_on_sigterm
 from snowmelt.core.errors import SnowmeltError
 
+CELLS: Final = [Cell(100, 1_000), Cell(100, 1), Cell(100, 1, TASKS, tasks=True)]
 PARTS: Final = ("peers", "heights", "scale")
 BOUNDS: Final = Bounds(seconds=1.5, items=100_000, bytes=256_000_000)
 QUICK: Final = Bounds(seconds=0.3, items=10_000, bytes=32_000_000)
@@ -106,7 +107,7 @@ def measured(options: argparse.Namespace, folder: Path) -> Found:
     if "peers" in options.only:
         with running(options.peers, folder, make) as (found.peers, found.missing):
             if found.peers:
-                found.rows = compare(found.peers, options.rounds, options.bounds, folder)
+                found.rows = compare(found.peers, CELLS, options.rounds, options.bounds, folder)
                 found.bars = list(bars(found.rows))
     try:
         if "heights" in options.only:

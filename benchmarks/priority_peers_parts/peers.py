@@ -5,8 +5,8 @@ All of them flush before they answer.
 
 from typing import Any, Final
 
+from benchmarks.fifo.peer import Peer
 from benchmarks.fifo.peers import made
-from benchmarks.priority_peers_parts.peer import Peer
 
 ANY: Final = ("snowmelt-any", "snowmelt-any-3")
 """With any 64-bit priorities."""

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Final, cast
 
 import uvloop
-from benchmarks.fifo.peer import WAIT_SECONDS, Connect
+from benchmarks.fifo.peer import EVERY, WAIT_SECONDS, Connect, ConnectTasks
 from benchmarks.fifo.server import Server
-from benchmarks.priority_peers_parts.peer import ConnectTasks
 
 from snowmelt.cli.local import free_port
 
@@ -32,7 +31,7 @@ class PlainPeer:
         self.name = name
         self.promise = "flushes before it answers; no queue, the limit of Python"
         self.flushes_first = True
-        self.only_singles = False
+        self.ways = EVERY
         self.version = f"Python {sys.version.split()[0]}"
         self.port = free_port()
         self.server: Server | None = None
@@ -140,8 +139,7 @@ class PlainTasks(asyncio.Protocol):
             self.came -= len(ANSWER)
             self.waiting.popleft().set_result(None)
 
-    async def put(self, body: bytes, priority: int) -> None:
-        del priority
+    async def put(self, body: bytes) -> None:
         await self._ask(body[:FRAME].ljust(FRAME))
 
     async def take(self, task: int) -> None:

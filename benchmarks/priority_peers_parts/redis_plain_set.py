@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import redis
 import redis.asyncio
-from benchmarks.fifo.peer import WAIT_SECONDS, Connect
+from benchmarks.fifo.peer import WAIT_SECONDS, Connect, ConnectTasks
 from benchmarks.fifo.redis_streams import RedisPeer
-from benchmarks.priority_peers_parts.peer import ConnectTasks, any_priorities
+from benchmarks.priority_peers_parts.urgency import any_priorities
 
 NUMBER_BYTES: Final = 8
 
@@ -72,8 +72,7 @@ class PlainSetTasks:
         self.numbers = count()
         self.next = any_priorities()
 
-    async def put(self, body: bytes, priority: int) -> None:
-        del priority  # any
+    async def put(self, body: bytes) -> None:
         name = next(self.numbers).to_bytes(NUMBER_BYTES) + body
         await self.base.zadd(self.queue, {name: next(self.next)})
 

@@ -16,9 +16,9 @@ from typing import Any, Final, TypeAlias
 
 import redis
 import redis.asyncio
-from benchmarks.fifo.peer import WAIT_SECONDS, Connect
+from benchmarks.fifo.peer import WAIT_SECONDS, Connect, ConnectTasks
 from benchmarks.fifo.redis_streams import RedisPeer
-from benchmarks.priority_peers_parts.peer import ConnectTasks, urgencies
+from benchmarks.priority_peers_parts.urgency import urgencies
 
 LEASE_MS: Final = 30_000
 WAIT_MS: Final = 10_000
@@ -153,9 +153,10 @@ class SortedSetTasks:
         self.keys = keys_of(queue)
         self.taken: list[bytes | None] = [None] * tasks
         self.scripts: dict[str, str] = {}
+        self.next = urgencies()
 
-    async def put(self, body: bytes, priority: int) -> None:
-        await self._say((PUT, [priority, body]))
+    async def put(self, body: bytes) -> None:
+        await self._say((PUT, [next(self.next), body]))
 
     async def take(self, task: int) -> None:
         before = self.taken[task]

@@ -18,7 +18,7 @@ from typing import Any, Final
 from benchmarks.fifo.cell import Bounds, Cell
 from benchmarks.fifo.load import Phase, Turn, turn
 from benchmarks.fifo.starting import progress
-from benchmarks.priority_peers_parts.peer import PRIORITIES
+from benchmarks.priority_peers_parts.urgency import PRIORITIES
 from benchmarks.shares import Shares
 from rich.table import Table
 

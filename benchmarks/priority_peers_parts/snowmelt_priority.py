@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 
-from benchmarks.fifo.peer import WAIT_SECONDS, Connect
+from benchmarks.fifo.peer import WAIT_SECONDS, Connect, ConnectTasks
 from benchmarks.fifo.snowmelt_fifo import SnowmeltPeer
-from benchmarks.priority_peers_parts.peer import (
+from benchmarks.priority_peers_parts.urgency import (
     PRIORITIES,
-    ConnectTasks,
     any_priorities,
     urgencies,
 )
@@ -96,8 +95,7 @@ class PriorityTasks:
         self.next = drawn(priorities)
         self.taken: list[AsyncItems | None] = [None] * tasks
 
-    async def put(self, body: bytes, priority: int) -> None:
-        del priority
+    async def put(self, body: bytes) -> None:
         await self.queue.put(body, priority=next(self.next))
 
     async def take(self, task: int) -> None:

@@ -11,8 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from benchmarks.fifo.cell import Bounds, Cell
 from benchmarks.fifo.load import Turn, TurnFailed, phase
-from benchmarks.fifo.peer import WAIT_SECONDS
-from benchmarks.priority_peers_parts.peer import ConnectTasks, TaskClient, urgencies
+from benchmarks.fifo.peer import WAIT_SECONDS, ConnectTasks, TaskClient
 
 
 def by_tasks(connect: ConnectTasks, cell: Cell, bounds: Bounds) -> Turn:
@@ -34,11 +33,10 @@ async def _connected(connect: ConnectTasks, cell: Cell, bounds: Bounds) -> Turn:
 async def measure(client: TaskClient, cell: Cell, bounds: Bounds) -> Turn:
     """Puts until a bound is reached, then takes as many."""
     body = os.urandom(cell.size)
-    next_one = urgencies()
 
     async def put(task: int) -> None:
         del task
-        await client.put(body, next(next_one))
+        await client.put(body)
 
     # What a client does once, such as opening its connections, is not measured.
     await at_once(put, cell.lanes, cell.lanes, WAIT_SECONDS)

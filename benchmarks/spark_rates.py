@@ -6,7 +6,9 @@
 Streams of four micro-batches, their own time alone, in rows a second:
 
 - `parquet`: Spark's own files to `noop`, no Python.
-- `memory`: a source in Python that has its Arrow batches already, to `noop`.
+- `apart`: a source in Python that has its Arrow batches already, to `noop`, as Spark runs it.
+- `memory`: the same in the Pythons that have loaded ours, which sets aside what they have loaded
+  (see `snowmelt/spark/settling.py`): it is quicker by that.
 - `queues`: four queues to `noop`, acknowledged.
 - `through`: four queues into one, staged, flushed and published.
 

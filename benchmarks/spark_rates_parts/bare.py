@@ -1,8 +1,11 @@
 """A data source in Python that gives rows from memory, and a sink that throws them away.
 
 They do what any source and sink in Python must do, and nothing else: the most that ours can reach.
+Nothing of ours is imported here: what Spark's Pythons have loaded is looked through after each
+task, unless it was set aside, and this source stands for one that nobody set anything aside for.
 """
 
+import sys
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
@@ -19,15 +22,14 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from snowmelt.core.times import whole
-from snowmelt.protocols.fifo.calls import Part
-from snowmelt.spark.columns import readable, source_schema
-from snowmelt.spark.partitions import ROWS
-from snowmelt.spark.reading import PIECE_ROWS
-from snowmelt.spark.rows import Rows
-
 SEED: Final = 1
-PUT_AT: Final = 1_700_000_000_123_456_789
+PUT_AT: Final = 1_700_000_000_123_456
+COLUMNS: Final = (
+    "key binary, value binary, queue string, position bigint, timestamp timestamp, failures int"
+)
+TASK_ROWS: Final = 262_144
+BATCH_ROWS: Final = 32_768
+"""Of a task, and of an Arrow batch: as ours has them."""
 
 
 @lru_cache(maxsize=2)
@@ -37,21 +39,36 @@ def bodies(rows: int, size: int) -> bytes:
 
 
 @lru_cache(maxsize=2)
-def batches(rows: int, size: int) -> tuple[pa.RecordBatch, ...]:
-    """Some rows of one task, in the columns and batches that a queue's have; made once."""
-    offsets = np.arange(rows + 1, dtype=np.int32) * size
-    part = Part(0, offsets.tobytes(), bodies(rows, size), times=whole(rows, PUT_AT))
-    return tuple(Rows("raw", readable(source_schema(headers=False))).of([part]))
+def batch(rows: int, size: int) -> pa.RecordBatch:
+    """Some rows in the columns that a queue's have; made once."""
+    offsets = pa.py_buffer(np.arange(rows + 1, dtype=np.int32) * size)
+    value = pa.BinaryArray.from_buffers(
+        pa.binary(), rows, [None, offsets, pa.py_buffer(bodies(rows, size))]
+    )
+    times = pa.array(np.full(rows, PUT_AT)).cast(pa.timestamp("us", "UTC"))
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.nulls(rows, pa.binary()),
+            value,
+            pa.repeat("raw", rows),
+            pa.array(np.arange(rows)),
+            times,
+            pa.array(np.zeros(rows, np.int32)),
+        ],
+        names=["key", "value", "queue", "position", "timestamp", "failures"],
+    )
 
 
-def _read(rows: int, size: int) -> Iterator[pa.RecordBatch]:
+def _read(rows: int, size: int, alone: bool) -> Iterator[pa.RecordBatch]:
     """The rows of one task, in pieces as a queue's task reads them."""
-    for first in range(0, rows, PIECE_ROWS):
-        yield from batches(min(PIECE_ROWS, rows - first), size)
+    if alone and "snowmelt" in sys.modules:
+        raise RuntimeError("this Python has loaded snowmelt, whose settings it was to do without")
+    for first in range(0, rows, BATCH_ROWS):
+        yield batch(min(BATCH_ROWS, rows - first), size)
 
 
 def _tasks(start: int, stop: int) -> list[InputPartition]:
-    return [InputPartition(min(ROWS, stop - first)) for first in range(start, stop, ROWS)]
+    return [InputPartition(min(TASK_ROWS, stop - first)) for first in range(start, stop, TASK_ROWS)]
 
 
 class MemoryReader(DataSourceReader):
@@ -59,12 +76,13 @@ class MemoryReader(DataSourceReader):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.rows, self.size = int(options["rows"]), int(options["size"])
+        self.alone = options.get("alone") == "true"
 
     def partitions(self) -> list[InputPartition]:
         return _tasks(0, self.rows)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        yield from _read(partition.value, self.size)
+        yield from _read(partition.value, self.size, self.alone)
 
 
 class MemoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -72,6 +90,7 @@ class MemoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.rows, self.size = int(options["rows"]), int(options["size"])
+        self.alone = options.get("alone") == "true"
         self.most = int(options["most"])
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's words, all of these
@@ -90,7 +109,7 @@ class MemoryStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _tasks(start["at"], end["at"])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        yield from _read(partition.value, self.size)
+        yield from _read(partition.value, self.size, self.alone)
 
 
 class NothingWriter(DataSourceArrowWriter):
@@ -110,7 +129,7 @@ class Bare(DataSource):
         return "bare"
 
     def schema(self) -> Any:
-        return source_schema(headers=False)
+        return COLUMNS
 
     def reader(self, schema: Any) -> MemoryReader:  # noqa: ARG002
         return MemoryReader(self.options)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from benchmarks.spark_rates_parts.bare import Bare, batches, bodies
+from benchmarks.spark_rates_parts.bare import Bare, batch, bodies
 from benchmarks.spark_rates_parts.tracker import Tracker, kernel
 from pyspark.sql import DataFrame, SparkSession
 
@@ -24,6 +24,8 @@ CALL_ROWS: Final = 32_768
 SMALL_ROWS: Final = 400
 SMALL_BATCHES: Final = 12
 MANY: Final = 20
+APART: Final = "spark.sql.execution.pyspark.udf.faulthandler.enabled"
+"""Spark gives what has other variables of the environment Pythons of its own; this is one."""
 
 Options = dict[str, str]
 
@@ -48,15 +50,22 @@ class Bench:
         if not folder.exists():
             folder.mkdir()
             for number in range(2 * MICRO_BATCHES):
-                table = pa.Table.from_batches(batches(rows // (2 * MICRO_BATCHES), size))
+                table = pa.Table.from_batches([batch(rows // (2 * MICRO_BATCHES), size)])
                 pq.write_table(table, folder / f"{number}.parquet")
         frame = self._spark.readStream.schema(source_schema(headers=False))
         return self._rate(frame.option("maxFilesPerTrigger", 2).parquet(str(folder)))
 
     def memory(self, rows: int, size: int) -> float:
-        """A source in Python that has its rows already."""
-        options = {"rows": str(rows), "size": str(size), "most": str(rows // MICRO_BATCHES)}
-        return self._rate(self._spark.readStream.format("bare").options(**options).load())
+        """A source in Python that has its rows already, in the Pythons that ours are read in."""
+        return self._memory(rows, size, {})
+
+    def apart(self, rows: int, size: int) -> float:
+        """The same in Pythons that have loaded nothing of ours: as Spark runs it for others."""
+        self._spark.conf.set(APART, "true")
+        try:
+            return self._memory(rows, size, {"alone": "true"})
+        finally:
+            self._spark.conf.unset(APART)
 
     def queues(self, rows: int, size: int) -> float:
         """Four queues, acknowledged."""
@@ -123,6 +132,10 @@ class Bench:
 
     # --- how --------------------------------------------------------------------------------------
 
+    def _memory(self, rows: int, size: int, more: Options) -> float:
+        options = {"rows": str(rows), "size": str(size), "most": str(rows // MICRO_BATCHES)} | more
+        return self._rate(self._spark.readStream.format("bare").options(**options).load())
+
     def _fill(self, name: str, rows: int, size: int) -> None:
         queue, offsets = self._cluster.fifo(name), None
         for start in range(0, rows, CALL_ROWS):
@@ -174,6 +187,7 @@ class Bench:
 Case = Callable[[Bench, int, int], float]
 CASES: Final[dict[str, Case]] = {
     "parquet": Bench.parquet,
+    "apart": Bench.apart,
     "memory": Bench.memory,
     "queues": Bench.queues,
     "through": Bench.through,

@@ -27,7 +27,17 @@ from snowmelt.spark.standalone import Standalone
 ROOT: Final = Path(__file__).parents[2]
 WORKERS: Final = 2
 WARM_ROWS: Final = 200_000
-PARTS: Final = ("parquet", "memory", "queues", "through", "one", "twenty", "kernel", "ufmulti")
+PARTS: Final = (
+    "parquet",
+    "apart",
+    "memory",
+    "queues",
+    "through",
+    "one",
+    "twenty",
+    "kernel",
+    "ufmulti",
+)
 
 
 class Bar(msgspec.Struct, frozen=True):
@@ -48,8 +58,10 @@ BEFORE: Final = 4900.0
 """Events a second of the toy tracker before batches were cut by cores and grew."""
 BARS: Final = (
     Bar("queues", "parquet", 0.7),
-    Bar("queues", "memory", 0.9),
-    Bar("through", "memory", 0.5),
+    Bar("queues", "apart", 0.9),
+    Bar("through", "apart", 0.5),
+    Bar("queues", "memory", 0.0),
+    Bar("through", "memory", 0.0),
     Bar("twenty", "one", 0.5),
     Bar("ufmulti", "before", 3.0, BEFORE),
     Bar("ufmulti", "kernel", 0.6),

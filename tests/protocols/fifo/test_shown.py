@@ -1,16 +1,29 @@
 """What too few are known to have is given to nobody, and what lies behind it waits."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from cluster_bench import ClusterBench, Drops
+from test_aside import where
 from three_bench import Three, bodies, given, is_kept, settled, three
 
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import seconds
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId
-from snowmelt.protocols.fifo.calls import Get, Leased, Put, PutDone, Settle
-from snowmelt.protocols.fifo.messages import Copied, Copy, Mirror, Pulled, Replicate
+from snowmelt.core.node import Received
+from snowmelt.protocols.fifo.calls import (
+    Describe,
+    Get,
+    Leased,
+    Peek,
+    Purge,
+    Put,
+    PutDone,
+    Settle,
+)
+from snowmelt.protocols.fifo.messages import Copied, Copy, Mirror, Pulled, Replicate, Replicated
 
 
 def items(told: Any) -> list[bytes]:
@@ -147,18 +160,20 @@ def test_a_new_master_gives_what_is_in_doubt_as_soon_as_enough_say_that_they_hav
     assert kept.journal.queue.doubts
 
 
-def absent(bench: Three, *, told: int) -> tuple[str, list[str]]:
+def absent(
+    bench: Three, *, told: int, delay: float = 0, drops: Sequence[Drops] = ()
+) -> tuple[str, list[str]]:
     """Its master is away with all there is of one item; another is behind that one, in its lane."""
     master, mirrors = bench.master, bench.mirrors
     without_bodies(bench, b"item 1")
-    early = bench.asked(1)
+    early = bench.call(master, bench.request(1, due=-seconds(delay)))
     behind = [bench.asked(number) for number in range(2, 2 + told)]
     bench.run(0.05)
     assert all(isinstance(bench.answers[one], PutDone) for one in behind)
     bench.run(0.6)
     assert early not in bench.answers
     bench.kill(master)
-    bench.drops.clear()
+    bench.drops[:] = drops
     bench.view(*mirrors)
     assert not any(is_kept(bench, name, 1) for name in mirrors)
     return master, mirrors
@@ -221,3 +236,90 @@ def test_a_group_passes_over_what_nobody_has_who_is_here() -> None:
     bench.run(3)
     told = given(bench)
     assert (told.given, told.ready) == (2, 0)
+
+
+@pytest.mark.parametrize("told", [0, 3])
+def test_what_nobody_has_who_is_here_is_told_shown_and_purged_like_all_that_waits(
+    told: int,
+) -> None:
+    bench = Three()
+    master, _ = absent(bench, told=told)
+    bench.run(2)
+    now = master_of(bench)
+    first = Interval(0, 1)
+    got = bench.get(now, queue=bench.queue)
+    assert (bool(got.token), got.away) == (told > 0, (first,))
+    assert bench.get(now, queue=bench.queue).away == (first,)
+    assert bench.ask(now, Describe(bench.queue)).ready == 1
+    [shown] = bench.ask(now, Peek(bench.queue, 10, 1 << 20, 0, False)).spans
+    assert (shown.start, shown.stop, shown.away) == (0, 1, True)
+    assert bench.ask(now, Purge(bench.queue)).items == 1
+    assert bench.get(now, queue=bench.queue).away == ()
+    bench.start(master)
+    bench.view()
+    assert settled(bench).alive.first_in(first) is None
+
+
+def test_what_is_delayed_and_nobody_has_who_is_here_is_given_to_nobody_when_it_is_due() -> None:
+    bench = Three()
+    absent(bench, told=2, delay=9)
+    bench.run(4)
+    told = given(bench)
+    assert (told.given, told.ready) == (2, 0)
+    bench.run(6)
+    told = given(bench, told.lease, 2)
+    assert (told.given, told.ready) == (2, 0)
+    assert isinstance(bench.told(master_of(bench), 9), PutDone)
+    assert given(bench, told.lease, 2).given == 3
+    assert bench.get(master_of(bench), queue=bench.queue).away == (Interval(0, 1),)
+
+
+def test_what_is_in_doubt_while_all_who_were_named_are_away_blocks_nobody() -> None:
+    """Its second keeper was the master of one term, and a third node is now."""
+    bench = ClusterBench(4)
+    queue, *keepers = bench.beside(replicas=2)
+    bench.drops.append(lambda _s, _t, one: isinstance(one, Copied | Replicate))
+    batch = Batch.of([b"item 1"])
+    bench.call(keepers[0], Put(queue, "p", 1, bytes(batch.offsets), bytes(batch.blob)))
+    bench.run(0.1)
+    for gone in keepers:
+        bench.kill(gone)
+        bench.view(*(name for name, slot in bench.slots.items() if slot.node is not None))
+        bench.run(1)
+    bench.drops.clear()
+    bench.run(2)
+    now = str(bench.home(queue).master.partition("/")[0])
+    assert now not in keepers
+    assert isinstance(bench.put(now, 2, queue), PutDone)
+    got = bench.get(now, queue=queue)
+    assert (items(got), got.away) == ([b"item 2"], (Interval(0, 1),))
+    bench.start(keepers[1])
+    bench.view()
+    got = bench.get(now, queue=queue, within=5)
+    assert (where(got), got.away) == ([0], ())
+
+
+def test_what_somebody_may_have_who_has_come_since_it_was_asked_is_waited_for() -> None:
+    """That nobody had it is heard when the only one who has it is here again."""
+    bench = Three()
+    late: list[tuple[NodeId, NodeId, Any]] = []
+
+    def holds_back(*way: Any) -> bool:
+        late.extend([way] if isinstance(way[2], Replicated) else [])
+        return isinstance(way[2], Replicated)
+
+    master, _ = absent(bench, told=0, drops=[holds_back])
+    bench.run(1)
+    bench.start(master)
+    bench.drops.append(lambda _s, _t, one: isinstance(one, Replicate))
+    bench.view()
+    assert late
+    for source, target, message in late:
+        bench._give(bench.slots[target], Received(source, message))
+    now = master_of(bench)
+    get = bench.call(now, Get(bench.queue, 10, 1 << 20, seconds(0), None))
+    bench.run(1)
+    assert get not in bench.answers
+    bench.drops.clear()
+    bench.run(8)
+    assert items(bench.answers[get]) == [b"item 1"]

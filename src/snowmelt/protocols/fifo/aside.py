@@ -1,15 +1,21 @@
-"""What waits in a queue and can't be had: nobody who keeps it is here.
+"""What waits in a queue and can't be had: nobody who is here has it.
 
-It is passed over by whoever is given the first that waits, and then lies aside, so that it is
-passed over once. Another view may have one of its keepers: with that, all waits as before. It is
-a state in memory alone; in the journal these items are ready.
+1. Either nobody who keeps it is here. A get that meets it at the head passes it over, and then it
+   lies aside, so that it is passed over once; a group takes it in its turn, and waits. Or it is in
+   doubt, and those of its keepers who are here, if any, have said that they have nothing
+   (`doubting.py`, rule 5): then it may be nowhere, and lies aside for groups as well.
+2. Nothing waits behind it. Who is given something, or nothing, is told of it; whoever looks at the
+   queue, or empties it, finds it among what waits.
+3. Another view may have somebody who has it: with that, all waits as before. So does what others
+   keep now, and what enough are known to have.
+
+It is a state in memory alone; in the journal these items are ready.
 """
 
-from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
-from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.core.interval import POSITION_MAX, Interval, IntervalSet
 from snowmelt.protocols.fifo.extents import Run, Runs
 from snowmelt.protocols.fifo.streams import Presence
 
@@ -37,7 +43,7 @@ class Aside:
         """Who is here has changed, or this master has begun."""
         here = presence.keepers
         self._away = {one: None for one in runs.housed if not any(name in here for name in one)}
-        self.look_again(list(self.items))
+        self.look_again(Interval(0, POSITION_MAX))
 
     @property
     def begun(self) -> bool:
@@ -60,14 +66,15 @@ class Aside:
         self.put(found)
         return Interval(found.stop, found.stop)
 
-    def put(self, part: Interval) -> None:
-        """These can't be had."""
-        self._ready.remove(part)
-        self.items.add(part)
+    def put(self, where: Interval) -> None:
+        """What is ready of this can't be had."""
+        for part in self._ready.common(where):
+            self._ready.remove(part)
+            self.items.add(part)
 
-    def look_again(self, parts: Iterable[Interval]) -> None:
-        """Perhaps these can be had by now."""
-        for part in parts:
+    def look_again(self, where: Interval) -> None:
+        """Perhaps this can be had by now."""
+        for part in self.items.common(where):
             self.items.remove(part)
             self._ready.add(part)
 

@@ -10,10 +10,10 @@
    it has something there while it lives, were it damaged. So what is in doubt, and of which fewer
    than that are not known to have nothing, was told to nobody. What lingers is told unflushed.
 5. What is known to be with `copies_needed` may be given, though it is in doubt for the others. What
-   nobody has who is here, while somebody is away, is given to nobody, and nothing waits behind it.
+   nobody has who is here, while somebody is away, lies aside (`aside.py`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from snowmelt.core.instant import Instant, later, seconds
@@ -24,7 +24,7 @@ from snowmelt.protocols.fifo.early import Confirmed, Enough
 from snowmelt.protocols.fifo.extents import Lane, Run
 from snowmelt.protocols.fifo.messages import Extent
 from snowmelt.protocols.fifo.passed_over import PassedOver
-from snowmelt.protocols.fifo.queue import Queue, found, hide
+from snowmelt.protocols.fifo.queue import Queue, found
 from snowmelt.protocols.fifo.streams import Presence, living
 
 ALL_WITHIN: Final = seconds(2)
@@ -53,6 +53,8 @@ class Doubting:
         """Of lanes of which nobody here has all: who has said so lately."""
         self._had: dict[str, IntervalSet] = {}
         """What each has of them."""
+        self._nobodys = IntervalSet()
+        """What of them nobody has who is here, as was said since the view began."""
 
     def enough(self, message: Enough) -> None:
         """As many have what was put early as must (rule 5)."""
@@ -74,8 +76,7 @@ class Doubting:
             had.add(part)
         for part in nobody:
             had.remove(part)
-            for unsure in self._queue.doubts.unsure.common(part):
-                hide(self._queue, unsure)
+            self._nobodys.add(part)
         self._asked.setdefault(place, PassedOver()).silent(keeper, self._desk.now)
         return True
 
@@ -87,6 +88,7 @@ class Doubting:
     def viewed(self) -> None:
         """Others are here now, who may have what nobody had."""
         self._asked.clear()
+        self._nobodys = IntervalSet()
 
     def confirmed(self, message: Confirmed) -> bool:
         """These have what was put early; whether there is something to be settled here."""
@@ -154,6 +156,7 @@ class Doubting:
         if not self._until:
             self._asked.clear()
             self._had.clear()
+            self._nobodys = IntervalSet()
 
     def _doubt(self, name: Name, where: Interval, sure: tuple[str, ...]) -> None:
         self._until[name] = later(self._desk.now, ALL_WITHIN)
@@ -176,25 +179,43 @@ class Doubting:
         return [(run, at) for (_, at), run in found.items()]
 
     def _look(self, where: Interval, presence: Presence) -> None:
-        """What of it is with enough keepers by now (rule 5)."""
-        for unsure in self._queue.doubts.unsure.common(where):
-            for alive in self._queue.alive.common(unsure):
-                for run in self._queue.runs.over(alive):
-                    for strip in run.strips(alive.common(run.interval)):
-                        part = Interval(strip.start, strip.stop)
-                        if self._is_sure(run, number(run, strip.lane), presence, part):
-                            found(self._queue, part)
+        """What of it is with enough keepers by now, and what with nobody who is here (rule 5)."""
+        queue = self._queue
+        for run, at, part in self._unsure(where):
+            good = self._good(run, at, part)
+            here = [one for one in run.lanes[at].keepers if one in presence.keepers]
+            if living(good, presence) >= queue.settings.copies_needed:
+                found(queue, part)
+            elif not any(one in good for one in here) and (not here or self._nobodys.covers(part)):
+                queue.aside.put(part)
 
-    def _is_sure(self, run: Run, at: int, presence: Presence, part: Interval | None = None) -> bool:
-        """Whether enough have all of a lane, or this part of it."""
+    def _unsure(self, where: Interval) -> Iterator[tuple[Run, int, Interval]]:
+        """What is unsure there, by lanes, and by whether anybody who is here may have it."""
+        queue = self._queue
+        for unsure in queue.doubts.unsure.common(where):
+            for alive in queue.alive.common(unsure):
+                for run in queue.runs.over(alive):
+                    for strip in run.strips(alive.common(run.interval)):
+                        rest = IntervalSet([Interval(strip.start, strip.stop)])
+                        nobodys = self._nobodys.common(rest.first)
+                        for part in nobodys:
+                            rest.remove(part)
+                        for part in (*nobodys, *rest):
+                            yield run, number(run, strip.lane), part
+
+    def _is_sure(self, run: Run, at: int, presence: Presence) -> bool:
+        """Whether enough have all of a lane."""
+        return living(self._good(run, at), presence) >= self._queue.settings.copies_needed
+
+    def _good(self, run: Run, at: int, part: Interval | None = None) -> tuple[str, ...]:
+        """The keepers that are known to have all of a lane, or this part of it."""
         bad = self._bad.get((run.start, at), {})
-        good = tuple(
+        return tuple(
             one
             for one in run.lanes[at].keepers
             if one not in bad
             or (part is not None and one in self._had and self._had[one].covers(part))
         )
-        return living(good, presence) >= self._queue.settings.copies_needed
 
     def _take_off(self, run: Run, at: int) -> None:
         bad = self._bad.pop((run.start, at), None)

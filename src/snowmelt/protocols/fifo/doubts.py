@@ -58,7 +58,7 @@ class Doubts:
         return name in self._late
 
     def enough(self, where: Interval) -> None:
-        """As many have said that they have it as must, or nobody has it who is here."""
+        """As many have said that they have it as must."""
         self.unsure.remove(where)
 
     def is_untold(self, part: Interval) -> bool:

@@ -2,9 +2,9 @@
 
 Every admitted item that is not settled is *alive*, and is in exactly one of these states:
 
-    pending     admitted, but the journal is not yet safe, or nobody who is here has it
+    pending     admitted, but the journal is not yet safe
     ready       waits to be handed out, at its own position
-    aside       waits as well, but nobody who keeps it is here (`aside.py`)
+    aside       waits as well, but nobody who is here has it (`aside.py`)
     delayed     becomes ready at a moment
     leased      handed out under a token, until the lease ends
     assigned    a group's, until the group says that it is done with it
@@ -87,8 +87,6 @@ class Queue:
         self.alive = IntervalSet()
         self.ready = IntervalSet()
         self.aside = Aside(self.ready)
-        self.astray = IntervalSet()
-        """What nobody who is here has; some of it may not live any more."""
         self.dead = IntervalSet()
         self.streams: dict[str, Stream] = {}
         self.changed: dict[bytes, None] = {}
@@ -294,14 +292,16 @@ class Queue:
     def rehouse(self, run: Run, lane: Lane, keepers: tuple[str, ...]) -> None:
         """A lane of a run has other keepers now."""
         self.runs.rehouse(run, lane, keepers)
-        self.aside.look_again(self.aside.items.common(run.interval))
+        for part in self.aside.items.common(run.interval):
+            for strip in run.strips(part):
+                if strip.lane is lane:
+                    self.aside.look_again(Interval(strip.start, strip.stop))
         self._touch_run(run)
 
     def check(self) -> None:
         """Asserts that no item is in two states, and that each lies in a run."""
         states = [self.ready, self.aside.items, self.dead]
         states += [IntervalSet(part for part, _ in self.delays)]
-        states.append(IntervalSet(one for part in self.astray for one in self.alive.common(part)))
         states += [lease.left for lease in self.leases]
         for _, group in self.groups:  # which counts what was lost as well
             living = (part for piece in group.held for part in self.alive.common(piece))
@@ -416,17 +416,7 @@ def withholds(queue: Queue) -> bool:
 def found(queue: Queue, interval: Interval) -> None:
     """As many have these as must: they may be given, and nothing waits behind them."""
     queue.doubts.enough(interval)
-    for part in queue.astray.common(interval):
-        queue.astray.remove(part)
-        queue.show(part)
-
-
-def hide(queue: Queue, interval: Interval) -> None:
-    """Nobody who is here has these: they are not given, and nothing waits behind them."""
-    queue.doubts.enough(interval)
-    for part in queue.ready.common(interval):
-        queue.ready.remove(part)
-        queue.astray.add(part)
+    queue.aside.look_again(interval)
 
 
 def _given_below(queue: Queue, below: int) -> int:

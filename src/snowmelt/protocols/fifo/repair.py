@@ -99,6 +99,8 @@ class Repair:
             self._queue.aside.viewed(self._queue.runs, presence)
             self._out.forget()
             self.doubting.viewed()
+            self.doubting.settle(presence)
+            self._mend(presence)
             self._at = 0
             self._walk(presence)
 
@@ -355,7 +357,8 @@ class Repair:
             away = [one for one in keepers if one not in order.asked_of]
             if needed and not gone_for_ever(tuple(away), presence):
                 has = self._needed(run, place[1], extent)
-                nobody = [part for part, _ in needed]
+                waits = any(one in presence.keepers for one in away)  # it came since, and is asked
+                nobody = [] if waits else [part for part, _ in needed]
                 whole = self.doubting.partly(place, order.target, has, nobody) and whole
                 continue
             self._rehouse(run, place[1], order.target, presence)

@@ -25,6 +25,7 @@ from snowmelt.protocols.fifo.calls import (
     Settle,
     Settled,
 )
+from snowmelt.protocols.fifo.doubts import Doubts
 from snowmelt.protocols.fifo.intake import PUT_COST
 from snowmelt.protocols.fifo.leases import Leases
 from snowmelt.protocols.fifo.producers import Producers
@@ -81,7 +82,7 @@ def test_staged_batches_that_nobody_published_go_in_turns() -> None:
 
 def test_producers_that_named_themselves_and_others() -> None:
     limits = msgspec.structs.replace(NodeBench().node._desk.limits, producers=2, clients=1)
-    producers = Producers({}, limits)
+    producers = Producers({}, Doubts(), limits)
     for name in ("a", "b", "c-1"):
         assert producers.crowded(name) == ""
         producers.note(name, 1, Interval(0, 1), wall=0)

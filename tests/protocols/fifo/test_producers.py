@@ -5,6 +5,7 @@ from random import Random
 import msgspec
 
 from snowmelt.core.interval import Interval
+from snowmelt.protocols.fifo.doubts import Doubts
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 from snowmelt.protocols.fifo.producers import FORGET_AFTER, NOT_REMEMBERED, Producers
 
@@ -14,7 +15,7 @@ class Journal:
 
     def __init__(self, limits: Limits = LIMITS) -> None:
         self.changed: dict[bytes, None] = {}
-        self.producers = Producers(self.changed, limits)
+        self.producers = Producers(self.changed, Doubts(), limits)
         self.written: dict[bytes, bytes] = {}
         self.bytes = 0
         self._limits = limits
@@ -164,14 +165,14 @@ def test_one_number_that_many_callers_were_refused_is_closed() -> None:
 
 def test_what_an_earlier_version_wrote_is_read() -> None:
     old = msgspec.msgpack.encode(((Interval(0, 3), Interval(9, 12)), {11: Interval(5, 6)}, 17))
-    producers = Producers({})
+    producers = Producers({}, Doubts())
     producers.restore(b"ploader", old)
     known = [number for number in range(14) if producers.earlier("loader", number) is not None]
     assert known == [0, 1, 2, 9, 10, 11]
     assert sorted(producers.keys()) == [b"nloader", b"ploader"]
     value = producers.record(b"nloader")
     assert value is not None
-    again = Producers({})
+    again = Producers({}, Doubts())
     again.restore(b"nloader", value)
     assert [again.earlier("loader", number) for number in (2, 3)] == [NOT_REMEMBERED, None]
 

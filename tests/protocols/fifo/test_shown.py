@@ -23,6 +23,7 @@ from snowmelt.protocols.fifo.calls import (
     PutDone,
     Settle,
 )
+from snowmelt.protocols.fifo.limits import LIMITS
 from snowmelt.protocols.fifo.messages import Copied, Copy, Mirror, Pulled, Replicate, Replicated
 
 
@@ -323,3 +324,20 @@ def test_what_somebody_may_have_who_has_come_since_it_was_asked_is_waited_for() 
     bench.drops.clear()
     bench.run(8)
     assert items(bench.answers[get]) == [b"item 1"]
+
+
+def test_what_nobody_has_is_not_told_as_put_however_many_its_producer_puts_behind_it() -> None:
+    """Only of a producer's last numbers it is remembered where they went, but for such as this."""
+    bench = Three()
+    master, (first, second) = absent(bench, told=0)
+    bench.run(1)
+    for number in range(2, 4 + 2 * LIMITS.producer_recent):
+        assert isinstance(bench.told(first, number), PutDone)
+    assert bench.told(second, 1) is None, "told, and it is nowhere"
+    bench.born_anew(master)
+    bench.start(master)
+    bench.view()
+    assert isinstance(bench.told(second, 1, within=20), PutDone)
+    got = items(bench.get(master_of(bench), 1000, queue=bench.queue, within=8))
+    assert got[-1] == b"item 1"
+    assert settled(bench).lost == 0

@@ -2,7 +2,9 @@
 
 1. A producer numbers its puts. The numbers that were put are an interval set, exact, which stays
    one interval as long as they come without gaps; of the last few it is remembered where they
-   went, so that a retry is told the same.
+   went, so that a retry is told the same. So it is of all that are in doubt (`early.py`, rules 5
+   and 6), however many come behind them: a retry of such a one may not be told that it is put, and
+   its number is found and forgotten when nobody has it.
 2. A number that was refused is remembered with who asked: the refusal holds for every attempt of
    that caller's turn and of its earlier ones, whenever it arrives. A later turn is a new try. When
    there are so many that the callers can't all be kept, the oldest numbers are closed to everybody.
@@ -22,6 +24,7 @@ from typing import Final
 import msgspec
 
 from snowmelt.core.interval import Interval, IntervalSet
+from snowmelt.protocols.fifo.doubts import Doubts
 from snowmelt.protocols.fifo.limits import LIMITS, Limits
 
 UNNAMED_PREFIX: Final = "c-"
@@ -41,6 +44,8 @@ class Producer(msgspec.Struct):
     """When it last heard anything, by the wall clock."""
     recent: dict[int, Interval] = {}
     """Where its last numbers went."""
+    doubtful: int = 0
+    """So many of them were kept for being in doubt when there were too many last."""
     packed: bytearray = msgspec.field(default_factory=bytearray)
     """The same, one by one, as its record has them: that is written at each put, and they are many;
     so each is packed once. Nothing when it must be done anew."""
@@ -78,14 +83,15 @@ class KeptNumbers(msgspec.Struct, frozen=True, array_like=True):
 class Producers:
     """All producers of one queue.
 
-    >>> producers = Producers({})
+    >>> producers = Producers({}, Doubts())
     >>> producers.note("loader", 7, Interval(20, 30), wall=0)
     >>> producers.earlier("loader", 7), producers.earlier("loader", 8)
     (Interval(start=20, stop=30), None)
     """
 
-    def __init__(self, changed: dict[bytes, None], limits: Limits = LIMITS) -> None:
+    def __init__(self, changed: dict[bytes, None], doubts: Doubts, limits: Limits = LIMITS) -> None:
         self._changed = changed
+        self._doubts = doubts
         self._limits = limits
         self._known: dict[str, Producer] = {}
         self._unnamed: OrderedDict[str, None] = OrderedDict()
@@ -175,12 +181,20 @@ class Producers:
         else:
             known.packed.clear()
         known.recent[number] = where
-        if len(known.recent) > 2 * self._limits.producer_recent:
-            for oldest in list(known.recent)[: -self._limits.producer_recent]:
-                del known.recent[oldest]
-            known.packed.clear()
+        if len(known.recent) > 2 * self._limits.producer_recent + known.doubtful:
+            self._let_go(known)
             self._fold(name, known)
         self._bound(known)
+
+    def _let_go(self, known: Producer) -> None:
+        """Where its first numbers went is known no more, but for those in doubt (rule 1)."""
+        first = list(known.recent.items())[: -self._limits.producer_recent]
+        doubted = IntervalSet(where for _, where in self._doubts.all())
+        sure = [number for number, where in first if doubted.first_in(where) is None]
+        for number in sure:
+            del known.recent[number]
+        known.doubtful = len(first) - len(sure)
+        known.packed.clear()
 
     def unnote(self, name: str, number: int) -> None:
         """That put came to nothing after all."""

@@ -90,7 +90,7 @@ class Queue:
         self.dead = IntervalSet()
         self.streams: dict[str, Stream] = {}
         self.changed: dict[bytes, None] = {}
-        self.producers = Producers(self.changed, limits)
+        self.producers = Producers(self.changed, self.doubts, limits)
         self.failures: Pieces[Failure] = Pieces(self.changed, b"y")
         self.delays: Pieces[int] = Pieces(self.changed, b"z")
         self.leases = Leases(settings.lease, self.changed, limits)

@@ -11,7 +11,15 @@ from snowmelt.core.names import NodeId, OperationId
 from snowmelt.core.node import Persist
 from snowmelt.protocols.calling import Declined
 from snowmelt.protocols.fifo.calls import Assign, Locate, PutDone, Settle
-from snowmelt.protocols.fifo.messages import Copied, Copy, Extent, Home, Mirror, Replicate
+from snowmelt.protocols.fifo.messages import (
+    Admit,
+    Copied,
+    Copy,
+    Extent,
+    Home,
+    Mirror,
+    Replicate,
+)
 from snowmelt.sim.disk import Ending
 
 
@@ -148,6 +156,16 @@ def test_what_nobody_has_was_not_put_and_can_be_put_anew() -> None:
     assert settled(bench).lost == 0, "it was told to nobody"
 
 
+def damage(bench: Three, name: str) -> None:
+    """The first item that this node took in can't be read there."""
+    node, disk = bench.slots[NodeId(name)].node, bench.slots[NodeId(name)].disk
+    assert node is not None
+    (place,) = [key for key, (value, _) in disk._values.items() if b"item 1" in value]
+    value, check = disk._values[place]
+    disk._values[place] = value[:-1] + b"\0", check
+    node._keeper._recent.drop(bench.queue, Extent(node._desk.stream, 0, 1))
+
+
 def test_who_offered_what_was_forgotten_is_not_told_that_it_was_put() -> None:
     """The old master lives: it was cut off with the only copy, which can't be read any more."""
     bench, master, mirrors = three()
@@ -161,12 +179,7 @@ def test_who_offered_what_was_forgotten_is_not_told_that_it_was_put() -> None:
     bench.cut_off(master)
     bench.view(*mirrors)
     bench.run(3)
-    node, disk = bench.slots[NodeId(master)].node, bench.slots[NodeId(master)].disk
-    assert node is not None
-    (place,) = [key for key, (value, _) in disk._values.items() if b"item 1" in value]
-    value, check = disk._values[place]
-    disk._values[place] = value[:-1] + b"\0", check
-    node._keeper._recent.drop(bench.queue, Extent(node._desk.stream, 0, 1))
+    damage(bench, master)
     bench.drops.clear()
     bench.drops.append(lambda _s, _t, one: isinstance(one, Copy))
     assert operation not in bench.answers
@@ -179,6 +192,50 @@ def test_who_offered_what_was_forgotten_is_not_told_that_it_was_put() -> None:
     told = bench.told(mirrors[0], 1, within=5)
     assert isinstance(told, PutDone)
     assert not told.repeated
+    assert bodies(bench) == 1
+    settled(bench)
+
+
+def test_a_put_is_not_told_by_who_has_what_was_forgotten_of_it() -> None:
+    """Its first attempt is known of no more, and its node has it; the second one is in doubt."""
+    bench, master, mirrors = three()
+    for name in mirrors:
+        bench.slots[NodeId(name)].disk.room = 0
+    operation = bench.asked(1)
+    bench.run(0.05)
+    bench.drops.append(lambda source, target, _: master in (source, target) and source != target)
+    for name in mirrors:
+        bench.slots[NodeId(name)].disk.room = None
+    bench.cut_off(master)
+    bench.view(*mirrors)
+    bench.run(3)
+    damage(bench, master)
+    bench.drops.clear()
+    bench.drops.append(lambda source, _, one: source == master and isinstance(one, Admit | Copy))
+    bench.view()
+    bench.run(5)
+    now = bench.home(bench.queue).master.partition("/")[0]
+    assert bench.kept().journal.queue.alive.total == 0
+    bench.drops.append(
+        lambda source, _, one: (
+            source == now and (isinstance(one, Copy) or (isinstance(one, Mirror) and one.bodies))
+        )
+    )
+    bench.drops.append(lambda _s, _t, one: isinstance(one, Replicate))
+    again = bench.call(now, bench.request(1))
+    bench.run(0.1)
+    assert bench.kept().journal.queue.alive.total == 1
+    del bench.drops[0]  # what the first attempt's node has comes to others
+    bench.run(3)
+    assert again not in bench.answers
+    assert not isinstance(bench.answers.get(operation), PutDone), "told, and on one disk"
+    bench.kill(now)
+    bench.born_anew(now)
+    bench.start(now)
+    bench.drops.clear()
+    bench.view()
+    bench.run(8)
+    assert isinstance(bench.told(master, 1, within=20), PutDone)
     assert bodies(bench) == 1
     settled(bench)
 

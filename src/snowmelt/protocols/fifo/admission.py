@@ -24,6 +24,7 @@ which offers it: these are its *attempts*. The put itself is its producer and it
    offered it may be here still, and offer it again: it is told that nobody knows, not that it was
    put; whoever waits asks again. It is not taken anew: its keepers were told to drop it. Nor is
    it dropped once more, should it be that its producer was forgotten by a clock that leapt.
+   And what it has says nothing of an attempt that was taken since: each lies where it was stored.
 8. An attempt that was refused is so for good, though what spoke against it has gone since: its node
    was told to drop it, and may have done so before its last offer came.
 """
@@ -178,7 +179,7 @@ class Admission:
             return False
         earlier = _earlier(self._queue, entry)
         if earlier is not None and self._queue.doubts.touch(earlier):
-            its_own = decided and first not in known.refused
+            its_own = _lies_there(self._queue, stream, first, earlier)
             if not its_own or self._living(entry, earlier) < self._queue.settings.copies_needed:
                 return True  # `early.py`, rule 5: whoever waits asks again
             found(self._queue, earlier)
@@ -360,6 +361,16 @@ def _verdict(
 def _earlier(queue: Queue, entry: Entry) -> Interval | None:
     """Where its put went, if it was put before."""
     return queue.producers.earlier(entry.producer, entry.sequence)
+
+
+def _lies_there(queue: Queue, stream: str, first: int, where: Interval) -> bool:
+    """Whether what still lives there is of a segment that begins there in its stream."""
+    return all(
+        (strip.lane.stream, strip.first) == (stream, first + strip.start - where.start)
+        for run in queue.runs.over(where)
+        for part in queue.alive.common(where.common(run.interval))
+        for strip in run.strips(part)
+    )
 
 
 def _fits(queue: Queue, entry: Entry) -> bool:

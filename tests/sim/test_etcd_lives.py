@@ -287,6 +287,11 @@ def test_what_an_earlier_life_asked_for_at_most_once_may_come_to_the_next_and_be
     rests("pool", 1075)
 
 
+@pytest.mark.parametrize("seed", [349, 872])
+def test_nothing_that_was_held_back_from_etcd_is_on_its_way_when_all_are_to_be_at_rest(seed):
+    rests("multicast", seed)
+
+
 @pytest.mark.parametrize("seed", [2, 43, 53])  # 43: a token was idle where its term ended
 def test_lives_of_batons_come_to_rest_when_each_ends_its_term_all_the_time(seed, monkeypatch):
     monkeypatch.setattr(fences, "COUNT_BITS", 3)

@@ -14,6 +14,7 @@ from snowmelt.sim.faults import (
     ClockSkew,
     CutLinks,
     FlippedBit,
+    LeaderHeld,
     LostDisk,
     LostFounder,
     OlderDisk,
@@ -24,7 +25,7 @@ from snowmelt.sim.faults import (
     WallClock,
     kinds,
 )
-from snowmelt.sim.scenario import drawn, kinds_of
+from snowmelt.sim.scenario import ETCD_DECIDES, OVER_ETCD, drawn, kinds_of
 
 NODES = tuple(NodeId(f"n{number}") for number in range(1, 5))
 CLIENTS = (NodeId("c1"), NodeId("c2"))
@@ -67,6 +68,21 @@ def test_power_fails_while_flushes_take_longer():
     ]
     assert cuts
     assert all(one.at < one.fails < one.until and one.extra for one in cuts)
+
+
+@pytest.mark.parametrize("protocol", OVER_ETCD)
+def test_all_faults_are_over_when_the_faults_end(protocol):
+    for seed in range(60):
+        scenario = drawn(protocol, seed, kinds_of(protocol), coordinator=ETCD_DECIDES)
+        for fault in (*scenario.faults, *scenario.weather):
+            assert fault.at <= getattr(fault, "until", fault.at) <= scenario.faults_end, fault
+
+
+def test_what_a_leader_asks_of_etcd_is_held_back_until_another_may_lead():
+    lives = [drawn("membership", seed, KINDS, coordinator=ETCD_DECIDES) for seed in range(100)]
+    held = [one for life in lives for one in life.weather if isinstance(one, LeaderHeld)]
+    assert held
+    assert all(6 * SECOND <= one.until - one.at < 20 * SECOND for one in held)
 
 
 def test_who_is_not_judged_harder_draws_what_it_always_drew():

@@ -34,7 +34,7 @@ LEADERS: Final = 0.7
 
 
 def weather(seed: int, nodes: tuple[NodeId, ...], end: Instant) -> tuple[Fault | OfLeader, ...]:
-    """The weather of one life, in the order that it begins.
+    """The weather of one life, in the order that it begins; all of it is over at `end`.
 
     >>> weather(1, (NodeId("n1"),), Instant(SECOND)) == weather(1, (NodeId("n1"),), Instant(SECOND))
     True
@@ -45,17 +45,16 @@ def weather(seed: int, nodes: tuple[NodeId, ...], end: Instant) -> tuple[Fault |
         share = LEADERS if kind.startswith("leader") else 0.4
         if own.random() >= share:
             continue
-        for _ in range(own.randint(1, 4)):
-            at = Instant(own.randrange(end))
-            length = int(MILLISECOND * 50 * 400 ** own.random())  # 50 ms to 20 s
-            until = min(later(at, Duration(length)), end)
-            drawn.append(_one(own, kind, at, until, nodes))
+        times = own.randint(1, 4)
+        drawn += [_one(own, kind, Instant(own.randrange(end)), end, nodes) for _ in range(times)]
     return tuple(sorted(drawn, key=lambda fault: fault.at))
 
 
 def _one(
-    chance: Random, kind: str, at: Instant, until: Instant, nodes: tuple[NodeId, ...]
+    chance: Random, kind: str, at: Instant, end: Instant, nodes: tuple[NodeId, ...]
 ) -> Fault | OfLeader:
+    length = int(MILLISECOND * 50 * 400 ** chance.random())  # 50 ms to 20 s
+    until = min(later(at, Duration(length)), end)
     some = tuple(sorted(chance.sample(nodes, chance.randint(1, len(nodes)))))
     match kind:
         case "outage":
@@ -77,7 +76,9 @@ def _one(
         case "beside":
             return Partition(at, until, "without etcd", some)
         case "leader-held":
-            return LeaderHeld(at, later(at, Duration(chance.randrange(6, 20) * SECOND)))
+            long = Duration(chance.randrange(6, 20) * SECOND)
+            begin = Instant(max(0, min(at, end - long)))  # in a shorter one nobody else leads
+            return LeaderHeld(begin, later(begin, long))
         case "leader-parted":
             early = chance.choice((0, chance.randrange(6 * SECOND)))
             return LeaderParted(at, until, Duration(early))

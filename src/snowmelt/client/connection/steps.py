@@ -75,12 +75,13 @@ class SoFar:
 
     That may be an error of a call, of the person's own iterable, or an interrupt.
 
-    >>> with SoFar("the first {} are in", 0) as so_far:
-    ...     so_far.told = (1,)
-    ...     so_far.asked = True
-    ...     raise TimeoutError
-    Traceback (most recent call last):
-    TimeoutError
+    >>> try:
+    ...     with SoFar("the first {} are in", 0) as so_far:
+    ...         so_far.told = (1,)
+    ...         so_far.asked = True
+    ...         raise TimeoutError
+    ... except TimeoutError as error:
+    ...     print(*error.__notes__)
     the first 1 are in, and perhaps some after them
     """
 

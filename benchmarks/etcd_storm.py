@@ -35,7 +35,7 @@ from benchmarks.chaos.links import Links
 from benchmarks.chaos.main import start_all, wait_up
 from benchmarks.chaos.plan import Plan
 from benchmarks.chaos.recording import now
-from benchmarks.failover_parts.asked import Asked
+from benchmarks.failover_parts.asked import counted
 from benchmarks.failover_parts.etcd_members import MEMBERS, EtcdMembers
 from benchmarks.failover_parts.striking import Striking
 from benchmarks.failover_parts.waits import draw, longest, waits_of
@@ -103,7 +103,7 @@ def run(options: argparse.Namespace, folder: Path) -> Result:
         broken: list[str] = []
         begin = time.monotonic()
         with Crowd(plan, PROCESSES, [home(name) for name in clients]) as crowd:
-            with Asked(etcd.clients) as asked:
+            with counted(etcd.clients) as asked:
                 striking.run(options.seconds, options.away, options.rest)
             load, ended = time.monotonic() - begin, now()
             wait_up(cluster, broken)

@@ -7,14 +7,14 @@ may have added to it: what is late by no more than that is not judged, and told 
 stopped does not stand in line, and a lock, a search or a link that hangs does not either.
 """
 
-import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import msgspec
 from benchmarks.chaos.journals import Journal, now, read
+from benchmarks.chaos.looking import looking
 from benchmarks.chaos.members import Members
 
 from snowmelt.cli.local import LocalCluster
@@ -61,45 +61,29 @@ def read_starving(folder: Path) -> Starving:
 
 
 class Watch:
-    """Looks at processes while a `with` lasts, and writes down who stood in line."""
+    """Looks at processes, and writes down who stood in line since the last look."""
 
-    def __init__(self, folder: Path, processes: Processes) -> None:
-        self._path = folder / STARVED
+    def __init__(self, journal: Journal, processes: Processes) -> None:
+        self._journal = journal
         self._processes = processes
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look_on, daemon=True)
+        self._before: dict[str, int] = {}
+        self._at = now()
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _look_on(self) -> None:
-        before: dict[str, int] = {}
-        at = now()
-        with Journal(self._path) as journal:
-            while not self._over.wait(EVERY):
-                last, at = at, now()
-                seen: dict[str, int] = {}
-                for name, pid in self._processes():
-                    mine = waited(pid)
-                    worst = max((mine[one] - before.get(one, mine[one]) for one in mine), default=0)
-                    if worst >= LEAST:
-                        journal.add(Wait(last, at, name, min(worst, at - last)))
-                    seen |= mine
-                before = seen
+    def look(self) -> None:
+        """A thread that was not there at the last look has waited for nothing."""
+        before, last = self._before, self._at
+        self._before, self._at = {}, now()
+        for name, pid in self._processes():
+            mine = waited(pid)
+            worst = max((mine[one] - before.get(one, mine[one]) for one in mine), default=0)
+            if worst >= LEAST:
+                self._journal.add(Wait(last, self._at, name, min(worst, self._at - last)))
+            self._before |= mine
 
 
-def watch(folder: Path, crowd: Members[Any], cluster: LocalCluster) -> Watch:
-    """Of all processes of a run, whichever there are."""
+@contextmanager
+def watch(folder: Path, crowd: Members[Any], cluster: LocalCluster) -> Iterator[None]:
+    """All processes of a run, whichever there are, while the `with` lasts."""
 
     def processes() -> Iterator[tuple[str, int]]:
         yield from crowd.processes()
@@ -107,7 +91,8 @@ def watch(folder: Path, crowd: Members[Any], cluster: LocalCluster) -> Watch:
             if node.running:
                 yield node.name, node.pid
 
-    return Watch(folder, processes)
+    with Journal(folder / STARVED) as journal, looking(EVERY, Watch(journal, processes).look):
+        yield
 
 
 def waited(pid: int) -> dict[str, int]:

@@ -1,11 +1,11 @@
 """How much an etcd is asked: its members' own counters, looked at once a second."""
 
 import re
-import threading
 import urllib.request
-from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from benchmarks.chaos.looking import looking
 
 from snowmelt.core.names import Address
 
@@ -19,28 +19,11 @@ REQUESTS = re.compile(
 
 
 class Asked:
-    """Counts what clients ask the members while it is open. One that is killed counts from 0."""
+    """Counts what clients ask the members from look to look. One that is killed counts from 0."""
 
     def __init__(self, members: Sequence[Address]) -> None:
-        self._seen = dict.fromkeys(members, 0.0)
+        self._seen = {member: _count(member) or 0.0 for member in members}
         self._looks: list[float] = []
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._look()
-        self._looks.clear()
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._over.set()
-        self._thread.join()
 
     @property
     def mean(self) -> float:
@@ -54,11 +37,8 @@ class Asked:
         most = max(sum(self._looks[at : at + BUSY_SECONDS]) for at in starts)
         return round(most / BUSY_SECONDS / EVERY_SECONDS, 1)
 
-    def _run(self) -> None:
-        while not self._over.wait(EVERY_SECONDS):
-            self._look()
-
-    def _look(self) -> None:
+    def look(self) -> None:
+        """What is new since the last."""
         new = 0.0
         for member, before in self._seen.items():
             count = _count(member)
@@ -66,6 +46,14 @@ class Asked:
                 new += count - before if count >= before else count
                 self._seen[member] = count
         self._looks.append(new)
+
+
+@contextmanager
+def counted(members: Sequence[Address]) -> Iterator[Asked]:
+    """While the `with` lasts."""
+    asked = Asked(members)
+    with looking(EVERY_SECONDS, asked.look):
+        yield asked
 
 
 def _count(member: Address) -> float | None:

@@ -9,6 +9,7 @@ import pytest
 import snowmelt
 from snowmelt.cli.local import LocalCluster
 from snowmelt.core.errors import BadOption, Unreachable
+from timing import in_time
 
 
 @pytest.fixture(scope="module")
@@ -124,16 +125,18 @@ def test_who_waits_too_long_is_told_and_in_nobodys_way(
 ) -> None:
     baton = cluster.baton(name, timeout=0.5)
     with baton as held:
-        begin = time.monotonic()
-        with pytest.raises(snowmelt.NotGranted, match=r"no turn within 0.5 s at baton"), baton:
-            raise AssertionError("two hold it")
-        assert 0.4 < time.monotonic() - begin < 1
+
+        def in_vain() -> None:
+            with pytest.raises(snowmelt.NotGranted, match=r"no turn within 0.5 s at baton"), baton:
+                raise AssertionError("two hold it")
+
+        in_time(1, in_vain, least=0.4)
         with pytest.raises(TimeoutError):
             baton.acquire(timeout=0)
         held.check()
     begin = time.monotonic()
     baton.acquire().release()
-    assert time.monotonic() - begin < 0.4, "nobody stands before it"
+    assert time.monotonic() - begin < 2, "nobody stands before it"
 
 
 def test_a_hold_outlives_its_lease_many_times(cluster: snowmelt.Cluster, name: str) -> None:

@@ -25,18 +25,20 @@ from snowmelt.protocols.echo import Remembered
 from snowmelt.wire.codec import encode
 from snowmelt.wire.framing import FRAME_BYTES_MAX, Kind, framed
 from snowmelt.wire.greeting import Welcome, goodbye, said
+from timing import TRIES, in_time
 
 Connect = Callable[..., Client]
 
 
 def fails(connect: Connect, where: str, timeout: float, body: bytes = b"?") -> SnowmeltError:
     """What a ping fails with, within its time and a little."""
-    with connect(f"snowmelt://{where}") as client:
-        begin = time.monotonic()
-        with pytest.raises(SnowmeltError) as raised:
+
+    def failed() -> SnowmeltError:
+        with connect(f"snowmelt://{where}") as client, pytest.raises(SnowmeltError) as raised:
             client.ping(body, timeout=timeout)
-        assert time.monotonic() - begin < max(0, timeout) + 0.75
-    return raised.value
+        return raised.value
+
+    return in_time(max(0, timeout) + 0.75, failed)
 
 
 def test_calls_are_answered(connect: Connect, node: LocalNode) -> None:
@@ -73,10 +75,12 @@ def test_statistics_come_from_the_process_and_survive_its_restart(
 
 def test_statistics_from_who_does_not_answer_end_in_time(connect: Connect) -> None:
     with fake(greeted) as where, connect(f"snowmelt://{where}") as client:
-        begin = time.monotonic()
-        with pytest.raises(Unreachable):
-            client.statistics(timeout=0.4)
-        assert time.monotonic() - begin < 1
+
+        def asked() -> None:
+            with pytest.raises(Unreachable):
+                client.statistics(timeout=0.4)
+
+        in_time(1, asked)
         client.close()
         with pytest.raises(Unreachable, match="closed"):
             client.statistics()
@@ -209,11 +213,15 @@ def test_another_address_is_asked_when_the_first_does_not_answer(
 ) -> None:
     with fake(talk or never_greets) as where:
         first = where if talk else f"127.0.0.1:{free_port()}"
-        with connect(f"snowmelt://{first},127.0.0.1:{node.port}") as client:
-            assert client.ping(b"hey", timeout=10) == b"hey"
-            begin = time.monotonic()
-            assert client.ping(b"again", timeout=10) == b"again"
-            assert time.monotonic() - begin < 0.4, "it remembers who answered"
+
+        def again() -> float:
+            with connect(f"snowmelt://{first},127.0.0.1:{node.port}") as client:
+                assert client.ping(b"hey", timeout=10) == b"hey"
+                begin = time.monotonic()
+                assert client.ping(b"again", timeout=10) == b"again"
+                return time.monotonic() - begin
+
+        assert any(again() < 0.4 for _ in range(TRIES)), "it remembers who answered"
 
 
 def test_a_node_that_was_away_is_found_again(connect: Connect, own_node: LocalNode) -> None:

@@ -16,6 +16,7 @@ from client.fakes import fake, greeted
 from client.test_fifo_failures import WHOLE, queue_elsewhere
 from snowmelt.cli.local import LocalCluster, LocalNode
 from snowmelt.core.errors import Empty, Full, OutcomeUnknown
+from timing import in_time
 
 CALLS: list[Callable[[Any], Any]] = [
     lambda queue: queue.put(b"one", timeout=0.5),
@@ -42,10 +43,13 @@ def test_a_time_out_is_kept_though_a_node_is_silent(
     silent: str, call: Callable[[Any], Any]
 ) -> None:
     with snowmelt.connect(silent) as cluster:
-        begin = time.monotonic()
-        with pytest.raises(OutcomeUnknown):
-            call(cluster.fifo("orders"))
-        assert 0.45 < time.monotonic() - begin < 0.75
+        queue = cluster.fifo("orders")
+
+        def asked() -> None:
+            with pytest.raises(OutcomeUnknown):
+                call(queue)
+
+        in_time(0.75, asked, least=0.45)
 
 
 def test_async_calls_keep_their_time_too(silent: str) -> None:
@@ -55,7 +59,7 @@ def test_async_calls_keep_their_time_too(silent: str) -> None:
             begin = time.monotonic()
             calls = [asyncio.ensure_future(call(queue)) for call in CALLS]
             told = await asyncio.gather(*calls, return_exceptions=True)
-            assert 0.45 < time.monotonic() - begin < 1
+            assert 0.45 < time.monotonic() - begin < 2, "all of them wait at once"
             assert {type(one) for one in told} <= {OutcomeUnknown, snowmelt.Unreachable}
 
     asyncio.run(asyncio.wait_for(main(), 20))
@@ -81,14 +85,17 @@ def test_a_wait_in_vain_ends_by_the_nodes_word(node: LocalNode) -> None:
         queue = cluster.fifo("in-vain", max_items=1)
         queue.put(b"one")
         queue.get()
-        for call, error in (
-            (lambda: queue.get(timeout=0.5), Empty),
-            (lambda: queue.put(b"two", timeout=0.5), Full),
-        ):
-            begin = time.monotonic()
-            with pytest.raises(error):
-                call()
-            assert 0.35 < time.monotonic() - begin < 0.6
+
+        def got() -> None:
+            with pytest.raises(Empty):
+                queue.get(timeout=0.5)
+
+        def put() -> None:
+            with pytest.raises(Full):
+                queue.put(b"two", timeout=0.5)
+
+        for call in (got, put):
+            in_time(0.6, call, least=0.35)
 
 
 def test_a_loop_for_ever_goes_on_when_all_that_its_url_names_are_dead(tmp_path: Path) -> None:

@@ -115,14 +115,14 @@ def test_a_timer_fires_while_a_caller_waits_and_while_none_does():
 
 def test_an_earlier_timer_of_another_thread_wakes_who_sits():
     with engine("c-a") as (one, _):
-        slow = threading.Thread(target=one.call, args=(wait_room(600), 5))
+        slow = threading.Thread(target=one.call, args=(wait_room(3_000), 5))
         slow.start()
         sleep(0.05)
         done = threading.Event()
         begin = monotonic()
         one.submit(wait_room(20), lambda _: done.set())
-        assert done.wait(2)
-        assert monotonic() - begin < 0.4
+        assert done.wait(5)
+        assert monotonic() - begin < 2
         slow.join(5)
         assert not slow.is_alive()
 

@@ -231,7 +231,7 @@ def test_a_delay_holds_back(fifo: Make) -> None:
 
 
 def test_a_lease_that_ended_is_lost_and_its_items_come_again(fifo: Make) -> None:
-    orders = fifo(lease=0.3)
+    orders = fifo(lease=1)
     orders.put(b"one")
     item = orders.get()
     again = orders.get(timeout=5)
@@ -244,12 +244,12 @@ def test_a_lease_that_ended_is_lost_and_its_items_come_again(fifo: Make) -> None
 
 
 def test_a_lease_that_is_extended_lasts(fifo: Make) -> None:
-    orders = fifo(lease=0.6)
+    orders = fifo(lease=1.5)
     orders.put(b"one")
     item = orders.get()
     for _ in range(4):
         with pytest.raises(Empty):
-            orders.get(timeout=0.3)
+            orders.get(timeout=0.5)
         item.extend()
     item.ack()
 
@@ -351,10 +351,10 @@ def test_a_closed_cluster_says_so(queues: Queues, name: str) -> None:
 
 
 def test_a_loop_keeps_its_leases_as_long_as_it_works(fifo: Make) -> None:
-    orders = fifo(lease=0.5)
+    orders = fifo(lease=1.5)
     orders.put_many([b"%d" % at for at in range(4)])
     for item in orders.consume(timeout=0):
-        time.sleep(0.4)  # the work
+        time.sleep(0.6)  # the work
         assert item.failures == 0
         item.ack()
     assert orders.stats().done == 4

@@ -95,14 +95,14 @@ def test_a_loop_keeps_its_leases_and_gives_back_what_it_did_not_acknowledge(play
                 assert item.failures == 0
                 if item.position == 3:
                     break
-                await asyncio.sleep(0.4)
+                await asyncio.sleep(0.6)
                 await item.ack()
         async with await orders.get_many(timeout=0) as items:
             assert [item.position for item in items] == [3, 4, 5]
             assert {item.failures for item in items} == {0}
         assert (await orders.stats()).done == 6
 
-    play(scene, lease=0.5)
+    play(scene, lease=1.5)
 
 
 def test_a_loop_that_is_cancelled_gives_back_what_it_holds(play: Play) -> None:
@@ -171,7 +171,7 @@ def test_a_lease_that_ended_is_lost(play: Play) -> None:
             await item.ack()
         await again.ack()
 
-    play(scene, lease=0.3)
+    play(scene, lease=1)
 
 
 def test_the_queue_as_a_whole(node: LocalNode) -> None:

@@ -331,7 +331,7 @@ def test_what_one_forgot_comes_back_though_another_of_its_call_extends_its_own(p
 
         async def work() -> None:
             while True:
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(0.2)
                 await worked_on.extend()
 
         working = asyncio.ensure_future(work())
@@ -341,7 +341,7 @@ def test_what_one_forgot_comes_back_though_another_of_its_call_extends_its_own(p
         await asyncio.gather(worked_on.ack(), again.ack())
         assert (await queue.stats()).leased == 0
 
-    play(scene, lease=0.3)
+    play(scene, lease=1)
 
 
 @pytest.mark.parametrize("kind", ["fifo", "priority"])

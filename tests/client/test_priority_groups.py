@@ -96,11 +96,11 @@ def test_a_batch_outlives_the_lease_of_its_queue(cluster: snowmelt.Cluster) -> N
 
 
 def test_what_was_noted_and_not_kept_in_time_is_given_anew(cluster: snowmelt.Cluster) -> None:
-    jobs = cluster.priority("lapsed", lease=0.2)
+    jobs = cluster.priority("lapsed", lease=1)
     jobs.put_many([b"a", b"b", b"c"])
     assert jobs.group("spark").advance(items_max=0).end == BEGINNING
     noted(jobs, cluster.fifo("lapsed.spark", producer="notes-of-spark"), 2, 1)
-    time.sleep(0.4)
+    time.sleep(1.2)
     with jobs.get(timeout=2) as got:
         assert got.body == b"a"
     group = jobs.group("spark")

@@ -96,12 +96,12 @@ def test_each_kind_of_error_has_a_fate_of_its_own(cluster: snowmelt.EmbeddedClus
 
 
 def test_leases_are_renewed_while_handlers_work(cluster: snowmelt.EmbeddedCluster) -> None:
-    orders, calls = cluster.fifo("long", lease=0.2), list[bytes]()
+    orders, calls = cluster.fifo("long", lease=1), list[bytes]()
     orders.put_many([b"one", b"two"])
 
     def handle(item: Any) -> None:
         calls.append(item.body)
-        threading.Event().wait(0.6)
+        threading.Event().wait(1.5)
 
     Worker(orders, handle, threads=2).run(timeout=SOON)
     assert sorted(calls) == [b"one", b"two"]

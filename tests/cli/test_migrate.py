@@ -25,7 +25,9 @@ from snowmelt.protocols.fifo.settings import QueueSettings
 from snowmelt.protocols.membership.disk import LEDGER, SELF, Self, twice
 from snowmelt.protocols.membership.records import BATONS, CLUSTER, HOMES, LEADER, Founded
 from snowmelt.protocols.membership.records import LEDGER as LEDGER_RECORD
+from snowmelt.protocols.membership.records import QUEUES as URGENT
 from snowmelt.protocols.membership.view import Known, Ledger, Member, View
+from snowmelt.protocols.priority.settings import Registered
 from snowmelt.runtime.etcd import EtcdPlace
 from snowmelt.runtime.migrate import TERMS_UNHEARD, Migration, of_batons
 from snowmelt.sim.etcd import Model
@@ -46,6 +48,8 @@ def _coordinators(folder: Path) -> Path:
         home = Home(f"q{at}", 4, "n1/7", (), QueueSettings(), active=True)
         value = msgspec.msgpack.encode(home)
         changes += [Write(f"fifo/{mark}q{at}".encode(), value) for mark in "hi"]
+    jobs = msgspec.msgpack.encode(Registered(queue="jobs", since=3))
+    changes += [Write(b"priority/%c/jobs" % mark, jobs) for mark in b"st"]
     changes += [Write(b"fifo/" + key, msgspec.msgpack.encode(77)) for key in FIRST_TERM]
     changes += [Write(b"baton//fences", msgspec.msgpack.encode(1234))]
     with Store.open(folder) as store:
@@ -83,6 +87,8 @@ def _is_whole(model):
     assert (ledger.view.epoch, [one.id for one in ledger.known]) == (6, ["n1"])
     assert msgspec.msgpack.decode(keys.pop(HOMES + FIRST_IN_ETCD)) == 77
     assert msgspec.msgpack.decode(keys.pop(BATONS + "/fences")) == 1234 + TERMS_UNHEARD
+    jobs = msgspec.msgpack.decode(keys.pop(URGENT + "jobs"), type=Registered)
+    assert (jobs.queue, jobs.since) == ("jobs", 3)
     assert sorted(keys) == sorted(HOMES + f"q{at}" for at in range(QUEUES))
     return True
 
@@ -151,6 +157,7 @@ def test_a_cluster_goes_to_a_real_etcd_with_all_that_it_had(tmp_path):
         before.start()
         with snowmelt.connect(before.url) as door:
             door.fifo("orders", replicas=2).put_many([b"one", b"two"], timeout=30)
+            door.priority("jobs", replicas=2).put(b"urgent", timeout=30)
             with door.baton("index").acquire(timeout=30) as held:
                 held.save(b"segment-17")
             numbers = door.counter("ids").next(1, timeout=30)
@@ -158,7 +165,7 @@ def test_a_cluster_goes_to_a_real_etcd_with_all_that_it_had(tmp_path):
     with LocalEtcd(tmp_path / "etcd") as etcd:
         words = ["migrate", "--data", folder, "--coordinator", etcd.url]
         told = ran(*words)
-        assert "1 fifos, 2 values of batons" in told.stdout, told.stderr
+        assert "1 fifos, 1 priority queues, 2 values of batons" in told.stdout, told.stderr
         assert "Nothing was done" in told.stdout
         done = ran(*words, "--yes")
         assert f"Start every node with --coordinator {etcd.url}" in done.stdout, done.stderr
@@ -176,6 +183,8 @@ def test_a_cluster_goes_to_a_real_etcd_with_all_that_it_had(tmp_path):
                 door.fifo("orders").get_many(10, timeout=30) as items,
             ):
                 assert [item.body for item in items] == [b"one", b"two"]
+                with door.priority("jobs").get(timeout=30) as urgent:
+                    assert urgent.body == b"urgent"
                 with door.baton("index").acquire(timeout=30) as again:
                     assert again.value == b"segment-17"
                     assert again.fence > held.fence

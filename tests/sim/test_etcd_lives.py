@@ -283,6 +283,11 @@ def test_a_put_that_was_told_to_nobody_is_not_counted_as_lost_with_its_masters_d
     rests("fifo", 42)
 
 
+@pytest.mark.parametrize(("protocol", "seed"), [("priority", 468), ("seap", 370)])
+def test_a_queue_is_known_though_nobody_is_here_who_was_when_it_was_made(protocol, seed):
+    rests(protocol, seed)
+
+
 def test_what_an_earlier_life_asked_for_at_most_once_may_come_to_the_next_and_be_lost():
     rests("pool", 1075)
 

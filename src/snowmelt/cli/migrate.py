@@ -55,17 +55,21 @@ def _told(move: Move, where: str, *, done: bool) -> dict[str, object]:
         "view": view.epoch,
         "members": [one.id for one in view.members],
         "fifos": sorted(name for name in move.homes if not name.startswith("/")),
+        "priority": sorted(move.queues),
         "batons": sorted(name for name in move.batons if name != FENCES.decode()),
         "left_behind": list(move.too_large),
     }
 
 
 def _text(told: dict[str, object]) -> str:
-    fifos, batons, left = (told[name] for name in ("fifos", "batons", "left_behind"))
+    fifos, queues, batons, left = (
+        told[name] for name in ("fifos", "priority", "batons", "left_behind")
+    )
     assert isinstance(fifos, list)
+    assert isinstance(queues, list)
     assert isinstance(batons, list)
     assert isinstance(left, list)
-    many = f"{len(fifos)} fifos, {len(batons)} values of batons"
+    many = f"{len(fifos)} fifos, {len(queues)} priority queues, {len(batons)} values of batons"
     to = f"Cluster {told['cluster']} goes to {told['to']}, with view {told['view']}"
     lines = [f"{to}: {many}. Items stay where they are."]
     if left:

@@ -8,8 +8,9 @@ Rules:
    this program, a disk and etcd never decide both; it is run again, and goes on.
 3. The prefix must have no cluster. The leader's key is put under a lease, so nobody founds one
    there, and all that follows compares it, as a leader does (`membership.records`, rule 12).
-4. Homes and values of batons are put first, and in the last step the ledger with the cluster. So
-   either etcd has a cluster under this prefix with all that it needs, or it has none.
+4. Homes, priority queues and values of batons are put first, and in the last step the ledger with
+   the cluster. So either etcd has a cluster under this prefix with all that it needs, or it has
+   none.
 5. The ledger's view has a number above the disk's. Homes are as they were, with the terms that were
    told: the next ones are above these. All else that a leader does about an older copy of a disk it
    does here (rules 6 and 19 of membership, 5 and 6 of the fifo's registry).
@@ -59,6 +60,7 @@ from snowmelt.protocols.membership.records import (
     CLUSTER,
     HOMES,
     LEADER,
+    QUEUES,
     Founded,
     Leader,
     Records,
@@ -66,6 +68,8 @@ from snowmelt.protocols.membership.records import (
 from snowmelt.protocols.membership.records import LEDGER as LEDGER_RECORD
 from snowmelt.protocols.membership.records import Change as Kept
 from snowmelt.protocols.membership.view import Ledger, Surpass
+from snowmelt.protocols.priority.roll import SETTINGS
+from snowmelt.protocols.priority.settings import Registered
 from snowmelt.runtime.etcd import EtcdPlace
 from snowmelt.runtime.etcd.client import Line
 from snowmelt.store import Store
@@ -77,6 +81,7 @@ LEASE_SECONDS: Final = 60
 MEMBERSHIP: Final = b"membership/"
 FIFO: Final = b"fifo/"
 BATON: Final = b"baton/"
+PRIORITY: Final = b"priority/"
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -85,6 +90,8 @@ class Move(msgspec.Struct, frozen=True):
     ledger: Ledger
     coordinator: Leader
     homes: dict[str, bytes]
+    queues: dict[str, bytes]
+    """Those of priorities."""
     batons: dict[str, bytes]
     too_large: tuple[str, ...]
     """Batons whose values stay behind."""
@@ -133,11 +140,11 @@ class Migration:
     def plan(self) -> Move:
         """Reads the disk, and looks whether the prefix is free."""
         there = self._store.recover()
-        own, fifo, baton = (
+        own, fifo, baton, priority = (
             own_start(prefix, there.records, there.damaged, 0)
-            for prefix in (MEMBERSHIP, FIFO, BATON)
+            for prefix in (MEMBERSHIP, FIFO, BATON, PRIORITY)
         )
-        move = self._move(kept(own), fifo, baton)
+        move = self._move(kept(own), fifo, baton, priority)
         return msgspec.structs.replace(move, there=self._is_there(move))
 
     def carry_out(self, move: Move) -> None:
@@ -149,7 +156,7 @@ class Migration:
 
     # --- the disk ---------------------------------------------------------------------------------
 
-    def _move(self, found: disk.Kept, fifo: Started, baton: Started) -> Move:
+    def _move(self, found: disk.Kept, fifo: Started, baton: Started, priority: Started) -> Move:
         if found.self is None or (found.ledger is None and not found.moved):
             raise StateError(f"{self._data} is not the folder of a node that decides on its disk")
         ledger = found.ledger
@@ -165,6 +172,7 @@ class Migration:
             ledger.after(Surpass(ledger.view.epoch)),
             leader,
             _homes(fifo),
+            _queues(priority),
             kept_values,
             too_large,
             begun=bool(found.moved),
@@ -230,6 +238,7 @@ class Migration:
 
     def _keep(self, records: Records, move: Move) -> None:
         parts = {HOMES + name: value for name, value in move.homes.items()}
+        parts |= {QUEUES + name: value for name, value in move.queues.items()}
         parts |= {BATONS + name: value for name, value in move.batons.items()}
         changes = [Kept(at, key, parts[key]) for at, key in enumerate(sorted(parts))]
         self._pump(records, records.keep(changes, _now()))
@@ -274,6 +283,12 @@ def _homes(fifo: Started) -> dict[str, bytes]:
                 " cluster anew with snowmelt rescue first"
             )
     return homes
+
+
+def _queues(priority: Started) -> dict[str, bytes]:
+    """As etcd keeps them, by name; one that can't be read here is with all members, too."""
+    values = (one.value for one in priority.records if one.key.startswith(SETTINGS))
+    return {msgspec.msgpack.decode(value, type=Registered).queue: value for value in values}
 
 
 def of_batons(baton: Started) -> tuple[dict[str, bytes], tuple[str, ...]]:

@@ -42,7 +42,7 @@ from snowmelt.protocols.membership import rescuing as views
 from snowmelt.protocols.membership.disk import LEDGER, SELF, Self, Unreadable, kept, twice
 from snowmelt.protocols.membership.rescuing import Cannot, Witness
 from snowmelt.protocols.membership.view import Ledger
-from snowmelt.protocols.priority.queues import SETTINGS
+from snowmelt.protocols.priority.roll import SETTINGS
 from snowmelt.protocols.priority.settings import QueueSettings
 from snowmelt.store import Store
 from snowmelt.store.stamp import read_stamp

@@ -137,6 +137,7 @@ class Server:
         named = config.cluster if etcd else ""
         member = membership.MembershipNode(identity, config.settings, SystemRandom(), named)
         queues = FifoNode(config.id, SystemRandom(), on_disk=not etcd)
+        urgent = PriorityNode(config.id, SystemRandom(), on_disk=not etcd)
         introducer = Introducer(config.id, SystemRandom())
         return [
             Family("membership", member, membership.HEARD),
@@ -144,7 +145,7 @@ class Server:
             Family("pool", introducer, introductions.MESSAGES, fenced=True),
             *baton.families(config.id, config.baton, SystemRandom(), etcd=etcd),
             multicast.family(config.id, MulticastSettings(), SystemRandom()),
-            Family("priority", PriorityNode(config.id, SystemRandom()), priority.MESSAGES),
+            Family("priority", urgent, priority.MESSAGES),
             Family("echo", echo.EchoNode(), echo.MESSAGES),
         ]
 

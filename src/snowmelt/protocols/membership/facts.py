@@ -10,6 +10,8 @@ class Leads(msgspec.Struct, frozen=True):
     """By queue, each as it was kept."""
     batons: tuple[tuple[str, bytes], ...] = ()
     """By the rest of their keys, each as it was kept."""
+    queues: tuple[tuple[str, bytes], ...] = ()
+    """Priority queues, by name, each as it was kept."""
 
 
 class LeadsNoMore(msgspec.Struct, frozen=True):
@@ -17,10 +19,13 @@ class LeadsNoMore(msgspec.Struct, frozen=True):
 
 
 class RecordsKept(msgspec.Struct, frozen=True):
-    """Announced: what was asked under these tickets is in etcd: of homes, and of batons."""
+    """Announced: what was asked under these tickets is in etcd: of each kind its own."""
 
     tickets: tuple[int, ...]
+    """Of homes."""
     batons: tuple[int, ...] = ()
+    queues: tuple[int, ...] = ()
+    """Of priority queues."""
 
 
 class KeepRecord(msgspec.Struct, frozen=True, tag="membership.keep-record", array_like=True):

@@ -29,7 +29,7 @@ from snowmelt.core.node import (
 )
 from snowmelt.core.record import BULK
 from snowmelt.protocols.calling import Gone
-from snowmelt.protocols.membership import CutOff, View
+from snowmelt.protocols.membership import CutOff, Leads, LeadsNoMore, RecordsKept, View
 from snowmelt.protocols.priority import calls, messages, phase_messages
 from snowmelt.protocols.priority.asked import problem
 from snowmelt.protocols.priority.attempts import decided
@@ -46,7 +46,8 @@ from snowmelt.protocols.priority.messages import (
 )
 from snowmelt.protocols.priority.phasing import Phasing
 from snowmelt.protocols.priority.queue import NO_GETS, Here, Queue, queue_of
-from snowmelt.protocols.priority.queues import SETTINGS, Queues
+from snowmelt.protocols.priority.queues import Queues
+from snowmelt.protocols.priority.roll import SETTINGS
 from snowmelt.protocols.priority.settings import State
 from snowmelt.protocols.priority.settling import Settling
 from snowmelt.protocols.priority.sound import credible
@@ -65,14 +66,21 @@ class PriorityNode:
     """One node's part in all priority queues.
 
     With `alone` there is no other process that could hold a lease given before this one began.
+    Which queues there are is `on_disk` of the coordinator, or in etcd as well.
     """
 
     def __init__(
-        self, me: NodeId, chance: Random, *, alone: bool = False, limits: Limits = LIMITS
+        self,
+        me: NodeId,
+        chance: Random,
+        *,
+        alone: bool = False,
+        limits: Limits = LIMITS,
+        on_disk: bool = True,
     ) -> None:
         desk = self._desk = Desk(me, chance, alone=alone)
         self._limits = limits
-        self._queues = Queues(desk, limits)
+        self._queues = Queues(desk, limits, on_disk=on_disk)
         self._settling: Settling | None = None
         self._stash: deque[tuple[NodeId, Any]] = deque(maxlen=limits.stash)
         """Of a view that this node has not heard of yet."""
@@ -123,6 +131,9 @@ class PriorityNode:
                 self._current(view)
             case Announced(CutOff()):
                 self._cut_off = True
+            case Announced((Leads() | LeadsNoMore() | RecordsKept()) as fact):
+                self._queues.by_etcd(fact)
+                self._go_on()
             case Announced(Gone(client)):
                 for queue in self._queues.all.values():
                     queue.door.gone(client)
@@ -179,7 +190,9 @@ class PriorityNode:
         """
         again = self._desk.is_in(view)
         self._cut_off = False
-        if not again:
+        if again:
+            self._go_on()
+        else:
             self._viewed(view)
         late, self._late = self._late, []
         self._flushed(late)
@@ -190,7 +203,14 @@ class PriorityNode:
         desk.inside.clear()
         desk.set_view(view)
         self._queues.viewed()
-        settling = self._settling = Settling(desk)
+        self._settling = Settling(desk)
+        self._go_on()
+        stash, self._stash = self._stash, deque(maxlen=self._limits.stash)
+        for source, message in stash:
+            self._received(source, message)
+
+    def _begin(self, settling: Settling) -> None:
+        """All are told which queues there are, and what was begun anew, or begins anew."""
         redone = [
             (queue.name, one) for queue in self._queues.all.values() for one in queue.shelf.redone()
         ]
@@ -199,22 +219,28 @@ class PriorityNode:
             for queue in self._queues.all.values()
             for operation, token in queue.door.interrupted
         ]
-        settling.begin(tuple(self._queues.known.values()), redone, interrupted)
-        stash, self._stash = self._stash, deque(maxlen=self._limits.stash)
-        for source, message in stash:
-            self._received(source, message)
+        settling.begin(self._queues.roll.all, redone, interrupted)
 
     def _heard(self, source: NodeId, message: Anew | Others | Tell) -> None:
         settling = self._settling
         assert settling is not None, "messages of a view come within it"
         settling.heard(source, message)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """The settling of this view goes as far as what was heard lets it."""
+        settling = self._settling
+        if settling is None or self._queues.settled or self._cut_off:
+            return
+        if not settling.begun and self._queues.roll.is_heard:
+            self._begin(settling)
         if settling.whole(Anew) and not settling.comparing and not settling.telling:
             self._queues.learn(one for word in settling.anew() for one in word.queues)
             redone = settling.redone()
             if redone:
                 settling.compare(self._others(redone))
         all_known = settling.whole(Others) if settling.comparing else settling.whole(Anew)
-        if all_known and not settling.telling:
+        if all_known and not settling.telling and self._queues.roll.is_kept():
             self._touched.update(dict.fromkeys(self._queues.all))
             self._choose(settling)
             kept: dict[NodeId, list[Kept]] = {}
@@ -222,7 +248,7 @@ class PriorityNode:
                 for node, parts in queue.kept().items():
                     kept.setdefault(node, []).extend(parts)
             settling.tell(kept)
-        if settling.whole(Tell) and not self._queues.settled:
+        if settling.whole(Tell):
             told, interrupted = settling.kept(), settling.interrupted()
             for name, queue in self._queues.all.items():
                 chosen = settling.chosen.get(name, ())
@@ -294,7 +320,7 @@ class PriorityNode:
 
     def _credible(self, source: NodeId, message: Any) -> bool:
         """Whether another can have said that; else it is not heard."""
-        if credible(message, self._queues.known):
+        if credible(message, self._queues.roll.known):
             return True
         word = type(message).__struct_config__.tag
         self._desk.note(f"{source} says {word!r} with fields that can't be: it is not heard")
@@ -354,7 +380,7 @@ class PriorityNode:
                     self._queues.all[name].pump()
             if not desk.disk.may_begin(desk.now):
                 break
-            changes = self._queues.changes()
+            changes = self._queues.roll.changes()
             dirty, self._dirty = self._dirty, {}
             for name in dirty:
                 queue = self._queues.all[name]

@@ -1,4 +1,4 @@
-"""Which queues there are: every node knows all of them, and has them on its disk.
+"""Which queues there are: every node knows all of them, and has them on its disk (`roll.py`).
 
 Rules
 -----
@@ -18,17 +18,20 @@ Rules
    else knows it may be gone for good when this node begins again, or have had another made.
 5. Where another's settings count, what lies here under the name is the queue's all the same; but
    not where it can't be, of a priority that it has not or without a key. That stays on the disk.
+6. Views may come after one another that no node is in both of, or none that has heard who knows a
+   queue; so members might all say that there is none, and make another. But who coordinates knows
+   all that clients were told of in views before. It is always the same node, and in all views,
+   where its disk decides. Where etcd does, all queues are there, too: who coordinates writes down
+   none without it, and tells what it keeps (rule 2) only when it has heard what etcd has, and etcd
+   has all that it knows besides. A view whose coordinator has left is waited through.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-import msgspec
-
 from snowmelt.core.errors import BadOption
 from snowmelt.core.names import NodeId, OperationId
-from snowmelt.core.record import Change, Write
+from snowmelt.protocols.membership import Leads, LeadsNoMore, RecordsKept
 from snowmelt.protocols.overlay.tree import FlatTree
 from snowmelt.protocols.priority.calls import Open, Opened, QueuesAre
 from snowmelt.protocols.priority.desk import Desk
@@ -36,6 +39,7 @@ from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.messages import Declare, Declared, Made, Make
 from snowmelt.protocols.priority.placing import home_of
 from snowmelt.protocols.priority.queue import Queue
+from snowmelt.protocols.priority.roll import Roll
 from snowmelt.protocols.priority.sending import Sending
 from snowmelt.protocols.priority.settings import (
     QueueSettings,
@@ -43,58 +47,41 @@ from snowmelt.protocols.priority.settings import (
     differences,
     queue_name,
 )
-from snowmelt.protocols.priority.writing import Part
 
-SETTINGS: Final = b"s/", b"t/"
-"""What a queue is, is written twice: without it all that is in the queue would be of none."""
 FINDING_OUT: Final = "Unavailable", "this node is finding out what its cluster keeps"
-_ENCODE: Final = msgspec.msgpack.Encoder().encode
-_DECODE: Final = msgspec.msgpack.Decoder(Registered).decode
 
 
 class Queues:
     """All queues, at one node."""
 
-    def __init__(self, desk: Desk, limits: Limits) -> None:
+    def __init__(self, desk: Desk, limits: Limits, *, on_disk: bool = True) -> None:
         self._desk = desk
         self._limits = limits
         self._sending = Sending(desk, "")
         self.all: dict[str, Queue] = {}
-        self.known: dict[str, Registered] = {}
-        """The settings of each, and since when they are known to all (rule 3)."""
+        self.roll = Roll(desk, on_disk=on_disk)
         self.settled = False
         """Whether this node has heard all that others keep, in this view."""
-        self._unwritten: dict[str, None] = {}
         self._opens: dict[str, list[tuple[OperationId, Open]]] = {}
         self._making: dict[str, int] = {}
         """How many members have yet to write down a queue that is made here."""
         self._fresh: dict[str, None] = {}
         """Known here since this view began, and maybe not to all."""
-        self._number = 0
         self._written: dict[int, tuple[NodeId | None, str]] = {}
         """Who waits for which queue to be written down here: a node, or this one's own making."""
-        self._noted: dict[int, str] = {}
-        """Which queue is noted down under which number, in whatever view that was."""
-        self._unsafe: dict[str, int] = {}
-        """What is not on the disk yet, and the last of these numbers (rule 4)."""
+        self._unkept: dict[str, dict[NodeId | None, None]] = {}
+        """It is written down, and they wait until etcd has it, too (rule 6)."""
 
     def restore(self, values: Iterable[bytes]) -> None:
-        """The queues on the disk, each twice; what is hurt in one place is written anew."""
-        counts = Counter(values)
-        for value, count in counts.items():
-            one = _DECODE(value)
-            self.all[one.queue] = Queue(self._desk, one.settings, self._limits)
-            self.known[one.queue] = one
-            if count < len(SETTINGS):
-                self._unwritten[one.queue] = None
+        """The queues on the disk."""
+        self.roll.restore(values)
+        for name, one in self.roll.known.items():
+            self.all[name] = Queue(self._desk, one.settings, self._limits)
 
-    def changes(self) -> list[Change]:
-        """What is to be written down."""
-        if not self._unwritten:
-            return []
-        new, self._unwritten = self._unwritten, {}
-        known = [self.known[name] for name in new]
-        return [Write(key + one.queue.encode(), _ENCODE(one)) for one in known for key in SETTINGS]
+    def by_etcd(self, fact: Leads | LeadsNoMore | RecordsKept) -> None:
+        """Of etcd, what this node hears if it leads (rule 6)."""
+        for name in self.roll.told(fact):
+            self._confirm(name)
 
     # --- clients ----------------------------------------------------------------------------------
 
@@ -129,7 +116,7 @@ class Queues:
 
     def _is_told(self, name: str) -> bool:
         """Whether all members know this queue, which is known here, and safely (rule 4)."""
-        return self.settled and name not in self._fresh and name not in self._unsafe
+        return self.settled and name not in self._fresh and self.roll.is_safe(name)
 
     def _wait(self, operation: OperationId, call: Open, settings: QueueSettings) -> None:
         """It is to be made, or being made: whoever opens it waits, if there is room."""
@@ -210,26 +197,34 @@ class Queues:
         name = message.settings.queue
         self._sending.answered_by(None, Make, name)
         self._fresh.pop(name, None)
-        if name in self.known:
+        if name in self.roll.known:
             self._known_to_all(name)
             self._tell(name)
 
     def written(self, number: int) -> None:
         """It is on this node's disk."""
-        noted = self._noted.pop(number, "")
-        if self._unsafe.get(noted) == number:
-            del self._unsafe[noted]
-            self._tell(noted)
-        source, name = self._written.pop(number, (self._desk.me, ""))
-        if source is None:
-            self._count(name)
-        elif name:
-            self._desk.send(source, Declared(self._desk.era, name))
+        safe = self.roll.written(number)
+        if safe:
+            self._tell(safe)
+        source, name = self._written.pop(number, (None, ""))
+        if name:
+            self._unkept.setdefault(name, {})[source] = None
+            self._confirm(name)
+
+    def _confirm(self, name: str) -> None:
+        """It is written down, and kept by whom it has to be: whoever waits for that goes on."""
+        if not self.roll.is_kept(name):
+            return
+        for source in self._unkept.pop(name, ()):
+            if source is None:
+                self._count(name)
+            else:
+                self._desk.send(source, Declared(self._desk.era, name))
 
     def learn(self, several: Iterable[Registered]) -> None:
         """All that members know, as of a new view, and which of it counts (rule 3)."""
         for one in several:
-            known = self.known.get(one.queue)
+            known = self.roll.known.get(one.queue)
             if known is None or one.rank < known.rank:
                 self._register(one)
 
@@ -237,14 +232,14 @@ class Queues:
         """What was to be made is asked for again."""
         self.settled = False
         self._sending.clear()
-        self._making, self._written, self._fresh = {}, {}, {}
+        self._making, self._written, self._unkept, self._fresh = {}, {}, {}, {}
         for queue in self.all.values():
             queue.viewed()
 
     def settle(self) -> None:
         """This node has heard all: what waits to be opened goes on."""
         self.settled = True
-        for name in self.known:
+        for name in self.roll.known:
             if name not in self._fresh:
                 self._known_to_all(name)
         for name, opens in list(self._opens.items()):
@@ -267,7 +262,7 @@ class Queues:
     def _register(self, one: Registered) -> None:
         """A queue, or other settings of one that is there (rule 5)."""
         old = self.all.get(one.queue)
-        self._note_down(one)
+        self.roll.note_down(one)
         if old is None or old.settings != one.settings:
             queue = self.all[one.queue] = Queue(self._desk, one.settings, self._limits, old)
             queue.viewed()
@@ -277,16 +272,9 @@ class Queues:
 
     def _known_to_all(self, name: str) -> None:
         """All members of this view know it (rule 3)."""
-        one = self.known[name]
+        one = self.roll.known[name]
         if one.since < 0:
-            self._note_down(Registered.of(one.settings, self._desk.epoch))
-
-    def _note_down(self, one: Registered) -> None:
-        self.known[one.queue] = one
-        self._unwritten[one.queue] = None
-        self._number += 1
-        self._noted[self._number], self._unsafe[one.queue] = one.queue, self._number
-        self._desk.await_flush(Part.QUEUES, "", self._number)
+            self.roll.note_down(Registered.of(one.settings, self._desk.epoch))
 
     def _write_down(self, settings: QueueSettings, source: NodeId | None) -> None:
         if settings.queue not in self.all:
@@ -294,9 +282,7 @@ class Queues:
             self._fresh[settings.queue] = None
             if self.settled:  # nobody can have anything of it
                 self.all[settings.queue].settled({})
-        self._number += 1
-        self._written[self._number] = source, settings.queue
-        self._desk.await_flush(Part.QUEUES, "", self._number)
+        self._written[self.roll.await_flush()] = source, settings.queue
 
     def _count(self, name: str) -> None:
         if name not in self._making:

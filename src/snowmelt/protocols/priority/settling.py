@@ -74,6 +74,8 @@ class Settling:
         self._desk = desk
         self._out: dict[tuple[NodeId, int, int], tuple[Word, Patience]] = {}
         self._heard = {word: {node: Heard() for node in desk.members} for word in WORDS}
+        self.begun = False
+        """Whether this node has said its first word."""
         self.comparing = False
         """Whether other attempts are being told (rule 1)."""
         self.telling = False
@@ -90,6 +92,7 @@ class Settling:
         interrupted: Sequence[Interrupted],
     ) -> None:
         """Says to all which queues there are, and what was begun anew, or begins anew."""
+        self.begun = True
         lists = (
             _pages(queues, QUEUES_AT_ONCE),
             _pages(redone, REDONE_AT_ONCE),

@@ -76,7 +76,7 @@ def process(
 ) -> Node[Any]:
     """One process of a simulated cluster with priority queues."""
     believed = bug is Bug.HINT_BELIEVED
-    parts = machine(bug, node, chance, limits)
+    parts = machine(bug, node, chance, limits, on_disk=coordinator == DISK)
     families = [Family("priority", parts, priority.MESSAGES, fenced=believed)]
     if groups:
         notes = FifoNode(node, chance, on_disk=coordinator == DISK)

@@ -236,8 +236,10 @@ class ForgetfulMemory(Memory):
 class Spoiled(PriorityNode):
     """A machine some of whose parts have been replaced."""
 
-    def __init__(self, bug: Bug, me: NodeId, chance: Random, limits: Limits) -> None:
-        super().__init__(me, chance, limits=limits)
+    def __init__(
+        self, bug: Bug, me: NodeId, chance: Random, limits: Limits, *, on_disk: bool
+    ) -> None:
+        super().__init__(me, chance, limits=limits, on_disk=on_disk)
         self._bug = bug
 
     def handle(self, event: Event[Any], now: Instant) -> list[Effect[Any]]:
@@ -301,8 +303,10 @@ class Spoiled(PriorityNode):
                 spoil_phases(self._bug, here)
 
 
-def machine(bug: Bug | None, me: NodeId, chance: Random, limits: Limits) -> PriorityNode:
+def machine(
+    bug: Bug | None, me: NodeId, chance: Random, limits: Limits, *, on_disk: bool = True
+) -> PriorityNode:
     """The priority machine, with this bug in it if it is one of its own."""
     if bug is not None and bug in (*PRIORITY_BUGS, *SEAP_BUGS):
-        return Spoiled(bug, me, chance, limits)
-    return PriorityNode(me, chance, limits=limits)
+        return Spoiled(bug, me, chance, limits, on_disk=on_disk)
+    return PriorityNode(me, chance, limits=limits, on_disk=on_disk)

@@ -297,6 +297,10 @@ def test_nothing_that_was_held_back_from_etcd_is_on_its_way_when_all_are_to_be_a
     rests("multicast", seed)
 
 
+def test_what_two_gets_may_have_had_of_whom_nobody_heard_is_back_when_both_are_over():
+    rests("priority", 490)
+
+
 @pytest.mark.parametrize("seed", [2, 43, 53])  # 43: a token was idle where its term ended
 def test_lives_of_batons_come_to_rest_when_each_ends_its_term_all_the_time(seed, monkeypatch):
     monkeypatch.setattr(fences, "COUNT_BITS", 3)

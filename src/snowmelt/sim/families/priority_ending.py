@@ -236,43 +236,40 @@ class _Ending:
         ledger = self._ledger
         redriven = ledger.redriven
         if first is None or failures or (redriven is not None and first.returned >= redriven):
-            yield self._had(value, order)  # it was delivered before, or purged
+            yield _had(value, order)  # it was delivered before, or purged
             return
         if any(one.light and one.called < first.returned for one in ledger.lost_gets):
-            yield self._had(value, order)  # it may have been given back
+            yield _had(value, order)  # it may have been given back
             return
-        for start, stop in self._given_up:
-            if order < stop and start < first.order:
-                yield self._had(value, max(start, order))
-                for view in map(first_of, self._epochs):
-                    if max(start, order) < view < stop:  # such a get goes on in a new one
-                        yield self._had(value, view)
-                if stop < first.order:
-                    yield Operation("door", Kind.BACK, (value,), 0, 0, orders=(stop,))
-        last = first.order >> EPOCH_BITS
+        spans = [*self._given_up, *self._not_there(first.order >> EPOCH_BITS, order, away)]
+        those = [Interval(max(one.start, order), one.stop) for one in spans if order < one.stop]
+        for one in merged(those):
+            if one.start < first.order:
+                yield _had(value, one.start)
+            if one.stop < first.order:  # and nobody else may have it then
+                yield Operation("door", Kind.BACK, (value,), 0, 0, orders=(one.stop,))
+
+    def _not_there(self, last: int, order: int, away: set[int]) -> Iterator[Interval]:
+        """From which order to which it may have been with a get that a view ended, or away."""
         for epoch in self._epochs:
-            if not order >> EPOCH_BITS <= epoch < last:
-                continue
-            since = self._pending_since(epoch)
-            if epoch in away:
-                since = first_of(epoch)
-            if since is not None:
-                yield self._had(value, max(since, order))
-            after = min([one for one in self._epochs if one > epoch])
-            if after not in away:
-                yield Operation("view", Kind.BACK, (value,), 0, 0, orders=(first_of(after),))
-        if last in away:
-            yield self._had(value, max(first_of(last), order))
+            if order >> EPOCH_BITS <= epoch <= last:
+                begin, end = first_of(epoch), [first_of(one) for one in self._epochs if one > epoch]
+                since = begin if epoch in away else None
+                if since is None and epoch < last:
+                    since = self._pending_since(epoch)
+                if since is not None:
+                    yield Interval(since, min(end, default=FOR_EVER))
 
     @cached_property
-    def _given_up(self) -> list[tuple[int, int]]:
+    def _given_up(self) -> list[Interval]:
         """From which order to which gets of which nobody heard had what they gave back."""
         spare = Duration(RETURNS + (PHASE if self._ledger.settings.keyed else 0))
         lost, gets = self._ledger.lost_gets, self._ledger.gets
-        spans: list[tuple[int, int]] = []
+        spans: list[Interval] = []
         for one in merged([Interval(one.called, later(one.returned, spare)) for one in lost]):
-            before = max([get.order for get in gets if get.returned < one.start], default=0)
-            spans.append((before, self._order_after(one.stop) or FOR_EVER))
+            since = 1 + max([get.order for get in gets if get.returned < one.start], default=0)
+            after = self._order_after(one.stop) or FOR_EVER
+            spans.append(Interval(since, max(since, after)))
         return spans
 
     def _order_after(self, at: int) -> int:
@@ -281,9 +278,6 @@ class _Ending:
         since = [one.order for one in ledger.gets if one.order and one.called > at]
         since += [min(one.orders) for one in ledger.puts if one.orders and one.called > at]
         return min(since, default=0)
-
-    def _had(self, value: str, order: int) -> Operation:
-        return Operation("unknown", Kind.GET, (value,), 0, None, Ended.UNKNOWN, orders=(order,))
 
     def _pending_since(self, epoch: int) -> int | None:
         """From which order on gets may have been granted what they had not when the epoch ended."""
@@ -370,3 +364,7 @@ class _Ending:
             count += change
             if count > most:
                 ledger.wrong(f"with {value} there are {count}, and {most} may be there", value)
+
+
+def _had(value: str, order: int) -> Operation:
+    return Operation("unknown", Kind.GET, (value,), 0, None, Ended.UNKNOWN, orders=(order,))

@@ -301,6 +301,10 @@ def test_what_two_gets_may_have_had_of_whom_nobody_heard_is_back_when_both_are_o
     rests("priority", 490)
 
 
+def test_a_lease_ends_when_who_knows_of_an_earlier_acknowledgement_that_nobody_heard_of_is_back():
+    rests("seap", 957)
+
+
 @pytest.mark.parametrize("seed", [2, 43, 53])  # 43: a token was idle where its term ended
 def test_lives_of_batons_come_to_rest_when_each_ends_its_term_all_the_time(seed, monkeypatch):
     monkeypatch.setattr(fences, "COUNT_BITS", 3)

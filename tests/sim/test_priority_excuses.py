@@ -60,6 +60,16 @@ def test_before_its_put_is_answered_any_one_may_be_the_only_one_that_has_an_elem
     assert keepers.absent(told(1, 2)) == set()
 
 
+def test_what_nobody_answered_comes_out_when_one_who_may_know_it_is_back():
+    home, copy = HOLDERS
+    _, keepers = lives((0, *NODES), (3, home, *OTHERS), (6, *NODES))
+    assert keepers.come_out(told(1, 1), 2, at(7))  # it was got in view 2, without one of them
+    assert not keepers.come_out(told(1, 1), 2, at(5))  # who is not back yet
+    assert not keepers.come_out(told(4, 4), 2, at(7))  # who had left when it was said
+    _, another = lives((0, *NODES), (3, home, copy), (6, *NODES))
+    assert not another.come_out(told(1, 1), 2, at(7))  # nobody else may know it
+
+
 @pytest.mark.parametrize(("hurt", "reason"), [(HOLDERS, "disk lost"), (HOLDERS[:1], "")])
 def test_an_element_is_lost_when_all_who_had_it_lost_their_disks(hurt, reason):
     excuses, keepers = lives((0, *NODES))

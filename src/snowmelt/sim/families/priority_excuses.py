@@ -16,7 +16,9 @@ keeps a position in a view (`placing.py`), so the world knows who had copies of 
    keep it then may be given copies, and the others of that view may erase theirs; or nobody has
    come to that yet. It is excused where any such course leads to nobody (`Keepers.absent`).
 4. "An operation that nobody has answered may have happened or not": until its put is answered, any
-   one of those who should keep an element may be the only one that has it.
+   one of those who should keep an element may be the only one that has it. An acknowledgement may
+   be known to one alone, who is away when the element is got again, and then back
+   (`Keepers.come_out`).
 5. The coordinator's disk is lost: the cluster can't go on (`membership`), and nothing is judged.
    An older copy of it makes views of numbers that there were: what was told since may be undone.
 """
@@ -206,6 +208,19 @@ class Keepers:
     def absent(self, put: Told) -> set[int]:
         """The numbers of the views in which it may not be there (3 and 4)."""
         return {view.epoch for view in self._courses(put)[0]}
+
+    def come_out(self, word: Told, epoch: int, until: Instant) -> bool:
+        """Whether who may know a word that nobody answered is back since a view without him (4)."""
+        excuses = self._excuses
+        there = {node for one in excuses.views if one.epoch == epoch for node in one.members}
+        back = [one for one in excuses.views if one.epoch > epoch and one.at <= until]
+        came = {node for one in back for node in one.members} - there
+        return any(
+            node in came and not excuses.had_left(node, view, word.called)
+            for view in excuses.views
+            if word.place.epoch <= view.epoch < epoch
+            for node in self._holders(view, word.place)
+        )
 
     # --- within -----------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ Everything is seen from outside: calls, answers, and when they were made and hea
 whole history is judged at the end (`priority_ending.py`), by those who judge any history.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +14,7 @@ from snowmelt.client.leases.delivered import PLACE_BITS
 from snowmelt.core.batch import Batch
 from snowmelt.core.instant import Duration, Instant, later
 from snowmelt.core.outcome import Failed, Outcome
+from snowmelt.protocols.priority.anchor import EPOCH_BITS
 from snowmelt.protocols.priority.batches import Shares
 from snowmelt.protocols.priority.calls import Leased, Part, Put, PutDone, Receipt
 from snowmelt.protocols.priority.gets import ordered
@@ -354,14 +356,12 @@ class Ledger:
         twice = any(called <= view.at <= at for view in self.excuses.views)
         if got.held <= at or twice:
             return
-        done = [  # and forgotten: whoever knows it is back
-            Told(place, Instant(ack.called), Instant(ack.returned or ack.called))
-            for ack in self.acks
-            if ack.called < got.called
-            for value, place in zip(got.values, got.places, strict=True)
-            if value in ack.values
-        ]
-        known = any(self.excuse(got.process, called, word, at) for word in done)
+        epoch = got.token >> EPOCH_BITS
+        known = any(  # done before, and forgotten, or told to nobody: whoever knows it is back
+            self.excuse(got.process, called, word, at)
+            or (ack.returned is None and self.keepers.come_out(word, epoch, at))
+            for ack, word in _done_before(got, self.acks)
+        )
         if not known and not self.let_go(got, called, at):
             self.wrong(
                 f"lease {got.token} of {got.process} is lost, it says, and was held", got.process
@@ -437,6 +437,14 @@ def receipts_of(lost: tuple[Receipt, ...], got: Got) -> list[int]:
     return [
         index for index, place in enumerate(got.places) if (place.priority, place.position) in named
     ]
+
+
+def _done_before(got: Got, acks: Iterable[Operation]) -> Iterator[tuple[Operation, Told]]:
+    """What of a lease was said to be done before it was given."""
+    for ack in acks:
+        for value, place in zip(got.values, got.places, strict=True):
+            if ack.called < got.called and value in ack.values:
+                yield ack, Told(place, Instant(ack.called), Instant(ack.returned or ack.called))
 
 
 def _rows(part: Part) -> list[tuple[str, int]]:

@@ -47,7 +47,7 @@ from snowmelt.protocols.priority.rules import held_by, let_go
 from snowmelt.protocols.priority.sending import Sending
 from snowmelt.protocols.priority.settings import QueueSettings, State
 from snowmelt.protocols.priority.settling import by_size, kept_for
-from snowmelt.protocols.priority.shelf import Shelf
+from snowmelt.protocols.priority.shelf import Shelf, number_of
 from snowmelt.protocols.priority.writing import Part
 from snowmelt.protocols.seap.phase import rank_at
 
@@ -311,7 +311,7 @@ class Queue:
 
     def take_back(self, key: bytes) -> None:
         """There is no room for bodies that came by no task: they are fetched again later."""
-        here, number = self.here, self.shelf.number_of(key)
+        here, number = self.here, number_of(key)
         lost = self.shelf.lot(number)
         self._desk.take_back(self.shelf.void(number))
         if here is not None and here.repair is not None:
@@ -457,8 +457,9 @@ class Queue:
         elements = self.shelf.elements(shares, found)
         here.copying += len(elements)
         here.home.copy(node, elements)
-        if not elements and here.repair is not None:  # they can not be read
-            here.repair.unread(shares)
+        unread = self.shelf.unread(shares, found)  # all else is tried again
+        if not elements and unread and here.repair is not None:
+            here.repair.unread(unread)
             self._less_is_owed(here, here.repair)
 
     def _less_is_owed(self, here: Here, repair: Repair) -> None:

@@ -225,7 +225,7 @@ class Shelf:
         room = self._read
         keys: list[bytes] = []
         for number in lots:
-            if self._recent.get(number) is None:
+            if self._at_hand(number) is None:
                 room -= self.origins.lots[number].size
                 if keys and room < 0:
                     break
@@ -242,7 +242,7 @@ class Shelf:
             for share in shares
             for interval in share.intervals
             for part, where in self.rows.row(share.priority).here.common(interval)
-            if self._bulk(where.lot) in bad and self._recent.get(where.lot) is None
+            if self._bulk(where.lot) in bad and self._at_hand(where.lot) is None
         ]
         return union(parts)
 
@@ -258,8 +258,7 @@ class Shelf:
                 for interval in share.intervals:
                     for part, where in row.here.common(interval):
                         if where.lot not in lots:
-                            bulk = self._recent.get(where.lot)
-                            bulk = bulk or bulks.get(self._bulk(where.lot))
+                            bulk = self._at_hand(where.lot) or bulks.get(self._bulk(where.lot))
                             if bulk is None:  # damaged, or erased since
                                 continue
                             unpacked = Bodies.known(bulk.offsets, bulk.blob)
@@ -310,7 +309,7 @@ class Shelf:
                     lots.setdefault(where.lot, []).append(Share(share.priority, (part,)))
         whole: list[Elements] = []
         for number, wanted in lots.items():
-            bulk = self._recent.get(number) or bulks.get(self._bulk(number))
+            bulk = self._at_hand(number) or bulks.get(self._bulk(number))
             if bulk is not None:
                 lot = self.origins.lots[number]
                 came = Elements(
@@ -352,6 +351,10 @@ class Shelf:
         self.rows.changed.clear()
         return changes
 
+    def _at_hand(self, number: int) -> Bulk | None:
+        """The bodies of a lot that came of late, or are on their way to the disk, and not there."""
+        return self._recent.get(number) or self._new.get(number)
+
     def _change(self, key: bytes) -> Change:
         row, start = self.rows.row(int.from_bytes(key[2:4])), int.from_bytes(key[4:])
         kept = self._prefix + key
@@ -367,10 +370,6 @@ class Shelf:
         return Write(kept, _ENCODE((gone[0].stop, gone[1]))) if gone else erase(kept)
 
     # --- within -----------------------------------------------------------------------------------
-
-    def number_of(self, key: bytes) -> int:
-        """Which lot a bulk record is of."""
-        return int.from_bytes(key.removeprefix(BULK + self._prefix))
 
     def _small(self, number: int) -> bytes:
         return self._prefix + _LOT + number.to_bytes(8)
@@ -425,6 +424,11 @@ class Shelf:
                 del left[where.lot]
                 self._emptied.append(where.lot)
                 self._recent.drop(where.lot)
+
+
+def number_of(key: bytes) -> int:
+    """Which lot a bulk record is of."""
+    return int.from_bytes(key[-8:])
 
 
 def owners(rows: Rows, share: Share) -> Iterable[Where]:

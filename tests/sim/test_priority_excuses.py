@@ -79,6 +79,38 @@ def test_an_element_is_lost_when_all_who_had_it_lost_their_disks(hurt, reason):
     assert keepers.forgotten(told(5, 6)) == ""  # told since
 
 
+def settled_at(keepers, second):
+    """All who should have it do, on their disks."""
+    keepers.settle(at(second), {PLACE: None})
+
+
+@pytest.mark.parametrize(("settled", "reason"), [(5, ""), (None, "disk lost")])
+def test_whoever_was_given_a_copy_has_it_whatever_was_lost_before(settled, reason):
+    home, copy = HOLDERS
+    excuses, keepers = lives((0, *NODES))
+    excuses.hurt(home, at(4), "disk lost")
+    if settled:
+        settled_at(keepers, settled)
+    excuses.hurt(copy, at(6), "disk lost", whole=True)
+    assert keepers.lost(told()) == reason
+
+
+def test_what_all_had_is_lost_all_the_same_when_all_of_them_are():
+    excuses, keepers = lives((0, *NODES))
+    settled_at(keepers, 3)
+    for node in HOLDERS:
+        excuses.hurt(node, at(4), "disk lost", whole=True)
+    assert keepers.lost(told()) == "disk lost"
+
+
+def test_who_is_gone_for_good_is_waited_for_no_more():
+    excuses, _ = lives((0, *NODES), (3, *OTHERS))
+    assert not excuses.whole(at(4))
+    for node in HOLDERS:
+        excuses.gone(node)
+    assert excuses.whole(at(4))
+
+
 def test_nothing_is_drained_while_a_node_is_away():
     excuses, _ = lives((0, *NODES), (3, *OTHERS), (6, *NODES))
     assert [excuses.whole(at(second)) for second in (1, 4, 7)] == [True, False, True]

@@ -17,6 +17,7 @@ FOUND_BY = {
     Bug.HASTY_DOOR: (1, 2),
     Bug.LONE_COPY: (40, 87, 74),
     Bug.IDLE_REPAIR: (13, 17, 47),
+    Bug.SCANT_REPAIR: (10, 13),
     Bug.EAGER_ELEMENT: (2, 0),
     Bug.SHORT_LEASE: (3,),
     Bug.DEAF_SETTLING: (1, 2),
@@ -35,6 +36,11 @@ def lived(seed, bug=None):
 )
 def test_a_life_of_the_priority_queue_finds_it(bug, seeds):
     assert any(lived(seed, bug).ending is not Ending.SETTLED for seed in seeds)
+
+
+def test_the_exam_finds_on_the_disks_that_a_copy_was_never_made():
+    report = lived(13, Bug.SCANT_REPAIR)
+    assert "elements lack copies for so long" in report.sentence
 
 
 # 12: what a word says is done was to be renewed by it, too, and was said to be lost.

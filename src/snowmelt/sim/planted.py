@@ -54,6 +54,7 @@ class Bug(Enum):
     HASTY_DOOR = "hasty-door"
     LONE_COPY = "lone-copy"
     IDLE_REPAIR = "idle-repair"
+    SCANT_REPAIR = "scant-repair"
     EAGER_ELEMENT = "eager-element"
     SHORT_LEASE = "short-lease"
     DEAF_SETTLING = "deaf-settling"

@@ -30,7 +30,12 @@ class Operators:
         self._frees: dict[NodeId, NodeId] = {}
         self._lost: dict[NodeId, Instant] = {}
         """When each lost the disk that it had."""
+        self._gone: dict[NodeId, None] = {}
         self._asked = 0
+
+    def gone(self, node: NodeId) -> None:
+        """A machine is not replaced: nobody starts it, whoever frees its id still."""
+        self._gone[node] = None
 
     def disk_lost(self, at: Instant, node: NodeId) -> None:
         """The machine is replaced: its id is freed, and it starts with an empty disk."""
@@ -67,6 +72,8 @@ class Operators:
         node = self._frees.get(operator)
         if node is None:
             return False
+        if node in self._gone:
+            return True
         if isinstance(outcome, Succeeded):
             self._world.slots[node].wanted = True
             self._world.start(node)

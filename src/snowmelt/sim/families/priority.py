@@ -4,9 +4,9 @@ Each node is a whole process: membership and priority in one host, and the fifo 
 groups, whose notes lie in fifos. How much is asked is in `priority_load.py`; what those do who put
 and get, by the steps that ship, in `priority_programs.py`, `priority_clients.py`,
 `priority_groups.py` and `priority_readers.py` (and `programs.py`, `consumers.py`, `loops.py`, which
-fifos have, too); who looks, and who ends it all, in `priority_steward.py`; what may never be seen,
-in `priority_ledger.py`, `priority_looks.py` and `priority_ending.py`, and what is excused, in
-`priority_excuses.py`.
+fifos have, too); who looks, and who ends it all, in `priority_steward.py`, when nodes were lost
+once more, in `priority_exam.py`; what may never be seen, in `priority_ledger.py`,
+`priority_looks.py` and `priority_ending.py`, and what is excused, in `priority_excuses.py`.
 """
 
 from random import Random
@@ -24,11 +24,12 @@ from snowmelt.protocols.host import Family
 from snowmelt.protocols.membership import Depart, Departed, View
 from snowmelt.protocols.priority.limits import LIMITS, Limits
 from snowmelt.protocols.priority.settings import QueueSettings
-from snowmelt.sim.families.fifo_actors import PATIENCE, Stage
+from snowmelt.sim.families.fifo_actors import PATIENCE, Phase, Stage
 from snowmelt.sim.families.membership import SETTINGS, address, member
 from snowmelt.sim.families.operators import Operators
 from snowmelt.sim.families.priority_clients import Consumer, Looper, Producer
 from snowmelt.sim.families.priority_ending import judge
+from snowmelt.sim.families.priority_exam import Exam
 from snowmelt.sim.families.priority_excuses import Excuses
 from snowmelt.sim.families.priority_groups import Keeper, Stager
 from snowmelt.sim.families.priority_ledger import Ledger, Lost
@@ -117,6 +118,7 @@ class PriorityLife(FamilyLife):
         self._departed: dict[NodeId, int] = {}
         self._groups = self._load.batches > 1 and self._dice("groups").random() < GROUPS_SHARE
         self._readers: list[Reader] = []
+        self._exam = Exam(scenario, self._excuses, self._ledgers, groups=self._groups)
 
     @property
     def bound(self) -> Duration:
@@ -128,6 +130,7 @@ class PriorityLife(FamilyLife):
         lease = max(each.lease for one in self._ledgers for each in (one.settings, *one.others))
         slow = seconds(120) if self._scenario.protocol == "seap" else 0
         slow += NOTES if self._groups else 0
+        slow += self._exam.losses.bound
         return Duration(
             2 * members + 2 * (PATIENCE + self._load.patience) + 6 * lease + seconds(30) + slow
         )
@@ -169,8 +172,8 @@ class PriorityLife(FamilyLife):
             looker.begin([self._sometime(scenario.faults_end) for _ in range(8)])
             steward = Steward(self._stage, f"s{number}", dice, ledger, self._load)
             self._stewards.append(steward)
-            world.at(scenario.faults_end, steward.rest)
             steward.producers = [*self._producers, *self._batches(number, ledger)]
+        world.at(scenario.faults_end, self._exam.begin, self._stage, self._stewards)
 
     def _add_node(self, world: World, node: NodeId) -> None:
         founder, bug = self._scenario.nodes[0], self._scenario.bug
@@ -273,12 +276,17 @@ class PriorityLife(FamilyLife):
             world = self._world
             wait = Duration(self._chance.randrange(seconds(1), AWAY))
             world.at(at, world.stop, node)
-            world.at(later(at, wait), world.start, node)
+            world.at(later(at, wait), world.wake, node)
 
     def disk_lost(self, at: Instant, node: NodeId) -> None:
         """What it kept is gone; its operator frees its id."""
-        self._excuses.hurt(node, at, "disk lost")
+        whole = self._stage.phase is not Phase.LOAD
+        self._excuses.hurt(node, at, "disk lost", whole=whole)
         self._notes_hurt()
+        if node in self._exam.losses.gone:
+            self._excuses.gone(node)
+            self._operators.gone(node)
+            return
         self._operators.disk_lost(at, node)
         if self._operators.over:
             self._excuses.over = at
@@ -329,7 +337,7 @@ class PriorityLife(FamilyLife):
         if self._excuses.over is not None:
             return ""
         for node in self._scenario.nodes:
-            if world.slots[node].node is None:
+            if world.slots[node].node is None and node not in self._exam.losses.gone:
                 return f"{node} does not run"
         for ledger in self._ledgers:
             if ledger.drained is None:

@@ -344,7 +344,8 @@ class _Ending:
         """No more are there than may be; each from its answer to its first acknowledgement."""
         ledger = self._ledger
         most = ledger.settings.items_max
-        if not most or ledger.purged or self._excuses.hurts or self._excuses.names:
+        hurt = any(not one.whole for one in self._excuses.hurts)
+        if not most or ledger.purged or hurt or self._excuses.names:
             return
         ends: dict[Value, int] = {}
         for ack in ledger.acks:

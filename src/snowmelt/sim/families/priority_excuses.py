@@ -21,6 +21,10 @@ keeps a position in a view (`placing.py`), so the world knows who had copies of 
    (`Keepers.come_out`).
 5. The coordinator's disk is lost: the cluster can't go on (`membership`), and nothing is judged.
    An older copy of it makes views of numbers that there were: what was told since may be undone.
+
+When the load is over it is seen that those who should have an element do (`priority_exam.py`):
+then there is one course from there on, as far as it may be lost; when it may be absent is judged
+as if nobody had looked.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -67,6 +71,16 @@ class Hurt(msgspec.Struct, frozen=True):
     since: Instant
     at: Instant
     reason: str
+    whole: bool = False
+    """Whether it was lost when all had their copies (`priority_exam.py`)."""
+
+
+class Whole(msgspec.Struct, frozen=True):
+    """Those who should have these elements then did, on their disks."""
+
+    at: Instant
+    view: Seen
+    places: dict[Place, None]
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -103,9 +117,15 @@ class Excuses:
             self.views.append(view)
         self._stays.setdefault(node, []).append((at, view))
 
-    def hurt(self, node: NodeId, at: Instant, reason: str, since: Instant = START) -> None:
+    def hurt(
+        self, node: NodeId, at: Instant, reason: str, since: Instant = START, *, whole: bool = False
+    ) -> None:
         """A node lost what came to its disk after this moment."""
-        self.hurts.append(Hurt(node, since, at, reason))
+        self.hurts.append(Hurt(node, since, at, reason, whole))
+
+    def gone(self, node: NodeId) -> None:
+        """It never comes back."""
+        self.nodes = tuple([one for one in self.nodes if one != node])
 
     def renumbered(self, at: Instant, taken: Instant, node: NodeId) -> None:
         """The coordinator has an older copy of its disk (5)."""
@@ -135,10 +155,15 @@ class Excuses:
 
     def whole(self, at: Instant) -> bool:
         """Whether the last view there was then has all nodes: nothing waits for one away."""
+        last = self.last(at)
+        return last is not None and set(last.members) == set(self.nodes)
+
+    def last(self, at: Instant) -> Seen | None:
+        """The last view there was then."""
         since = max([one.at for one in self.names if one.at <= at], default=START)
         views = [view for view in self.views if since <= view.at <= at]
         last = [one for one in views if not any(self.later(other, one) for other in views)]
-        return bool(last) and set(last[-1].members) == set(self.nodes)
+        return last[-1] if last else None
 
 
 class Being:
@@ -182,6 +207,28 @@ class Keepers:
         self._block = block
         self._placings: dict[tuple[NodeId, ...], Placing] = {}
         self._known: dict[Told, tuple[list[Seen], bool]] = {}
+        self._wholes: list[Whole] = []
+
+    # --- the last exam ----------------------------------------------------------------------------
+
+    def holders_at(self, at: Instant, place: Place) -> frozenset[NodeId]:
+        """Who should have an element then."""
+        view = self._excuses.last(at)
+        return frozenset() if view is None else self._holders(view, place)
+
+    def may_lack(self, put: Told, at: Instant) -> bool:
+        """Whether those who should have an element need not: it may be forgotten, or lost."""
+        may = bool(self.forgotten(put, at) or self.lost(put))
+        self._known.clear()  # there is more to come
+        return may
+
+    def settle(self, at: Instant, places: dict[Place, None]) -> None:
+        """Those who should have these do."""
+        view = self._excuses.last(at)
+        if view is not None:
+            self._wholes.append(Whole(at, view, places))
+
+    # --- what may be ------------------------------------------------------------------------------
 
     def forgotten(self, told: Told, until: Instant = FOR_EVER) -> str:
         """Why what was told may be undone (1), or forgotten (2); nothing if it may not."""
@@ -235,13 +282,21 @@ class Keepers:
             alone = [frozenset({node}) for node in self._holders(view, put.place)]
             absent += self._walk(put, view, alone, put.returned)[0]  # not answered yet (4)
         for view in self._views(put):
-            away, gone = self._walk(put, view, [self._holders(view, put.place)], FOR_EVER)
+            had = [self._holders(view, put.place)]
+            away, gone = self._walk(put, view, had, FOR_EVER)
+            if gone and self._wholes:
+                _, gone = self._walk(put, view, had, FOR_EVER, self._wholes)
             absent, lost = [*absent, *away], lost or gone
         self._known[put] = absent, lost
         return absent, lost
 
     def _walk(
-        self, put: Told, begin: Seen, having: Iterable[frozenset[NodeId]], until: Instant
+        self,
+        put: Told,
+        begin: Seen,
+        having: Iterable[frozenset[NodeId]],
+        until: Instant,
+        wholes: Sequence[Whole] = (),
     ) -> tuple[list[Seen], bool]:
         """From one view on, with who may have it: views in which nobody does; whether it is lost.
 
@@ -249,9 +304,12 @@ class Keepers:
         """
         absent: list[Seen] = []
         courses = set(having)
-        for event in self._events(put, begin, until):
+        for event in self._events(put, begin, until, wholes):
             if isinstance(event, Hurt):
                 courses = {course - {event.node} for course in courses}
+                continue
+            if isinstance(event, Whole):
+                courses = {self._holders(event.view, put.place)}
                 continue
             members = frozenset(event.members)
             should = self._holders(event, put.place)
@@ -261,9 +319,11 @@ class Keepers:
             courses = {one for one in courses if not any(other < one for other in courses)}
         return absent, frozenset() in courses
 
-    def _events(self, put: Told, begin: Seen, until: Instant) -> Iterator[Seen | Hurt]:
+    def _events(
+        self, put: Told, begin: Seen, until: Instant, wholes: Sequence[Whole]
+    ) -> Iterator[Seen | Hurt | Whole]:
         excuses = self._excuses
-        happened: list[tuple[Instant, int, Seen | Hurt]] = [
+        happened: list[tuple[Instant, int, Seen | Hurt | Whole]] = [
             (one.at, at, one)
             for at, one in enumerate(excuses.hurts)
             if _hits(one, put) and one.at <= until
@@ -272,6 +332,9 @@ class Keepers:
             (one.at, one.epoch, one)
             for one in excuses.views
             if excuses.later(one, begin) and one.at <= until
+        ]
+        happened += [  # whose copies are lost at that moment had them
+            (one.at, -1, one) for one in wholes if put.place in one.places and one.at <= until
         ]
         return (event for _, _, event in sorted(happened, key=lambda one: one[:2]))
 

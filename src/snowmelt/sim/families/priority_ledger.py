@@ -405,6 +405,7 @@ class Ledger:
         """Whether some disk lost what came since a put was refused, or staged, wherever it lay."""
         reason = self.excuses.undone(put.called, at)
         hurts = [one for one in self.excuses.hurts if one.since <= at and put.called <= one.at]
+        hurts = [one for one in hurts if not one.whole]
         if reason or hurts:
             self.excused[put.process, put.called] = reason or hurts[-1].reason
         return bool(reason or hurts)

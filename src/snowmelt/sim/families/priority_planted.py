@@ -167,6 +167,16 @@ class IdleRepair(Repair):
         return None
 
 
+class ScantRepair(Repair):
+    """Gives copies to the first of those who lack them, and takes the others for given."""
+
+    def next_copy(self, wanted: list[Share]) -> tuple[NodeId, Shares] | None:
+        """To him alone."""
+        for node in list(self._owed)[1:]:
+            self._owed[node] = ()
+        return super().next_copy(wanted)
+
+
 class EagerHome(Home):
     """Takes what is for later as if it were for now."""
 
@@ -293,6 +303,8 @@ class Spoiled(PriorityNode):
                 here.home.spreading.__class__ = LoneSpreading
             case Bug.IDLE_REPAIR if here.repair is not None:
                 here.repair.__class__ = IdleRepair
+            case Bug.SCANT_REPAIR if here.repair is not None:
+                here.repair.__class__ = ScantRepair
             case Bug.EAGER_ELEMENT:
                 here.home.__class__ = EagerHome
             case Bug.SILENT_SPARING:

@@ -142,8 +142,13 @@ class Steward(Looker):
     _empty = 0
     """How often in a row nothing was there: what is on its way to a consumer is not counted."""
 
+    @property
+    def putting(self) -> bool:
+        """Whether anybody may put into its queue still."""
+        return any(one.unfinished for one in self.producers if one.ledger is self.ledger)
+
     def rest(self) -> None:
-        """The load is over."""
+        """The load is over, and the exam."""
         self.stage.phase = Phase.DRAIN
         self.run(self._watch())
 
@@ -167,9 +172,8 @@ class Steward(Looker):
 
     def _saw(self, left: int) -> None:
         ledger, called = self.ledger, self._asked
-        putting = any(one.unfinished for one in self.producers if one.ledger is ledger)
         away = not ledger.excuses.whole(called)  # with what waits for it
-        self._empty = 0 if left or putting or away else self._empty + 1
+        self._empty = 0 if left or self.putting or away else self._empty + 1
         if self._empty == EMPTY:
             ledger.drained = called
 

@@ -39,10 +39,12 @@ with opened(of(kind), url, name) as queue:
     signal.signal(signal.SIGALRM, interrupt)
     while came < wanted:
         try:
-            signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0005, 0.004))
+            # Again after a second: what is raised in a callback of a weak reference, Python drops.
+            signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0005, 0.004), 1)
             work(queue)
         except KeyboardInterrupt:
             pass
+    signal.setitimer(signal.ITIMER_REAL, 0)
     account.check(rest(queue))
 print(came, len(account.kept))
 """

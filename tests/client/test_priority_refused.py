@@ -157,6 +157,62 @@ def test_what_goes_back_while_its_lease_is_renewed_is_no_missed_acknowledgement(
     assert delivered.open_in(None) == (SECOND,)
 
 
+def test_who_loops_is_told_what_was_refused_though_with_the_rest_all_of_its_lease_is_settled() -> (
+    None
+):
+    books, delivered, missed = tending(queue())
+    books.done(delivered, 5)
+    books.done(delivered, 6)
+    with shown(delivered.renewal):
+        asked, _ = answered(books.tend(), Settled(lost(FIRST)))
+    assert [one.done for one in asked] == [lost(Interval(5, 7))]
+    assert missed == [(FIRST,)]
+    assert books.idle
+
+
+def test_what_a_get_could_not_tell_is_missed_where_a_renewal_was_refused_it_meanwhile() -> None:
+    books, delivered, missed = tending(queue(), b"abc")
+    books.done(delivered, 5)
+    getting = books.get(2, 1 << 20, 0.0)
+    next(getting)
+    books.done(delivered, 6)
+    gone = lost(FIRST, Interval(7, 8))
+    with shown(delivered.renewal):
+        asked, _ = answered(books.tend(), Settled(gone))
+        assert [(one.done, one.renew) for one in asked] == [(lost(SECOND), gone)]
+        assert missed == []  # the get may have told it
+    with pytest.raises(OutcomeUnknown), shown(later(NOW, seconds(10))):
+        getting.throw(OutcomeUnknown("nobody answered"))
+    assert missed == [(FIRST,)]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_what_one_of_two_words_had_told_is_not_missed(first: bool) -> None:
+    books, delivered, missed = tending(queue())
+    books.done(delivered, 5)
+    getting = books.get(2, 1 << 20, 1.0)
+    next(getting)
+    closing = books.close()
+    next(closing)
+    words = (closing, Settled()), (getting, Leased(0, (), 0, 1, lost(FIRST)))
+    others = (getting, Leased(0, (), 0, 1)), (closing, Settled(lost(FIRST)))
+    for steps, answer in words if first else others:
+        with pytest.raises(StopIteration):
+            steps.send(answer)
+    assert missed == []
+
+
+def test_what_two_words_were_refused_is_missed_once() -> None:
+    books, delivered, missed = tending(queue())
+    books.done(delivered, 5)
+    getting = books.get(2, 1 << 20, 1.0)
+    next(getting)
+    answered(books.close(), Settled(lost(FIRST)))
+    with pytest.raises(StopIteration):
+        getting.send(Leased(0, (), 0, 1, lost(FIRST)))
+    assert missed == [(FIRST,)]
+
+
 def test_what_a_loop_told_with_its_last_word_is_not_missed_where_the_rest_of_it_came_too_late() -> (
     None
 ):

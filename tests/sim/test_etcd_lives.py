@@ -305,6 +305,10 @@ def test_a_lease_ends_when_who_knows_of_an_earlier_acknowledgement_that_nobody_h
     rests("seap", 957)
 
 
+def test_who_loops_is_told_what_came_too_late_in_one_word_with_the_last_that_was_taken():
+    rests("priority", 178)  # showed it while a leader's words were held back until 57.2 s
+
+
 @pytest.mark.parametrize("seed", [2, 43, 53])  # 43: a token was idle where its term ended
 def test_lives_of_batons_come_to_rest_when_each_ends_its_term_all_the_time(seed, monkeypatch):
     monkeypatch.setattr(fences, "COUNT_BITS", 3)

@@ -410,8 +410,8 @@ class Delivered:
             for interval in intervals:
                 self.left.remove(interval)
 
-    def refused(self, refused: Refused) -> bool:
-        """A word came too late; whether anything was left to lose."""
+    def refused(self, refused: Refused) -> None:
+        """A word came too late."""
         with self._lock:
             before = self.left.total
             gone = [one for lost in refused.lost or () for one in self.left.common(lost)]
@@ -420,7 +420,6 @@ class Delivered:
             self.gone = *self.gone, *gone
             if before and (refused.lost is None or not self.left.total):
                 self.lost = refused.why
-            return before > 0
 
     def returned(self, intervals: tuple[Interval, ...]) -> None:
         """The loop that these came in has ended, and they go back."""

@@ -4,6 +4,14 @@ An acknowledgement is kept until the next get takes it along, or for a tenth of 
 lease is renewed when a third of it is over. `Tending` keeps the books; a thread or a task calls
 `tend` at every tick while there is a lease, so that an acknowledgement itself wakes nobody. The
 lock is held for moments, never while something is sent.
+
+Rules:
+
+1. Whoever takes acknowledgements along answers for them: it says which came too late, or keeps them
+   for the next word. The last word of a loop takes over what is on its way, and answers for that.
+2. Too late is what is open until it is refused, or is refused again. What another word had told
+   before is done, whatever this one hears. That is asked of each by itself: of one word some may be
+   taken and the others refused, and then nothing of the lease is open, though it was not lost.
 """
 
 import logging
@@ -62,6 +70,12 @@ class Tended:
     def tells(self, taken: tuple[Interval, ...]) -> bool:
         """Whether it is not known yet what came of these."""
         return any(one is taken for one in self._told)
+
+    def last(self) -> tuple[Interval, ...]:
+        """All of them, those on their way too: twice does no harm (rule 1)."""
+        self.take()
+        last, self._told = self.being_told, []
+        return last
 
     def known(self, taken: tuple[Interval, ...]) -> None:
         """Whoever took these knows what came of it."""
@@ -261,13 +275,12 @@ class Tending:
                 self._not_told(word.done, str(error))
                 return
             if refused is not None:
-                self._not_told(_late(word.done, refused), refused.why)
+                self._not_told(_late(delivered, word.done, refused), refused.why)
 
     def _ended(
         self, tended: Tended
     ) -> tuple[Delivered, tuple[Interval, ...], tuple[Interval, ...]]:
-        tended.take()
-        delivered, done = tended.delivered, tended.being_told  # twice does no harm
+        delivered, done = tended.delivered, tended.last()
         back = _without(delivered.open_in(None), done)
         delivered.returned(back)
         return delivered, done, back
@@ -303,10 +316,12 @@ class Tending:
     def _told(self, tended: Tended, done: tuple[Interval, ...], refused: Refused | None) -> None:
         delivered = tended.delivered
         with self._lock:
+            own = done if tended.tells(done) else ()
             tended.known(done)
             late: tuple[Interval, ...] = ()
-            if refused is not None and (delivered.refused(refused) or delivered.lost):
-                late = (*_late(done, refused), *tended.lose(refused.lost or ()))
+            if refused is not None:
+                delivered.refused(refused)
+                late = (*_late(delivered, own, refused), *tended.lose(refused.lost or ()))
             if delivered.lost:  # nobody will tell what was gathered meanwhile, or put back
                 late = (*late, *tended.take())
             else:
@@ -316,13 +331,14 @@ class Tending:
         self._not_told(late, delivered.lost if refused is None else refused.why)
 
     def _keep(self, tended: Tended, done: tuple[Interval, ...]) -> None:
-        now = steady_now()
+        now, delivered = steady_now(), tended.delivered
         with self._lock:
-            tended.put_back(done, now)
-            tended.renew = max(tended.renew, later(now, Duration(tended.delivered.lease // 10)))
-            lost = "" if self.closing else tended.delivered.lost
-        if lost:  # by another's word, meanwhile; nobody will tell them any more
-            self._not_told(done, lost)
+            own = done if tended.tells(done) else ()
+            tended.put_back(own, now)
+            tended.renew = max(tended.renew, later(now, Duration(delivered.lease // 10)))
+            kept = self._leases.get(delivered.token) is tended
+        if delivered.loss and not kept:  # by another's word; nobody will tell them any more
+            self._not_told(_unsettled(delivered, own), delivered.loss)
 
     def _not_told(self, done: tuple[Interval, ...], why: str) -> None:
         if done:
@@ -338,12 +354,21 @@ def _without(
     return tuple(left)
 
 
-def _late(done: tuple[Interval, ...], refused: Refused) -> tuple[Interval, ...]:
+def _late(
+    delivered: Delivered, done: tuple[Interval, ...], refused: Refused
+) -> tuple[Interval, ...]:
     """Which acknowledgements came too late; what was extended in vain is none of them."""
+    late = _unsettled(delivered, done)
     if refused.lost is None:
-        return done
-    held = IntervalSet(done)
+        return late
+    held = IntervalSet(late)
     return tuple([one for some in refused.lost for one in held.common(some)])
+
+
+def _unsettled(delivered: Delivered, done: tuple[Interval, ...]) -> tuple[Interval, ...]:
+    """What of these no word has told (rule 2)."""
+    held = IntervalSet((*delivered.open_in(None), *delivered.gone))
+    return tuple([one for some in done for one in held.common(some)])
 
 
 def _count(intervals: tuple[Interval, ...]) -> int:

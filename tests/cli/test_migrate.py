@@ -17,7 +17,7 @@ from snowmelt.core.node import Started
 from snowmelt.core.record import Record, Write
 from snowmelt.protocols.baton.messages import Version
 from snowmelt.protocols.baton.values import Kept
-from snowmelt.protocols.etcd import Failed, Trouble
+from snowmelt.protocols.etcd import Failed, Put, Transact, Trouble
 from snowmelt.protocols.fifo.homes import FIRST_IN_ETCD
 from snowmelt.protocols.fifo.messages import Home
 from snowmelt.protocols.fifo.rescuing import FIRST_TERM
@@ -131,6 +131,15 @@ def test_a_prefix_of_another_cluster_is_refused_and_the_disk_decides_on(tmp_path
         keys = [record.key for record in store.recover().records]
     assert b"membership/ledger" in keys
     assert b"membership/moved" not in keys
+
+
+def test_a_prefix_with_what_another_cluster_left_there_is_refused_and_the_disk_decides_on(tmp_path):
+    folder, model = _coordinators(tmp_path / "n1"), Model()
+    model.answer(Transact(0, (), (Put(URGENT + "lost", b"of another"),)), Instant(0))
+    with pytest.raises(StateError, match="is not empty: give an empty one"):
+        _moved(folder, Cut(model, 1000, done=False))
+    with Store.open(folder) as store:
+        assert b"membership/moved" not in [one.key for one in store.recover().records]
 
 
 def test_what_is_no_coordinators_folder_is_refused(tmp_path):

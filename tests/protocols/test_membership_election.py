@@ -10,6 +10,7 @@ from snowmelt.core.node import (
     Announce,
     Announced,
     Expired,
+    Halt,
     Persist,
     Persisted,
     Received,
@@ -18,7 +19,7 @@ from snowmelt.core.node import (
     Started,
 )
 from snowmelt.core.record import Record
-from snowmelt.protocols.etcd import ETCD, Granted, Refreshed, Transacted
+from snowmelt.protocols.etcd import ETCD, Granted, Put, Refreshed, Transact, Transacted
 from snowmelt.protocols.membership import (
     CutOff,
     Identity,
@@ -130,6 +131,26 @@ def led():
     cluster.run(5)
     leads = cluster.leader()
     return cluster, leads, next(name for name in cluster.nodes if name != leads)
+
+
+def test_nobody_founds_a_cluster_over_what_a_move_left_that_was_cut_off():
+    node = MembershipNode(Identity(id=N2, address=Address(N2, 4410)), Settings(), Random(1), "c")
+    etcd, events, halts = Model(), deque([Started()]), []
+    etcd.answer(Transact(0, (), (Put("~home/orders", b"of another"),)), BEGIN)
+    while events and not halts:
+        for effect in node.handle(events.popleft(), BEGIN):
+            match effect:
+                case Send(target, message) if target == ETCD:
+                    events.append(Received(ETCD, etcd.answer(message, BEGIN)))
+                case Persist(ticket):
+                    events.append(Persisted(ticket))
+                case Announce(fact):
+                    assert not isinstance(fact, Leads)
+                case Halt(reason):
+                    halts.append(reason)
+    (reason,) = halts
+    assert "run snowmelt migrate again, or give an empty prefix" in reason
+    assert "cluster" not in etcd.state.keys
 
 
 def test_who_refuses_connections_leads_no_more_and_is_left_out_at_once_but_not_believed_dead():

@@ -6,8 +6,10 @@ Rules:
    too: what they were started with says who decides.
 2. First the disk is marked: from then on no node starts on it to decide by itself. So whatever ends
    this program, a disk and etcd never decide both; it is run again, and goes on.
-3. The prefix must have no cluster. The leader's key is put under a lease, so nobody founds one
-   there, and all that follows compares it, as a leader does (`membership.records`, rule 12).
+3. The prefix must have no cluster, and before the disk is marked nothing of one: what another move
+   left that was cut off would be this cluster's. The leader's key is put under a lease, so nobody
+   founds one there, and all that follows compares it, as a leader does (`membership.records`, rule
+   12).
 4. Homes, priority queues and values of batons are put first, and in the last step the ledger with
    the cluster. So either etcd has a cluster under this prefix with all that it needs, or it has
    none.
@@ -61,6 +63,7 @@ from snowmelt.protocols.membership.records import (
     HOMES,
     LEADER,
     QUEUES,
+    QUEUES_END,
     Founded,
     Leader,
     Records,
@@ -193,7 +196,8 @@ class Migration:
 
     def _is_there(self, move: Move) -> bool:
         """Whether the prefix has this cluster; rule 3 if it has another."""
-        reads = Read(CLUSTER), Read(LEDGER_RECORD), Read(LEADER)
+        rest = Read(BATONS, QUEUES_END, rows_max=1)  # and of homes, which stand between them
+        reads = Read(CLUSTER), Read(LEDGER_RECORD), Read(LEADER), rest
         answer = self._asked(Transact(next(self._numbers), (), reads))
         assert isinstance(answer, Transacted)
         rows = {row.key: row.value for part in answer.read for row in part}
@@ -203,7 +207,7 @@ class Migration:
             if founded.cluster != move.ledger.view.cluster or not move.begun:
                 whose = f"belongs to the cluster {founded.name!r} already"
                 raise StateError(f"the prefix {self.where} {whose}: give an empty one")
-        elif LEDGER_RECORD in rows:
+        elif LEDGER_RECORD in rows or (answer.read[-1] and not move.begun):
             raise StateError(f"the prefix {self.where} is not empty: give an empty one")
         if LEADER in rows and not self._cleared(rows[LEADER], move) and not there:
             raise StateError(f"somebody leads under {self.where}: give an empty prefix")

@@ -4,7 +4,8 @@ Rules, which go on from those of `election.py`:
 
 17. A prefix that names no cluster is founded by the first who leads, if its disk belongs to none.
     A node whose disk or `--cluster` says another cluster than the prefix does not stand; it halts
-    if it was never accepted, and says so if it was.
+    if it was never accepted, and says so if it was. So does whoever finds records and no cluster:
+    a move to etcd was cut off, and its queues would be taken for those of a new cluster.
 18. Who is elected reads all records, and then decides on a view that has itself in it, with its
     present start, as the coordinator. Only when that is kept does it hear members, each with the
     whole time to be heard (but see 26), and the homes of queues, which priority queues there are,
@@ -86,6 +87,10 @@ ENDS_APART: Final = 4
 """In so many times of being current a node ends the lead of one process once."""
 _TAKEN_UP = 0
 """The ticket of what is kept on coming to office."""
+UNFINISHED: Final = (
+    "under this prefix are records and no cluster, as a move that was cut off leaves them: run"
+    " snowmelt migrate again, or give an empty prefix"
+)
 
 
 class OfficeTimer(Enum):
@@ -307,6 +312,8 @@ class Office:
         """Rules 17 to 19: all records are read."""
         follower, written = self._follower, records.values.get(LEDGER)
         founding = written is None and CLUSTER not in records.values
+        if founding and records.values:
+            return self._barred(UNFINISHED)
         if founding:
             cluster = 1 + self._chance.getrandbits(62)
             ledger = Ledger(View(cluster, 0, follower.identity.id, ()))

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.fifo.cell import Cell
-from benchmarks.fifo.row import DISK, Row
+from benchmarks.fifo.peers import KINDS
+from benchmarks.fifo.row import Row
 
 OURS, OURS_LATER = "#0b6fb8", "#7fb9e0"
 THEIRS, THEIRS_LATER = "#5f6368", "#bdc1c6"
@@ -20,15 +21,18 @@ def draw(rows: list[Row], path: Path) -> None:
 
     cells = [(cell, list(found)) for cell, found in groupby(rows, key=lambda row: row.cell)]
     columns = max(1, (len(cells) + 1) // 2)
-    bars = max(len(found) for _, found in cells)
-    figure = Figure(figsize=(3.9 * columns + 1.6, 2 * (0.27 * bars + 0.9) + 0.9), dpi=130)
+    here = {row.peer for row in rows}
+    names = [name for name in KINDS if name in here]
+    late = next((at for at, name in enumerate(names) if name in _later(rows)), None)
+    figure = Figure(figsize=(3.9 * columns + 1.6, 2 * (0.27 * len(names) + 0.9) + 0.9), dpi=130)
     FigureCanvasAgg(figure)
     panels = figure.subplots(2, columns, squeeze=False, sharey="row")
     for panel in panels.flat[len(cells) :]:
         panel.set_axis_off()
     for panel, (cell, found) in zip(panels.flat, cells, strict=False):
-        draw_cell(panel, cell, [row for row in found if row.peer != DISK])
+        draw_cell(panel, cell, {row.peer: row for row in found}, names, late)
     for first in panels[:, 0]:
+        first.set_yticks(range(len(names)), names)
         first.invert_yaxis()  # the others of its row follow
         for label in first.get_yticklabels():
             if label.get_text().startswith("snowmelt"):
@@ -43,19 +47,27 @@ def draw(rows: list[Row], path: Path) -> None:
     figure.savefig(path)
 
 
-def draw_cell(panel: Any, cell: Cell, rows: list[Row]) -> None:
-    rates = [row.both_rate or 0.0 for row in rows]
-    panel.barh([row.peer for row in rows], rates, color=[colour(row) for row in rows], height=0.72)
+def _later(rows: list[Row]) -> set[str]:
+    return {row.peer for row in rows if not row.flushes_first}
+
+
+def draw_cell(
+    panel: Any, cell: Cell, rows: dict[str, Row], names: list[str], late: int | None
+) -> None:
+    """A bar for each of the names that takes part in the cell; from `late` on they flush later."""
+    rates = {name: rows[name].both_rate or 0.0 for name in names if name in rows}
+    places = {name: names.index(name) for name in rates}
+    colours = [colour(rows[name]) for name in rates]
+    panel.barh(list(places.values()), list(rates.values()), color=colours, height=0.72)
     panel.set_xscale("log")
-    known = [rate for rate in rates if rate]
+    known = [rate for rate in rates.values() if rate]
     lowest = 10 ** floor(log10(min(known, default=1) / 1.5))
     panel.set_xlim(lowest, max(known, default=1) * 6)  # room for the figure after the bar
-    for row, rate in zip(rows, rates, strict=True):
+    for name, rate in rates.items():
         text = f" {rate:,.0f}" if rate else " failed"
-        panel.text(rate or lowest, row.peer, text, va="center", fontsize=8.5)
-    first_late = next((at for at, row in enumerate(rows) if not row.flushes_first), None)
-    if first_late:
-        panel.axhline(first_late - 0.5, color="#9aa0a6", linewidth=0.8, linestyle=":")
+        panel.text(rate or lowest, places[name], text, va="center", fontsize=8.5)
+    if late:
+        panel.axhline(late - 0.5, color="#9aa0a6", linewidth=0.8, linestyle=":")
     panel.set_title(str(cell), fontsize=10.5)
     panel.spines[["top", "right"]].set_visible(False)
     panel.tick_params(labelsize=8.5)

@@ -309,6 +309,10 @@ def test_who_loops_is_told_what_came_too_late_in_one_word_with_the_last_that_was
     rests("priority", 178)  # showed it while a leader's words were held back until 57.2 s
 
 
+def test_who_can_not_read_his_copy_is_given_another_before_the_last_one_is_erased():
+    rests("priority", 891)
+
+
 @pytest.mark.parametrize("seed", [2, 43, 53])  # 43: a token was idle where its term ended
 def test_lives_of_batons_come_to_rest_when_each_ends_its_term_all_the_time(seed, monkeypatch):
     monkeypatch.setattr(fences, "COUNT_BITS", 3)

@@ -6,6 +6,7 @@ from priority_bench import Nodes, bodies, receipt
 
 from snowmelt.core.instant import seconds
 from snowmelt.core.names import NodeId
+from snowmelt.core.record import BULK
 from snowmelt.protocols.calling import Elsewhere
 from snowmelt.protocols.overlay.ring import Spread
 from snowmelt.protocols.overlay.tree import FlatTree
@@ -23,6 +24,7 @@ from snowmelt.protocols.priority.messages import (
     Take,
 )
 from snowmelt.protocols.priority.placing import Placing
+from snowmelt.sim.disk import Copy
 
 SMALL = Limits(block=2, arity=2)
 
@@ -33,6 +35,16 @@ def holders(nodes: Nodes, position: int, replicas: int, *members: str) -> tuple[
     return Placing(Spread(names, "priority"), "jobs", replicas, nodes.limits.block).holders(
         0, position
     )
+
+
+def damage(nodes: Nodes, name: str) -> None:
+    """No body on a node's disk can be read any more."""
+    disk = nodes.disks[NodeId(name)]
+    kept = disk.copy()
+    values = {
+        key: (value, check ^ key.startswith(BULK)) for key, (value, check) in kept.values.items()
+    }
+    disk.put_back(Copy(kept.keys, values))
 
 
 def asked(nodes: Nodes, node: str, call: Any, number: int) -> Any:
@@ -222,6 +234,24 @@ def test_whoever_has_no_room_for_a_copy_holds_up_no_get_and_is_asked_again() -> 
     nodes.view(full)
     nodes.pass_time(60)
     assert len(bodies(nodes.get(full, 24))) == 24
+
+
+def test_who_can_not_read_his_copy_is_given_another_before_the_last_one_is_erased() -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.view("n1", "n2")
+    nodes.open("n1", replicas=2)
+    wanted = [b"%d" % number for number in range(24)]
+    nodes.put("n1", *[(0, body) for body in wanted])
+    damage(nodes, "n1")
+    nodes.restart("n1")
+    nodes.view("n1", "n2", "n3")  # n3, who has nothing, asks n1 first, and n2 then
+    nodes.pass_time(5)
+    assert "n2" in {target for _, target, _ in nodes.sent_of("Spare")}
+    nodes.stop("n3")
+    nodes.view("n1", "n2")
+    nodes.pass_time(5)
+    got = [body for _ in wanted for body in bodies(nodes.get("n1"))]
+    assert sorted(got) == sorted(wanted)
 
 
 def test_no_position_is_left_empty_when_its_put_needs_it_no_more() -> None:

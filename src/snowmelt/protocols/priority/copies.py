@@ -64,10 +64,11 @@ class Copies:
             self.loaded(self._number, ())
 
     def loaded(self, number: int, found: tuple[Found, ...]) -> None:
-        """The bodies of what is lent."""
+        """The bodies of what is lent; what can't be read is not here from now on (repair, 2)."""
         home, message, wanted = self._lending.pop(number)
         elements = self._shelf.elements(wanted, found)
         unread = self._shelf.unread(wanted, found)  # all else can be asked for again
+        self._shelf.spare(unread)
         lacking = union([*self._shelf.rows.lacking(message.shares), *unread])
         self._desk.send(home, Fetched(self._desk.era, self._queue, elements, lacking))
 

@@ -362,7 +362,7 @@ class Queue:
         if self.here is not None and self.here.repair is not None:
             self.here.repair.fetched(source, message)
             self.here.home.hopeless = self.here.repair.hopeless
-            self.here.home.arrived()
+            self._owe(self.here, self.here.repair)
 
     def pump(self) -> None:
         """Batches leave, repair goes on, what may have been begun before is asked after."""
@@ -432,7 +432,7 @@ class Queue:
             here.copying -= 1
             repair.copied(node, shares, room=room)
         if copied:
-            self._less_is_owed(here, repair)
+            self._owe(here, repair)
         if here.home.unread:
             repair.lost(here.home.unread)
             here.home.unread = []
@@ -460,10 +460,10 @@ class Queue:
         unread = self.shelf.unread(shares, found)  # all else is tried again
         if not elements and unread and here.repair is not None:
             here.repair.unread(unread)
-            self._less_is_owed(here, here.repair)
+            self._owe(here, here.repair)
 
-    def _less_is_owed(self, here: Here, repair: Repair) -> None:
-        """Whoever waited for copies may have what he asked for."""
+    def _owe(self, here: Here, repair: Repair) -> None:
+        """Others lack more, or less: whoever waits for copies may have what he asked for."""
         here.home.thin.owed = repair.owed
         here.home.arrived()
 

@@ -2,8 +2,9 @@
 
 1. What it lacks itself it fetches from whoever told that he has it; first what a take waits for.
    What was there and can't be read is lacking like that, and whoever should keep it is asked too.
-2. Who should keep a copy and did not tell that he has it is given one, when the home has it. What
-   became of elements, and what is gone, he is told at once: that is small.
+2. Who should keep a copy and did not tell that he has it is given one, when the home has it. So is
+   who told it, and says that he can't read it when it is fetched from him: he takes it off his
+   shelf. What became of elements, and what is gone, he is told at once: that is small.
 3. When all who should keep them do, and have flushed them, whoever else has copies may erase them.
    What came by a fetch, or what somebody told that he has, may be on no disk yet: so the home has
    all of them flush once more before it says so.
@@ -45,7 +46,7 @@ class Repair:
         self._lacking = shelf.rows.lacking(there)
         self._sources = [(node, kept.stored) for node, kept in sorted(told.items())]
         self._asked: tuple[NodeId, Fetch, Patience] | None = None
-        should = placing.by_holder(there)
+        should = self._should = placing.by_holder(there)
         self._owed: dict[NodeId, Shares] = {}
         """What each who should keep copies lacks."""
         self._surplus: dict[NodeId, Shares] = {}
@@ -105,6 +106,9 @@ class Repair:
                 (node, minus(has, message.lacking) if node == source else has)
                 for node, has in self._sources
             ]
+            his = common(message.lacking, self._should.get(source, ()))
+            if source in self._owed and his:  # rule 2
+                self._owed[source] = union([*self._owed[source], *his])
         self._lacking = self._shelf.rows.lacking(self._lacking)
 
     def lost(self, shares: Iterable[Share]) -> None:

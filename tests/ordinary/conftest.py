@@ -44,15 +44,11 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def program(tmp_path: Path) -> Callable[..., str]:
-    """Runs a program of its own to its end, and tells what it printed; it has a minute at most.
-
-    One that stands still says where each of its threads does, shortly before its time is over.
-    """
+    """Runs a program of its own to its end, and tells what it printed; it has a minute at most."""
 
     def run(text: str, *given: object, seconds: float = 60) -> str:
         file = tmp_path / "program.py"
-        watch = f"import faulthandler\nfaulthandler.dump_traceback_later({seconds - 2})\n"
-        file.write_text(f"{watch}import sys\nsys.path.insert(0, {str(TESTS)!r})\n{text}")
+        file.write_text(f"import sys\nsys.path.insert(0, {str(TESTS)!r})\n{text}")
         command = [sys.executable, str(file), *map(str, given)]
         try:
             ended = subprocess.run(

@@ -6,12 +6,13 @@ from ordinary.kinds import Kind
 from snowmelt.cli.local import LocalNode
 
 INTERRUPTED = """
-import random, signal, sys
+import faulthandler, random, signal, sys
 from snowmelt.core.errors import LeaseLost, OutcomeUnknown
 from ordinary.kinds import Account, of, opened, rest
 
 url, name, kind, wanted = sys.argv[1:4] + [int(sys.argv[4])]
 chance, account, came, number = random.Random(7), Account(), 0, 0
+faulthandler.dump_traceback_later(0.9 * wanted)  # it may take as many seconds
 
 def interrupt(*_):  # as that of Ctrl-C; by a clock, so that it comes at any instant
     global came

@@ -254,6 +254,26 @@ def test_who_can_not_read_his_copy_is_given_another_before_the_last_one_is_erase
     assert sorted(got) == sorted(wanted)
 
 
+def test_what_its_home_can_not_read_is_fetched_and_copied_though_nobody_gets_it() -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.view("n1", "n2")
+    nodes.open("n1", replicas=2)
+    wanted = [b"%d" % number for number in range(24)]
+    (share,) = nodes.put("n1", *[(0, body) for body in wanted]).shares
+    damage(nodes, "n1")
+    nodes.restart("n1")
+    nodes.view("n1", "n2", "n3")  # where n1 is home, n3 lacks some that n2 alone can read
+    nodes.pass_time(5)
+    nodes.stop("n1")
+    nodes.stop("n2")
+    nodes.view("n3")
+    first = share.intervals[0].start
+    keep = [holders(nodes, first + at, 2, "n1", "n2", "n3") for at in range(24)]
+    theirs = [body for body, those in zip(wanted, keep, strict=True) if "n3" in those]
+    assert (NodeId("n1"), NodeId("n3")) in keep
+    assert bodies(nodes.get("n3", 24)) == theirs
+
+
 def test_no_position_is_left_empty_when_its_put_needs_it_no_more() -> None:
     nodes = Nodes(4, SMALL)
     nodes.open("n1", replicas=1)

@@ -308,13 +308,8 @@ class Home:
     def loaded(self, number: int, found: tuple[Found, ...]) -> None:
         """The bodies of what is handed out; what can't be read is lacking from now on (rule 3)."""
         door, take, lacking, unread = self._delivery.loaded(number, found)
-        if lacking:
-            if self.urgency is not None:
-                self.urgency.keep_keys(unread)
-            self._shelf.spare(unread)
-            self.unread.extend(unread)
-            self.there = union([*self.there, *unread])
-            self._waiting.update({(door, take.serial, at): take for at in lacking})
+        self.unread.extend(unread)
+        self._waiting.update({(door, take.serial, at): take for at in lacking})
 
     # --- within -----------------------------------------------------------------------------------
 

@@ -256,11 +256,7 @@ class Queue:
         )
         pieces, _ = fitting(self.shelf.pieces(found, had)[0], message.bytes_max)
         unread = self.shelf.unread(had, found)
-        if unread and here.home.sure:  # whoever asks again has them from another copy
-            if here.home.urgency is not None:
-                here.home.urgency.keep_keys(unread)
-            self.shelf.spare(unread)
-            here.home.unread.extend(unread)
+        here.home.unread.extend(unread)  # whoever asks again has them from another copy
         away = minus(rows.lacking(message.shares), had)
         return Seen(era, self.name, message.serial, pieces, had=had, away=away)
 
@@ -434,10 +430,7 @@ class Queue:
         if copied:
             self._owe(here, repair)
         if here.home.unread:
-            repair.lost(here.home.unread)
-            here.home.unread = []
-            here.home.hopeless = repair.hopeless
-            here.home.arrived()
+            _lose(here.home, repair, self.shelf)
         repair.fetch(here.home.wanted)
         if not here.copying and not self._copies_read:
             due = repair.next_copy(here.home.wanted)
@@ -457,15 +450,24 @@ class Queue:
         elements = self.shelf.elements(shares, found)
         here.copying += len(elements)
         here.home.copy(node, elements)
-        unread = self.shelf.unread(shares, found)  # all else is tried again
-        if not elements and unread and here.repair is not None:
-            here.repair.unread(unread)
-            self._owe(here, here.repair)
+        here.home.unread.extend(self.shelf.unread(shares, found))
 
     def _owe(self, here: Here, repair: Repair) -> None:
         """Others lack more, or less: whoever waits for copies may have what he asked for."""
         here.home.thin.owed = repair.owed
         here.home.arrived()
+
+
+def _lose(home: Home, repair: Repair, shelf: Shelf) -> None:
+    """What can't be read here any more is fetched, as what was never here (home, rule 3)."""
+    unread = shelf.rows.present(union(home.unread))
+    if home.urgency is not None:
+        home.urgency.keep_keys(unread)
+    shelf.spare(unread)
+    home.there = union([*home.there, *unread])
+    repair.lost(unread)
+    home.unread, home.hopeless = [], repair.hopeless
+    home.arrived()
 
 
 def _ended(had: Kept, mark: Mark) -> Shares:

@@ -8,7 +8,8 @@
 3. When all who should keep them do, and have flushed them, whoever else has copies may erase them.
    What came by a fetch, or what somebody told that he has, may be on no disk yet: so the home has
    all of them flush once more before it says so.
-4. What can't be read here is not copied, and nobody is told to erase it.
+4. What can't be read here when it is to be copied is lacking here from then on, and is copied when
+   it has been fetched. What nobody can read nobody is told to erase.
 5. Whoever has no room for a copy is asked again a little later, and nothing waits for that copy
    meanwhile: it may be what others get that makes room. For what the home itself fetched there may
    be no room either: it is lacking again, and fetched a little later.
@@ -51,8 +52,6 @@ class Repair:
         """What each who should keep copies lacks."""
         self._surplus: dict[NodeId, Shares] = {}
         """What each has that it should not."""
-        self._unread: Shares = ()
-        """What is here, and can't be read (rule 4)."""
         self._full: dict[NodeId, Instant] = {}
         """Who had no room for a copy, and when to ask him again (rule 5)."""
         self._room = desk.now
@@ -158,7 +157,7 @@ class Repair:
             if self._full.get(node, self._desk.now) > self._desk.now:
                 continue
             owed = self._owed[node] = minus(lacked, self._shelf.rows.gone_of(lacked))
-            here = minus(self._shelf.rows.present(owed), self._unread)
+            here = self._shelf.rows.present(owed)
             now = common(here, first)
             if now:
                 return node, self._some(now)
@@ -181,18 +180,14 @@ class Repair:
 
     @property
     def owed(self) -> Shares:
-        """What those who should keep it lack, and have room for; not what can't be read."""
+        """What those who should keep it lack, and have room for."""
         lacked = [
             share
             for node, shares in self._owed.items()
             if node not in self._full
             for share in shares
         ]
-        return minus(union(lacked), self._unread)
-
-    def unread(self, shares: Shares) -> None:
-        """They can't be read here (rule 4)."""
-        self._unread = union([*self._unread, *shares])
+        return union(lacked)
 
     @property
     def spares(self) -> bool:

@@ -3,6 +3,7 @@
 from random import Random
 
 import msgspec
+import pytest
 
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.doubts import Doubts
@@ -212,3 +213,19 @@ def test_what_is_packed_put_by_put_is_what_is_known():
         told = [journal.read().producers.earlier("loader", number) for number in range(60)]
         assert told == [journal.producers.earlier("loader", number) for number in range(60)]
         assert {one for one in told if one is not None} - {NOT_REMEMBERED} <= set(known.values())
+
+
+@pytest.mark.parametrize("count", [15, 16, 65_535, 65_536])
+def test_however_many_puts_of_a_producer_are_remembered_they_are_written_down(count: int) -> None:
+    """As those in doubt are, whatever the limit says."""
+    journal = Journal(Limits(producer_recent=1 << 17))
+    for number in range(count):
+        journal.producers.note("loader", number, Interval(number, number + 1), 0)
+    journal.write()
+    later = journal.read().producers
+    assert [later.earlier("loader", number) for number in (0, count - 1, count)] == [
+        Interval(0, 1),
+        Interval(count - 1, count),
+        None,
+    ]
+    assert len(later.lately("loader")) == count

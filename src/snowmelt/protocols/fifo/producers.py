@@ -323,6 +323,11 @@ def _packed_recent(known: Producer) -> msgspec.Raw:
     if not known.packed:
         for pair in known.recent.items():
             known.packed += b"".join(map(_ENCODE, pair))
-    count = len(known.recent)
-    head = bytes((0x80 | count,)) if count < 16 else b"\xde" + count.to_bytes(2)
-    return msgspec.Raw(head + known.packed)
+    return msgspec.Raw(_map_head(len(known.recent)) + known.packed)
+
+
+def _map_head(count: int) -> bytes:
+    """How msgpack begins a map of so many; those in doubt are remembered however many they are."""
+    if count < 16:
+        return bytes((0x80 | count,))
+    return b"\xde" + count.to_bytes(2) if count < 1 << 16 else b"\xdf" + count.to_bytes(4)

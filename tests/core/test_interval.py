@@ -22,6 +22,11 @@ class SetModel(RuleBasedStateMachine):
         self.ours.add(interval)
         self.plain |= set(interval)
 
+    @rule(intervals=st.lists(INTERVALS, max_size=6))
+    def add_all(self, intervals):
+        self.ours.add_all(intervals)
+        self.plain.update(position for interval in intervals for position in interval)
+
     @rule(interval=INTERVALS)
     def remove(self, interval):
         self.ours.remove(interval)

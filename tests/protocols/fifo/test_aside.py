@@ -161,6 +161,10 @@ def test_each_item_is_passed_over_once_and_not_all_of_them_are_told() -> None:
     assert take(queue, 1) == []
     assert looked == []
     assert (queue.aside.items.pieces, len(queue.aside.told)) == (200, TOLD)
+    assert queue.aside.waiting == queue.aside.items
+    queue.aside.viewed(queue.runs, Presence(View(1, 2, NodeId("n1"), MEMBERS)))
+    assert take(queue, 400) == list(range(0, 400, 2))
+    queue.check()
 
 
 def test_a_group_is_given_all_in_order_whoever_is_away() -> None:

@@ -21,6 +21,8 @@ from snowmelt.protocols.fifo.streams import Presence
 
 TOLD: Final = 64
 """So many intervals of it are told to who is given something, or nothing."""
+FEW: Final = 64
+"""So many are quicker moved one by one, though a set is long."""
 
 
 class Aside:
@@ -68,22 +70,33 @@ class Aside:
 
     def put(self, where: Interval) -> None:
         """What is ready of this can't be had."""
-        for part in self._ready.common(where):
-            self._ready.remove(part)
-            self.items.add(part)
+        _move(where, self._ready, self.items)
 
     def look_again(self, where: Interval) -> None:
         """Perhaps this can be had by now."""
-        for part in self.items.common(where):
-            self.items.remove(part)
-            self._ready.add(part)
+        _move(where, self.items, self._ready)
 
     @property
     def waiting(self) -> IntervalSet:
         """All that waits, whether it can be had or not."""
-        return IntervalSet([*self._ready, *self.items]) if self.items.total else self._ready
+        if not self.items.total:
+            return self._ready
+        waiting = IntervalSet(self._ready)
+        waiting.add_all(self.items)
+        return waiting
 
     @property
     def told(self) -> tuple[Interval, ...]:
         """The first of it, for who hears of items."""
         return tuple(islice(self.items, TOLD)) if self.items.total else ()
+
+
+def _move(where: Interval, source: IntervalSet, target: IntervalSet) -> None:
+    """What one set has there is in the other from now on: one by one, or many at once."""
+    parts = source.common(where)
+    source.remove(where)
+    if len(parts) > FEW:
+        target.add_all(parts)
+    else:
+        for part in parts:
+            target.add(part)

@@ -108,8 +108,8 @@ def _priority_table(status: PriorityStatus, reach: Reach) -> Table:
             table.add_row(f"  priority {priority}", f"{count:,}")
     for word, number in reach.items():
         table.add_row(f"  {word} priority", str(number))
-    for name in ("delayed", "leased", "dead"):
-        table.add_row(name, f"{getattr(status, name):,}")
+    for name in ("delayed", "leased", "dead", "short_of_copies"):
+        table.add_row(name.replace("_", " "), f"{getattr(status, name):,}")
     for option, value in settings.items():
         table.add_row(option.replace("_", " "), str(value))
     return table

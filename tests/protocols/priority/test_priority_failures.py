@@ -274,6 +274,34 @@ def test_what_its_home_can_not_read_is_fetched_and_copied_though_nobody_gets_it(
     assert bodies(nodes.get("n3", 24)) == theirs
 
 
+def short_of_copies(nodes: Nodes, node: str) -> int:
+    status: calls.Status = nodes.call(node, calls.Statistics("jobs"))
+    return status.short_of_copies
+
+
+def test_what_has_fewer_copies_than_it_should_is_counted_until_they_are_on_their_disks() -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.open("n1", replicas=2)
+    nodes.view("n1", "n2")
+    (share,) = nodes.put("n1", *[(0, b"%d" % number) for number in range(24)]).shares
+    assert short_of_copies(nodes, "n1") == 0
+    nodes.hanging.add("n3")
+    nodes.view("n1", "n2", "n3")
+    first = share.intervals[0].start
+    keep = [holders(nodes, first + at, 2, "n1", "n2", "n3") for at in range(24)]
+    assert {those.index(NodeId("n3")) for those in keep if "n3" in those} == {0, 1}
+    nodes.pass_time(5)  # what n3 is the home of it has fetched, and not flushed
+    theirs = sum("n3" in those for those in keep)
+    assert short_of_copies(nodes, "n1") == short_of_copies(nodes, "n3") == theirs
+    nodes.flush()
+    nodes.pass_time(5)
+    assert short_of_copies(nodes, "n1") == 0
+    nodes.stop("n1")
+    nodes.stop("n2")
+    nodes.view("n3")  # fewer nodes than there should be copies
+    assert short_of_copies(nodes, "n3") == theirs
+
+
 def test_no_position_is_left_empty_when_its_put_needs_it_no_more() -> None:
     nodes = Nodes(4, SMALL)
     nodes.open("n1", replicas=1)

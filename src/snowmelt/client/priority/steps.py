@@ -135,6 +135,8 @@ class PriorityStatus(msgspec.Struct, frozen=True):
     leased: int
     dead: int
     staged: int
+    short_of_copies: int
+    """Items on fewer nodes than they should be."""
 
 
 class PrioritySteps(LeaseSteps):
@@ -364,6 +366,7 @@ class PrioritySteps(LeaseSteps):
             leased=told.leased,
             dead=told.dead,
             staged=told.staged,
+            short_of_copies=told.short_of_copies,
         )
 
     def ask_about(self, ask: Any, timeout: float) -> Steps[Any]:

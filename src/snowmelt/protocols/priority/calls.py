@@ -246,6 +246,8 @@ class Status(msgspec.Struct, frozen=True, tag="priority.status", array_like=True
     held: int
     dead: int
     staged: int = 0
+    short_of_copies: int = 0
+    """Elements on fewer nodes than they should be."""
 
 
 class Purge(msgspec.Struct, frozen=True, tag="priority.purge", array_like=True):

@@ -73,6 +73,7 @@ class LookInHand(msgspec.Struct):
     held: int = 0
     dead: list[tuple[NodeId, Shares]] = []
     staged: int = 0
+    short: int = 0
     had: list[Share] = []
     away: list[Share] = []
     count: int = 0
@@ -129,6 +130,7 @@ class Looking:
             one.leased += message.leased
             one.held += message.held
             one.staged += message.staged
+            one.short += message.short
             one.had.extend(message.had)
             one.away.extend(message.away)
             if message.dead:
@@ -201,7 +203,7 @@ class Looking:
             count = sum([share.total for share in dead])
             status = Status(
                 self._settings, self._root or self._desk.me, one.free, one.leased, one.held, count,
-                one.staged,
+                one.staged, one.short,
             )  # fmt: skip
             self._answer(one, status)
         elif isinstance(call, Show):

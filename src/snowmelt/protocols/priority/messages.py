@@ -537,6 +537,8 @@ class Seen(msgspec.Struct, frozen=True, tag="priority.seen", array_like=True):
     """Of what was asked for: nobody here has it, or knows that it is gone."""
     free: Somes = ()
     """How many are free, by priority."""
+    short: int = 0
+    """How many are on fewer nodes than they should be."""
 
 
 One = (

@@ -272,6 +272,8 @@ class Queue:
         mine = here.placing.by_home((*rows.stored(), *elsewhere)).get(self._desk.me, ())
         for share in mine:
             free[share.priority] += share.total
+        few = len(self._desk.members) < self.settings.replicas
+        short = mine if few or here.repair is None else here.repair.short
         for mark in rows.marks():
             if mark.state == State.FREE:
                 continue
@@ -284,6 +286,7 @@ class Queue:
             seen, leased=counts[State.LEASED].total(), held=counts[State.HELD].total(),
             dead=union(dead), staged=counts[State.STAGED].total(),
             free=tuple([Some(row, free[row]) for row in sorted(free) if free[row]]),
+            short=sum([share.total for share in short]),
         )  # fmt: skip
 
     # --- the disk ---------------------------------------------------------------------------------
@@ -356,7 +359,8 @@ class Queue:
     def fetched(self, source: NodeId, message: Fetched) -> None:
         """Elements that this home lacked."""
         if self.here is not None and self.here.repair is not None:
-            self.here.repair.fetched(source, message)
+            came = self.here.repair.fetched(source, message)
+            self.here.home.copy(self._desk.me, came)  # flushed here, it is copied (repair, 6)
             self.here.home.hopeless = self.here.repair.hopeless
             self._owe(self.here, self.here.repair)
 
@@ -425,7 +429,7 @@ class Queue:
             return
         copied, here.home.copied = here.home.copied, []
         for node, shares, room in copied:
-            here.copying -= 1
+            here.copying -= node != self._desk.me
             repair.copied(node, shares, room=room)
         if copied:
             self._owe(here, repair)

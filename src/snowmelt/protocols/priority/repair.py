@@ -13,6 +13,9 @@
 5. Whoever has no room for a copy is asked again a little later, and nothing waits for that copy
    meanwhile: it may be what others get that makes room. For what the home itself fetched there may
    be no room either: it is lacking again, and fetched a little later.
+6. What is short of copies is told to whoever asks how the queue stands: what is lacking here, what
+   is owed to others, who may have room or not, and what was fetched and is not on this disk yet.
+   Whoever replaces one machine after the other waits until nothing is.
 
 There is one fetch under way at a time, and one copy.
 """
@@ -24,7 +27,7 @@ from snowmelt.core.instant import Instant, later
 from snowmelt.core.names import NodeId
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.desk import Desk, Patience
-from snowmelt.protocols.priority.messages import Fetch, Fetched, Kept, Spare
+from snowmelt.protocols.priority.messages import Elements, Fetch, Fetched, Kept, Spare
 from snowmelt.protocols.priority.placing import Placing
 from snowmelt.protocols.priority.positions import common, first_of, minus
 from snowmelt.protocols.priority.shelf import Shelf
@@ -54,6 +57,8 @@ class Repair:
         """What each has that it should not."""
         self._full: dict[NodeId, Instant] = {}
         """Who had no room for a copy, and when to ask him again (rule 5)."""
+        self._fetched: Shares = ()
+        """What came by a fetch, and is not on this disk yet (rule 6)."""
         self._room = desk.now
         """Not before there may be room for what is fetched (rule 5)."""
         self.keepers = tuple(sorted({*should} - {desk.me}))
@@ -93,13 +98,15 @@ class Repair:
                 self._desk.wake(self._asked[2].at, self._queue)
                 return
 
-    def fetched(self, source: NodeId, message: Fetched) -> None:
-        """Some of it came; what the other lacks after all is sought elsewhere."""
+    def fetched(self, source: NodeId, message: Fetched) -> tuple[Elements, ...]:
+        """What came of it; what the other lacks after all is sought elsewhere."""
         if self._asked is None or self._asked[0] != source:
-            return
+            return ()
         self._asked = None
         for elements in message.elements:
             self._shelf.store(elements)
+        came = [share for elements in message.elements for share in elements.shares]
+        self._fetched = union([*self._fetched, *came])
         if message.lacking:  # or damaged there
             self._sources = [
                 (node, minus(has, message.lacking) if node == source else has)
@@ -109,6 +116,7 @@ class Repair:
             if source in self._owed and his:  # rule 2
                 self._owed[source] = union([*self._owed[source], *his])
         self._lacking = self._shelf.rows.lacking(self._lacking)
+        return message.elements
 
     def lost(self, shares: Iterable[Share]) -> None:
         """The home can't read these any more: whoever should keep them is asked (rule 1)."""
@@ -131,6 +139,15 @@ class Repair:
     def hopeless(self) -> Shares:
         """What the home lacks, and nobody here can read."""
         return minus(self._lacking, union([share for _, has in self._sources for share in has]))
+
+    @property
+    def short(self) -> Shares:
+        """What not all who should keep it have on their disks, as far as is known (rule 6)."""
+        owed = [share for shares in self._owed.values() for share in shares]
+        if not (owed or self._lacking or self._fetched):  # as mostly
+            return ()
+        short = union([*owed, *self._lacking, *self._fetched])
+        return minus(short, self._shelf.rows.gone_of(short))
 
     @property
     def elsewhere(self) -> Shares:
@@ -171,7 +188,9 @@ class Repair:
 
     def copied(self, node: NodeId, shares: Shares, *, room: bool) -> None:
         """He has them now, or has no room (rule 5)."""
-        if room:
+        if node == self._desk.me:
+            self._fetched = minus(self._fetched, shares)
+        elif room:
             self._full.pop(node, None)
             self._owed[node] = minus(self._owed[node], shares)
         else:

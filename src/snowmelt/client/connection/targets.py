@@ -22,7 +22,8 @@ from snowmelt.protocols.priority.calls import Opened as OpenedPriority
 OTHERS_MAX: Final = 16
 AWAY_SECONDS: Final = 5.0
 AWAY_MAX: Final = 1_000
-MEMBERS_EVERY: Final = 30.0
+MEMBERS_EVERY: Final = 5.0
+"""So seldom, at most: whose nodes are all replaced meanwhile reaches nobody any more."""
 MEMBERS_WITHIN: Final = 0.4
 """So many seconds an answer about members is waited for; no call waits for it, and before this ends
 no second node is asked."""

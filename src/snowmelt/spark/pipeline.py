@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
 from snowmelt.core.errors import BadOption
 from snowmelt.spark.graph import drained_order, drawn
-from snowmelt.spark.stages import NAME_LENGTH, How, Stage, checked_name, stage_of
+from snowmelt.spark.stages import NAME_LENGTH, How, SparkStage, Stage, checked_name, stage_of
 from snowmelt.spark.standing import Show, Standing
 
 if TYPE_CHECKING:
@@ -99,6 +99,10 @@ class Pipeline:
         for other in self._stages:
             if other.name == name:
                 raise BadOption("stage", name, f"a name that is new to pipeline {self.name}")
+            mine = how.get("parquet")
+            if mine and isinstance(other, SparkStage) and other.parquet == mine:
+                allowed = f"a folder of its own; stage {other.name} writes into this one"
+                raise BadOption(f"parquet of stage {name}", mine, allowed)
         if len(self.name) + len(name) > NAME_LENGTH:
             allowed = f"at most {NAME_LENGTH} letters together with the pipeline's {self.name!r}"
             raise BadOption("stage", name, allowed)

@@ -19,6 +19,8 @@ TRIGGER: Final = "200 milliseconds"
 RESTARTS: Final = 3
 RESTART_SECONDS: Final = 60.0
 MADE: Final = "snowmelt_made"
+ENDED: Final = "its query was stopped by another, or its Spark application was ended"
+"""What Spark calls a stop is no error to it, whoever stopped it."""
 
 Options = dict[str, str]
 
@@ -67,10 +69,11 @@ class SparkRun:
         """
         assert self._query is not None
         self._count(self._query)
+        active = self._query.isActive  # first: who ends then has said why
         error = self._query.exception()
-        if error is None:
+        if error is None and active:
             return
-        whole = str(error)
+        whole = str(error) if error is not None else ENDED
         cause = cause_of(whole)
         failure = failed(self.stage.name, cause, whole, self._log)
         now = time.monotonic()

@@ -164,6 +164,7 @@ class Running:
     def _open_session(self, here: Sequence[Watched]) -> None:
         from pyspark.sql import SparkSession  # noqa: PLC0415  only where Spark is needed
 
+        from snowmelt.spark.parquet import check_folder  # noqa: PLC0415
         from snowmelt.spark.session import register, session  # noqa: PLC0415
         from snowmelt.spark.where import at_once  # noqa: PLC0415
 
@@ -176,6 +177,8 @@ class Running:
         else:
             register(self._given)
         check_places(self._given, self._cluster, self._places, stages)
+        for stage in stages:
+            check_folder(self._given, stage, self._places.checkpoint(stage.name))
         self._cores = at_once(self._given)
         functions = [each for one in stages for each in (one.transform, one.arrow, one.write)]
         ship(function for function in functions if function is not None)

@@ -66,7 +66,7 @@ class Nodes:
         """Whose disks have no room for what is large: bodies."""
         self.written: list[int] = []
         """How many records each flush has."""
-        self._hung: list[tuple[NodeId, int]] = []
+        self._hung: list[tuple[NodeId, Persist]] = []
         self.again = False
         """Whether the next view has the number of the last one."""
         for name in self.members:
@@ -98,13 +98,19 @@ class Nodes:
         self._start(old.id)
 
     def flush(self) -> None:
-        """The disks that hang flush again."""
+        """The disks that hang flush again, or find that they have no room."""
         self.hanging.clear()
         hung, self._hung = self._hung, []
-        for name, ticket in hung:
-            self.disks[name].flush()
-            self._events.append((name, Persisted(ticket)))
+        for name, asked in hung:
+            disk = self.disks[name]
+            disk.room = 0 if self._is_too_much(name, asked) else None
+            self._events.extend((name, answer) for answer in disk.flush())
+            disk.room, disk.full = None, False
         self._run()
+
+    def _is_too_much(self, name: NodeId, asked: Persist) -> bool:
+        large = any(isinstance(one, Write) and one.key.startswith(BULK) for one in asked.changes)
+        return large and name in self.full
 
     def pass_time(self, length: float) -> None:
         """The clock goes on, and timers ring on the way."""
@@ -142,15 +148,13 @@ class Nodes:
                     packed = _ENCODE(one)
                     assert len(packed) <= FRAME_BYTES_MAX, f"{len(packed)} bytes in one message"
                     self._events.append((target, Received(name, _DECODE(packed))))
-            case Persist(ticket, changes) if name in self.full and any(
-                isinstance(one, Write) and one.key.startswith(BULK) for one in changes
-            ):
+            case Persist(ticket) if name not in self.hanging and self._is_too_much(name, effect):
                 self._events.append((name, self.disks[name].refusal(ticket)))
             case Persist(ticket):
                 self.disks[name].ask(effect)
                 self.written.append(len(effect.changes))
                 if name in self.hanging:
-                    self._hung.append((name, ticket))
+                    self._hung.append((name, effect))
                     return
                 self.disks[name].flush()
                 self._events.append((name, Persisted(ticket)))

@@ -12,10 +12,12 @@ from snowmelt.protocols.overlay.ring import Spread
 from snowmelt.protocols.overlay.tree import FlatTree
 from snowmelt.protocols.priority import calls
 from snowmelt.protocols.priority.anchor import first_of
+from snowmelt.protocols.priority.batches import Share
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.messages import (
     Climb,
     Ended,
+    Fetch,
     Follow,
     Followed,
     Inquire,
@@ -35,6 +37,13 @@ def holders(nodes: Nodes, position: int, replicas: int, *members: str) -> tuple[
     return Placing(Spread(names, "priority"), "jobs", replicas, nodes.limits.block).holders(
         0, position
     )
+
+
+def kept_by(node: str, nodes: Nodes, share: Share, wanted: list[bytes]) -> list[bytes]:
+    """Which of some bodies that were put together a node should have, of three nodes, by twos."""
+    first = share.intervals[0].start
+    keep = [holders(nodes, first + at, 2, "n1", "n2", "n3") for at in range(len(wanted))]
+    return [body for body, those in zip(wanted, keep, strict=True) if node in those]
 
 
 def damage(nodes: Nodes, name: str) -> None:
@@ -269,9 +278,30 @@ def test_what_its_home_can_not_read_is_fetched_and_copied_though_nobody_gets_it(
     nodes.view("n3")
     first = share.intervals[0].start
     keep = [holders(nodes, first + at, 2, "n1", "n2", "n3") for at in range(24)]
-    theirs = [body for body, those in zip(wanted, keep, strict=True) if "n3" in those]
     assert (NodeId("n1"), NodeId("n3")) in keep
-    assert bodies(nodes.get("n3", 24)) == theirs
+    assert bodies(nodes.get("n3", 24)) == kept_by("n3", nodes, share, wanted)
+
+
+def test_who_told_that_he_has_a_copy_and_has_no_room_for_it_is_given_another() -> None:
+    nodes = Nodes(3, SMALL)
+    nodes.view("n1", "n2")
+    nodes.open("n1", replicas=2)
+    wanted = [b"%d" % number for number in range(24)]
+    (share,) = nodes.put("n1", *[(0, body) for body in wanted]).shares
+    nodes.hanging.add("n3")
+    nodes.view("n1", "n2", "n3")
+    nodes.pass_time(5)  # copies came to n3, and are on no disk
+    nodes.full.add("n3")
+    nodes.view("n1", "n2", "n3")  # it tells that it has them
+    nodes.flush()
+    nodes.pass_time(5)
+    nodes.full.clear()
+    nodes.pass_time(5)
+    assert nodes.sent_of("Spare")
+    nodes.stop("n1")
+    nodes.stop("n2")
+    nodes.view("n3")
+    assert bodies(nodes.get("n3", 24)) == kept_by("n3", nodes, share, wanted)
 
 
 def short_of_copies(nodes: Nodes, node: str) -> int:
@@ -300,6 +330,31 @@ def test_what_has_fewer_copies_than_it_should_is_counted_until_they_are_on_their
     nodes.stop("n2")
     nodes.view("n3")  # fewer nodes than there should be copies
     assert short_of_copies(nodes, "n3") == theirs
+
+
+def test_no_copy_is_erased_while_what_its_home_fetched_again_is_on_no_disk() -> None:
+    nodes = Nodes(3, Limits(block=2, arity=2, recent=0))
+    nodes.view("n1", "n2")
+    nodes.open("n1", replicas=2)
+    wanted = [b"%d" % number for number in range(24)]
+    nodes.put("n1", *[(0, body) for body in wanted])
+    nodes.lost = lambda source, target, message: (
+        (type(message) is Follow and (source, target) == ("n2", "n3") and not message.elements)
+        or type(message) is Fetch
+    )
+    nodes.view("n1", "n2", "n3")
+    nodes.pass_time(5)  # n3 has its copies, and has not heard yet that n2 wants them flushed
+    damage(nodes, "n2")
+    nodes.ask("n1", nodes.get_call("n1", 24))
+    nodes.pass_time(2)  # n2 can't read what it has, and what n1 could erase it asks n1 for
+    nodes.hanging.add("n2")
+    nodes.lost = lambda *_: False
+    nodes.pass_time(5)
+    assert "n2" in {target for _, target, _ in nodes.sent_of("Fetched")}
+    assert "n2" not in {source for source, _, _ in nodes.sent_of("Spare")}
+    nodes.flush()
+    nodes.pass_time(5)
+    assert "n2" in {source for source, _, _ in nodes.sent_of("Spare")}
 
 
 def test_no_position_is_left_empty_when_its_put_needs_it_no_more() -> None:

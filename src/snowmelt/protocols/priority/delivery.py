@@ -76,6 +76,10 @@ class Delivery:
         """It is being leased."""
         self._under_way.add((door, serial, at))
 
+    def end(self, door: NodeId, serial: int, at: int) -> None:
+        """It is not told: it waits again."""
+        self._under_way.discard((door, serial, at))
+
     def go(self, door: NodeId, take: Take, leasings: Sequence[Leasing]) -> None:
         """These leases are flushed by all: what is at hand is told, all else is read first."""
         told: list[Leasing] = []
@@ -103,7 +107,7 @@ class Delivery:
             sound = [each for each in one.leasings if not common(each.shares, unread)]
         lacking = [each.at for each in one.leasings if each not in sound]
         for at in lacking:
-            self._under_way.discard((one.door, one.take.serial, at))
+            self.end(one.door, one.take.serial, at)
         self._tell(one.door, one.take, sound, found)
         return one.door, one.take, lacking, unread
 

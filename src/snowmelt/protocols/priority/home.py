@@ -31,7 +31,7 @@ Rules
 8. Nothing is handed out that not all who should keep it have flushed, its lease and itself. Else
    a put that nobody has answered could be refused, or begun anew, after its element was got. What
    is still on its way to them is leased meanwhile, and handed out when they have it; what they
-   lack since a view began is copied to them first (`thin.py`).
+   lack since a view began, or turn out to lack, is copied to them first (`thin.py`).
 9. What may be said again for ever, to publish and to keep, is told to all copies again, also where
    this home knows it already: what was told first may not have come to all.
 10. A copy goes with what became of it, in one message: with whom it is alone later, it is not free
@@ -155,6 +155,8 @@ class Home:
             self.urgency = Urgency(desk, settings, shelf, placing)
         urgent = None if self.urgency is None else self.urgency.in_order
         self._delivery = Delivery(desk, settings.queue, shelf, urgent)
+        self.lacked: list[tuple[NodeId, Shares]] = []
+        """What somebody told that he has, and lacks after all."""
         self.copied: list[tuple[NodeId, Shares, bool]] = []
         """Copies for those who lacked them, and whether they had room."""
 
@@ -301,7 +303,11 @@ class Home:
         self._pending[number] = Pending()
 
     def followed(self, source: NodeId, message: Followed) -> None:
-        """One who keeps copies has it, or has no room."""
+        """One who keeps copies has it, or has no room; what he lacks waits for him (rule 8)."""
+        if message.lacking:
+            self.lacked.append((source, message.lacking))
+            theirs = common(message.lacking, self.there)
+            self.thin.owed = union([*self.thin.owed, *theirs])
         for outcome in self.spreading.followed(source, message):
             self._counted(outcome)
 
@@ -496,7 +502,14 @@ class Home:
             for one in pending.leasings:
                 lost = common(one.shares, void)
                 one.shares, one.void = _kept_order(one.shares, lost), union([*one.void, *lost])
-        self._delivery.go(door, take, pending.leasings)
+        for one in pending.leasings if self.thin.owed else ():
+            owed = common(one.shares, self.thin.owed)
+            if owed:  # who had told that he has them
+                self._delivery.end(door, take.serial, one.at)
+                self._waiting[door, take.serial, one.at] = take
+                self.wanted.extend(owed)
+        told = [one for one in pending.leasings if self._delivery.has(door, take.serial, one.at)]
+        self._delivery.go(door, take, told)
 
 
 def _absent(message: End, rows: Rows, there: Shares) -> Shares:

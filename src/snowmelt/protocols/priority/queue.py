@@ -313,8 +313,13 @@ class Queue:
         here, number = self.here, number_of(key)
         lost = self.shelf.lot(number)
         self._desk.take_back(self.shelf.void(number))
-        if here is not None and here.repair is not None:
-            here.repair.no_room(here.placing.by_home(lost).get(self._desk.me, ()))
+        if here is None:
+            return
+        for home, theirs in here.placing.by_home(lost).items():
+            if home != self._desk.me:
+                here.copies.drop(home, theirs)
+            elif here.repair is not None:
+                here.repair.no_room(theirs)
 
     def loaded(self, part: Part, number: int, found: tuple[Found, ...]) -> None:
         """Bodies were read."""
@@ -406,6 +411,7 @@ class Queue:
         here = self.here
         if here is not None:
             here.home.tick()
+            here.copies.again()
             here.gathering.again()
             if here.phasing is not None:
                 here.phasing.again()
@@ -425,8 +431,15 @@ class Queue:
             self.here.gathering.check()
 
     def _repair(self, here: Here, repair: Repair) -> None:
-        if repair.rests and not here.home.copied and not here.home.unread:  # as mostly
+        home = here.home
+        if repair.rests and not (home.copied or home.unread or home.lacked):  # as mostly
             return
+        lacked, home.lacked = home.lacked, []
+        for node, shares in lacked:
+            repair.lacks(node, shares)
+        if lacked:
+            home.hopeless = repair.hopeless
+            self._owe(here, repair)
         copied, here.home.copied = here.home.copied, []
         for node, shares, room in copied:
             here.copying -= node != self._desk.me

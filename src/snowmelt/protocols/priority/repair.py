@@ -4,10 +4,13 @@
    What was there and can't be read is lacking like that, and whoever should keep it is asked too.
 2. Who should keep a copy and did not tell that he has it is given one, when the home has it. So is
    who told it, and says that he can't read it when it is fetched from him: he takes it off his
-   shelf. What became of elements, and what is gone, he is told at once: that is small.
+   shelf. So is who told it before it was on his disk, where there was no room (`copies.py`); what
+   is leased of that meanwhile is handed out when he has it. What became of elements, and what is
+   gone, he is told at once: that is small.
 3. When all who should keep them do, and have flushed them, whoever else has copies may erase them.
    What came by a fetch, or what somebody told that he has, may be on no disk yet: so the home has
-   all of them flush once more before it says so.
+   all of them flush once more before it says so; and what it fetches after that, since it could not
+   be read any more, is on its own disk first.
 4. What can't be read here when it is to be copied is lacking here from then on, and is copied when
    it has been fetched. What nobody can read nobody is told to erase.
 5. Whoever has no room for a copy is asked again a little later, and nothing waits for that copy
@@ -108,15 +111,18 @@ class Repair:
         came = [share for elements in message.elements for share in elements.shares]
         self._fetched = union([*self._fetched, *came])
         if message.lacking:  # or damaged there
-            self._sources = [
-                (node, minus(has, message.lacking) if node == source else has)
-                for node, has in self._sources
-            ]
-            his = common(message.lacking, self._should.get(source, ()))
-            if source in self._owed and his:  # rule 2
-                self._owed[source] = union([*self._owed[source], *his])
+            self.lacks(source, message.lacking)
         self._lacking = self._shelf.rows.lacking(self._lacking)
         return message.elements
+
+    def lacks(self, source: NodeId, shares: Shares) -> None:
+        """He told that he has these, and lacks them after all (rule 2)."""
+        self._sources = [
+            (node, minus(has, shares) if node == source else has) for node, has in self._sources
+        ]
+        his = common(shares, self._should.get(source, ()))
+        if source in self._owed and his:
+            self._owed[source] = union([*self._owed[source], *his])
 
     def lost(self, shares: Iterable[Share]) -> None:
         """The home can't read these any more: whoever should keep them is asked (rule 1)."""
@@ -211,7 +217,7 @@ class Repair:
     @property
     def spares(self) -> bool:
         """Whether somebody may erase copies, once all is flushed (rule 3)."""
-        return self.done and bool(self._surplus)
+        return self.done and not self._fetched and bool(self._surplus)
 
     def spare(self) -> None:
         """It is: they may."""

@@ -4,6 +4,7 @@ from random import Random
 from typing import Any
 
 import msgspec
+import pytest
 
 from snowmelt.core.instant import Instant
 from snowmelt.core.names import Address, NodeId, OperationId
@@ -151,9 +152,12 @@ def test_what_etcd_lacks_of_what_is_known_is_there_before_anybody_hears_of_it() 
     assert [type(answer) for answer in one.answers] == [calls.Opened] * 3
 
 
-def test_a_record_that_can_not_be_read_is_passed_over_and_said() -> None:
+@pytest.mark.parametrize(
+    ("name", "record"), [("jobs", b"\xc1"), ("others", JOBS)], ids=["hurt", "another's"]
+)
+def test_a_record_that_can_not_be_read_is_passed_over_and_said(name: str, record: bytes) -> None:
     one = Alone()
-    one.told(Leads((), (), (("jobs", b"\xc1"),)))
+    one.told(Leads((), (), ((name, record),)))
     one.view(1, N1)
     assert one.open().error == "NoSuchQueue"
-    assert any("queue jobs can't be read in etcd" in text for text in one.notes)
+    assert any(f"queue {name} can't be read in etcd" in text for text in one.notes)

@@ -29,6 +29,16 @@ def test_what_is_on_no_disk_yet_is_not_read_there():
     assert piece.count == 2
 
 
+def test_what_is_on_no_disk_yet_is_gathered_as_one_piece():
+    shelf, origin = shelved(), Origin(OperationId(NodeId("c"), 2), 0, 1)
+    last = Batch.of([b"three"])
+    behind = (Share(0, (Interval(8, 9),)),)
+    shelf.store(Elements(behind, (origin,), bytes(last.offsets), bytes(last.blob)))
+    (piece,) = shelf.gathered((), (Share(0, (Interval(4, 6), Interval(8, 9))),))
+    assert piece is not None
+    assert piece.blob == b"onetwothree"
+
+
 def test_what_the_disk_was_asked_to_write_is_read_there_and_may_be_damaged():
     shelf = shelved()
     written = {one.key: one for one in shelf.changes(0) if isinstance(one, Write)}

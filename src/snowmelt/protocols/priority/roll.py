@@ -142,9 +142,14 @@ class Roll:
     def _read(self, rows: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, Registered]]:
         for name, value in rows:
             try:
-                yield name, _DECODE(value)
+                one = _DECODE(value)
             except ValueError as error:  # members that have it know better
                 self._desk.note(f"priority queue {name} can't be read in etcd: {error}")
+                continue
+            if one.queue == name:
+                yield name, one
+            else:
+                self._desk.note(f"priority queue {name} can't be read in etcd: it is {one.queue}")
 
     def _keep(self, one: Registered) -> None:
         """Has etcd keep this, unless what it has counts as much, or more.

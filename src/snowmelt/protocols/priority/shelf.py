@@ -279,7 +279,7 @@ class Shelf:
         bulks = {one.key: _BULKS(one.value) for one in found if isinstance(one, Record)}
 
         def bulk_of(number: int) -> Bulk | None:
-            return self._recent.get(number) or bulks.get(self._bulk(number))
+            return self._at_hand(number) or bulks.get(self._bulk(number))
 
         return [gathered(self.rows, self.origins.lots, bulk_of, shares) for shares in several]
 

@@ -51,6 +51,44 @@ def test_so_it_is_with_any_priorities(count: int) -> None:
     assert numbers(nodes.get("n1", 3)) == [3, 5, 7]
 
 
+def giving_back(nodes: Nodes, heard: float) -> tuple[str, calls.Get, int]:
+    """A get that was served too late, or whose client has gone; its homes have not heard so."""
+    home = nodes.anchor("n1")
+    door = next(name for name in ("n2", "n3") if name != home)
+    nodes.hanging.add(home)
+    call = msgspec.structs.replace(impatient(nodes, heard), via=nodes.via(door))
+    number = nodes.ask(door, call)
+    nodes.pass_time(2)
+    nodes.give(door, Announced(Gone(CLIENT)))
+    nodes.lost = lambda _from, _to, one: type(one).__name__ == "End"
+    nodes.flush()
+    nodes.pass_time(1)
+    nodes.lost = lambda *_: False
+    return door, call, number
+
+
+def test_what_a_late_get_gives_back_is_there_though_the_view_ends_before() -> None:
+    nodes = standing(3)
+    _, _, late = giving_back(nodes, heard=1)
+    nodes.view("n1", "n2", "n3")
+    nodes.pass_time(1)
+    got = nodes.get("n1", 2)
+    assert bodies(got) == [b"one", b"two"]
+    assert [piece.failures for piece in got.pieces] == [0] * len(got.pieces)
+    assert nodes.told(late) is None
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["in the view", "in the next"])
+def test_who_asks_again_while_his_get_gives_back_is_served_then(ends: bool) -> None:
+    nodes = standing(3)
+    door, call, number = giving_back(nodes, heard=60)
+    nodes.ask(door, call, number)
+    if ends:
+        nodes.view("n1", "n2", "n3")
+    nodes.pass_time(3)
+    assert bodies(nodes.told(number)) == [b"one", b"two"]
+
+
 def test_who_waits_still_is_told_what_came() -> None:
     nodes = standing(1)
     nodes.hanging.add("n1")

@@ -14,8 +14,10 @@
    line that may have been begun before: who has what was stored of it may be back in this view.
 4. A get whose client has gone gives back what it is granted, unless it is asked for again by then.
    So does one that is served when its client has given it up: else that would be leased to nobody
-   for a whole lease. It is not said to have found nothing: others may have passed what it had. What
-   was leased for it before may be in use, though its connection broke: that is left alone.
+   for a whole lease. It is in hand until the homes have that: when the view ends before, it is of
+   those that begin anew (rule 3), and so it is when it is asked for again. It is not said to have
+   found nothing: others may have passed what it had. What was leased for it before may be in use,
+   though its connection broke: that is left alone.
 5. What a grant has for operations that are not in hand any more, or need it no more, is given up
    and given back: nobody else could fill such a position, and who got it would wait for ever.
 6. What a get has to settle first waits for its grant, though not for long: so the homes hear both
@@ -63,7 +65,7 @@ from snowmelt.protocols.priority.calls import (
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.ends import Ends
 from snowmelt.protocols.priority.fields import Token
-from snowmelt.protocols.priority.gets import Gets, shares_of
+from snowmelt.protocols.priority.gets import Gets
 from snowmelt.protocols.priority.hand import Again, GetInHand, Hand, PutInHand, TakenOver
 from snowmelt.protocols.priority.limits import Limits
 from snowmelt.protocols.priority.messages import (
@@ -267,10 +269,9 @@ class Door:
         ours = [one for one in puts if isinstance(one, PutInHand)]
         for one in self._puts.stored(message, ours, sent.message):
             if not one.left and not one.refused:
-                answer = self._puts.done(one)
+                answer, now = self._puts.done(one), self._desk.now
                 del self._hand.all[one.operation]
-                pieces = len(answer.orders)
-                self._hand.answered.keep(one.operation, answer, self._desk.now, pieces)
+                self._hand.answered.keep(one.operation, answer, now, len(answer.orders))
                 self._desk.reply(one.operation, answer)
             elif one.placed or not one.refused:  # the rest is tried again (rule 2)
                 one.refused = ""
@@ -301,8 +302,10 @@ class Door:
             self._purged(one, word, refusal)
             return
         if isinstance(one, GetInHand) and self._gets.went_back(one, word):
-            if one.waits == 0:  # rule 9
+            if one.waits == 0 and (one.pieces or one.unheard(self._desk.now)):  # rule 9
                 self._answer_get(one)
+            elif one.waits == 0:  # rule 4
+                self._hand.line.append(one.operation)
             return
         settled = self._settles.ended(operation, word, refusal)
         if settled is not None:
@@ -378,11 +381,11 @@ class Door:
         if taken and elsewhere.door != self._desk.me:  # inquiry, rule 6
             self._desk.redirect(operation, elsewhere.door)
             return True
-        busy = len(self._hand.all) >= self._in_hand
-        if busy:
-            text = f"{self._in_hand} calls of queue {self._settings.queue} wait here; ask again"
-            self._desk.decline(operation, "Unavailable", text)
-        return busy
+        if len(self._hand.all) < self._in_hand:
+            return False
+        text = f"{self._in_hand} calls of queue {self._settings.queue} wait here; ask again"
+        self._desk.decline(operation, "Unavailable", text)
+        return True
 
     def _take_up(self, one: InHand, *, begun: bool) -> None:
         self._hand.all[one.operation] = one
@@ -459,6 +462,9 @@ class Door:
         one.ready = True
         if not one.settled:
             return
+        if one.pieces and one.unheard(self._desk.now):  # rule 4
+            self._gets.give_back(one, self._hand.at())
+            return
         del self._hand.all[one.operation]
         if isinstance(one.call, Purge):
             counted = Counted(one.purged)
@@ -467,12 +473,8 @@ class Door:
             return
         answer = self._gets.leased(one)
         if one.unheard(self._desk.now):
-            self._gets.give_back(answer.token, shares_of(answer), self._hand.at())
             return
-        kept = Again(one.token, one.granted, one.order) if answer.token else answer
-        shares = (*one.granted, *[share for receipt in one.lost for share in receipt.shares])
-        pieces = 1 + sum([len(share.intervals) for share in shares])
-        self._hand.answered.keep(one.operation, kept, self._desk.now, pieces)
+        self._hand.remember(one, answer, self._desk.now)
         self._desk.reply(one.operation, answer)
 
     def _purged(self, one: GetInHand, word: Word, refusal: Refusal | None) -> None:

@@ -135,14 +135,12 @@ class Gets:
         one.waits -= back
         return back
 
-    def give_back(self, token: int, shares: Shares, placing: Placing) -> None:
-        """Nobody is there to have them."""
-        self._ends.say(sorted(placing.by_home(shares).items()), How.BACK, token=token)
-
-
-def shares_of(leased: Leased) -> Shares:
-    """Where all that was handed out stands."""
-    return union(_shares(leased.pieces))
+    def give_back(self, one: GetInHand, placing: Placing) -> None:
+        """Nobody is there to have what it got: it waits until the homes have that."""
+        one.over, one.pieces, one.granted = union(_shares(one.pieces)), [], ()
+        one.ready = False
+        homes = sorted(placing.by_home(one.over).items())
+        one.waits = self._ends.say(homes, How.BACK, token=one.token, operation=one.operation)
 
 
 def _shares(pieces: Sequence[Piece]) -> list[Share]:

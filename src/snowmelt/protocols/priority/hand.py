@@ -11,7 +11,7 @@ from snowmelt.core.instant import Instant, later
 from snowmelt.core.interval import Interval
 from snowmelt.core.names import NodeId, OperationId
 from snowmelt.protocols.priority.batches import Share, Shares, Some, summed
-from snowmelt.protocols.priority.calls import Get, Purge, Put, Receipt
+from snowmelt.protocols.priority.calls import Get, Leased, Purge, Put, Receipt
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.messages import Piece
 from snowmelt.protocols.priority.placing import Placing
@@ -241,6 +241,13 @@ class Hand:
         if one.again:
             self.elsewhere.keep(one.operation, TakenOver(desk.me, desk.era), desk.now)
         return one.again
+
+    def remember(self, one: GetInHand, answer: Leased, now: Instant) -> None:
+        """What a get was answered: asked again, it is leased that again."""
+        kept = Again(one.token, one.granted, one.order) if answer.token else answer
+        shares = (*one.granted, *[share for receipt in one.lost for share in receipt.shares])
+        pieces = 1 + sum([len(share.intervals) for share in shares])
+        self.answered.keep(one.operation, kept, now, pieces)
 
     def send_out(self) -> None:
         """Puts that may have been begun before stand in line no more (door, rule 3)."""

@@ -149,6 +149,17 @@ def test_now_is_when_it_began(queues: Queues) -> None:
     assert reader.latestOffset(end, ReadAllAvailable()) == end
 
 
+def test_a_pattern_leaves_out_the_notes_of_a_priority_queue(queues: Queues) -> None:
+    filled(queues, "jobs-done", 2)
+    jobs = queues.priority("jobs")
+    jobs.put_many([b"a", b"b"])
+    taken = jobs.group("spark").advance(items_max=1).end
+    reader = reader_of(queues, queuePattern=r"jobs.*")
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    assert {name: count for name, (_, count) in end["queues"].items()} == {"jobs-done": 2}
+    assert jobs.group("spark").advance(taken).end.count == 2
+
+
 def test_who_does_not_know_the_group_is_told_so(queues: Queues) -> None:
     filled(queues, "held", 5)
     reader = reader_of(queues, queue="held", group="g")

@@ -3,7 +3,7 @@
 import atexit
 import os
 from functools import lru_cache
-from typing import Final
+from typing import Final, Literal
 
 from snowmelt.client.cluster import Cluster, connect
 from snowmelt.client.priority.face import PriorityQueue
@@ -27,10 +27,14 @@ def _cluster(url: str, token: str | None, process: int) -> Cluster:
     return cluster
 
 
-def queues_at(place: Connection, timeout: float = LOOK_SECONDS) -> list[str]:
-    """The names of all queues: the first thing asked, so that a bad URL or token shows at once."""
+def queues_at(
+    place: Connection,
+    timeout: float = LOOK_SECONDS,
+    kind: Literal["fifo", "priority"] | None = None,
+) -> list[str]:
+    """The names of queues: the first thing asked, so that a bad URL or token shows at once."""
     try:
-        return cluster_at(place).queues(timeout=min(place.timeout, timeout))
+        return cluster_at(place).queues(kind=kind, timeout=min(place.timeout, timeout))
     except Unreachable as error:
         text = f"nobody answers at {place.url}: {error}; see the option url, and whether nodes run"
         raise Unreachable(text) from None

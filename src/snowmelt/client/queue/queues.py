@@ -109,7 +109,15 @@ class Queues:
             raise BadOption("queue", name, allowed)
         return self.priority(name, codec=codec)
 
-    def queues(self, *, timeout: float = TIMEOUT) -> list[str]:
-        """The names of all queues, fifos and priority queues."""
-        names = run(self._queues, list_queues(timeout))
-        return sorted({*names, *run(self._queues, list_priority_queues(timeout))})
+    def queues(
+        self, *, kind: Literal["fifo", "priority"] | None = None, timeout: float = TIMEOUT
+    ) -> list[str]:
+        """The names of all queues, or of those of one kind (`fifo` or `priority`)."""
+        if kind not in (None, "fifo", "priority"):
+            raise BadOption("kind", kind, "fifo, priority, or None for both")
+        names: set[str] = set()
+        if kind != "priority":
+            names.update(run(self._queues, list_queues(timeout)))
+        if kind != "fifo":
+            names.update(run(self._queues, list_priority_queues(timeout)))
+        return sorted(names)

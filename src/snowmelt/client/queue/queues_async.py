@@ -108,7 +108,15 @@ class Queues:
             raise BadOption("queue", name, allowed)
         return self.priority(name, codec=codec)
 
-    async def queues(self, *, timeout: float = TIMEOUT) -> list[str]:
-        """The names of all queues, fifos and priority queues."""
-        names = await run_async(self._queues, list_queues(timeout))
-        return sorted({*names, *await run_async(self._queues, list_priority_queues(timeout))})
+    async def queues(
+        self, *, kind: Literal["fifo", "priority"] | None = None, timeout: float = TIMEOUT
+    ) -> list[str]:
+        """The names of all queues, or of those of one kind (`fifo` or `priority`)."""
+        if kind not in (None, "fifo", "priority"):
+            raise BadOption("kind", kind, "fifo, priority, or None for both")
+        names: set[str] = set()
+        if kind != "priority":
+            names.update(await run_async(self._queues, list_queues(timeout)))
+        if kind != "fifo":
+            names.update(await run_async(self._queues, list_priority_queues(timeout)))
+        return sorted(names)

@@ -4,14 +4,18 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 import snowmelt
+from snowmelt.client.connection.steps import Rest, Steps
+from snowmelt.client.priority import group_steps
 from snowmelt.client.priority.groups import PriorityGroup
 from snowmelt.client.priority.notes import Note, parts_of
 from snowmelt.client.priority.staging import receipt_of
+from snowmelt.client.priority.steps import PrioritySteps
 from snowmelt.client.queue.group_steps import BEGINNING, Mark
 from snowmelt.core.batch import Batch
 from snowmelt.core.errors import BadOption, GroupHeld, LeaseLost, NoSuchQueue
@@ -163,3 +167,27 @@ def test_what_no_group_can_be_asked_is_named_at_once(cluster: snowmelt.Cluster) 
                 group.advance(**{option: wrong})  # type: ignore[arg-type]
     with pytest.raises(BadOption, match="done is 7; allowed: a Mark"):
         group.advance(7)  # type: ignore[arg-type]
+
+
+def test_what_a_slow_reader_leases_is_kept_before_the_lease_is_over(
+    cluster: snowmelt.Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get_many = PrioritySteps.get_many
+
+    def slow(queue: PrioritySteps, *asked: Any) -> Steps[Any]:
+        got = yield from get_many(queue, *asked)
+        yield Rest(0.05)
+        return got
+
+    monkeypatch.setattr(PrioritySteps, "get_many", slow)
+    monkeypatch.setattr(group_steps, "GET_ITEMS", 1)
+    jobs = cluster.priority("slow", lease=1, max_deliveries=1)
+    jobs.put_many([b"%d" % number for number in range(30)])
+    group, end, bodies = jobs.group("spark"), BEGINNING, list[bytes]()
+    while len(bodies) < 30:
+        given = group.advance(end)
+        assert given.end != end, f"{len(bodies)} came, and {jobs.stats().dead} are dead"
+        bodies += read(group, end, given.end)
+        end = given.end
+    assert bodies == [b"%d" % number for number in range(30)]
+    assert jobs.stats().dead == 0

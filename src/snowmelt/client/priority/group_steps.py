@@ -49,11 +49,13 @@ from snowmelt.client.queue.group_steps import (
 )
 from snowmelt.client.queue.options import Producer, queue_settings
 from snowmelt.core.errors import DataLost, NoSuchQueue, QueueExists, Unavailable
+from snowmelt.core.instant import Instant
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.fifo.calls import Located
 from snowmelt.protocols.priority.calls import GET_ITEMS
 from snowmelt.protocols.priority.messages import Piece
 from snowmelt.protocols.seap.keys import key_at
+from snowmelt.runtime.clock import steady_now
 
 BATCHES_MAX: Final = 64
 """So many notes are written by one `advance`, of up to 100,000 items or 16 MiB each."""
@@ -192,13 +194,21 @@ class PriorityGroupSteps:
         self._passed = done
 
     def _take(self, tail: int, items_max: int, bytes_max: int, timeout: float) -> Steps[int]:
-        """Leases and notes until there is enough; how many items (rules 1 and 3)."""
+        """Leases and notes until there is enough; how many items (rules 1 and 3).
+
+        No longer than a third of the first lease: the rest is for keeping what was taken, or the
+        first would run out, and count as failures of items that nobody read.
+        """
         notes = taken = 0
+        until: Instant | None = None
         while items_max > 0 and bytes_max > 0 and notes < BATCHES_MAX:
+            if until is not None and steady_now() >= until:
+                break
             most, size = min(items_max, GET_ITEMS), min(bytes_max, BYTES_MAX)
             delivered, _ = yield from self._queue.get_many(most, size, 0.0)
             if delivered is None:
                 break
+            until = until or delivered.renewal
             weight = sum(len(part.blob) for part in delivered.parts)
             receipt = receipt_of(delivered)
             notes, taken = notes + 1, taken + len(delivered)

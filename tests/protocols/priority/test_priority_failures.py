@@ -39,11 +39,25 @@ def holders(nodes: Nodes, position: int, replicas: int, *members: str) -> tuple[
     )
 
 
+def keepers(nodes: Nodes, share: Share) -> list[tuple[NodeId, ...]]:
+    """Which of three nodes keep each of some elements that were put together, by twos."""
+    return [holders(nodes, at, 2, "n1", "n2", "n3") for one in share.intervals for at in one]
+
+
 def kept_by(node: str, nodes: Nodes, share: Share, wanted: list[bytes]) -> list[bytes]:
-    """Which of some bodies that were put together a node should have, of three nodes, by twos."""
-    first = share.intervals[0].start
-    keep = [holders(nodes, first + at, 2, "n1", "n2", "n3") for at in range(len(wanted))]
+    """Which of some bodies that were put together a node should have."""
+    keep = keepers(nodes, share)
     return [body for body, those in zip(wanted, keep, strict=True) if node in those]
+
+
+def kept_by_two(limits: Limits = SMALL) -> tuple[Nodes, list[bytes], Share]:
+    """Two nodes of three have these, and a third is about to come; what they are, and where."""
+    nodes = Nodes(3, limits)
+    nodes.view("n1", "n2")
+    nodes.open("n1", replicas=2)
+    wanted = [b"%d" % number for number in range(24)]
+    (share,) = nodes.put("n1", *[(0, body) for body in wanted]).shares
+    return nodes, wanted, share
 
 
 def damage(nodes: Nodes, name: str) -> None:
@@ -246,11 +260,7 @@ def test_whoever_has_no_room_for_a_copy_holds_up_no_get_and_is_asked_again() -> 
 
 
 def test_who_can_not_read_his_copy_is_given_another_before_the_last_one_is_erased() -> None:
-    nodes = Nodes(3, SMALL)
-    nodes.view("n1", "n2")
-    nodes.open("n1", replicas=2)
-    wanted = [b"%d" % number for number in range(24)]
-    nodes.put("n1", *[(0, body) for body in wanted])
+    nodes, wanted, _ = kept_by_two()
     damage(nodes, "n1")
     nodes.restart("n1")
     nodes.view("n1", "n2", "n3")  # n3, who has nothing, asks n1 first, and n2 then
@@ -264,11 +274,7 @@ def test_who_can_not_read_his_copy_is_given_another_before_the_last_one_is_erase
 
 
 def test_what_its_home_can_not_read_is_fetched_and_copied_though_nobody_gets_it() -> None:
-    nodes = Nodes(3, SMALL)
-    nodes.view("n1", "n2")
-    nodes.open("n1", replicas=2)
-    wanted = [b"%d" % number for number in range(24)]
-    (share,) = nodes.put("n1", *[(0, body) for body in wanted]).shares
+    nodes, wanted, share = kept_by_two()
     damage(nodes, "n1")
     nodes.restart("n1")
     nodes.view("n1", "n2", "n3")  # where n1 is home, n3 lacks some that n2 alone can read
@@ -276,18 +282,12 @@ def test_what_its_home_can_not_read_is_fetched_and_copied_though_nobody_gets_it(
     nodes.stop("n1")
     nodes.stop("n2")
     nodes.view("n3")
-    first = share.intervals[0].start
-    keep = [holders(nodes, first + at, 2, "n1", "n2", "n3") for at in range(24)]
-    assert (NodeId("n1"), NodeId("n3")) in keep
+    assert (NodeId("n1"), NodeId("n3")) in keepers(nodes, share)
     assert bodies(nodes.get("n3", 24)) == kept_by("n3", nodes, share, wanted)
 
 
 def test_who_told_that_he_has_a_copy_and_has_no_room_for_it_is_given_another() -> None:
-    nodes = Nodes(3, SMALL)
-    nodes.view("n1", "n2")
-    nodes.open("n1", replicas=2)
-    wanted = [b"%d" % number for number in range(24)]
-    (share,) = nodes.put("n1", *[(0, body) for body in wanted]).shares
+    nodes, wanted, share = kept_by_two()
     nodes.hanging.add("n3")
     nodes.view("n1", "n2", "n3")
     nodes.pass_time(5)  # copies came to n3, and are on no disk
@@ -317,8 +317,7 @@ def test_what_has_fewer_copies_than_it_should_is_counted_until_they_are_on_their
     assert short_of_copies(nodes, "n1") == 0
     nodes.hanging.add("n3")
     nodes.view("n1", "n2", "n3")
-    first = share.intervals[0].start
-    keep = [holders(nodes, first + at, 2, "n1", "n2", "n3") for at in range(24)]
+    keep = keepers(nodes, share)
     assert {those.index(NodeId("n3")) for those in keep if "n3" in those} == {0, 1}
     nodes.pass_time(5)  # what n3 is the home of it has fetched, and not flushed
     theirs = sum("n3" in those for those in keep)
@@ -333,11 +332,7 @@ def test_what_has_fewer_copies_than_it_should_is_counted_until_they_are_on_their
 
 
 def test_no_copy_is_erased_while_what_its_home_fetched_again_is_on_no_disk() -> None:
-    nodes = Nodes(3, Limits(block=2, arity=2, recent=0))
-    nodes.view("n1", "n2")
-    nodes.open("n1", replicas=2)
-    wanted = [b"%d" % number for number in range(24)]
-    nodes.put("n1", *[(0, body) for body in wanted])
+    nodes, _, _ = kept_by_two(Limits(block=2, arity=2, recent=0))
     nodes.lost = lambda source, target, message: (
         (type(message) is Follow and (source, target) == ("n2", "n3") and not message.elements)
         or type(message) is Fetch

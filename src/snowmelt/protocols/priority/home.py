@@ -502,13 +502,15 @@ class Home:
             for one in pending.leasings:
                 lost = common(one.shares, void)
                 one.shares, one.void = _kept_order(one.shares, lost), union([*one.void, *lost])
-        for one in pending.leasings if self.thin.owed else ():
-            owed = common(one.shares, self.thin.owed)
-            if owed:  # who had told that he has them
-                self._delivery.end(door, take.serial, one.at)
-                self._waiting[door, take.serial, one.at] = take
-                self.wanted.extend(owed)
-        told = [one for one in pending.leasings if self._delivery.has(door, take.serial, one.at)]
+        told = []
+        for one in pending.leasings:
+            owed = common(one.shares, self.thin.owed) if self.thin.owed else ()
+            if not owed:
+                told.append(one)
+                continue
+            self._delivery.end(door, take.serial, one.at)  # somebody lacks what he told that he has
+            self._waiting[door, take.serial, one.at] = take
+            self.wanted.extend(owed)
         self._delivery.go(door, take, told)
 
 

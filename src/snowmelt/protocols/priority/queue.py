@@ -442,7 +442,8 @@ class Queue:
             self._owe(here, repair)
         copied, here.home.copied = here.home.copied, []
         for node, shares, room in copied:
-            here.copying -= node != self._desk.me
+            if node != self._desk.me:  # what was fetched is only flushed here
+                here.copying -= 1
             repair.copied(node, shares, room=room)
         if copied:
             self._owe(here, repair)

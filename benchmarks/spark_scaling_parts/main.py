@@ -38,7 +38,8 @@ from ufmulti.reconstruct import reconstruct_bodies
 import snowmelt
 from snowmelt.cli.local import LocalCluster, end_on_sigterm
 from snowmelt.spark import session
-from snowmelt.spark.session import quiet_settings
+from snowmelt.spark.inside import Inside
+from snowmelt.spark.session import quiet_settings, register_inside
 from snowmelt.spark.shipping import ship
 from snowmelt.spark.standalone import Standalone
 
@@ -48,6 +49,8 @@ FREE: Final = 4.0
 WARM_EVENTS: Final = 500
 WAYS: Final = ("clock", "processor")
 AT_ONCE: Final = 2000
+WORK: Final = partial(through, reconstruct_bodies)
+"""The stage that is measured, as the pipeline has it: within the source's read."""
 
 
 class Machines:
@@ -97,10 +100,11 @@ class Machines:
         with snowmelt.connect(self._url) as cluster:
             fill(cluster.fifo(f"{RAW}{number}"), executors * events * batches)
         here = {"url": self._url, "queue": f"{RAW}{number}", "cores": str(executors)}
-        rows = spark.readStream.format("snowmelt").options(**here, minPartitions=str(executors))
-        work = partial(through, reconstruct_bodies)
+        form = register_inside(spark, "scaling", Inside.of(WORK, "value binary"))
+        rows = spark.readStream.format(form).options(**here, minPartitions=str(executors))
         writer = (
-            work(rows.option("maxMessagesPerTrigger", executors * events).load())
+            rows.option("maxMessagesPerTrigger", executors * events)
+            .load()
             .writeStream.format("snowmelt")
             .options(url=self._url, queue=f"{TRACKS}{number}")
             .option("checkpointLocation", str(self._folder / f"checkpoint{number}"))

@@ -62,6 +62,9 @@ def test_each_part_comes_to_figures(tmp_path: Path, only: str) -> None:
 
 
 def test_the_processor_time_of_an_item_is_the_client_s_and_the_servers() -> None:
-    found = spent("snowmelt-any", calls=12)  # it is counted in ticks of 10 ms
-    assert found.both > 0
-    assert found.get_server > 0
+    """It is counted in ticks of 10 ms: a quick server may use less than one in a few calls."""
+    found = next(
+        (one for calls in (12, 48, 192) if (one := spent("snowmelt-any", calls)).get_server), None
+    )
+    assert found is not None
+    assert found.both > found.get_server

@@ -415,3 +415,23 @@ def test_who_says_again_what_was_done_is_given_the_answer_that_was_lost() -> Non
     counted = nodes.call("n1", calls.Purge("jobs", nodes.via("n1")))
     assert lost
     assert counted == calls.Counted(12)
+
+
+def test_what_a_node_tells_as_a_view_begins_is_on_its_disk() -> None:
+    nodes, wanted, share = kept_by_two()
+    nodes.hanging.add("n3")
+    nodes.view("n1", "n2", "n3")
+    nodes.pass_time(5)  # copies came to n3, and are on no disk
+    nodes.view("n1", "n2", "n3")
+    nodes.pass_time(5)
+    number = nodes.ask("n1", calls.Statistics("jobs"))
+    nodes.pass_time(1)
+    told = nodes.told(number)
+    assert not isinstance(told, calls.Status) or told.short_of_copies > 0
+    nodes.flush()
+    nodes.pass_time(5)
+    assert short_of_copies(nodes, "n1") == 0
+    nodes.stop("n1")
+    nodes.stop("n2")
+    nodes.view("n3")
+    assert bodies(nodes.get("n3", 24)) == kept_by("n3", nodes, share, wanted)

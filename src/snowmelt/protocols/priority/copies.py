@@ -1,13 +1,7 @@
-"""What a node does as one who keeps copies: it writes what homes say, and lends what it has.
-
-What it told as a view began may have been on no disk yet, and find no room. Its home hears so with
-each word that something is flushed, so before what was done with those elements is done here, too;
-and now and then until they are here again, or gone, since there may be no such word.
-"""
+"""What a node does as one who keeps copies: it writes what homes say, and lends what it has."""
 
 from typing import Final
 
-from snowmelt.core.instant import later
 from snowmelt.core.names import NodeId
 from snowmelt.core.record import Found
 from snowmelt.protocols.priority.batches import Shares, union
@@ -15,7 +9,6 @@ from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.messages import Fetch, Fetched, Follow, Followed, Spare
 from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.priority.spreading import NO_ROOM
-from snowmelt.protocols.priority.writing import NO_ROOM as NO_ROOM_FOR
 from snowmelt.protocols.priority.writing import Part
 
 LOTS_AT_ONCE: Final = 64
@@ -32,10 +25,6 @@ class Copies:
         self._number = 0
         self._writing: dict[int, tuple[NodeId, Follow, list[int]]] = {}
         self._lending: dict[int, tuple[NodeId, Fetch, Shares]] = {}
-        self._dropped: dict[NodeId, Shares] = {}
-        """What was told to each home, and found no room."""
-        self._say_at = desk.now
-        """Not before that is said again."""
         self.spared: Shares = ()
         """What was here in this view, and is with others now (inquiry, rule 7)."""
 
@@ -50,7 +39,7 @@ class Copies:
     def flushed(self, number: int) -> None:
         """It is on the disk."""
         home, message, _ = self._writing.pop(number)
-        self._say(home, message.serial)
+        self._desk.send(home, Followed(self._desk.era, self._queue, message.serial))
 
     def no_room(self, number: int) -> bool:
         """There is no room for it: whether that can be refused."""
@@ -62,30 +51,6 @@ class Copies:
             self._desk.take_back(self._shelf.void(lot))
         self._desk.send(home, Followed(self._desk.era, self._queue, message.serial, NO_ROOM))
         return True
-
-    def drop(self, home: NodeId, shares: Shares) -> None:
-        """There was no room for these, of which this home was told that they are here."""
-        self._dropped[home] = union([*self._dropped.get(home, ()), *shares])
-        self._say_at = self._desk.now
-        self.again()
-
-    def again(self) -> None:
-        """What was dropped is said again, as long as it lacks."""
-        if self._dropped and self._desk.now >= self._say_at:
-            self._say_at = later(self._desk.now, NO_ROOM_FOR)
-            for home in list(self._dropped):
-                self._say(home)
-        if self._dropped:
-            self._desk.wake(self._say_at, self._queue)
-
-    def _say(self, home: NodeId, serial: int = 0) -> None:
-        """What this home told is flushed, and what of its elements lacks here."""
-        dropped = self._dropped.pop(home, ())
-        lacking = self._shelf.rows.lacking(dropped) if dropped else ()
-        if lacking:
-            self._dropped[home] = lacking
-        if lacking or serial:
-            self._desk.send(home, Followed(self._desk.era, self._queue, serial, "", lacking))
 
     def fetch(self, home: NodeId, message: Fetch) -> None:
         """A home lacks what is here: some of it, the home asks on."""

@@ -155,8 +155,6 @@ class Home:
             self.urgency = Urgency(desk, settings, shelf, placing)
         urgent = None if self.urgency is None else self.urgency.in_order
         self._delivery = Delivery(desk, settings.queue, shelf, urgent)
-        self.lacked: list[tuple[NodeId, Shares]] = []
-        """What somebody told that he has, and lacks after all."""
         self.copied: list[tuple[NodeId, Shares, bool]] = []
         """Copies for those who lacked them, and whether they had room."""
 
@@ -303,11 +301,7 @@ class Home:
         self._pending[number] = Pending()
 
     def followed(self, source: NodeId, message: Followed) -> None:
-        """One who keeps copies has it, or has no room; what he lacks waits for him (rule 8)."""
-        if message.lacking:
-            self.lacked.append((source, message.lacking))
-            theirs = common(message.lacking, self.there)
-            self.thin.owed = union([*self.thin.owed, *theirs])
+        """One who keeps copies has it, or has no room."""
         for outcome in self.spreading.followed(source, message):
             self._counted(outcome)
 

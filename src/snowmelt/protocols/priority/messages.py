@@ -327,17 +327,12 @@ class Follow(msgspec.Struct, frozen=True, tag="priority.follow", array_like=True
 
 
 class Followed(msgspec.Struct, frozen=True, tag="priority.followed", array_like=True):
-    """Flushed; or the disk had no room, and none of it is there.
-
-    By whom no disk had room for what he had told that he keeps it is `lacking`; with no serial that
-    alone is said.
-    """
+    """Flushed; or the disk had no room, and none of it is there."""
 
     era: Era
     queue: Name
     serial: Serial
     refused: str = ""
-    lacking: Shares = ()
 
 
 # --- a new view -----------------------------------------------------------------------------------

@@ -105,6 +105,7 @@ class PriorityNode:
         elif type(event) is Persisted:
             self._flushed(desk.disk.written(event.ticket))
             self._touched.update(dict.fromkeys(desk.disk.held_up()))
+            self._go_on()
         elif type(event) is Received:
             self._received(event.source, event.message)
         else:
@@ -119,6 +120,7 @@ class PriorityNode:
                 tasks, again = desk.disk.refused(now)
                 desk.wake(again, "")
                 self._no_room(tasks)
+                self._go_on()
             case Loaded(ticket, found):
                 task, found = desk.loaded(ticket, found)
                 if task.queue in self._queues.all and task.era == desk.era:
@@ -240,7 +242,8 @@ class PriorityNode:
             if redone:
                 settling.compare(self._others(redone))
         all_known = settling.whole(Others) if settling.comparing else settling.whole(Anew)
-        if all_known and not settling.telling and self._queues.roll.is_kept():
+        kept_safely = self._queues.roll.is_kept() and not self._holds_bodies
+        if all_known and kept_safely and not settling.telling:
             self._touched.update(dict.fromkeys(self._queues.all))
             self._choose(settling)
             kept: dict[NodeId, list[Kept]] = {}
@@ -255,6 +258,12 @@ class PriorityNode:
                 queue.settled(told.get(name, {}), interrupted.get(name, NO_GETS), chosen)
             self._queues.settle()
             self._touched.update(dict.fromkeys(self._queues.all))
+
+    @property
+    def _holds_bodies(self) -> bool:
+        """Whether some are here, and not on the disk yet (settling, rule 5)."""
+        shelves = [queue.shelf for queue in self._queues.all.values()]
+        return self._desk.disk.holds_bodies or any(shelf.holds_bodies for shelf in shelves)
 
     def _others(self, redone: Mapping[str, Iterable[OperationId]]) -> list[tuple[str, Attempt]]:
         """What else there is here of operations that were begun anew (settling, rule 1)."""

@@ -309,17 +309,16 @@ class Queue:
         return part == Part.COPIES and self.here.copies.no_room(number)
 
     def take_back(self, key: bytes) -> None:
-        """There is no room for bodies that came by no task: they are fetched again later."""
-        here, number = self.here, number_of(key)
+        """There is no room for bodies that came by no task.
+
+        They were fetched, and are again later; or they are of a view that is over, and nobody has
+        been told of them in this one (settling, rule 5).
+        """
+        number = number_of(key)
         lost = self.shelf.lot(number)
         self._desk.take_back(self.shelf.void(number))
-        if here is None:
-            return
-        for home, theirs in here.placing.by_home(lost).items():
-            if home != self._desk.me:
-                here.copies.drop(home, theirs)
-            elif here.repair is not None:
-                here.repair.no_room(theirs)
+        if self.here is not None and self.here.repair is not None:
+            self.here.repair.no_room(lost)
 
     def loaded(self, part: Part, number: int, found: tuple[Found, ...]) -> None:
         """Bodies were read."""
@@ -411,7 +410,6 @@ class Queue:
         here = self.here
         if here is not None:
             here.home.tick()
-            here.copies.again()
             here.gathering.again()
             if here.phasing is not None:
                 here.phasing.again()
@@ -432,14 +430,8 @@ class Queue:
 
     def _repair(self, here: Here, repair: Repair) -> None:
         home = here.home
-        if repair.rests and not (home.copied or home.unread or home.lacked):  # as mostly
+        if repair.rests and not (home.copied or home.unread):  # as mostly
             return
-        lacked, home.lacked = home.lacked, []
-        for node, shares in lacked:
-            repair.lacks(node, shares)
-        if lacked:
-            home.hopeless = repair.hopeless
-            self._owe(here, repair)
         copied, here.home.copied = here.home.copied, []
         for node, shares, room in copied:
             if node != self._desk.me:  # what was fetched is only flushed here

@@ -4,13 +4,11 @@
    What was there and can't be read is lacking like that, and whoever should keep it is asked too.
 2. Who should keep a copy and did not tell that he has it is given one, when the home has it. So is
    who told it, and says that he can't read it when it is fetched from him: he takes it off his
-   shelf. So is who told it before it was on his disk, where there was no room (`copies.py`); what
-   is leased of that meanwhile is handed out when he has it. What became of elements, and what is
-   gone, he is told at once: that is small.
+   shelf. What became of elements, and what is gone, he is told at once: that is small.
 3. When all who should keep them do, and have flushed them, whoever else has copies may erase them.
-   What came by a fetch, or what somebody told that he has, may be on no disk yet: so the home has
-   all of them flush once more before it says so; and what it fetches after that, since it could not
-   be read any more, is on its own disk first.
+   What somebody told that he has is on his disk (settling, rule 5). What came by a fetch may be on
+   no disk yet: so the home has all flush once more before it says so; and what it fetches after
+   that, since it could not be read any more, is on its own disk first.
 4. What can't be read here when it is to be copied is lacking here from then on, and is copied when
    it has been fetched. What nobody can read nobody is told to erase.
 5. Whoever has no room for a copy is asked again a little later, and nothing waits for that copy

@@ -9,6 +9,8 @@
 3. What is said is said again until it is heard. It comes in parts, none of them large.
 4. What is gone in large intervals is told to each home, whole: there may be very many blocks in it.
    It is told to who is the home of nothing else as well, since he may have copies of it.
+5. A node tells what it keeps only when no body waits for its disk: what was told counts as a copy,
+   and a loss of power must not take it. Bodies that find no room are off the shelf by then.
 """
 
 from collections.abc import Iterator, Sequence

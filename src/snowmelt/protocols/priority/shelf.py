@@ -326,6 +326,11 @@ class Shelf:
         """When the next lot is forgotten, by the wall clock."""
         return self._forget[0][0] if self._forget else None
 
+    @property
+    def holds_bodies(self) -> bool:
+        """Whether there are some that `changes` has not given yet."""
+        return bool(self._new)
+
     def changes(self, wall: int) -> list[Change]:
         """What is to be written since this was last asked (rule 5)."""
         changes: list[Change] = []

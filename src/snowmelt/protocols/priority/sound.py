@@ -180,7 +180,6 @@ _NAMED: Final[dict[type, Callable[[Any], Named]]] = {
     says.Fetched: lambda one: chain(
         one.lacking, chain.from_iterable([some.shares for some in one.elements])
     ),
-    says.Followed: lambda one: one.lacking,
     says.Spare: lambda one: one.shares,
     says.Inquired: _traces,
     says.Looked: lambda one: one.shares,

@@ -114,6 +114,13 @@ class Writing:
             [one.key for one in self._again if type(one) is Write and one.key.startswith(BULK)]
         )
 
+    @property
+    def holds_bodies(self) -> bool:
+        """Whether some are on their way to the disk (settling, rule 5)."""
+        under_way = self._under_way.changes if self._under_way is not None else ()
+        changes = (*under_way, *self._again)
+        return any(type(one) is Write and one.key.startswith(BULK) for one in changes)
+
     def put_back(self, tasks: list[Task]) -> None:
         """They wait for the next write."""
         self.tasks[:0] = tasks

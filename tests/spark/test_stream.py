@@ -8,8 +8,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
 from snowmelt.core.errors import GroupHeld, LeaseLost
+from snowmelt.spark import connections, naming
 from snowmelt.spark.columns import source_schema
 from snowmelt.spark.lag import Behind, Lag
+from snowmelt.spark.options import Connection
 from snowmelt.spark.stream_source import StreamReader
 from spark.cluster import Queues, bodies, queues_of, wait_until
 
@@ -158,6 +160,24 @@ def test_a_pattern_leaves_out_the_notes_of_a_priority_queue(queues: Queues) -> N
     end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
     assert {name: count for name, (_, count) in end["queues"].items()} == {"jobs-done": 2}
     assert jobs.group("spark").advance(taken).end.count == 2
+
+
+def test_a_stream_of_a_pattern_waits_as_long_as_its_user_says(
+    queues: Queues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = []
+
+    def queues_at(place: Connection, timeout: float, kind: str) -> list[str]:
+        waits.append(timeout)
+        return connections.queues_at(place, timeout, kind)
+
+    filled(queues, "patient", 1)
+    monkeypatch.setattr(naming, "queues_at", queues_at)
+    reader = reader_of(queues, queuePattern="patient", timeout="77")
+    start = reader.initialOffset()
+    reader.prepareForTriggerAvailableNow()
+    reader.latestOffset(start, ReadAllAvailable())
+    assert set(waits) == {77.0}
 
 
 def test_who_does_not_know_the_group_is_told_so(queues: Queues) -> None:

@@ -101,6 +101,16 @@ def test_a_batch_that_was_begun_is_ended_by_whoever_comes(queues: Queues) -> Non
     assert taken(queues, "begun") == [(0, b"a"), (1, b"b"), (1, b"other")]
 
 
+def test_a_batch_that_was_begun_is_not_passed_over_by_one_without_rows(queues: Queues) -> None:
+    writer = writer_of(queues, queue="passed")
+    writer.commit([], 2)
+    begin(queues, writer.write(rows((b"a", 0), (b"b", 1))), "passed")
+    with pytest.raises(AlreadyPublished, match="these 0 are not the same"):
+        writer.commit([], 3)
+    writer_of(queues, queue="passed", failonothercontent="false").commit([], 3)
+    assert taken(queues, "passed") == [(0, b"a"), (1, b"b")]
+
+
 def test_what_was_begun_and_erased_is_published_anew_and_once(queues: Queues) -> None:
     writer = writer_of(queues, queue="late")
     short = writer_of(queues, queue="late", stagedfor="1")

@@ -11,13 +11,14 @@ def queue_names(options: SourceOptions) -> tuple[str, ...]:
     """The names, sorted. A pattern is to fit a whole name, as Kafka's is.
 
     It leaves out priority queues, and the fifos beside them in which groups have their notes: a
-    note that is taken as a row is one that its group never gets, with all that it names.
+    note that is taken as a row is one that its group never gets, with all that it names. A stream
+    asks for this at each batch, so it waits for a cluster that lost a node just now.
     """
     if not options.pattern:
         return options.queues
     place, fits = options.connection, re.compile(options.pattern).fullmatch
-    fitting = sorted(filter(fits, queues_at(place, kind=FIFO)))
-    urgent = frozenset(queues_at(place, kind=PRIORITY))
+    fitting = sorted(filter(fits, queues_at(place, place.timeout, FIFO)))
+    urgent = frozenset(queues_at(place, place.timeout, PRIORITY))
     return tuple([one for one in fitting if urgent.isdisjoint(_owners(one))])
 
 

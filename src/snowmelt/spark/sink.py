@@ -79,11 +79,11 @@ class StreamSink(DataSourceStreamArrowWriter):
         """Publishes the micro-batch, unless it was published before."""
         staged = [one for one in messages if isinstance(one, Staged)]
         query = next((one.query for one in staged if one.query), "")
-        if not staged:
-            return
-        if not (query or self._options.producer):
+        producer = self._options.producer or (f"spark-{query}" if query else "")
+        if producer:  # without rows, too: an earlier run may have begun to publish this batch
+            commit(staged, self._options, Name(producer, batchId))
+        elif staged:
             raise BadOption("txnAppId", None, "a name: Spark does not say which query this is")
-        commit(staged, self._options, Name(self._options.producer or f"spark-{query}", batchId))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """Leaves what was staged to be erased when its time is over."""

@@ -68,6 +68,7 @@ def numbered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         ({"fail_on_other_content": False}, "with worker= and fail_on_other_content="),
         ({"worker": 7}, "worker of stage new is 7; allowed: a function"),
         ({"rows_per_batch": 0}, "rows_per_batch of stage new is 0"),
+        ({"bytes_per_batch": 1}, "with worker= and bytes_per_batch="),
         ({"partitons": 2}, "'partitons'; allowed: transform, arrow"),
     ],
 )
@@ -368,6 +369,23 @@ def test_spark_and_workers_drain_together_and_go_on_later(
             assert [one.made for one in standings] == [1000] * 3
     written = [bytes(row.value) for row in spark.read.parquet(str(tmp_path / "out")).collect()]
     assert sorted(written) == sorted(b"%d,%d,+" % (one, one) for one in range(2000))
+
+
+def test_a_batch_has_no_more_bytes_than_a_stage_says(
+    spark: SparkSession, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    with snowmelt.connect(cluster.url) as queues:
+        queues.fifo("large").put_many([bytes(100_000)] * 10)
+    taken: list[int] = []
+    pipeline = Pipeline("bounded").stage(
+        "keep",
+        source="large",
+        write=lambda rows, _: taken.append(rows.count()),
+        bytes_per_batch=350_000,
+    )
+    pipeline.run(cluster.url, drain=True, checkpoints=tmp_path / "places", session=spark)
+    assert sum(taken) == 10
+    assert max(taken) == 3
 
 
 def test_functions_within_the_read_make_other_columns_of_all_rows(

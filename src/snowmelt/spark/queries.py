@@ -102,6 +102,7 @@ class SparkRun:
         stage = self.stage
         options = self._where | {"queue": stage.source, "group": self._group}
         options["maxMessagesPerTrigger"] = str(stage.rows_per_batch)
+        options["maxBytesPerTrigger"] = str(stage.bytes_per_batch)
         options["batchSeconds"] = str(stage.batch_seconds)
         options["cores"] = str(self._cores)
         options["failOnDataLoss"] = str(stage.fail_on_loss).lower()

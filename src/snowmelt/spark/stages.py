@@ -23,6 +23,8 @@ Worker = Callable[[bytes], Iterable[bytes]]
 ROWS_PER_BATCH: Final = 1_000_000
 """At most; a batch begins small and grows towards `BATCH_SECONDS`."""
 BATCH_SECONDS: Final = 5.0
+BYTES_PER_BATCH: Final = 1 << 30
+"""At most: large bodies reach this before they reach the time."""
 COLUMNS: Final = "value binary"
 ITEMS_PER_BATCH: Final = 1000
 NAME_LENGTH: Final = 46
@@ -35,6 +37,7 @@ _SPARKS_ALONE: Final = (
     "parquet",
     "fail_on_other_content",
     "batch_seconds",
+    "bytes_per_batch",
 )
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
@@ -49,6 +52,7 @@ class How(TypedDict, total=False):
     write: Write
     parquet: str
     rows_per_batch: int
+    bytes_per_batch: int
     batch_seconds: float
     partitions: int
     fail_on_loss: bool
@@ -73,6 +77,7 @@ class SparkStage:
     fail_on_loss: bool = True
     fail_on_other_content: bool = True
     batch_seconds: float = BATCH_SECONDS
+    bytes_per_batch: int = BYTES_PER_BATCH
     arrow: "ArrowFunction | None" = None
     """What is made of the rows while they are read, before `transform`."""
     columns: str = COLUMNS
@@ -155,6 +160,7 @@ def _spark_stage(name: str, source: str, sink: str | None, how: How) -> SparkSta
         _switch(name, "fail_on_loss", how.get("fail_on_loss", True)),
         _switch(name, "fail_on_other_content", how.get("fail_on_other_content", True)),
         _seconds(name, how.get("batch_seconds", BATCH_SECONDS)),
+        _number(name, "bytes_per_batch", how.get("bytes_per_batch", BYTES_PER_BATCH), 1 << 40),
         _function(name, "arrow", how.get("arrow")),
         how.get("columns", COLUMNS),
     )

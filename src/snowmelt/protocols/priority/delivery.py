@@ -13,7 +13,6 @@ of its keys goes along; as one piece, if whoever asks knows such ones and all of
 when that is too much at once it is put in the order of its keys first.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -23,9 +22,9 @@ from snowmelt.core.names import NodeId
 from snowmelt.core.record import Found
 from snowmelt.protocols.priority.batches import Shares, union
 from snowmelt.protocols.priority.desk import Desk
-from snowmelt.protocols.priority.fitting import fitting, weight
+from snowmelt.protocols.priority.fitting import before_gap, fitting, weight
 from snowmelt.protocols.priority.messages import Given, Piece, Take, Taken
-from snowmelt.protocols.priority.positions import common, minus, overlaps
+from snowmelt.protocols.priority.positions import common, minus
 from snowmelt.protocols.priority.shelf import Shelf
 from snowmelt.protocols.priority.writing import Part
 
@@ -127,7 +126,7 @@ class Delivery:
                 one.shares, one.in_order = self._urgent(one.shares), True
                 again.append(one)
                 continue
-            pieces = self._first_of(one.shares, row)
+            pieces = before_gap(self._shelf.rows, one.shares, row)
             if not pieces and self._shelf.rows.present(one.shares):
                 again.append(one)
                 continue
@@ -150,28 +149,6 @@ class Delivery:
             for one, piece in zip(sets, pieces, strict=True)
             if piece is not None and weight((piece,)) <= take.wants[one.at].bytes_max
         ]
-
-    def _first_of(self, shares: Shares, pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
-        """Those before the first element that is here and not at hand."""
-        if sum([piece.count for piece in pieces]) == sum([share.total for share in shares]):
-            return pieces  # as mostly
-        missing = minus(self._shelf.rows.present(shares), union([piece.share for piece in pieces]))
-        if not missing:
-            return pieces
-        lost = {share.priority: share.intervals for share in missing}
-        left = deque(pieces)
-        first: list[Piece] = []
-        for share in shares:
-            for interval in share.intervals:
-                gap = next(overlaps(interval, lost.get(share.priority, ())), None)
-                stop = interval.stop if gap is None else gap.start
-                while left and left[0].priority == share.priority:
-                    if not interval.start <= left[0].start < stop:
-                        break
-                    first.append(left.popleft())
-                if gap is not None:
-                    return tuple(first)
-        return pieces
 
 
 def _whole(take: Take, one: Leasing, pieces: tuple[Piece, ...]) -> bool:

@@ -2,6 +2,7 @@
 
 import struct
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
@@ -11,6 +12,8 @@ from snowmelt.core.batch import OFFSET_BYTES
 from snowmelt.core.interval import Interval
 from snowmelt.protocols.priority.batches import Share, Shares, union
 from snowmelt.protocols.priority.messages import Piece
+from snowmelt.protocols.priority.positions import minus, overlaps
+from snowmelt.protocols.priority.rows import Rows
 from snowmelt.protocols.seap.keys import part
 
 _FRAME: Final = 64
@@ -57,6 +60,29 @@ def fitting(pieces: Iterable[Piece], bytes_max: int) -> tuple[tuple[Piece, ...],
             rest.append(Share(piece.priority, (Interval(piece.start + most, piece.start + count),)))
         room -= edges[most] - edges[0]
     return tuple(fit), union(rest)
+
+
+def before_gap(rows: Rows, shares: Shares, pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
+    """Those of `shares`, in their order, before the first that is here and not at hand."""
+    if sum([piece.count for piece in pieces]) == sum([share.total for share in shares]):
+        return pieces  # as mostly
+    missing = minus(rows.present(shares), union([piece.share for piece in pieces]))
+    if not missing:
+        return pieces
+    lost = {share.priority: share.intervals for share in missing}
+    left = deque(pieces)
+    first: list[Piece] = []
+    for share in shares:
+        for interval in share.intervals:
+            gap = next(overlaps(interval, lost.get(share.priority, ())), None)
+            stop = interval.stop if gap is None else gap.start
+            while left and left[0].priority == share.priority:
+                if not interval.start <= left[0].start < stop:
+                    break
+                first.append(left.popleft())
+            if gap is not None:
+                return tuple(first)
+    return pieces
 
 
 def _first(piece: Piece, edges: tuple[int, ...], most: int) -> Piece:

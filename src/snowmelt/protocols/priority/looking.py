@@ -7,7 +7,9 @@ counted then, too.
 1. What was selected may be gone before its home is asked for it, or be on its way to a new home:
    then it is selected again, and after `SELECTIONS` times whoever asks hears that, and not that
    there is nothing of that rank.
-2. How a queue stands is asked of its homes alone. Each counts all that it has at one moment, so
+2. A home tells its first ones, as many as it reads and tells at once. What other homes have behind
+   the last of these is not shown, since the home's next ones may stand before it.
+3. How a queue stands is asked of its homes alone. Each counts all that it has at one moment, so
    what is free, then leased, then free again is counted once, and never not at all.
 """
 
@@ -69,6 +71,8 @@ class LookInHand(msgspec.Struct):
     shares: Shares = ()
     free: tuple[Some, ...] = ()
     pieces: list[Piece] = []
+    ends: list[tuple[int, int] | None] = []
+    """Where the last stands that a home told, for each that has more; None where it told none."""
     leased: int = 0
     held: int = 0
     dead: list[tuple[NodeId, Shares]] = []
@@ -125,8 +129,10 @@ class Looking:
             return
         one.waits -= 1
         one.pieces.extend(message.pieces)
+        if message.more:
+            one.ends.append(_end(message.pieces[-1]) if message.pieces else None)
         if one.stage == Stage.HOMES:
-            one.free = summed([*one.free, *message.free])  # rule 2
+            one.free = summed([*one.free, *message.free])  # rule 3
             one.leased += message.leased
             one.held += message.held
             one.staged += message.staged
@@ -213,14 +219,20 @@ class Looking:
             one.stage = Stage.ENDS
             one.shares = first_of(dead, call.items_max)
             self._read(one, one.shares, everybody=False)
-        elif isinstance(call, Select) and one.shares and not one.pieces:
-            self._select_again(one)
         elif isinstance(call, Peek | Select):
-            self._answer(one, Peeked(fitting(self._ordered(one), PEEK_BYTES)[0]))
+            self._show(one)
         elif one.dead:
             self._tell(one)
         else:
             self._answer(one, Counted(one.count))
+
+    def _show(self, one: LookInHand) -> None:
+        """What is next, or has a rank."""
+        pieces = _before(self._ordered(one), one.ends)
+        if not pieces and (one.ends or (isinstance(one.call, Select) and one.shares)):
+            self._select_again(one)
+        else:
+            self._answer(one, Peeked(fitting(pieces, PEEK_BYTES)[0]))
 
     def _select_again(self, one: LookInHand) -> None:
         """Rule 1."""
@@ -230,7 +242,7 @@ class Looking:
             self._start(again)
             return
         del self._hand[one.operation]
-        text = f"what has that rank in queue {self._settings.queue} can't be read now; ask again"
+        text = f"what is asked for in queue {self._settings.queue} can't be read now; ask again"
         self._desk.decline(one.operation, "Unavailable", text)
 
     def _ordered(self, one: LookInHand) -> tuple[Piece, ...]:
@@ -248,3 +260,18 @@ class Looking:
     def _answer(self, one: LookInHand, answer: Peeked | Shown | Status | Counted) -> None:
         del self._hand[one.operation]
         self._desk.reply(one.operation, answer)
+
+
+def _before(pieces: tuple[Piece, ...], ends: list[tuple[int, int] | None]) -> tuple[Piece, ...]:
+    """The first of them, up to where a home has more (rule 2)."""
+    if not ends:
+        return pieces
+    if None in ends:
+        return ()
+    last = next((at for at, piece in enumerate(pieces) if _end(piece) in ends), len(pieces))
+    return pieces[: last + 1]
+
+
+def _end(piece: Piece) -> tuple[int, int]:
+    """Where the last of these stands."""
+    return piece.priority, piece.start + piece.count - 1

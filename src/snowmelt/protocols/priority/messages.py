@@ -539,6 +539,8 @@ class Seen(msgspec.Struct, frozen=True, tag="priority.seen", array_like=True):
     """How many are free, by priority."""
     short: int = 0
     """How many are on fewer nodes than they should be."""
+    more: bool = False
+    """Of what was asked for, more is here than these pieces, and all of it is less urgent."""
 
 
 One = (

@@ -18,7 +18,7 @@ from snowmelt.protocols.priority.copies import Copies
 from snowmelt.protocols.priority.desk import Desk
 from snowmelt.protocols.priority.door import Door
 from snowmelt.protocols.priority.ends import NOBODY
-from snowmelt.protocols.priority.fitting import fitting
+from snowmelt.protocols.priority.fitting import before_gap, fitting
 from snowmelt.protocols.priority.gathering import Gathering
 from snowmelt.protocols.priority.home import Home
 from snowmelt.protocols.priority.keyed import keys_told, with_keys
@@ -233,6 +233,9 @@ class Queue:
         home = self.here.home
         if not home.wanted:  # what is looked at is fetched first
             home.wanted.extend(common(self.shelf.rows.lacking(message.shares), home.there))
+        if home.urgency is not None and not message.token:  # else it is asked for in its order
+            shares = home.urgency.in_order(message.shares)
+            message = msgspec.structs.replace(message, shares=shares)
         keys = self.shelf.keys(message.shares)
         self._number += 1
         self._reads[self._number] = source, message
@@ -243,10 +246,15 @@ class Queue:
 
     def _seen(self, here: Here, message: Read, found: tuple[Found, ...]) -> Seen:
         era, token = self._desk.era, message.token
-        if not token:
-            pieces, _ = fitting(self.shelf.pieces(found, message.shares)[0], message.bytes_max)
-            return self._standing(here, Seen(era, self.name, message.serial, pieces))
         rows = self.shelf.rows
+        if not token:
+            read = self.shelf.pieces(found, message.shares)[0]
+            first = before_gap(rows, message.shares, read)
+            pieces, _ = fitting(first, message.bytes_max)
+            here.home.unread.extend(self.shelf.unread(message.shares, found))
+            told = union([piece.share for piece in pieces])
+            more = bool(minus(rows.present(message.shares), told))
+            return self._standing(here, Seen(era, self.name, message.serial, pieces, more=more))
         had = in_order(
             [
                 Share(priority, (where,))

@@ -263,7 +263,7 @@ class PriorityNode:
     def _holds_bodies(self) -> bool:
         """Whether some are here, and not on the disk yet (settling, rule 5)."""
         shelves = [queue.shelf for queue in self._queues.all.values()]
-        return self._desk.disk.holds_bodies or any(shelf.holds_bodies for shelf in shelves)
+        return self._desk.disk.holds_bodies or any(shelf.unwritten for shelf in shelves)
 
     def _others(self, redone: Mapping[str, Iterable[OperationId]]) -> list[tuple[str, Attempt]]:
         """What else there is here of operations that were begun anew (settling, rule 1)."""

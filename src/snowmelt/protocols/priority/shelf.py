@@ -76,7 +76,8 @@ class Shelf:
         self._prefix = prefix
         self._settings = settings
         self._read = limits.read
-        self._new: dict[int, Bulk] = {}
+        self.unwritten: dict[int, Bulk] = {}
+        """Bodies that `changes` has not given yet, by lots."""
         self.rows = Rows()
         self.origins = Origins()
         self._left: dict[int, int] = {}
@@ -140,7 +141,7 @@ class Shelf:
         self.next += 1
         self.origins.remember(number, lot)
         bulk = Bulk(elements.offsets, elements.blob, elements.headers, elements.put_at)
-        self._new[number] = bulk
+        self.unwritten[number] = bulk
         self._recent.keep(number, bulk, bulk.weight)
         if elements.due:
             state, delay = State.STAGED if elements.staged else State.HELD, elements.delay
@@ -162,7 +163,7 @@ class Shelf:
     def void(self, number: int) -> tuple[bytes, bytes]:
         """There was no room for a lot: it is not here. The keys that it would have had."""
         lot = self.origins.lots[number]
-        self._new.pop(number, None)
+        self.unwritten.pop(number, None)
         self.origins.forget(number)
         for share in lot.shares:
             for interval in share.intervals:
@@ -326,19 +327,14 @@ class Shelf:
         """When the next lot is forgotten, by the wall clock."""
         return self._forget[0][0] if self._forget else None
 
-    @property
-    def holds_bodies(self) -> bool:
-        """Whether there are some that `changes` has not given yet."""
-        return bool(self._new)
-
     def changes(self, wall: int) -> list[Change]:
         """What is to be written since this was last asked (rule 5)."""
         changes: list[Change] = []
-        for number, bulk in self._new.items():
+        for number, bulk in self.unwritten.items():
             if number in self.origins.lots:
                 changes.append(Write(self._bulk(number), _ENCODE(bulk)))
                 changes.append(Write(self._small(number), _ENCODE(self.origins.lots[number])))
-        self._new = {}
+        self.unwritten = {}
         for number in self._emptied:
             lot = self.origins.lots[number]
             again = any(origin.again for origin in lot.origins)
@@ -358,7 +354,7 @@ class Shelf:
 
     def _at_hand(self, number: int) -> Bulk | None:
         """The bodies of a lot that came of late, or are on their way to the disk, and not there."""
-        return self._recent.get(number) or self._new.get(number)
+        return self._recent.get(number) or self.unwritten.get(number)
 
     def _change(self, key: bytes) -> Change:
         row, start = self.rows.row(int.from_bytes(key[2:4])), int.from_bytes(key[4:])
